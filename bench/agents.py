@@ -21,13 +21,13 @@ from typing import Any
 
 from bench import programs
 from bench.measure import argument, emit, home, memory_of, now, scratch
-from narval.operations.asker import PROGRAM
-from narval.operations.operations import invoke
-from narval.runtime.daemon.daemon import Daemon
-from narval.runtime.home.home import Home
-from narval.runtime.store.batch import PASSIVE, Batch
-from narval.runtime.store.open import open_store
-from narval.runtime.store.statements import new_agent
+from narval.ask.asker import PROGRAM
+from narval.ask.operations import invoke
+from narval.daemon.daemon import Daemon
+from narval.files.home import Home
+from narval.store.batch import PASSIVE, Batch
+from narval.store.open import open_store
+from narval.store.statements import new_agent
 
 MODULE = """
 from narval import action

@@ -24,7 +24,7 @@ from typing import Any
 
 from bench import programs
 from bench.measure import argument, emit, home, memory_of, now, percentile, scratch
-from narval.runtime.home.home import Home
+from narval.files.home import Home
 from narval.surfaces.control import wire
 from narval.surfaces.control.client import Client
 

@@ -17,13 +17,13 @@ from typing import Any
 import psutil
 
 from bench.measure import argument, emit, now, scratch
-from narval.runtime.calls.backend import Outcome
-from narval.runtime.calls.context import CallContext, Target
-from narval.runtime.calls.executor import Executor
-from narval.runtime.calls.programs.backend import ProgramBackend
-from narval.runtime.calls.programs.reaper_client import ReaperClient
-from narval.runtime.home.outside.cluster import CERTIFICATES, LOCAL, ClusterSettings
-from narval.runtime.home.settings import CallLimits
+from narval.calls.backend import Outcome
+from narval.calls.context import CallContext, Target
+from narval.calls.executor import Executor
+from narval.calls.programs.backend import ProgramBackend
+from narval.calls.programs.reaper_client import ReaperClient
+from narval.files.outside.cluster import CERTIFICATES, LOCAL, ClusterSettings
+from narval.files.settings import CallLimits
 
 WORKERS, ALONE, SHORT = 2, 300, 5000
 MODULE = """

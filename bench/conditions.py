@@ -20,12 +20,12 @@ from typing import Any
 
 import narval
 from bench.measure import argument, emit, home, memory_of, now, percentile, scratch, us
-from narval.memory.elements.canonical import canonical
-from narval.memory.elements.changes import Added
-from narval.memory.elements.element import Element
-from narval.memory.index.index import Index
-from narval.memory.memory import Memory
-from narval.memory.patterns.pattern import condition
+from narval.core.elements.canonical import canonical
+from narval.core.elements.changes import Added
+from narval.core.elements.element import Element
+from narval.core.index.index import Index
+from narval.core.memory.memory import Memory
+from narval.core.patterns.pattern import condition
 
 SUBJECTS, SENDERS, LARGEST = 20_000, 1_000, 1_000_000
 

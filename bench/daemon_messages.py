@@ -22,8 +22,8 @@ from typing import Any
 from bench.agents import ask
 from bench.measure import argument, emit, home, percentile, scratch
 from bench.messages import EACH, MODULE, PAIRS, RECIPES, SENDS, WAITS
-from narval.runtime.daemon.daemon import Daemon
-from narval.runtime.home.home import Home
+from narval.daemon.daemon import Daemon
+from narval.files.home import Home
 from tests.postgres import fresh_schema, shared_server
 
 CALM, UNHEARD = 200, 20

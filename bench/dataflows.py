@@ -20,20 +20,20 @@ from pathlib import Path
 from typing import Any
 
 from bench.measure import argument, emit, now, scratch, us
-from narval.definitions.dataflow.definition import DataflowDefinition
-from narval.definitions.dataflow.parser import parse
-from narval.engines.dataflow.network.batches import BATCH, TupleBatch
-from narval.engines.dataflow.network.requests import (
+from narval.core.source.text import Source
+from narval.kinds.dataflow.calls.spill import DiskSpill
+from narval.kinds.dataflow.engine.network.batches import BATCH, TupleBatch
+from narval.kinds.dataflow.engine.network.requests import (
     FlowSettings,
     OperatorRequest,
     OutputTuples,
     OutputValue,
     TransactionOver,
 )
-from narval.engines.dataflow.network.transaction import Network
-from narval.engines.dataflow.network.wiring import FlowPlan
-from narval.runtime.calls.flow.spill import DiskSpill
-from narval.source.text import Source
+from narval.kinds.dataflow.engine.network.transaction import Network
+from narval.kinds.dataflow.engine.network.wiring import FlowPlan
+from narval.kinds.dataflow.language.definition import DataflowDefinition
+from narval.kinds.dataflow.language.parser import parse
 
 Digest = tuple[int, int]
 

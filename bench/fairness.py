@@ -18,10 +18,10 @@ from typing import Any
 from bench.agents import ask
 from bench.measure import argument, emit, home, now, percentile, scratch
 from bench.steps import MODULE, recipe
-from narval.runtime.agent.loop import Request
-from narval.runtime.daemon.daemon import Daemon
-from narval.runtime.home.home import Home
-from narval.runtime.store.batch import Batch
+from narval.agent.loop import Request
+from narval.daemon.daemon import Daemon
+from narval.files.home import Home
+from narval.store.batch import Batch
 
 AGENTS, ASKED = 1000, 500
 PLANS, AT_ONCE = 2000, 10

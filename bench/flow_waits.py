@@ -17,10 +17,10 @@ from typing import Any
 import httpx2
 
 from bench.measure import argument, emit, now, scratch
-from narval.engines.dataflow.network.batches import TupleBatch
-from narval.runtime.calls.flow.documents import relation_element
-from narval.runtime.calls.flow.foreground import FlowFile, load_dataflow, run_sessions, sessions_of
-from narval.runtime.home.settings import Settings
+from narval.files.settings import Settings
+from narval.kinds.dataflow.calls.documents import relation_element
+from narval.kinds.dataflow.calls.foreground import FlowFile, load_dataflow, run_sessions, sessions_of
+from narval.kinds.dataflow.engine.network.batches import TupleBatch
 
 COUNT, WAIT, AT_ONCE = 200, 0.05, 20
 MODULE = f"""

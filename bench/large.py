@@ -22,9 +22,9 @@ from typing import Any
 
 import narval
 from bench.measure import argument, emit, home, memory_of, now, scratch
-from narval.memory.elements.changes import Used
-from narval.memory.elements.element import Origin
-from narval.runtime.agent.turn import Turn
+from narval.agent.turn import Turn
+from narval.core.elements.changes import Used
+from narval.core.elements.element import Origin
 
 AT_ONCE, TRIES = 10_000, 300
 MODULE = """

@@ -20,11 +20,11 @@ from typing import Any
 
 from bench.agents import ask
 from bench.measure import argument, emit, home, now, percentile, scratch
-from narval.runtime.daemon.daemon import Daemon
-from narval.runtime.home.home import Home
-from narval.runtime.store import statements
-from narval.runtime.store.batch import Batch
-from narval.runtime.store.open import open_store
+from narval.daemon.daemon import Daemon
+from narval.files.home import Home
+from narval.store import statements
+from narval.store.batch import Batch
+from narval.store.open import open_store
 
 PAIRS, EACH, ALONE = 100, 20, 300
 MODULE = """

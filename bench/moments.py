@@ -18,10 +18,10 @@ from typing import Any
 
 import narval
 from bench.measure import argument, emit, home, now, percentile, scratch, us
-from narval.definitions.schedule import Time, schedule_of
-from narval.runtime.agent.jobs import StartRun
-from narval.runtime.agent.timers import TimerQueue
-from narval.runtime.agent.turn import Turn
+from narval.agent.jobs import StartRun
+from narval.agent.timers import TimerQueue
+from narval.agent.turn import Turn
+from narval.core.definitions.schedule import Time, schedule_of
 
 PENDING, DUE, TEXTS = 100_000, 10_000, 3_000
 ZONE = "Europe/Paris"

@@ -21,7 +21,7 @@ from typing import Any
 
 from bench import programs
 from bench.measure import argument, emit, home, scratch
-from narval.runtime.home.home import Home
+from narval.files.home import Home
 from narval.surfaces.control.client import Client
 from narval.surfaces.http.place import WebPlace
 from narval.surfaces.http.sessions import FOLDER, Sessions

@@ -27,9 +27,9 @@ import psycopg
 
 from bench import steps
 from bench.measure import argument, emit, now, scratch, us
-from narval.runtime.store.open import open_store
-from narval.runtime.store.shared.database import SharedDatabase
-from narval.runtime.store.shared.record import TurnMark, Writer
+from narval.store.open import open_store
+from narval.store.postgresql.database import SharedDatabase
+from narval.store.postgresql.record import TurnMark, Writer
 from tests.postgres import fresh_schema, private_server
 
 TIMES = 6

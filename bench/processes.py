@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import narval
-import narval.engines.process  # a daemon has it since its first process
+import narval.kinds.process.engine  # a daemon has it since its first process
 from bench.measure import argument, emit, home, now, scratch, us
 
 

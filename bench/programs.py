@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from narval.errors import DaemonGoneError
-from narval.runtime.home.home import Home
+from narval.core.errors import DaemonGoneError
+from narval.files.home import Home
 from narval.surfaces.control.client import Client
 
 PATIENCE = 60.0

@@ -9,12 +9,12 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-from narval.definitions.library import Library
-from narval.runtime.agent.agent import AgentState
-from narval.runtime.calls.process_code.questions import QuestionAnswerer
-from narval.runtime.home.module_text import ModuleText
-from narval.runtime.home.modules import ModulePackage, key_of
-from narval.runtime.scripts.interpreters import Script, run
+from narval.agent.agent import AgentState
+from narval.core.definitions.library import Library
+from narval.files.module_text import ModuleText
+from narval.files.modules import ModulePackage, key_of
+from narval.kinds.process.calls.questions import QuestionAnswerer
+from narval.system.scripts.interpreters import Script, run
 
 TOKEN = {
     "id": 5, "complete": False, "node": {"name": "bill", "type": "task", "custom": {}, "arcs": []},

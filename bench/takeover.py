@@ -26,10 +26,10 @@ import psycopg
 
 from bench import programs
 from bench.measure import argument, emit, home, now, percentile, scratch
-from narval.operations.asker import PROGRAM
-from narval.operations.operations import invoke
-from narval.runtime.daemon.daemon import Daemon
-from narval.runtime.home.home import Home
+from narval.ask.asker import PROGRAM
+from narval.ask.operations import invoke
+from narval.daemon.daemon import Daemon
+from narval.files.home import Home
 from narval.surfaces.control.client import Client
 from tests.postgres import fresh_schema, private_server
 

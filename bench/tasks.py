@@ -18,9 +18,9 @@ import narval
 from bench.measure import argument, emit, home, now, scratch, us
 from bench.moments import store
 from bench.steps import MODULE, recipe
-from narval.engines.events import PersonsAct, Signalled
-from narval.runtime.agent.turn import Turn
-from narval.runtime.calls.people.telling import say
+from narval.agent.turn import Turn
+from narval.core.engines.events import PersonsAct, Signalled
+from narval.people.telling import say
 
 EVENTS, WAITING, MANY, FEW, TAKEN, AT_ONCE = 3_000, 100_000, 100_000, 10, 10, 1_000
 TASKS = """

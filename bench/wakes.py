@@ -21,7 +21,7 @@ from typing import Any
 
 from bench import programs
 from bench.measure import argument, emit, home, percentile, scratch
-from narval.runtime.home.home import Home
+from narval.files.home import Home
 from narval.surfaces.control.client import Client
 
 WAITING = 1000

@@ -9,13 +9,13 @@ from lxml import etree
 
 import narval
 from narval import ActionError, Element, Input, Output, action, call
-from narval.errors import ElementError
-from narval.memory.elements.canonical import elements_of
-from narval.memory.elements.control_elements import CONTROLS
-from narval.memory.elements.element import text_within
-from narval.memory.elements.error_element import xml_safe
-from narval.runtime.calls.programs.spawn import CannotStartError
-from narval.runtime.home.outside.services import Service
+from narval.calls.programs.spawn import CannotStartError
+from narval.core.elements.canonical import elements_of
+from narval.core.elements.control_elements import CONTROLS
+from narval.core.elements.element import text_within
+from narval.core.elements.error_element import xml_safe
+from narval.core.errors import ElementError
+from narval.files.outside.services import Service
 
 LONGEST_WORD = 100_000
 """Bytes; the system takes about 128 KiB for each."""

@@ -7,8 +7,8 @@ from typing import Any
 from lxml import etree
 
 from narval import ActionError, Element, Input, Output, action
-from narval.memory.elements.control_elements import CONTROLS
-from narval.memory.elements.json_mapping import JsonError, element_of, json_of, parse_json
+from narval.core.elements.control_elements import CONTROLS
+from narval.core.elements.json_mapping import JsonError, element_of, json_of, parse_json
 
 USUAL_NAME = "json"
 

@@ -23,9 +23,9 @@ from lxml import etree
 
 import narval
 from narval import ActionError, Element, FetchError, Input, Output, action, call
-from narval.runtime.calls.people.mail.account import Account
-from narval.runtime.calls.people.mail.texts import fit, now
-from narval.runtime.calls.people.mail.writing import carried, composed, outgoing
+from narval.people.mail.account import Account
+from narval.people.mail.texts import fit, now
+from narval.people.mail.writing import carried, composed, outgoing
 
 PROGRAM_SECONDS = 30
 """The seconds that a program has to tell a notice."""

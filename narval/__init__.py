@@ -10,78 +10,78 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from narval.definitions.action.definition import Input as Input
-    from narval.definitions.action.definition import Output as Output
-    from narval.definitions.action.definition import action as action
-    from narval.definitions.dataflow.code import function as function
-    from narval.definitions.dataflow.code import operator as operator
-    from narval.definitions.dataflow.code import wrapper as wrapper
-    from narval.definitions.process.code import date_function as date_function
-    from narval.definitions.process.code import join as join
-    from narval.definitions.process.code import listener as listener
-    from narval.definitions.process.code import node_type as node_type
-    from narval.definitions.process.code import predicate as predicate
-    from narval.definitions.process.code import string_function as string_function
-    from narval.definitions.process.properties import Rubric as Rubric
-    from narval.definitions.process.statements import Accept as Accept
-    from narval.definitions.process.statements import Discard as Discard
-    from narval.definitions.process.statements import Skip as Skip
-    from narval.errors import ActionError as ActionError
-    from narval.errors import FaultWarning as FaultWarning
-    from narval.errors import NarvalError as NarvalError
-    from narval.memory.elements.element import Element as Element
-    from narval.memory.patterns.pattern import fits as fits
-    from narval.runtime.calls.context import Message as Message
-    from narval.runtime.calls.context import call as call
-    from narval.runtime.calls.context import fetch as fetch
-    from narval.runtime.calls.context import now as now
-    from narval.runtime.calls.context import service as service
-    from narval.runtime.calls.context import sleep as sleep
-    from narval.runtime.calls.process_code.token import Delay as Delay
-    from narval.runtime.calls.process_code.token import Token as Token
-    from narval.runtime.home.outside.services import Service as Service
-    from narval.runtime.system.clock import SimulatedClock as SimulatedClock
-    from narval.runtime.system.fetch import Fetched as Fetched
-    from narval.runtime.system.fetch import FetchError as FetchError
+    from narval.calls.context import Message as Message
+    from narval.calls.context import call as call
+    from narval.calls.context import fetch as fetch
+    from narval.calls.context import now as now
+    from narval.calls.context import service as service
+    from narval.calls.context import sleep as sleep
+    from narval.core.definitions.action.definition import Input as Input
+    from narval.core.definitions.action.definition import Output as Output
+    from narval.core.definitions.action.definition import action as action
+    from narval.core.elements.element import Element as Element
+    from narval.core.errors import ActionError as ActionError
+    from narval.core.errors import FaultWarning as FaultWarning
+    from narval.core.errors import NarvalError as NarvalError
+    from narval.core.patterns.pattern import fits as fits
+    from narval.files.outside.services import Service as Service
+    from narval.kinds.dataflow.language.code import function as function
+    from narval.kinds.dataflow.language.code import operator as operator
+    from narval.kinds.dataflow.language.code import wrapper as wrapper
+    from narval.kinds.process.calls.token import Delay as Delay
+    from narval.kinds.process.calls.token import Token as Token
+    from narval.kinds.process.language.code import date_function as date_function
+    from narval.kinds.process.language.code import join as join
+    from narval.kinds.process.language.code import listener as listener
+    from narval.kinds.process.language.code import node_type as node_type
+    from narval.kinds.process.language.code import predicate as predicate
+    from narval.kinds.process.language.code import string_function as string_function
+    from narval.kinds.process.language.properties import Rubric as Rubric
+    from narval.kinds.process.language.statements import Accept as Accept
+    from narval.kinds.process.language.statements import Discard as Discard
+    from narval.kinds.process.language.statements import Skip as Skip
     from narval.surfaces.python import task as task
     from narval.surfaces.python.agent import open as open
+    from narval.system.clock import SimulatedClock as SimulatedClock
+    from narval.system.fetch import Fetched as Fetched
+    from narval.system.fetch import FetchError as FetchError
 
 __version__ = "0.1.0"
 
 _WHERE = {
-    "action": "narval.definitions.action.definition",
-    "Input": "narval.definitions.action.definition",
-    "Output": "narval.definitions.action.definition",
-    "function": "narval.definitions.dataflow.code",
-    "operator": "narval.definitions.dataflow.code",
-    "wrapper": "narval.definitions.dataflow.code",
-    "node_type": "narval.definitions.process.code",
-    "predicate": "narval.definitions.process.code",
-    "date_function": "narval.definitions.process.code",
-    "string_function": "narval.definitions.process.code",
-    "join": "narval.definitions.process.code",
-    "listener": "narval.definitions.process.code",
-    "Rubric": "narval.definitions.process.properties",
-    "Accept": "narval.definitions.process.statements",
-    "Discard": "narval.definitions.process.statements",
-    "Skip": "narval.definitions.process.statements",
-    "Delay": "narval.runtime.calls.process_code.token",
-    "Token": "narval.runtime.calls.process_code.token",
-    "Element": "narval.memory.elements.element",
-    "ActionError": "narval.errors",
-    "FaultWarning": "narval.errors",
-    "NarvalError": "narval.errors",
-    "Service": "narval.runtime.home.outside.services",
-    "SimulatedClock": "narval.runtime.system.clock",
-    "Message": "narval.runtime.calls.context",
-    "call": "narval.runtime.calls.context",
-    "fetch": "narval.runtime.calls.context",
-    "service": "narval.runtime.calls.context",
-    "fits": "narval.memory.patterns.pattern",
-    "Fetched": "narval.runtime.system.fetch",
-    "FetchError": "narval.runtime.system.fetch",
-    "now": "narval.runtime.calls.context",
-    "sleep": "narval.runtime.calls.context",
+    "action": "narval.core.definitions.action.definition",
+    "Input": "narval.core.definitions.action.definition",
+    "Output": "narval.core.definitions.action.definition",
+    "function": "narval.kinds.dataflow.language.code",
+    "operator": "narval.kinds.dataflow.language.code",
+    "wrapper": "narval.kinds.dataflow.language.code",
+    "node_type": "narval.kinds.process.language.code",
+    "predicate": "narval.kinds.process.language.code",
+    "date_function": "narval.kinds.process.language.code",
+    "string_function": "narval.kinds.process.language.code",
+    "join": "narval.kinds.process.language.code",
+    "listener": "narval.kinds.process.language.code",
+    "Rubric": "narval.kinds.process.language.properties",
+    "Accept": "narval.kinds.process.language.statements",
+    "Discard": "narval.kinds.process.language.statements",
+    "Skip": "narval.kinds.process.language.statements",
+    "Delay": "narval.kinds.process.calls.token",
+    "Token": "narval.kinds.process.calls.token",
+    "Element": "narval.core.elements.element",
+    "ActionError": "narval.core.errors",
+    "FaultWarning": "narval.core.errors",
+    "NarvalError": "narval.core.errors",
+    "Service": "narval.files.outside.services",
+    "SimulatedClock": "narval.system.clock",
+    "Message": "narval.calls.context",
+    "call": "narval.calls.context",
+    "fetch": "narval.calls.context",
+    "service": "narval.calls.context",
+    "fits": "narval.core.patterns.pattern",
+    "Fetched": "narval.system.fetch",
+    "FetchError": "narval.system.fetch",
+    "now": "narval.calls.context",
+    "sleep": "narval.calls.context",
     "open": "narval.surfaces.python.agent",
 }
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from narval.runtime.system import stopwatch
+from narval.system import stopwatch
 from tests.postgres import Server, fresh_schema, private_server, shared_server
 
 ANY_MACHINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -6,8 +6,8 @@ from pygments.lexer import RegexLexer, words
 from pygments.lexers.special import TextLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String, Text
 
-from narval.definitions.dataflow.operators import NAMES
-from narval.definitions.task.words import CLAUSES, OF_STATES, SINGLE
+from narval.kinds.dataflow.language.operators import NAMES
+from narval.kinds.task.language.words import CLAUSES, OF_STATES, SINGLE
 
 _COMMON = [
     (r"\s+", Text),

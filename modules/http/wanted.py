@@ -13,9 +13,9 @@ from lxml import etree
 
 import narval
 from narval import ActionError, Element, Service, call
-from narval.memory.elements.element import text_within
-from narval.memory.elements.json_mapping import JsonError, json_of
-from narval.runtime.home.toml import size
+from narval.core.elements.element import text_within
+from narval.core.elements.json_mapping import JsonError, json_of
+from narval.files.toml import size
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 TEXT_BYTES, FILE_BYTES, MOST_BYTES = 1024 * 1024, 10 * 1024 * 1024, 100 * 1024 * 1024

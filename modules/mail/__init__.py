@@ -21,9 +21,9 @@ from datetime import UTC, datetime
 from lxml import etree
 
 from narval import ActionError, Element, Input, Output, action, call
-from narval.runtime.calls.people.mail.account import Account
-from narval.runtime.calls.people.mail.texts import fit, now
-from narval.runtime.calls.people.mail.writing import (
+from narval.people.mail.account import Account
+from narval.people.mail.texts import fit, now
+from narval.people.mail.writing import (
     ACKNOWLEDGEMENT,
     carried,
     composed,

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from lxml import etree
 
-from narval.runtime.calls.people.mail.account import Account
-from narval.runtime.calls.people.mail.texts import fit
+from narval.people.mail.account import Account
+from narval.people.mail.texts import fit
 
 from .folders import maildir, mbox
 from .imap import imap

@@ -11,8 +11,8 @@ import re
 from lxml import etree
 
 from narval import ActionError, Element, Input, Output, action, call, service
-from narval.runtime.calls.people.mail.account import Account
-from narval.runtime.calls.people.mail.texts import fit
+from narval.people.mail.account import Account
+from narval.people.mail.texts import fit
 
 from .filing_imap import ServerFiler
 from .filing_maildir import MaildirFiler

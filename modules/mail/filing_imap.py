@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from narval import ActionError
-from narval.runtime.calls.people.mail.account import Account
+from narval.people.mail.account import Account
 
 from . import letters
 from .imap import Connection, connected

@@ -9,7 +9,7 @@ from pathlib import Path
 from stat import S_ISREG
 
 from narval import ActionError
-from narval.runtime.calls.people.mail.account import Account
+from narval.people.mail.account import Account
 
 from .letters import UnreachableError
 from .wanted import FLAGS, Wanted

@@ -14,8 +14,8 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import IO, Any
 
-from narval.runtime.calls.people.mail.account import Account
-from narval.runtime.calls.people.mail.texts import fit
+from narval.people.mail.account import Account
+from narval.people.mail.texts import fit
 
 from . import letters
 from .letters import MOST_TOLD, Letter, Session, Signal, UnreachableError

@@ -14,8 +14,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from narval import ActionError
-from narval.runtime.calls.people.mail.account import Account
-from narval.runtime.calls.people.mail.writing import SERVER_SECONDS
+from narval.people.mail.account import Account
+from narval.people.mail.writing import SERVER_SECONDS
 
 from . import letters
 from .letters import Letter, Session, Signal, UnreachableError

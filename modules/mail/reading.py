@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from lxml import etree
 
-from narval.runtime.calls.people.mail.account import Account, file_name
-from narval.runtime.calls.people.mail.texts import MAX_ADDRESSES, UNFIT, fit, iso
+from narval.people.mail.account import Account, file_name
+from narval.people.mail.texts import MAX_ADDRESSES, UNFIT, fit, iso
 
 from .texts import CHUNK, Problems, base64_decoded, decode, readable, unflow, unwrap
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from lxml import etree
 
-from narval.runtime.calls.people.mail.texts import UNFIT
+from narval.people.mail.texts import UNFIT
 
 CHUNK = 1 << 20
 Problems = dict[str, str]

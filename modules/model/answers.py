@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 from lxml import etree
 
-from narval.errors import ElementError
-from narval.memory.elements.canonical import canonical
-from narval.memory.elements.control_elements import CONTROLS
-from narval.memory.elements.element import local_name
-from narval.memory.elements.error_element import xml_safe
-from narval.memory.elements.reserved import DEFINITIONS, RUNS
-from narval.runtime.home.schemas import Schemas
+from narval.core.elements.canonical import canonical
+from narval.core.elements.control_elements import CONTROLS
+from narval.core.elements.element import local_name
+from narval.core.elements.error_element import xml_safe
+from narval.core.elements.reserved import DEFINITIONS, RUNS
+from narval.core.errors import ElementError
+from narval.files.schemas import Schemas
 
 from .chat import Reply
 from .prompts import Asked, wrong

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from lxml import etree
 
 from narval import ActionError, Element
-from narval.memory.elements.element import children, local_name, text_within
+from narval.core.elements.element import children, local_name, text_within
 
 LONGEST_TEXT = 32_000
 """The most characters of what an author asks."""

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from narval.runtime.home.making.new_home import create_home
+from narval.files.making.new_home import create_home
 from tests.forked_commands import Command, command
 
 PATIENCE = 60.0

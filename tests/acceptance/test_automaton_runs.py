@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from narval.runtime.system.cgroup import obstacle, own_group
+from narval.system.cgroup import obstacle, own_group
 from tests.acceptance.home import Narval, make, until
 from tests.acceptance.test_automaton import NARVAL, environment
 from tests.acceptance.test_automaton_crashes import carrying, killed

@@ -11,11 +11,11 @@ import psutil
 import pytest
 from lxml import etree
 
-from narval.runtime.calls.programs.reaper import OWNER
-from narval.runtime.home.home import Home
+from narval.calls.programs.reaper import OWNER
+from narval.files.home import Home
 from narval.surfaces.control.client import Client
 from tests.acceptance.home import Narval, make, one_step, until
-from tests.runtime.calls.cluster.conftest import PROGRAM, WORKER, SharedCluster
+from tests.calls.cluster.conftest import PROGRAM, WORKER, SharedCluster
 
 MODULE = """
 import time

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from narval.runtime.store.open import open_store
+from narval.store.open import open_store
 from tests.acceptance.home import Narval, make, one_step, until
 from tests.docs.typed import reader_in, type_along
 from tests.places import DOCS

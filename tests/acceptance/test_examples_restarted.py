@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 import narval
-from narval.runtime.home.making.new_home import create_home
-from narval.simulation.parser import read_scenario
-from narval.simulation.scenario import Scenario, When
-from narval.source.text import Source
+from narval.core.source.text import Source
+from narval.files.making.new_home import create_home
+from narval.trials.simulate.parser import read_scenario
+from narval.trials.simulate.scenario import Scenario, When
 from tests.places import ROOT
 
 SCENARIOS = sorted(

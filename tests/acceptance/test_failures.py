@@ -7,7 +7,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from narval.runtime.home.home import Home
+from narval.files.home import Home
 from narval.surfaces.control.client import Client
 from tests.acceptance.home import Narval, shipped, until
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.runtime.at_work import Scene, in_a_loop
-from tests.runtime.test_messages import ask, memory, numbers, opened, send
+from tests.daemon.at_work import Scene, in_a_loop
+from tests.daemon.messages.test_messages import ask, memory, numbers, opened, send
 
 FLOOD = 900
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from lxml import etree
 
-from narval.errors import ElementError, RequestError
-from narval.runtime.home.home import Home
+from narval.core.errors import ElementError, RequestError
+from narval.files.home import Home
 from narval.surfaces.control.client import Client
 from tests.acceptance.home import PATIENCE, Narval, make, one_step, until
 from tests.forked_commands import Command

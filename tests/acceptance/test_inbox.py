@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from narval.runtime.home.home import Home
-from narval.runtime.system.logins import login
+from narval.files.home import Home
 from narval.surfaces.control import wire
 from narval.surfaces.control.client import Client
+from narval.system.logins import login
 from tests.acceptance.home import PATIENCE, Narval, make, until
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from narval.errors import DaemonGoneError, ElsewhereError
-from narval.runtime.home.home import Home
+from narval.core.errors import DaemonGoneError, ElsewhereError
+from narval.files.home import Home
 from narval.surfaces.control.client import Client
 from tests.acceptance.home import PATIENCE, Narval, make, until
 from tests.forked_commands import Command

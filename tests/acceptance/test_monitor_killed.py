@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 import psutil
 import pytest
 
-from narval.runtime.home.home import Home
+from narval.files.home import Home
 from narval.surfaces.http.place import WebPlace
 from narval.surfaces.http.sessions import FOLDER, Sessions, form_token
 from tests.acceptance.home import until

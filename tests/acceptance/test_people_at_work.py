@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from narval.errors import NarvalError, WorkRefusedError
+from narval.core.errors import NarvalError, WorkRefusedError
 from narval.surfaces.control.client import Client
 from tests.acceptance.home import Narval, make
 

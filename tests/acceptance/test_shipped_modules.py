@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from narval.runtime.home.home import Home
+from narval.files.home import Home
 from narval.surfaces.control.client import Client
 from tests.acceptance.home import Narval, make, one_step, until
 from tests.forked_commands import Command

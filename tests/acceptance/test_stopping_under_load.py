@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from narval.errors import NarvalError
-from narval.runtime.home.home import Home
+from narval.core.errors import NarvalError
+from narval.files.home import Home
 from narval.surfaces.control.client import Client
 from tests.acceptance.home import PATIENCE, Narval, make, one_step, until
 from tests.forked_commands import Command

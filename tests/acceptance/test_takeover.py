@@ -13,9 +13,9 @@ import psycopg
 import pytest
 
 from tests.acceptance.home import make, until
+from tests.calls.cluster.conftest import SharedCluster
 from tests.forked_commands import Command
 from tests.postgres import Server, fresh_schema, private_server
-from tests.runtime.calls.cluster.conftest import SharedCluster
 
 HOMES = ("attic", "barn", "cellar")
 AGENTS = 12

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from narval.errors import DaemonGoneError, RequestError, TaskRefusedError
+from narval.core.errors import DaemonGoneError, RequestError, TaskRefusedError
 from narval.surfaces.control.client import Client
 from narval.surfaces.python import task as tasks
 from tests.acceptance.home import Narval, make, until

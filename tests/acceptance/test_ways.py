@@ -11,11 +11,11 @@ from xml.sax.saxutils import escape
 import pytest
 
 import narval as library
-from narval.errors import WorkRefusedError
-from narval.operations.asker import Asker
+from narval.ask.asker import Asker
+from narval.core.errors import WorkRefusedError
 from narval.surfaces.control.client import Client
 from tests.acceptance.home import Narval, make, until
-from tests.operations.test_work_by_mail import Post
+from tests.ask.test_work_by_mail import Post
 
 PEOPLE = """
 [people.ann]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from narval.errors import WorkRefusedError
+from narval.core.errors import WorkRefusedError
 from narval.surfaces.control.client import Client
 from tests.acceptance.home import Narval, make, until
 from tests.forked_commands import Command

@@ -13,12 +13,12 @@ import psutil
 import pytest
 from lxml import etree
 
-from narval.runtime.home.home import Home
+from narval.files.home import Home
 from narval.surfaces.control.client import Client
 from tests.acceptance.home import Narval, make, until
 from tests.forked_commands import Command
 
-WORKER = "narval.runtime.calls.workers.worker"
+WORKER = "narval.calls.workers.worker"
 SHOTS = (signal.SIGSTOP, signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM)
 
 MODULE = """

@@ -8,7 +8,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from narval.runtime.home.home import Home
+from narval.files.home import Home
 from narval.surfaces.control.client import Client
 from tests.forked_commands import Command
 from tests.surfaces.cli.command_line import begun, line_of, make_home, separately

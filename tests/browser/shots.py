@@ -14,10 +14,10 @@ from typing import Any
 
 from playwright.sync_api import sync_playwright
 
-from narval.runtime.home.home import Home
-from narval.runtime.home.making.new_home import create_home
-from narval.runtime.system.logins import login
+from narval.files.home import Home
+from narval.files.making.new_home import create_home
 from narval.surfaces.control.client import Client
+from narval.system.logins import login
 from tests.browser.finding import ADVICE, browser_path
 from tests.browser.programs import LINK, log_in
 from tests.places import ROOT

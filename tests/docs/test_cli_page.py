@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from narval.runtime.system.logins import login
 from narval.surfaces.cli import COMMANDS
+from narval.system.logins import login
 from tests.forked_commands import write_program
 from tests.house.operations_page import all_commands
 from tests.places import ROOT

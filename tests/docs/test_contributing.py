@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner
 
 import narval
-from narval.engines.engine import Engine
-from narval.errors import RequestError
-from narval.operations import operations
-from narval.runtime.home.home import Home
+from narval.ask import operations
+from narval.core.engines.engine import Engine
+from narval.core.errors import RequestError
+from narval.files.home import Home
 from narval.surfaces.cli import main
 from narval.surfaces.cli.without_daemon import serving
 from tests.places import ROOT

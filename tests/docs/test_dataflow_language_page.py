@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from narval.definitions.dataflow.documentation import alias_rows, operator_rows
-from tests.definitions.dataflow.reading import read
+from narval.kinds.dataflow.language.documentation import alias_rows, operator_rows
+from tests.kinds.dataflow.language.reading import read
 from tests.places import ROOT
 
 PAGE = (ROOT / "docs" / "reference" / "dataflow-language.md").read_text(encoding="utf-8")

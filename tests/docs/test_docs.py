@@ -9,13 +9,13 @@ from typing import get_args
 import msgspec
 import pytest
 
-from narval import errors
-from narval.definitions.kinds import IN_MODULES
-from narval.engines import commands, events
-from narval.operations.operations import OPERATIONS
-from narval.runtime.home.found_files import modules_in
-from narval.runtime.home.loader import Loader
-from narval.runtime.home.settings import Settings
+from narval.ask.operations import OPERATIONS
+from narval.core import errors
+from narval.core.definitions.kinds import IN_MODULES
+from narval.core.engines import commands, events
+from narval.files.found_files import modules_in
+from narval.files.loader import Loader
+from narval.files.settings import Settings
 from narval.surfaces.cli import COMMANDS
 from tests.places import DOCS, ROOT, page
 

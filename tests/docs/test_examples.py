@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import narval
-from narval.errors import RequestError
-from narval.runtime.home.loader import Loader
+from narval.core.errors import RequestError
+from narval.files.loader import Loader
 from tests.places import ROOT, page
 
 OTHERS = """from narval import Input, Output, action

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from narval.runtime.home.loader import Loader
+from narval.files.loader import Loader
 from tests.places import ROOT
 
 PAGE = (ROOT / "docs" / "reference" / "examples.md").read_text(encoding="utf-8")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from narval.definitions.process.definition import CALLS, Process
-from narval.definitions.process.joinlang import parse as parse_joinlang
-from narval.definitions.process.rubric import parse as parse_rubric
-from narval.definitions.process.vocabulary import ALIASES, JOINS
-from narval.runtime.home.loader import Loader
+from narval.files.loader import Loader
+from narval.kinds.process.language.definition import CALLS, Process
+from narval.kinds.process.language.joinlang import parse as parse_joinlang
+from narval.kinds.process.language.rubric import parse as parse_rubric
+from narval.kinds.process.language.vocabulary import ALIASES, JOINS
 from tests.places import ROOT
 
 PAGE = (ROOT / "docs" / "reference" / "process.md").read_text(encoding="utf-8")

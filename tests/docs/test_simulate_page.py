@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from narval.definitions.action.definition import Action
-from narval.runtime.home.home import Home
-from narval.simulation.executor import HOW
-from narval.simulation.parser import SCENARIO_WORDS
-from narval.simulation.simulated_home import simulated_home
+from narval.core.definitions.action.definition import Action
+from narval.files.home import Home
 from narval.surfaces.cli.render.simulation import SENTENCES
+from narval.trials.simulate.executor import HOW
+from narval.trials.simulate.parser import SCENARIO_WORDS
+from narval.trials.simulate.simulated_home import simulated_home
 from tests.places import ROOT
-from tests.simulation.homes import play
+from tests.trials.simulate.homes import play
 
 PAGE = (ROOT / "docs" / "reference" / "simulate.md").read_text(encoding="utf-8")
 

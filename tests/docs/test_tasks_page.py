@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from narval.definitions.task.definition import PREDEFINED, TaskDefinition
-from narval.definitions.task.script import FUNCTIONS
-from narval.definitions.task.words import CLAUSES, OPERATORS, QUALIFIERS, SINGLE, UNITS
-from narval.runtime.home.loader import Loader
+from narval.files.loader import Loader
+from narval.kinds.task.language.definition import PREDEFINED, TaskDefinition
+from narval.kinds.task.language.script import FUNCTIONS
+from narval.kinds.task.language.words import CLAUSES, OPERATORS, QUALIFIERS, SINGLE, UNITS
 from tests.places import ROOT
 
 PAGE = (ROOT / "docs" / "reference" / "tasks.md").read_text(encoding="utf-8")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from narval.engines.work.table import DRAWN, MOVES, drawing, rows
+from narval.kinds.work.engine.table import DRAWN, MOVES, drawing, rows
 from tests.places import ROOT
 
 PAGE = ROOT / "docs" / "reference" / "work.md"

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.engines.dialogue import Dialogue, Refusal
+from tests.core.engines.dialogue import Dialogue, Refusal
 from tests.places import ROOT
 
 PAGE = (ROOT / "docs" / "explanation" / "workflow-patterns.md").read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from narval.runtime.system.logins import login
+from narval.system.logins import login
 from tests.docs.test_cli_page import Reader
 from tests.docs.typed import Numbers, blocks, commands, give_python, steady
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from narval.runtime.system.logins import login
+from narval.system.logins import login
 from tests.docs.test_cli_page import FENCE, Reader
 
 NUMBER = re.compile(r"(?<![\w:.=\"'-])[1-9]\d*(?![\w:.\"'-])")

@@ -22,28 +22,27 @@ from lxml import etree
 from modules.feeds import reading as feeds_reading
 from modules.mail import boxes as mail_boxes
 from modules.mail import letters
-from narval.definitions.process import joinlang, rubric
-from narval.engines.events import Failure, OutputElement
-from narval.errors import ElementError, NarvalError, PatternError
-from narval.memory.elements.canonical import canonical, elements_of
-from narval.memory.elements.element import Element, Tree
-from narval.memory.patterns.budget.work import WorkError
-from narval.memory.patterns.pattern import condition
-from narval.operations.asker import Asker
-from narval.operations.operations import OPERATIONS, invoke
-from narval.runtime.calls.context import CallContext, Target
-from narval.runtime.calls.conversion import answer
-from narval.runtime.calls.people.mail.account import Account
-from narval.runtime.calls.workers import frames
-from narval.runtime.daemon.daemon import Daemon
-from narval.runtime.daemon.dropped import drop_folder
-from narval.runtime.home.memory_file import read_memory
-from narval.runtime.home.schemas import Schemas
-from narval.runtime.home.settings import parse_settings
-from narval.source.text import Source
+from narval.ask.asker import Asker
+from narval.ask.operations import OPERATIONS, invoke
+from narval.calls.context import CallContext, Target
+from narval.calls.conversion import answer
+from narval.calls.workers import frames
+from narval.core.elements.canonical import canonical, elements_of
+from narval.core.elements.element import Element, Tree
+from narval.core.engines.events import Failure, OutputElement
+from narval.core.errors import ElementError, NarvalError, PatternError
+from narval.core.patterns.budget.work import WorkError
+from narval.core.patterns.pattern import condition
+from narval.core.source.text import Source
+from narval.daemon.daemon import Daemon
+from narval.daemon.dropped import drop_folder
+from narval.files.memory_file import read_memory
+from narval.files.schemas import Schemas
+from narval.files.settings import parse_settings
+from narval.kinds.process.language import joinlang, rubric
+from narval.people.mail.account import Account
 from narval.surfaces.control import wire
-from tests.definitions.process.writing import text_of_statement
-from tests.definitions.test_hostile_files import (
+from tests.core.definitions.test_hostile_files import (
     PROCESS,
     RECIPE,
     SHEET,
@@ -54,6 +53,7 @@ from tests.definitions.test_hostile_files import (
 )
 from tests.fuzz.grammar import expression
 from tests.fuzz.mutation import spoilt, text, value
+from tests.kinds.process.language.writing import text_of_statement
 from tests.places import ROOT
 
 Try = Callable[[Random], None]

@@ -12,25 +12,25 @@ from random import Random
 
 import pytest
 
-from narval.definitions.kinds import compose, suffixes, warnings
-from narval.definitions.library import Library, check_targets
-from narval.errors import DefinitionError, ElementError, Fault
-from narval.memory.elements.canonical import elements_of
-from narval.runtime.home.agents.settings import CollectionsOf, parse_agent_file
-from narval.runtime.home.loaded import parse_file
-from narval.runtime.home.memory_file import read_memory
-from narval.runtime.home.module_text import ModuleText
-from narval.runtime.home.modules import ModulePackage
-from narval.runtime.home.people_file import parse_people
-from narval.runtime.home.schemas import Schemas
-from narval.runtime.home.settings import parse_settings
-from narval.runtime.system.unexpected import WORDS
-from narval.simulation.parser import read_scenario
-from narval.source.text import Source
-from tests.definitions.test_hostile_files import PROCESS, TREE, all_have_places, read_tree
+from narval.core.definitions.kinds import compose, suffixes, warnings
+from narval.core.definitions.library import Library, check_targets
+from narval.core.elements.canonical import elements_of
+from narval.core.errors import DefinitionError, ElementError, Fault
+from narval.core.source.text import Source
+from narval.files.agents.settings import CollectionsOf, parse_agent_file
+from narval.files.loaded import parse_file
+from narval.files.memory_file import read_memory
+from narval.files.module_text import ModuleText
+from narval.files.modules import ModulePackage
+from narval.files.people_file import parse_people
+from narval.files.schemas import Schemas
+from narval.files.settings import parse_settings
+from narval.system.unexpected import WORDS
+from narval.trials.simulate.parser import read_scenario
+from tests.core.definitions.test_hostile_files import PROCESS, TREE, all_have_places, read_tree
+from tests.files.test_people_file import PEOPLE
 from tests.fuzz.surfaces import DTD, ELEMENTS, SCHEMA
 from tests.places import ROOT
-from tests.runtime.home.test_people_file import PEOPLE
 
 SAMPLE = 12
 """So many of the damaged texts of each file are read in every run of the tests, the same each time."""

@@ -13,8 +13,8 @@ from typing import Any
 
 import click
 
-from narval.operations.operations import OPERATIONS
-from narval.operations.registry import Operation
+from narval.ask.operations import OPERATIONS
+from narval.ask.registry import Operation
 from narval.surfaces.cli import COMMANDS
 from narval.surfaces.cli.command import Command, CommandGroup
 from narval.surfaces.python.agent import Agent

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import narval
-from narval.definitions.kinds import KINDS
-from narval.errors import RequestError
-from narval.runtime.home.home import Home
+from narval.core.definitions.kinds import KINDS
+from narval.core.errors import RequestError
+from narval.files.home import Home
 from narval.surfaces.cli.without_daemon import serving
 from narval.surfaces.control.client import Client
 from tests.house.countdown import ROW

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from narval.definitions.kinds import KINDS
+from narval.core.definitions.kinds import KINDS
 from tests.house.code import imports, modules, tree
 
 RUN = {name: kind.run for name, kind in KINDS.items() if kind.engine}
@@ -24,18 +24,18 @@ OWN_ROOMS: dict[str, str] = {
 """The rooms of a kind beyond its two packages: the acts that it alone has."""
 
 ALLOWED: dict[str, str] = {
-    "narval.definitions.kinds": "the table",
-    "narval.definitions.action.parser": "$plan is a variable of patterns (N10)",
-    "narval.definitions.transform.parser": "$plan is a variable of patterns (N10)",
-    "narval.definitions.automaton.parser": "a state without a kind calls a recipe (A15)",
-    "narval.memory.elements.control_elements": "recipe is an attribute of start-plan (N4)",
-    "narval.memory.elements.reserved": "their elements come from narval alone (N2)",
-    "narval.runtime.scripts.interpreters": "scripts know their process by that name (section 10)",
-    "narval.simulation.parser": "recipe is an attribute of scenarios, for any definition",
-    "narval.simulation.names": "recipe and work are attributes of scenarios",
-    "narval.runtime.home.people_file": "work is what a rule of the home asks (P73)",
+    "narval.core.definitions.kinds": "the table",
+    "narval.core.definitions.action.parser": "$plan is a variable of patterns (N10)",
+    "narval.core.definitions.transform.parser": "$plan is a variable of patterns (N10)",
+    "narval.kinds.automaton.language.parser": "a state without a kind calls a recipe (A15)",
+    "narval.core.elements.control_elements": "recipe is an attribute of start-plan (N4)",
+    "narval.core.elements.reserved": "their elements come from narval alone (N2)",
+    "narval.system.scripts.interpreters": "scripts know their process by that name (section 10)",
+    "narval.trials.simulate.parser": "recipe is an attribute of scenarios, for any definition",
+    "narval.trials.simulate.names": "recipe and work are attributes of scenarios",
+    "narval.files.people_file": "work is what a rule of the home asks (P73)",
     "narval.surfaces.cli": "automaton and dataflow are commands",
-    "narval.surfaces.cli.foreground.dataflow": "a dataflow is called a plan in its file",
+    "narval.kinds.dataflow.cli.foreground": "a dataflow is called a plan in its file",
     "narval.surfaces.cli.memory": "a home is opened to work",
     "narval.surfaces.cli.session": "a home is opened to work",
 }

@@ -10,16 +10,16 @@ from functools import cache
 from pathlib import Path
 from typing import TypeGuard
 
-from narval.definitions.kinds import KINDS
+from narval.core.definitions.kinds import KINDS
 from tests.house.code import classes, docstrings, imports, modules, tree
 from tests.places import ROOT
 
 ALTERED_ELSEWHERE: dict[str, str] = {
     "narval.surfaces.cli.command directory": "an option that all commands have fills their session",
     "narval.surfaces.cli.command as_json": "an option that all commands have fills their session",
-    "narval.memory.patterns.metered evaluate": "elementpath's tokens are made to count their work",
-    "narval.memory.patterns.metered select": "elementpath's tokens are made to count their work",
-    "narval.memory.patterns.metered iter_comparison_data": "tokens are made to count their work",
+    "narval.core.patterns.metered evaluate": "elementpath's tokens are made to count their work",
+    "narval.core.patterns.metered select": "elementpath's tokens are made to count their work",
+    "narval.core.patterns.metered iter_comparison_data": "tokens are made to count their work",
 }
 """Attributes that modules set though another one declares them, `module attribute`, and why."""
 

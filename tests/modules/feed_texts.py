@@ -13,7 +13,7 @@ from lxml import etree
 from modules import feeds
 from modules.feeds import reading as feeds_reading
 from narval import Element
-from narval.runtime.calls.context import CallContext, Target
+from narval.calls.context import CallContext, Target
 from tests.places import ROOT
 
 DEMO = ROOT / "data" / "demo" / "feeds"

@@ -11,7 +11,7 @@ from lxml import etree
 
 from modules import files
 from narval import Element
-from narval.runtime.calls.context import CallContext, Target
+from narval.calls.context import CallContext, Target
 
 QUIET = 0.05
 

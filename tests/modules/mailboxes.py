@@ -13,8 +13,8 @@ import pytest
 from lxml import etree
 
 from modules import mail
-from narval.memory.elements.element import Element
-from narval.runtime.calls.context import CallContext, Target
+from narval.calls.context import CallContext, Target
+from narval.core.elements.element import Element
 
 
 def letter(number: int, text: str = "text", **fields: str) -> bytes:

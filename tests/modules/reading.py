@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from narval.memory.elements.element import Element
+from narval.core.elements.element import Element
 from tests.modules.mailboxes import Watcher
 
 

@@ -14,10 +14,10 @@ from lxml import etree
 import narval
 from modules import basic
 from narval import Element
-from narval.definitions.action.definition import DECLARATION, ActionDeclaration
-from narval.errors import ActionError
-from narval.memory.elements.canonical import canonical
-from narval.runtime.calls.context import CallContext
+from narval.calls.context import CallContext
+from narval.core.definitions.action.definition import DECLARATION, ActionDeclaration
+from narval.core.elements.canonical import canonical
+from narval.core.errors import ActionError
 
 
 def element(xml: str, eid: int = 7) -> Element:

@@ -17,8 +17,8 @@ import narval
 from modules.calendar import dav
 from modules.calendar.parsing import CalendarError
 from narval import SimulatedClock
-from narval.runtime.calls.context import CallContext, Target
-from narval.runtime.home.outside.services import Service
+from narval.calls.context import CallContext, Target
+from narval.files.outside.services import Service
 from narval.surfaces.python.agent import Agent
 from tests.local_site import Answer
 from tests.loopback import LoopbackServer

@@ -13,11 +13,11 @@ import narval
 from modules.calendar import writing
 from modules.calendar.occurring import events_in
 from narval import SimulatedClock
-from narval.definitions.wall import zone_named
-from narval.runtime.calls.context import CallContext, Target
-from narval.runtime.home.outside.services import Service
-from narval.runtime.system.zone import machine_zone
+from narval.calls.context import CallContext, Target
+from narval.core.definitions.wall import zone_named
+from narval.files.outside.services import Service
 from narval.surfaces.python.agent import Agent
+from narval.system.zone import machine_zone
 from tests.modules.calendar_texts import NOW, ics, vevent
 from tests.modules.radicale_server import PASSWORD, USER, Radicale, radicale
 from tests.modules.test_calendar import current

@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from narval.runtime.home.settings import FILE, parse_settings
-from narval.source.text import Source
+from narval.core.source.text import Source
+from narval.files.settings import FILE, parse_settings
 from tests.acceptance.home import make, until
 from tests.modules.homes import answer, asking
 

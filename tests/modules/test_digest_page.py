@@ -14,12 +14,12 @@ import narval
 from modules import basic
 from modules.feeds import reading as feeds_reading
 from narval import Element
-from narval.definitions.transform.definition import Transform
-from narval.memory.elements.canonical import canonical
-from narval.runtime.calls.context import CallContext, Target
-from narval.runtime.calls.workers.frames import Allowance
-from narval.runtime.calls.workers.transforms import answer
-from narval.runtime.home.loader import Loader
+from narval.calls.context import CallContext, Target
+from narval.calls.workers.frames import Allowance
+from narval.calls.workers.transforms import answer
+from narval.core.definitions.transform.definition import Transform
+from narval.core.elements.canonical import canonical
+from narval.files.loader import Loader
 from tests.places import ROOT
 
 SHEET = ROOT / "recipes" / "digest.page.xsl"

@@ -20,9 +20,9 @@ from modules import feeds
 from modules.feeds import origins as feeds_origins
 from modules.feeds import reading as feeds_reading
 from narval import Element, Fetched
-from narval.memory.elements.canonical import canonical
-from narval.runtime.calls.context import CallContext, Target
-from narval.runtime.system.fetch import MAX_REDIRECTS
+from narval.calls.context import CallContext, Target
+from narval.core.elements.canonical import canonical
+from narval.system.fetch import MAX_REDIRECTS
 from tests.modules.feed_server import Server, says
 from tests.modules.feed_texts import RSS, answer, feed, gather, rss, taken, titles, watched
 

@@ -12,7 +12,7 @@ import pytest
 
 from modules import feeds
 from modules.feeds import origins as feeds_origins
-from narval.runtime.calls.context import CallContext, Target
+from narval.calls.context import CallContext, Target
 from tests.modules.feed_texts import answer, feed, rss, titles
 
 

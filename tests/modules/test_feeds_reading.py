@@ -11,7 +11,7 @@ from lxml import etree
 
 from modules import feeds
 from modules.feeds import reading as feeds_reading
-from narval.memory.elements.canonical import canonical
+from narval.core.elements.canonical import canonical
 from tests.modules.feed_texts import ATOM, RSS, one, rss, titles
 
 

@@ -18,8 +18,8 @@ from modules import files
 from modules.files import appending as files_appending
 from modules.files import places as files_places
 from narval import Element
-from narval.errors import ActionError
-from narval.memory.elements.canonical import canonical
+from narval.core.elements.canonical import canonical
+from narval.core.errors import ActionError
 from tests.modules.folders import Watched, call_of, element, watching
 
 

@@ -16,8 +16,8 @@ from lxml import etree
 
 from modules import files
 from modules.files import watching as files_watching
-from narval.errors import ActionError
-from narval.memory.elements.canonical import canonical
+from narval.core.elements.canonical import canonical
+from narval.core.errors import ActionError
 from tests.modules.folders import QUIET, Watched, call_of, element, watching
 
 

@@ -12,7 +12,7 @@ from lxml import etree
 import narval
 from modules import json as module
 from narval import ActionError, Element
-from narval.memory.elements.canonical import canonical
+from narval.core.elements.canonical import canonical
 from tests.places import page
 
 ISSUES = '{"data": {"issues": [{"id": 7, "title": "Lamp <b>"}, {"id": 8, "open": true}], "a.b": [[1], "x"]}}'

@@ -20,11 +20,11 @@ from modules.mail import boxes as mail_boxes
 from modules.mail import letters
 from modules.mail import reading as mail_reading
 from modules.mail import texts as mail_texts
-from narval.memory.elements.canonical import canonical
-from narval.memory.elements.element import Element
-from narval.runtime.calls.people.mail import account as mail_account
-from narval.runtime.calls.people.mail.account import Account
-from narval.runtime.calls.people.mail.texts import MAX_ADDRESSES, MAX_VALUE
+from narval.core.elements.canonical import canonical
+from narval.core.elements.element import Element
+from narval.people.mail import account as mail_account
+from narval.people.mail.account import Account
+from narval.people.mail.texts import MAX_ADDRESSES, MAX_VALUE
 from tests.places import ROOT
 
 DEMO = ROOT / "data" / "demo" / "Maildir" / "new"

@@ -15,8 +15,8 @@ from lxml import etree
 
 import narval
 from narval import SimulatedClock
-from narval.runtime.home.check import check_home
-from narval.runtime.home.home import Home
+from narval.files.check import check_home
+from narval.files.home import Home
 from narval.surfaces.python.agent import Agent
 from tests.acceptance.home import shipped
 

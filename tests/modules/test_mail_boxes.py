@@ -16,9 +16,9 @@ import pytest
 from modules import mail
 from modules.mail import boxes as mail_boxes
 from modules.mail import letters
-from narval.errors import ActionError
-from narval.memory.elements.element import Element
-from narval.runtime.calls.context import CallContext
+from narval.calls.context import CallContext
+from narval.core.elements.element import Element
+from narval.core.errors import ActionError
 from tests.modules.mailboxes import Watcher, letter, maildir, read, snapshot, subjects, watched
 from tests.modules.mailboxes import no_thread_is_left as no_thread_is_left
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from modules.mail import filing, imap
-from narval.errors import ActionError
-from narval.memory.elements.element import Element
-from narval.runtime.calls.context import CallContext
-from narval.runtime.home.outside.services import Service
+from narval.calls.context import CallContext
+from narval.core.elements.element import Element
+from narval.core.errors import ActionError
+from narval.files.outside.services import Service
 from tests.acceptance.home import make, until
 from tests.mail_servers import PASSWORD, Servers
 from tests.mail_servers import servers as servers

@@ -13,8 +13,8 @@ import pytest
 from modules import mail
 from modules.mail import boxes as mail_boxes
 from modules.mail import letters
-from narval.errors import ActionError
-from narval.runtime.calls.people.mail.account import Account
+from narval.core.errors import ActionError
+from narval.people.mail.account import Account
 from tests.modules.imap_server import ImapServer
 from tests.modules.mailboxes import letter, read, subjects, watching
 from tests.modules.mailboxes import no_thread_is_left as no_thread_is_left

@@ -21,12 +21,12 @@ from lxml import etree
 
 from modules import mail
 from modules.mail import reading as mail_reading
-from narval.errors import ActionError
-from narval.memory.elements.canonical import canonical
-from narval.memory.elements.element import Element
-from narval.runtime.calls.context import CallContext
-from narval.runtime.calls.people.mail import writing as mail_writing
-from narval.runtime.calls.people.mail.account import Account
+from narval.calls.context import CallContext
+from narval.core.elements.canonical import canonical
+from narval.core.elements.element import Element
+from narval.core.errors import ActionError
+from narval.people.mail import writing as mail_writing
+from narval.people.mail.account import Account
 
 FUZZ = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 IDENTITY = Element(1, b'<identity name="Your office" address="assistant@example.org"/>')

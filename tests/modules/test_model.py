@@ -13,8 +13,8 @@ import pytest
 
 import narval
 from narval import Element
-from narval.runtime.home.check import check_home
-from narval.runtime.home.home import Home
+from narval.files.check import check_home
+from narval.files.home import Home
 from tests.modules.chat_server import ChatServer, Said, chat_server, endless, event, streamed, whole
 from tests.modules.homes import answer, asking
 

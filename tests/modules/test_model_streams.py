@@ -11,8 +11,8 @@ import pytest
 import narval
 from modules.model import chat
 from narval import Fetched, Service
-from narval.errors import ActionError
-from narval.runtime.calls.context import CallContext
+from narval.calls.context import CallContext
+from narval.core.errors import ActionError
 
 
 class Counted(bytes):

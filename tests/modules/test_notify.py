@@ -13,9 +13,9 @@ import psutil
 import pytest
 
 from modules import notify
-from narval.errors import ActionError
-from narval.memory.elements.element import Element
-from narval.runtime.calls.context import CallContext
+from narval.calls.context import CallContext
+from narval.core.elements.element import Element
+from narval.core.errors import ActionError
 from tests.acceptance.home import until
 
 DAY = datetime(2026, 11, 2, 23, 59, tzinfo=UTC).timestamp()

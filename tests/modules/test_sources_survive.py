@@ -19,7 +19,7 @@ from modules import calendar, feeds, files, mail
 from modules.calendar import origins as calendar_origins
 from modules.feeds import origins
 from modules.mail import boxes
-from narval.memory.elements.element import Element
+from narval.core.elements.element import Element
 from tests.modules.feed_server import Server, says
 from tests.modules.feed_texts import rss
 from tests.modules.mailboxes import letter, maildir, watching

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from narval.runtime.daemon.daemon import Daemon
+from narval.daemon.daemon import Daemon
 from tests.simulator.simulation import OFTEN, Report, Simulation
 
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from narval.runtime.agent import loop, run, turn, waves
-from narval.runtime.agent.agent import AgentState
-from narval.runtime.daemon import daemon as daemons
-from narval.runtime.daemon import main_loop
-from narval.runtime.store.batch import Batch
-from narval.runtime.store.sql import Database
-from narval.runtime.system import stopwatch
-from tests.runtime.at_work import Killed, Scene
+from narval.agent import loop, run, turn, waves
+from narval.agent.agent import AgentState
+from narval.daemon import daemon as daemons
+from narval.daemon import main_loop
+from narval.store.batch import Batch
+from narval.store.sql import Database
+from narval.system import stopwatch
+from tests.daemon.at_work import Killed, Scene
 from tests.simulator.invariants import Ledger
 
 __all__ = ["Crashing", "Killed", "taken_apart"]

@@ -14,12 +14,12 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from narval.errors import StoreAwayError
-from narval.operations.daemon.requests import end_well
-from narval.runtime.agent.agent import AgentState
-from narval.runtime.daemon.daemon import Daemon
-from narval.runtime.store.batch import ACTIVE, SUSPENDED, AgentRow
-from narval.runtime.store.shared.leases import RENEWAL
+from narval.agent.agent import AgentState
+from narval.ask.daemon.requests import end_well
+from narval.core.errors import StoreAwayError
+from narval.daemon.daemon import Daemon
+from narval.store.batch import ACTIVE, SUSPENDED, AgentRow
+from narval.store.postgresql.leases import RENEWAL
 from tests.simulator.machine import HELD_BACK, HELD_OUT, KILLED_BACK, KILLED_OUT, Machine
 from tests.simulator.several import Several
 from tests.simulator.shared_store import BACK, OUT

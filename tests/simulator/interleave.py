@@ -10,12 +10,12 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from narval.engines.events import Failure, OutputElement
-from narval.errors import NarvalError
-from narval.runtime.calls.backend import ABANDONED, Announce, Counts, Outcome, Produced
-from narval.runtime.calls.context import CallContext
-from narval.runtime.calls.conversion import answer_at_once
-from narval.runtime.calls.executor import Done
+from narval.calls.backend import ABANDONED, Announce, Counts, Outcome, Produced
+from narval.calls.context import CallContext
+from narval.calls.conversion import answer_at_once
+from narval.calls.executor import Done
+from narval.core.engines.events import Failure, OutputElement
+from narval.core.errors import NarvalError
 from tests.simulator.invariants import Ledger
 
 

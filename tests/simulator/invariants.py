@@ -10,10 +10,19 @@ from collections.abc import Iterable
 from itertools import permutations
 from typing import Any
 
-from narval.definitions.schedule import schedule_of
-from narval.engines import commands as asked
-from narval.engines.events import Returned, TimerFired
-from narval.engines.recipe.changes import (
+from narval.agent.agent import AgentState
+from narval.agent.recovery import restore, restore_runs
+from narval.agent.replay import definition_of, state_of
+from narval.agent.run import Run
+from narval.ask import why
+from narval.core.definitions.schedule import schedule_of
+from narval.core.elements.changes import MarkScope
+from narval.core.elements.element import SIGNAL, local_name
+from narval.core.elements.error_element import read_error
+from narval.core.engines import commands as asked
+from narval.core.engines.events import Returned, TimerFired
+from narval.daemon.daemon import Daemon
+from narval.kinds.recipe.engine.changes import (
     CallMade,
     PlanRedefined,
     PlanResumed,
@@ -23,18 +32,9 @@ from narval.engines.recipe.changes import (
     StepRunning,
     TriesReset,
 )
-from narval.memory.elements.changes import MarkScope
-from narval.memory.elements.element import SIGNAL, local_name
-from narval.memory.elements.error_element import read_error
-from narval.operations import why
-from narval.runtime.agent.agent import AgentState
-from narval.runtime.agent.recovery import restore, restore_runs
-from narval.runtime.agent.replay import definition_of, state_of
-from narval.runtime.agent.run import Run
-from narval.runtime.daemon.daemon import Daemon
-from narval.runtime.store.batch import Batch
-from narval.runtime.store.store import AgentStore, RunHistory
-from tests.runtime.at_work import portrait
+from narval.store.batch import Batch
+from narval.store.store import AgentStore, RunHistory
+from tests.daemon.at_work import portrait
 
 _ENDED = (StepDone, StepErred, StepFailed)
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
-from narval.runtime.calls.backend import LOST, Announce, Produced
-from narval.runtime.calls.context import CallContext
-from narval.runtime.calls.executor import Done
-from narval.runtime.daemon.daemon import Daemon
-from narval.runtime.home.home import Home
-from narval.runtime.system.clock import SimulatedClock
-from tests.runtime.at_work import Killed
+from narval.calls.backend import LOST, Announce, Produced
+from narval.calls.context import CallContext
+from narval.calls.executor import Done
+from narval.daemon.daemon import Daemon
+from narval.files.home import Home
+from narval.system.clock import SimulatedClock
+from tests.daemon.at_work import Killed
 from tests.simulator.interleave import Interleaving
 from tests.simulator.invariants import Ledger
 from tests.simulator.server import Server

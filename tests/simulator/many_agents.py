@@ -19,16 +19,16 @@ from typing import Any
 
 import pytest
 
-from narval.errors import InternalError, RefusedRowsError, RequestError
-from narval.operations.asker import PROGRAM
-from narval.operations.operations import invoke
-from narval.runtime.agent.agent import AgentState
-from narval.runtime.agent.loop import Loop
-from narval.runtime.agent.transaction import Transaction
-from narval.runtime.daemon.agents.agent_host import AgentHost
-from narval.runtime.daemon.daemon import Daemon
-from narval.runtime.store.batch import HOME_AGENT, PASSIVE, SUSPENDED, AgentRow, Batch
-from narval.runtime.store.sql import Database
+from narval.agent.agent import AgentState
+from narval.agent.loop import Loop
+from narval.agent.transaction import Transaction
+from narval.ask.asker import PROGRAM
+from narval.ask.operations import invoke
+from narval.core.errors import InternalError, RefusedRowsError, RequestError
+from narval.daemon.agents.agent_host import AgentHost
+from narval.daemon.daemon import Daemon
+from narval.store.batch import HOME_AGENT, PASSIVE, SUSPENDED, AgentRow, Batch
+from narval.store.sql import Database
 from tests.simulator import invariants
 from tests.simulator.boundaries import Boundary
 from tests.simulator.crash import Crashing

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from narval.runtime.store.batch import Batch
+from narval.store.batch import Batch
 from tests.simulator.many_agents import AgentsLedger
 from tests.simulator.server import Mark, Watch
 

@@ -11,15 +11,15 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from narval.engines.commands import Answer
-from narval.engines.events import Signalled
-from narval.engines.work import changes as facts
-from narval.engines.work.listing import right_to_answer
-from narval.errors import DaemonGoneError, RequestError
-from narval.operations.asker import Asker
-from narval.operations.operations import invoke
-from narval.runtime.agent.run import Run
-from narval.runtime.daemon.daemon import Daemon
+from narval.agent.run import Run
+from narval.ask.asker import Asker
+from narval.ask.operations import invoke
+from narval.core.engines.commands import Answer
+from narval.core.engines.events import Signalled
+from narval.core.errors import DaemonGoneError, RequestError
+from narval.daemon.daemon import Daemon
+from narval.kinds.work.engine import changes as facts
+from narval.kinds.work.engine.listing import right_to_answer
 from tests.simulator.boundaries import Boundary
 from tests.simulator.crash import Crashing
 from tests.simulator.invariants import Ledger

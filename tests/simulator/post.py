@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 
-from narval.runtime.messages.envelope import ELEMENT
-from narval.runtime.store.batch import Batch, MessageRow
+from narval.daemon.messages.envelope import ELEMENT
+from narval.store.batch import Batch, MessageRow
 from tests.simulator.world import World
 
 OWN = "narval"

@@ -13,8 +13,8 @@ from threading import RLock
 from time import time
 from typing import NamedTuple
 
-from narval.errors import ElsewhereError, FencedError, SettingsError
-from narval.runtime.store.batch import (
+from narval.core.errors import ElsewhereError, FencedError, SettingsError
+from narval.store.batch import (
     ACTIVE,
     HOME_AGENT,
     STORE,
@@ -23,10 +23,10 @@ from narval.runtime.store.batch import (
     Batch,
     MessageRow,
 )
-from narval.runtime.store.shared.leases import LEASE, Beat, DaemonRow, Ownership, Taken
-from narval.runtime.store.sql import open_database
-from narval.runtime.store.sqlite import File
-from narval.runtime.store.statements import new_agent
+from narval.store.postgresql.leases import LEASE, Beat, DaemonRow, Ownership, Taken
+from narval.store.sql import open_database
+from narval.store.sqlite import File
+from narval.store.statements import new_agent
 
 
 class Mark(NamedTuple):

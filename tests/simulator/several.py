@@ -14,17 +14,17 @@ from typing import Any, NamedTuple, TypeVar
 
 import pytest
 
-from narval.errors import ElsewhereError, FencedError, NarvalError, StoreAwayError
-from narval.operations.asker import PROGRAM
-from narval.operations.operations import invoke
-from narval.runtime.daemon import committer
-from narval.runtime.daemon import daemon as opening
-from narval.runtime.daemon.daemon import Daemon
-from narval.runtime.daemon.fleet import joining
-from narval.runtime.daemon.main_loop import MainLoop
-from narval.runtime.store.batch import AgentRow, Batch
-from narval.runtime.store.shared.leases import GIVEN_UP, RENEWAL
-from tests.runtime.at_work import Killed
+from narval.ask.asker import PROGRAM
+from narval.ask.operations import invoke
+from narval.core.errors import ElsewhereError, FencedError, NarvalError, StoreAwayError
+from narval.daemon import committer
+from narval.daemon import daemon as opening
+from narval.daemon.daemon import Daemon
+from narval.daemon.fleet import joining
+from narval.daemon.main_loop import MainLoop
+from narval.store.batch import AgentRow, Batch
+from narval.store.postgresql.leases import GIVEN_UP, RENEWAL
+from tests.daemon.at_work import Killed
 from tests.simulator.machine import Machine, Performing
 from tests.simulator.many_agents import ManyAgents, Refusing
 from tests.simulator.owners import Owners

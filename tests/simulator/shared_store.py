@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
-from narval.errors import FencedError, StoreAwayError, StoreError
-from narval.runtime.store.batch import AgentRow, Batch
-from narval.runtime.store.letters import DatabaseLetters
-from narval.runtime.store.reading import DatabaseAgent, Tables
-from narval.runtime.store.shared.leases import (
+from narval.core.errors import FencedError, StoreAwayError, StoreError
+from narval.store.batch import AgentRow, Batch
+from narval.store.letters import DatabaseLetters
+from narval.store.postgresql.leases import (
     PORTION,
     Beat,
     DaemonNotices,
@@ -22,8 +21,9 @@ from narval.runtime.store.shared.leases import (
     Ownership,
     Taken,
 )
-from narval.runtime.store.sqlite import File
-from narval.runtime.store.store import Store
+from narval.store.reading import DatabaseAgent, Tables
+from narval.store.sqlite import File
+from narval.store.store import Store
 from tests.simulator.server import Mark, Server, fenced
 
 T = TypeVar("T")

@@ -12,14 +12,14 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from narval.engines.events import Cancelled
-from narval.errors import DaemonGoneError, RequestError
-from narval.operations.asker import PROGRAM
-from narval.operations.operations import invoke
-from narval.runtime.agent.agent import AgentState
-from narval.runtime.agent.loop import Delivery, Request
-from narval.runtime.agent.turn import Turn
-from narval.runtime.daemon.daemon import Daemon
+from narval.agent.agent import AgentState
+from narval.agent.loop import Delivery, Request
+from narval.agent.turn import Turn
+from narval.ask.asker import PROGRAM
+from narval.ask.operations import invoke
+from narval.core.engines.events import Cancelled
+from narval.core.errors import DaemonGoneError, RequestError
+from narval.daemon.daemon import Daemon
 from narval.surfaces.control import wire
 from tests.simulator import invariants
 from tests.simulator.crash import Crashing, Killed, taken_apart

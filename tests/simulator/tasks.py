@@ -13,17 +13,17 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from narval.engines.events import PersonsAct, Plain, Signalled
-from narval.engines.task_case import changes as of_cases
-from narval.engines.task_server import changes as of_servers
-from narval.errors import DaemonGoneError, RequestError
-from narval.memory.elements.element import CONTROL
-from narval.operations.asker import Asker
-from narval.operations.operations import invoke
-from narval.runtime.agent.loop import Delivery
-from narval.runtime.agent.replay import state_of
-from narval.runtime.agent.run import Run
-from narval.runtime.daemon.daemon import Daemon
+from narval.agent.loop import Delivery
+from narval.agent.replay import state_of
+from narval.agent.run import Run
+from narval.ask.asker import Asker
+from narval.ask.operations import invoke
+from narval.core.elements.element import CONTROL
+from narval.core.engines.events import PersonsAct, Plain, Signalled
+from narval.core.errors import DaemonGoneError, RequestError
+from narval.daemon.daemon import Daemon
+from narval.kinds.task.engine.case import changes as of_cases
+from narval.kinds.task.engine.server import changes as of_servers
 from tests.simulator.boundaries import Boundary
 from tests.simulator.crash import Crashing
 from tests.simulator.invariants import Ledger

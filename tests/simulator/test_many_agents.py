@@ -6,8 +6,8 @@ from random import SystemRandom
 
 import pytest
 
-from narval.memory.elements.changes import Added
-from narval.runtime.store.batch import HOME_AGENT, Batch
+from narval.core.elements.changes import Added
+from narval.store.batch import HOME_AGENT, Batch
 from tests.simulator.boundaries import every_boundary
 from tests.simulator.many_agents import AgentsBoundary, ManyAgents
 from tests.simulator.simulation import BrokenError, run

@@ -6,8 +6,8 @@ from random import SystemRandom
 
 import pytest
 
-from narval.engines.work import acts
-from narval.engines.work.table import ACTS_ON_ITEMS
+from narval.kinds.work.engine import acts
+from narval.kinds.work.engine.table import ACTS_ON_ITEMS
 from tests.simulator.boundaries import every_boundary
 from tests.simulator.people import Peopled, PeopledBoundary
 from tests.simulator.simulation import BrokenError, run

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from narval.errors import FencedError, StoreAwayError
-from narval.runtime.store.batch import PASSIVE, AgentRow
-from tests.runtime.store.stores import added, batch, content
+from narval.core.errors import FencedError, StoreAwayError
+from narval.store.batch import PASSIVE, AgentRow
 from tests.simulator.server import Server
 from tests.simulator.shared_store import BACK, OUT, SharedStore
+from tests.store.stores import added, batch, content
 
 ADA = AgentRow(10, "a" * 32, "ada", PASSIVE)
 

@@ -9,10 +9,10 @@ from random import SystemRandom
 
 import pytest
 
-from narval.definitions.schedule import schedule_of
-from narval.engines import dates
-from narval.runtime.store.batch import Batch, JournalRow
-from narval.runtime.store.memory import VolatileAgent
+from narval.core.definitions.schedule import schedule_of
+from narval.core.engines import dates
+from narval.store.batch import Batch, JournalRow
+from narval.store.memory import VolatileAgent
 from tests.simulator.boundaries import every_boundary
 from tests.simulator.kinds import of
 from tests.simulator.simulation import BrokenError, Simulation, run

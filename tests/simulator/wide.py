@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from narval.runtime.agent.agent import AgentState
-from narval.runtime.daemon import daemon as daemons
-from narval.runtime.daemon.daemon import Daemon
-from narval.runtime.store.batch import Batch
-from narval.runtime.store.memory import VolatileStore
-from narval.runtime.system.clock import SimulatedClock
+from narval.agent.agent import AgentState
+from narval.daemon import daemon as daemons
+from narval.daemon.daemon import Daemon
+from narval.store.batch import Batch
+from narval.store.memory import VolatileStore
+from narval.system.clock import SimulatedClock
 from tests.simulator import invariants
 from tests.simulator.invariants import VolatileLedger
 from tests.simulator.simulation import Simulation

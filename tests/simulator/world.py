@@ -43,7 +43,7 @@ def once():
 def spawn():
     return "<start-plan recipe='w.leaf'><gift/></start-plan>"
 """
-"""What the random recipes call; `tests/runtime/agent/test_recovery.py` has these actions alone."""
+"""What the random recipes call; `tests/agent/test_recovery.py` has these actions alone."""
 
 MORE = """
 @action(inputs=[Input("gift", "gift", optional=True), Input("note", "note", optional=True)],

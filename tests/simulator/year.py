@@ -22,10 +22,10 @@ from typing import Any
 
 import psutil
 
-from narval.runtime.daemon.daemon import Daemon
-from narval.runtime.home.home import Home
-from narval.runtime.home.making.new_home import create_home
-from narval.runtime.system.clock import SimulatedClock
+from narval.daemon.daemon import Daemon
+from narval.files.home import Home
+from narval.files.making.new_home import create_home
+from narval.system.clock import SimulatedClock
 
 MONTH = 30
 FIRST = datetime(2026, 1, 1, 6, tzinfo=UTC)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from narval.runtime.home.home import Home
-from tests.simulation.homes import make_shop
+from narval.files.home import Home
 from tests.surfaces.cli.command_line import make_home
+from tests.trials.simulate.homes import make_shop
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import cast
 import click
 
 from narval import __version__
-from narval.operations.lazy_table import LazyTable
+from narval.ask.lazy_table import LazyTable
 from narval.surfaces.cli.command import Command, CommandGroup, Commands, common_options
 
 _WHERE = {

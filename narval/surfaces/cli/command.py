@@ -17,7 +17,8 @@ from typing import Any
 
 import click
 
-from narval.errors import (
+from narval.ask.text import clean, clean_lines
+from narval.core.errors import (
     DaemonGoneError,
     HomeHeldError,
     NarvalError,
@@ -25,7 +26,6 @@ from narval.errors import (
     PatternError,
     SurroundingsError,
 )
-from narval.operations.text import clean, clean_lines
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.session import Session
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from narval.operations.text import clean
+from narval.ask.text import clean
 from narval.surfaces.cli.paging import PAGE
 from narval.surfaces.cli.session import Session
 from narval.surfaces.control.client import Client
@@ -103,7 +103,7 @@ def _active_names(context: click.Context, _: str) -> Choices:
 
 
 def _definitions(context: click.Context, _: str) -> Choices:
-    from narval.definitions.kinds import KINDS
+    from narval.core.definitions.kinds import KINDS
 
     for row in asked(context, "definitions")["definitions"]:
         if row["kind"] in KINDS and KINDS[row["kind"]].engine:

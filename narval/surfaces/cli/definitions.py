@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from narval.operations.text import clean, clean_lines, fault_line, printable
+from narval.ask.text import clean, clean_lines, fault_line, printable
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, command
 from narval.surfaces.cli.monitor.definition import definition_lines
@@ -101,14 +101,14 @@ def actions(session: Session, shipped: bool) -> None:
 
 
 def _compared(context: click.Context, begun: str) -> completion.Choices:
-    from narval.runtime.home.alterations import compare
+    from narval.files.alterations import compare
 
     for file in compare(context.ensure_object(Session).home):
         yield file.path, file.state
 
 
 def _takable(context: click.Context, begun: str) -> completion.Choices:
-    from narval.runtime.home.alterations import takable
+    from narval.files.alterations import takable
 
     yield from ((name, "") for name in sorted(takable()))
 
@@ -131,7 +131,7 @@ def diff(context: click.Context, /, session: Session, name: str | None) -> None:
     """
     from msgspec import to_builtins
 
-    from narval.runtime.home.alterations import compare
+    from narval.files.alterations import compare
 
     found = compare(session.home, name)
     rows = [to_builtins(file) for file in found]
@@ -161,7 +161,7 @@ def take(session: Session, name: str, force: bool) -> None:
     NAME is a module, such as mail, a file, such as recipes/mail.xml, or an example, such as
     examples/invoice: its recipe, and its scenario. From then on the copy counts.
     """
-    from narval.runtime.home.alterations import take as take_into
+    from narval.files.alterations import take as take_into
 
     paths = take_into(session.home, name, force=force)
     said = f"{clean(', '.join(paths))} {'is' if len(paths) == 1 else 'are'} yours to alter"

@@ -18,16 +18,16 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from narval.errors import HomeHeldError, NarvalError, RequestError, WorkRefusedError
-from narval.memory.elements.element import Element
-from narval.operations.asker import Asker, user
-from narval.operations.memory.listing import matching
-from narval.operations.work.acts import answer
-from narval.operations.work.items import work_item, worklist
-from narval.runtime.daemon.daemon import Daemon
-from narval.runtime.home.home import Home
-from narval.runtime.home.making.choices import HomeChoices, is_maildir, read_mail
-from narval.runtime.home.making.new_home import create_home
+from narval.ask.asker import Asker, user
+from narval.ask.memory.listing import matching
+from narval.core.elements.element import Element
+from narval.core.errors import HomeHeldError, NarvalError, RequestError, WorkRefusedError
+from narval.daemon.daemon import Daemon
+from narval.files.home import Home
+from narval.files.making.choices import HomeChoices, is_maildir, read_mail
+from narval.files.making.new_home import create_home
+from narval.kinds.work.operations.acts import answer
+from narval.kinds.work.operations.items import work_item, worklist
 from narval.surfaces.cli.without_daemon import serving
 
 SCRATCH = Path(".demo")

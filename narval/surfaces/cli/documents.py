@@ -10,8 +10,8 @@ from typing import IO, Any, BinaryIO
 
 import click
 
-from narval.errors import ElementError
-from narval.operations.text import clean
+from narval.ask.text import clean
+from narval.core.errors import ElementError
 
 ROOM = 24 * 1024 * 1024
 """Bytes of documents that go into one request, of which all are added or none."""
@@ -72,7 +72,7 @@ def documents_of(files: Sequence[BinaryIO], progress: Progress | None = None) ->
     for file in files:
         documents.append(_read(file, progress))
         if len(documents[-1]) > ROOM:
-            from narval.memory.elements.canonical import elements_of
+            from narval.core.elements.canonical import elements_of
 
             with naming([file], documents[-1:]):
                 elements_of(documents[-1])
@@ -115,7 +115,7 @@ def naming(files: Sequence[BinaryIO], documents: Sequence[bytes]) -> Iterator[No
 
 def _culprit(files: Sequence[BinaryIO], documents: Sequence[bytes]) -> str:
     if len(files) > 1:
-        from narval.memory.elements.canonical import elements_of
+        from narval.core.elements.canonical import elements_of
 
         for file, document in zip(files, documents, strict=True):
             try:

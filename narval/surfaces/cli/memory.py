@@ -9,8 +9,8 @@ from typing import Any, BinaryIO
 
 import click
 
-from narval.definitions.reading.durations import read_duration
-from narval.operations.text import clean, took, xml_text
+from narval.ask.text import clean, took, xml_text
+from narval.core.definitions.reading.durations import read_duration
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, Pair, Pairs, command
 from narval.surfaces.cli.documents import DocumentFile, Progress, batches, documents_of, naming

@@ -6,7 +6,7 @@ from typing import Any, BinaryIO
 
 import click
 
-from narval.operations.text import counted, xml_text
+from narval.ask.text import counted, xml_text
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import Pair, Pairs, command
 from narval.surfaces.cli.documents import DocumentFile, documents_of, naming
@@ -34,7 +34,7 @@ class RunKind(click.Choice):  # type: ignore[type-arg] # click 8.1 has no argume
     @property
     def choices(self) -> tuple[str, ...]:  # type: ignore[override]
         """The kinds of runs."""
-        from narval.engines.registry import run_kinds
+        from narval.core.engines.registry import run_kinds
 
         return tuple(run_kinds())
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import click
 
-from narval.errors import HomeHeldError, NarvalError
-from narval.operations.text import json_bytes, show_moments_in
+from narval.ask.text import json_bytes, show_moments_in
+from narval.core.errors import HomeHeldError, NarvalError
 from narval.surfaces.cli.startup_gc import suspended
 from narval.surfaces.control import client
 
 if TYPE_CHECKING:
-    from narval.runtime.home.home import Home
+    from narval.files.home import Home
     from narval.surfaces.cli.without_daemon import LookedAtHome, RecordOnlyHome, WorkingHome
 
     WithoutDaemon = LookedAtHome | RecordOnlyHome | WorkingHome
@@ -54,7 +54,7 @@ class Session:
     @cached_property
     def home(self) -> Home:
         """The home, in whose zone moments are shown from then on. Raises NoHomeError."""
-        from narval.runtime.home.home import Home
+        from narval.files.home import Home
 
         home = Home.find(self.directory, os.environ)
         show_moments_in(home.zone_name)
@@ -63,14 +63,14 @@ class Session:
     @property
     def is_homeless(self) -> bool:
         """True if nothing names a home, and the usual one is not there."""
-        from narval.runtime.home.home import Home
+        from narval.files.home import Home
 
         return not (self.directory or os.environ.get("NARVAL_HOME") or Home("~/.narval").exists())
 
     @property
     def columns(self) -> Mapping[str, tuple[str, ...]]:
         """The attributes that tables show of elements, as the settings have it, or as shipped."""
-        from narval.runtime.home.settings import COLUMNS, read_settings
+        from narval.files.settings import COLUMNS, read_settings
 
         settings, _ = read_settings(self.home.path)
         return settings.columns if settings is not None else COLUMNS
@@ -139,7 +139,7 @@ what this command performs itself.
 def _purpose_of(method: str) -> Purpose:
     """The intent of a command that asks one operation."""
     with suspended():
-        from narval.operations.operations import OPERATIONS
+        from narval.ask.operations import OPERATIONS
 
         return "look" if OPERATIONS[method].scope == "read" else "record"
 

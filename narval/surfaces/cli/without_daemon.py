@@ -13,15 +13,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from narval.errors import DaemonGoneError, HomeHeldError, StoreError
-from narval.operations.asker import Asker, user
-from narval.operations.operations import OPERATIONS, invoke
-from narval.runtime.daemon.daemon import Daemon
-from narval.runtime.home.home import Home
-from narval.runtime.home.settings import Settings
-from narval.runtime.store.open import look_into
-from narval.runtime.store.page import RunsPage
-from narval.runtime.store.store import Store
+from narval.ask.asker import Asker, user
+from narval.ask.operations import OPERATIONS, invoke
+from narval.core.errors import DaemonGoneError, HomeHeldError, StoreError
+from narval.daemon.daemon import Daemon
+from narval.files.home import Home
+from narval.files.settings import Settings
+from narval.store.open import look_into
+from narval.store.page import RunsPage
+from narval.store.store import Store
 from narval.surfaces.cli.startup_gc import suspended
 from narval.surfaces.control import client
 from narval.surfaces.control.server import ControlServer

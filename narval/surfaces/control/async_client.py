@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from narval.errors import DaemonGoneError, NarvalError
-from narval.operations.asker import Scope
+from narval.ask.asker import Scope
+from narval.core.errors import DaemonGoneError, NarvalError
 from narval.surfaces.control import wire
 
 PATIENCE = 5.0

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from narval.errors import DaemonGoneError
+from narval.core.errors import DaemonGoneError
 from narval.surfaces.control import wire
 
 PATIENCE = 5.0

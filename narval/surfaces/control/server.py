@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from narval import __version__
-from narval.errors import DaemonGoneError, InternalError, NarvalError, OperatorError, RequestError
-from narval.operations.asker import Asker, user
+from narval.ask.asker import Asker, user
+from narval.core.errors import DaemonGoneError, InternalError, NarvalError, OperatorError, RequestError
 from narval.surfaces.control import wire
 from narval.surfaces.control.listening import listener_at, peer_uid
 

@@ -27,8 +27,8 @@ from typing import Any, NamedTuple
 
 import msgpack  # type: ignore[import-untyped]
 
-from narval import errors
-from narval.errors import DefinitionError, Fault, NarvalError, RequestError, TokenError
+from narval.core import errors
+from narval.core.errors import DefinitionError, Fault, NarvalError, RequestError, TokenError
 
 REQUEST, REPLY, PART, GREETING = range(4)
 

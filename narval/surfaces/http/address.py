@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from narval.errors import OperatorError
+from narval.core.errors import OperatorError
 
 _NAME = "address"
 

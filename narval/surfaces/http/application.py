@@ -17,8 +17,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route as Mounted
 
-from narval.errors import DaemonGoneError, NarvalError, RequestError, WorkRefusedError
-from narval.operations.text import json_bytes
+from narval.ask.text import json_bytes
+from narval.core.errors import DaemonGoneError, NarvalError, RequestError, WorkRefusedError
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.http.page import (
     FIELDS,

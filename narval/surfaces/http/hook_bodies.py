@@ -13,9 +13,9 @@ from urllib.parse import parse_qsl
 
 from lxml import etree
 
-from narval.errors import ElementError
-from narval.memory.elements.canonical import parse_untrusted
-from narval.memory.elements.json_mapping import JsonError, element_of, parse_json
+from narval.core.elements.canonical import parse_untrusted
+from narval.core.elements.json_mapping import JsonError, element_of, parse_json
+from narval.core.errors import ElementError
 
 FIELDS = 500
 """The most fields of a form."""

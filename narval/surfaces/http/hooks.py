@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from narval.errors import DaemonGoneError, ElementError, NarvalError
+from narval.core.errors import DaemonGoneError, ElementError, NarvalError
 from narval.surfaces.http.guard import ADMITTED, RefusedError
 from narval.surfaces.http.hook_bodies import BODY_READERS, BodyError
 

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route as Mounted
 
-from narval.errors import RequestError
+from narval.core.errors import RequestError
 from narval.surfaces.http.application import NOBODY, Site
 from narval.surfaces.http.guard import ENDED, KEPT, LOGIN, LOGOUT, SECRET, TOKEN
 from narval.surfaces.http.kept_forms import KeptForms

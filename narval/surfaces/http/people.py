@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from narval.errors import NarvalError
+from narval.core.errors import NarvalError
 
 PATIENCE = 5.0
 """Seconds for the daemon to tell who is what."""

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from narval.errors import OperatorError
+from narval.core.errors import OperatorError
 
 _LOOPBACK = re.compile(r"(?:127\.0\.0\.1|\[::1\]|(?:[a-z0-9-]{1,63}\.)*localhost)(?::([0-9]{1,5}))?")
 _PROXY = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(?::[0-9]{1,5})?")

@@ -16,9 +16,9 @@ from urllib.parse import urlencode
 from jinja2 import Environment, PackageLoader, Template
 from jinja2.runtime import Context
 
-from narval.definitions.reading.durations import duration
-from narval.operations import text
-from narval.source.secrets import without_secrets
+from narval.ask import text
+from narval.core.definitions.reading.durations import duration
+from narval.core.source.secrets import without_secrets
 from narval.surfaces.http.page import segment
 
 LIVE = "live_"

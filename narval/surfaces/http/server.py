@@ -24,7 +24,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from narval.errors import OperatorError
+from narval.core.errors import OperatorError
 from narval.surfaces.control import wire
 from narval.surfaces.http.guard import ADMITTED, LIVE, SECURITY, Application, RequestLimits
 from narval.surfaces.http.live.response import PATIENCE

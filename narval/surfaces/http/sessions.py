@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from narval.definitions.people.directory import WebRole
+from narval.core.definitions.people.directory import WebRole
 
 LINK = 600.0
 """Seconds for which a login link holds."""

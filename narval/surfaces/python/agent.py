@@ -11,26 +11,26 @@ from typing import Any
 
 from lxml import etree
 
-from narval.errors import FaultWarning, RequestError
-from narval.memory.elements.canonical import canonical, elements_of
-from narval.memory.elements.element import Element
-from narval.operations import signals as on_signals
-from narval.operations.asker import PROGRAM, Asker, person_name
-from narval.operations.daemon import agents as on_agents
-from narval.operations.memory import changing, listing
-from narval.operations.operations import invoke
-from narval.operations.runs import acts, renewing, showing
-from narval.operations.runs.history import history
-from narval.operations.runs.listing import runs as list_runs
-from narval.operations.why import why
-from narval.runtime.daemon.daemon import Daemon
-from narval.runtime.home.home import Home
-from narval.runtime.system.clock import Clock
+from narval.ask import signals as on_signals
+from narval.ask.asker import PROGRAM, Asker, person_name
+from narval.ask.daemon import agents as on_agents
+from narval.ask.memory import changing, listing
+from narval.ask.operations import invoke
+from narval.ask.runs import acts, renewing, showing
+from narval.ask.runs.history import history
+from narval.ask.runs.listing import runs as list_runs
+from narval.ask.why import why
+from narval.core.elements.canonical import canonical, elements_of
+from narval.core.elements.element import Element
+from narval.core.errors import FaultWarning, RequestError
+from narval.daemon.daemon import Daemon
+from narval.files.home import Home
+from narval.kinds.process.python import OfProcesses
+from narval.kinds.task.python import OfTasks
+from narval.kinds.work.python import OfWork
 from narval.surfaces.python.forward import ask, at_once, forward
-from narval.surfaces.python.processes import OfProcesses
 from narval.surfaces.python.runner import Runner
-from narval.surfaces.python.tasks import OfTasks
-from narval.surfaces.python.work import OfWork
+from narval.system.clock import Clock
 
 Given = str | bytes | Element | etree._Element
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from narval.operations.asker import Asker
-from narval.operations.registry import ASKER, Operation
-from narval.runtime.daemon.daemon import Daemon
+from narval.ask.asker import Asker
+from narval.ask.registry import ASKER, Operation
+from narval.daemon.daemon import Daemon
 from narval.surfaces.python.runner import Runner
 
 Parameters = ParamSpec("Parameters")

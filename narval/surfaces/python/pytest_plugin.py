@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from narval.simulation.report import SimulationReport
-    from narval.simulation.simulated_home import SimulatedHome
     from narval.surfaces.python.agent import Agent
+    from narval.trials.simulate.report import SimulationReport
+    from narval.trials.simulate.simulated_home import SimulatedHome
 
 HOME = "narval_home"
 LONGEST_STORY = 300
@@ -97,7 +97,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
         return None
     if not file_path.name.endswith(".scenario.xml") and "scenarios" not in file_path.parent.parts:
         return None
-    from narval.simulation.files import is_scenario_file
+    from narval.trials.simulate.files import is_scenario_file
 
     if not is_scenario_file(file_path):
         return None
@@ -110,7 +110,7 @@ class ScenarioFile(pytest.File):
 
     def collect(self) -> Iterator[pytest.Item]:
         """The one test it is."""
-        from narval.simulation.parser import name_of
+        from narval.trials.simulate.parser import name_of
 
         yield ScenarioItem.from_parent(self, name=name_of(str(self.path)))
 
@@ -126,8 +126,8 @@ class ScenarioItem(pytest.Item):
         """Play it. Raises NotAsExpected with its story."""
         import asyncio
 
-        from narval.simulation import files
-        from narval.simulation.simulation import play_scenario, start_of
+        from narval.trials.simulate import files
+        from narval.trials.simulate.simulation import play_scenario, start_of
 
         simulated_home = self._stage()
         scenario = files.read_file(simulated_home, self.path)
@@ -137,7 +137,7 @@ class ScenarioItem(pytest.Item):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The story and the expectations of a scenario; of one of narval's own errors, its message."""
-        from narval.errors import NarvalError
+        from narval.core.errors import NarvalError
 
         if isinstance(excinfo.value, NotAsExpected | NarvalError):
             return str(excinfo.value)
@@ -149,8 +149,8 @@ class ScenarioItem(pytest.Item):
 
     def _stage(self) -> SimulatedHome:
         """The stage of the home; its definitions are read once."""
-        from narval.runtime.home.home import Home
-        from narval.simulation.simulated_home import simulated_home
+        from narval.files.home import Home
+        from narval.trials.simulate.simulated_home import simulated_home
 
         stages = self.config.stash.setdefault(_STAGES, {})
         path = self._home()

@@ -12,23 +12,23 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from narval.definitions.reading.vocabulary import one_of
-from narval.errors import RequestError
-from narval.operations.lookup import files_of
-from narval.runtime.agent.agent import AgentState
-from narval.runtime.daemon.daemon import Daemon
-from narval.runtime.home.agents.collections import AGENTS
-from narval.runtime.home.memory_file import SHOWN as MEMORY
-from narval.runtime.store.batch import SUSPENDED, AgentRow, KeptElement, MarkRow
-from narval.simulation import files
-from narval.simulation.memory_copy import Remembered, stored
-from narval.simulation.parser import read_date, read_scenario, read_when
-from narval.simulation.scenario import Scenario, scenario_of
-from narval.simulation.simulated_home import OtherAgent, SimulatedHome, folder_of
-from narval.simulation.simulation import play_scenario, start_of
-from narval.source.text import Source
+from narval.agent.agent import AgentState
+from narval.ask.lookup import files_of
+from narval.core.definitions.reading.vocabulary import one_of
+from narval.core.errors import RequestError
+from narval.core.source.text import Source
+from narval.daemon.daemon import Daemon
+from narval.files.agents.collections import AGENTS
+from narval.files.memory_file import SHOWN as MEMORY
+from narval.store.batch import SUSPENDED, AgentRow, KeptElement, MarkRow
 from narval.surfaces.cli.render.simulation import json_form
 from narval.surfaces.python.runner import Runner
+from narval.trials.simulate import files
+from narval.trials.simulate.memory_copy import Remembered, stored
+from narval.trials.simulate.parser import read_date, read_scenario, read_when
+from narval.trials.simulate.scenario import Scenario, scenario_of
+from narval.trials.simulate.simulated_home import OtherAgent, SimulatedHome, folder_of
+from narval.trials.simulate.simulation import play_scenario, start_of
 
 _READERS = {"at": read_date, "until": read_when, "memory": one_of("new", "now", "empty")}
 

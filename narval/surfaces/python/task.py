@@ -16,10 +16,10 @@ from typing import Any, Literal
 
 from lxml import etree
 
-from narval.errors import DaemonGoneError, RequestError, TaskRefusedError
-from narval.memory.elements.element import Element
-from narval.runtime.calls.context import current_call
-from narval.runtime.home.home import Home
+from narval.calls.context import current_call
+from narval.core.elements.element import Element
+from narval.core.errors import DaemonGoneError, RequestError, TaskRefusedError
+from narval.files.home import Home
 from narval.surfaces.control.client import Client
 from narval.surfaces.control.task_handle import FOR_GOOD, SLICE, TASK, handle_in
 

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from narval.errors import NarvalError
-from narval.operations.text import in_shown_zone, zone
+from narval.ask.text import in_shown_zone, zone
+from narval.core.errors import NarvalError
+from narval.kinds.work import page as work
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.http.application import Site
 from narval.surfaces.http.live.hub import Hub
@@ -30,7 +31,6 @@ from narval.surfaces.web.pages import (
     search,
     simulation,
     status,
-    work,
 )
 
 PAGES: tuple[PageRoute, ...] = (

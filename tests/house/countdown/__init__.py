@@ -1,6 +1,6 @@
 """A toy kind: a countdown calls an action so many times. It shows how little a new kind needs."""
 
-from narval.definitions.kinds import Kind
+from narval.core.definitions.kinds import Kind
 
 ROW = Kind(
     "tests.house.countdown.definitions",

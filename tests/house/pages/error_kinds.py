@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from narval import errors
+from narval.core import errors
 from tests.house.code import tree
 from tests.house.pages.tables import code, table
 from tests.places import ROOT

@@ -121,7 +121,7 @@ def annotation(given: Any) -> str:
     if given is inspect.Signature.empty:
         return ""
     text = given if isinstance(given, str) else getattr(given, "__forward_arg__", "")
-    return str(text or inspect.formatannotation(given)).replace("narval.memory.elements.element.", "")
+    return str(text or inspect.formatannotation(given)).replace("narval.core.elements.element.", "")
 
 
 def docstring(value: Any) -> str:

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from narval.runtime.home.agents.settings import AGENT_READERS, AgentSettings
-from narval.runtime.home.agents.webhooks import HOOK_READERS, HOOKS, Webhook
-from narval.runtime.home.outside.services import SERVICE_TABLES, Service
-from narval.runtime.home.outside.sources import SOURCE_READERS, SOURCES, FlowSource
-from narval.runtime.home.people_file import PEOPLE_KEYS
-from narval.runtime.home.settings import AGENT, AT_START, FILE, MAIL, MAIL_READERS, READERS, Settings
-from narval.runtime.home.toml import Reader
+from narval.files.agents.settings import AGENT_READERS, AgentSettings
+from narval.files.agents.webhooks import HOOK_READERS, HOOKS, Webhook
+from narval.files.outside.services import SERVICE_TABLES, Service
+from narval.files.outside.sources import SOURCE_READERS, SOURCES, FlowSource
+from narval.files.people_file import PEOPLE_KEYS
+from narval.files.settings import AGENT, AT_START, FILE, MAIL, MAIL_READERS, READERS, Settings
+from narval.files.toml import Reader
 from tests.house.pages.tables import BAD_VALUES, code, codes, expected, table
 from tests.places import ROOT
 

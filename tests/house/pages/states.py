@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 
-from narval.definitions.kinds import KINDS
-from narval.engines.automaton.state import STATE_MOVES
-from narval.engines.recipe.parts import STEP_MOVES, TRANSITION_MOVES
-from narval.engines.run_state import RunState
-from narval.engines.work.table import DRAWN
+from narval.core.definitions.kinds import KINDS
+from narval.core.engines.run_state import RunState
+from narval.kinds.automaton.engine.state import STATE_MOVES
+from narval.kinds.recipe.engine.parts import STEP_MOVES, TRANSITION_MOVES
+from narval.kinds.work.engine.table import DRAWN
 from tests.house.pages.tables import code, codes, table
 
 PATH = "reference/states.md"

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from narval.definitions.action.parser import MODULE_WORDS
-from narval.definitions.automaton import vocabulary as automaton
-from narval.definitions.dataflow.operators import OPERATOR_TABLE
-from narval.definitions.kinds import KINDS
-from narval.definitions.process import vocabulary as process
-from narval.definitions.process.code import EVENTS
-from narval.definitions.reading.vocabulary import COMMON, Attribute, Words
-from narval.definitions.recipe import vocabulary as recipe
-from narval.definitions.task import words as task
-from narval.definitions.task.definition import PREDEFINED
-from narval.definitions.task.script import FUNCTIONS
-from narval.definitions.transform.parser import STYLESHEET_WORDS
-from narval.definitions.work import vocabulary as work
-from narval.simulation.parser import SCENARIO_WORDS
+from narval.core.definitions.action.parser import MODULE_WORDS
+from narval.core.definitions.kinds import KINDS
+from narval.core.definitions.reading.vocabulary import COMMON, Attribute, Words
+from narval.core.definitions.transform.parser import STYLESHEET_WORDS
+from narval.kinds.automaton.language import vocabulary as automaton
+from narval.kinds.dataflow.language.operators import OPERATOR_TABLE
+from narval.kinds.process.language import vocabulary as process
+from narval.kinds.process.language.code import EVENTS
+from narval.kinds.recipe.language import vocabulary as recipe
+from narval.kinds.task.language import words as task
+from narval.kinds.task.language.definition import PREDEFINED
+from narval.kinds.task.language.script import FUNCTIONS
+from narval.kinds.work.language import vocabulary as work
+from narval.trials.simulate.parser import SCENARIO_WORDS
 from tests.house.pages.tables import BAD_TEXTS, code, codes, expected, table
 
 PATH = "reference/words.md"

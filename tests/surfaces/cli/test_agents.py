@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import narval as narval_in_python
-from narval.errors import RequestError
+from narval.core.errors import RequestError
 from tests.surfaces.cli.command_line import daemon, data, make_home, narval, well
 
 LETTER = "<letter to='ann' urgent='yes'/>"

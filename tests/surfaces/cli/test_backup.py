@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from narval.runtime.store.statements import HEAD
+from narval.store.statements import HEAD
 from tests.forked_commands import Command
 from tests.surfaces.cli.command_line import (
     NAME,

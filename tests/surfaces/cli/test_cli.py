@@ -15,8 +15,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from narval.operations.operations import OPERATIONS
-from narval.runtime.home.making.new_home import create_home
+from narval.ask.operations import OPERATIONS
+from narval.files.making.new_home import create_home
 from narval.surfaces.cli import COMMANDS, main
 from tests.house.operations_page import all_commands, of_commands
 from tests.surfaces.cli.command_line import (
@@ -310,7 +310,7 @@ import sys
 from narval.surfaces.cli import main
 main(["--home", sys.argv[1], "runs", "--json"], standalone_mode=False)
 heavy = {"asyncio", "lxml", "sqlalchemy", "elementpath", "rich", "alembic", "psutil"}
-heavy |= {"narval.runtime.daemon.daemon"}
+heavy |= {"narval.daemon.daemon"}
 print(sorted(heavy & set(sys.modules)), file=sys.stderr)
 """
 
@@ -321,9 +321,9 @@ from narval.surfaces.cli import main
 main(["--home", sys.argv[1], "run", "--until-idle"], standalone_mode=False)
 needless = {"sqlalchemy", "alembic", "elementpath", "rich", "email", "imap_tools", "feedparser", "httpx2"}
 needless |= {f"narval.surfaces.cli.{name}" for name in ("automaton", "homes", "memory", "simulate", "tokens")}
-needless |= {"psycopg", "distributed", "narval.runtime.daemon.fleet", "narval.runtime.calls.cluster"}
-needless |= {f"narval.runtime.store.shared.{name}" for name in ("leases", "postgresql", "published")}
-needless |= {"narval.runtime.messages.other_daemons"}
+needless |= {"psycopg", "distributed", "narval.daemon.fleet", "narval.calls.cluster"}
+needless |= {f"narval.store.postgresql.{name}" for name in ("leases", "postgresql", "published")}
+needless |= {"narval.daemon.messages.other_daemons"}
 print(sorted(needless & set(sys.modules)), file=sys.stderr)
 """
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from narval.engines.recipe.parts import PLAN_MOVES
-from narval.operations.text import zone
+from narval.ask.text import zone
+from narval.kinds.recipe.engine.parts import PLAN_MOVES
 from narval.surfaces.cli.runs import STATES
 from tests.surfaces.cli.command_line import (
     NAME,

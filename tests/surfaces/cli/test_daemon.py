@@ -195,7 +195,7 @@ def test_a_daemon_that_does_not_answer_is_exit_status_3(home: Path, monkeypatch:
 
 
 def test_a_home_held_without_a_socket_is_exit_status_3(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from narval.runtime.home.home import Home
+    from narval.files.home import Home
 
     monkeypatch.setattr(client, "PATIENCE", 0.2)
     with Home(home).lock(as_daemon=True):
@@ -208,7 +208,7 @@ def test_a_home_held_without_a_socket_is_exit_status_3(home: Path, monkeypatch: 
 def test_a_daemon_waits_for_a_command_however_long_it_works_and_says_so(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from narval.runtime.home.home import Home
+    from narval.files.home import Home
 
     monkeypatch.setattr(client, "PATIENCE", 0.1)
     with ExitStack() as command:

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from narval.errors import ElementError
-from narval.memory.elements.canonical import MAX_STARTED
+from narval.core.elements.canonical import MAX_STARTED
+from narval.core.errors import ElementError
 from narval.surfaces.cli import documents
 from narval.surfaces.cli.documents import Progress, batches, documents_of
 

@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 from lxml import etree
 
-from narval.runtime.home.settings import Settings
+from narval.files.settings import Settings
 from narval.surfaces.cli import main
 from tests.surfaces.cli.command_line import data, narval, well
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import pytest
 
-from narval.runtime.home.home import Home
+from narval.files.home import Home
 from narval.surfaces.cli.without_daemon import LookedAtHome
 from narval.surfaces.control import client
 from tests.surfaces.cli.command_line import (

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from narval.errors import OperatorError
-from narval.runtime.home.home import Home
+from narval.core.errors import OperatorError
+from narval.files.home import Home
 from tests.surfaces.cli.command_line import data, make_home, narval, well
 
 

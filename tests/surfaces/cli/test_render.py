@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from narval.definitions.reading.durations import duration
-from narval.operations.text import (
+from narval.ask.text import (
     clean,
     clean_lines,
     counted,
@@ -25,6 +24,7 @@ from narval.operations.text import (
     took,
     xml_text,
 )
+from narval.core.definitions.reading.durations import duration
 from narval.surfaces.cli.render import answers
 from narval.surfaces.cli.render.tables import ACTIONS, DEFINITIONS, RUNS, Column, elements, fields, table
 

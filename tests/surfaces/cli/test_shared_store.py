@@ -13,7 +13,7 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
-from narval.runtime.home.home import Home
+from narval.files.home import Home
 from tests.postgres import Server
 from tests.surfaces.cli.command_line import begun, daemon, data, ended, line_of, make_home, narval, well
 

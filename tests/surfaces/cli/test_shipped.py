@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from narval.runtime.home.found_files import modules_in
+from narval.files.found_files import modules_in
 from tests.places import ROOT
 from tests.surfaces.cli.command_line import data, narval, well
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from narval.runtime.home.home import Home
+from narval.files.home import Home
 from tests.surfaces.cli.command_line import narval, well
 
 GOOD = """<scenario at="2026-11-20T23:30" until="1h">

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from narval.runtime.home.making.new_home import create_home
-from narval.simulation.mails import TOGETHER, mails_of
-from narval.simulation.simulated_home import simulated_home
+from narval.files.making.new_home import create_home
 from narval.surfaces.cli import main
+from narval.trials.simulate.mails import TOGETHER, mails_of
+from narval.trials.simulate.simulated_home import simulated_home
 from tests.places import ROOT
 from tests.surfaces.cli.command_line import data, narval, well
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.operations.processes import HEAD, nodes
+from tests.ask.processes import HEAD, nodes
 from tests.surfaces.cli.command_line import data, make_home, narval, well
 
 FAILS = """

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from narval.errors import RequestError
-from narval.operations.asker import Asker
-from narval.operations.operations import OPERATIONS
-from narval.runtime.home.home import Home
-from narval.runtime.system.logins import login
+from narval.ask.asker import Asker
+from narval.ask.operations import OPERATIONS
+from narval.core.errors import RequestError
+from narval.files.home import Home
 from narval.surfaces.cli import without_daemon
 from narval.surfaces.control.client import Client
+from narval.system.logins import login
 from tests.surfaces.cli.command_line import daemon, data, make_home, narval, separately, well
 
 OWN = login(os.geteuid())

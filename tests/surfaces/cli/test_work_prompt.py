@@ -8,8 +8,8 @@ import subprocess
 from pathlib import Path
 
 import narval
-from narval.runtime.home.making.choices import HomeChoices, read_mail
-from narval.runtime.home.making.new_home import create_home
+from narval.files.making.choices import HomeChoices, read_mail
+from narval.files.making.new_home import create_home
 from tests.surfaces.cli.command_line import data, program, well
 from tests.surfaces.cli.command_line import narval as command
 

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from narval.operations.text import zone
+from narval.ask.text import zone
 from tests.surfaces.cli.command_line import data, make_home, narval, well
 
 

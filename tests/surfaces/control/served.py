@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from narval.errors import (
+from narval.ask.asker import Asker
+from narval.core.errors import (
     ActionError,
     DefinitionError,
     ElementError,
@@ -20,7 +21,6 @@ from narval.errors import (
     PatternError,
     RequestError,
 )
-from narval.operations.asker import Asker
 from narval.surfaces.control import wire
 from narval.surfaces.control.client import Client
 from narval.surfaces.control.server import ControlLimits, ControlServer

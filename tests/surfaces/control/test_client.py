@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from narval.errors import (
+from narval.core.errors import (
     DaemonGoneError,
 )
 from narval.surfaces.control import wire

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgpack
 import pytest
 
-from narval.errors import (
+from narval.core.errors import (
     DaemonGoneError,
     InternalError,
     OperatorError,

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from narval.errors import RequestError
-from narval.operations.asker import SCOPES
-from narval.runtime.system.logins import login
+from narval.ask.asker import SCOPES
+from narval.core.errors import RequestError
 from narval.surfaces.control import wire
 from narval.surfaces.control.client import Client
+from narval.system.logins import login
 from tests.surfaces.control.served import raw, read, request, serving
 
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from narval import errors
-from narval.errors import (
+from narval.core import errors
+from narval.core.errors import (
     DefinitionError,
     ElementError,
     Fault,

@@ -10,7 +10,7 @@ from typing import Any
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from narval.errors import DaemonGoneError
+from narval.core.errors import DaemonGoneError
 from narval.surfaces.http.application import application
 from narval.surfaces.http.guard import Guard, RequestLimits
 from narval.surfaces.http.kept_forms import KeptForms

@@ -10,7 +10,7 @@ from jinja2 import DictLoader, Environment
 from starlette.requests import Request
 from starlette.responses import Response
 
-from narval.errors import NarvalError
+from narval.core.errors import NarvalError
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.http.live.hub import Hub
 from narval.surfaces.http.page import VISITOR, Follows, PageRoute, Patch, Shown, Visitor

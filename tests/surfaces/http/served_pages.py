@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlencode, urlsplit
 
-from narval.runtime.home.home import Home
+from narval.files.home import Home
 from narval.surfaces.http.sessions import FOLDER, Sessions, form_token
 from tests.surfaces.cli.command_line import begun, line_of
 from tests.surfaces.http.reading_html import read

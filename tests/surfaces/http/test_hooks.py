@@ -13,9 +13,9 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from narval.errors import DaemonGoneError, ElementError, RequestError
-from narval.memory.elements.canonical import canonical_given
-from narval.runtime.home.home import Home
+from narval.core.elements.canonical import canonical_given
+from narval.core.errors import DaemonGoneError, ElementError, RequestError
+from narval.files.home import Home
 from narval.surfaces.cli.daemon.serving import pages
 from narval.surfaces.http.guard import RequestLimits
 from narval.surfaces.http.hook_bodies import BodyError, of_form, of_json, of_xml

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from narval.errors import DaemonGoneError, RequestError
+from narval.core.errors import DaemonGoneError, RequestError
 from narval.surfaces.http.live.followed import FollowedPage, PageNews
 from narval.surfaces.http.live.hub import IN_ALL, LINGER
 from narval.surfaces.http.live.picture import differences, message, picture

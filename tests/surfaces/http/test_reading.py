@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from narval.runtime.home.home import Home
+from narval.files.home import Home
 from narval.surfaces.cli.daemon.serving import pages
 from narval.surfaces.http.page import EVERYBODY, Shown, Visit, page
 from narval.surfaces.http.place import WebPlace

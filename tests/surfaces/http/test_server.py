@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from narval.errors import OperatorError
+from narval.core.errors import OperatorError
 from narval.surfaces.http import server as servers
 from narval.surfaces.http.guard import FORM, Message, Receive, RequestLimits, Scope, Send
 from narval.surfaces.http.place import WebPlace

@@ -10,8 +10,8 @@ import pytest
 from lxml import etree
 
 import narval
-from narval.errors import ElementError, NoHomeError, RequestError
-from narval.memory.elements.element import CONTROL
+from narval.core.elements.element import CONTROL
+from narval.core.errors import ElementError, NoHomeError, RequestError
 
 MODULE = """
 from narval import Input, Output, action

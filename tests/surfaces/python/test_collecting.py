@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.places import ROOT
-from tests.simulation.homes import make_shop
+from tests.trials.simulate.homes import make_shop
 
 pytest_plugins = ["pytester"]
 

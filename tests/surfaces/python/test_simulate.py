@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import narval
-from narval.errors import DefinitionError, RequestError
-from narval.runtime.home.home import Home
+from narval.core.errors import DefinitionError, RequestError
+from narval.files.home import Home
 from narval.surfaces.python.agent import Agent
-from tests.simulation.homes import MODULE, RECIPES, really_called
-from tests.simulation.test_memory_copy import prints
+from tests.trials.simulate.homes import MODULE, RECIPES, really_called
+from tests.trials.simulate.test_memory_copy import prints
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, urlencode
 from starlette.testclient import TestClient
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from narval.runtime.home.home import Home
+from narval.files.home import Home
 from narval.surfaces.cli.without_daemon import serving
 from narval.surfaces.control.client import Client
 from narval.surfaces.http.application import application

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from narval.runtime.agent import run as runs
+from narval.agent import run as runs
 from tests.surfaces.cli.command_line import data, well
 from tests.surfaces.web.household import PagesOfHome, at_work, browsing, make_show
 

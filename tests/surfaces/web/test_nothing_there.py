@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from narval.runtime.home.home import Home
+from narval.files.home import Home
 from tests.surfaces.cli.command_line import make_home
 from tests.surfaces.web.household import OTHERS, PagesOfHome, at_work, browsing, data
 
@@ -15,14 +15,14 @@ EMPTY = {
     "/": ("Nothing needs attention.", "Nothing waits for a moment."),
     "/runs": ("No run is over yet.",),
     "/runs?phase=failed": ("No run that is over fits this filter.", 'href="/a/narval/runs">Show all'),
-    "/memory?xpath=whale": ("No element fits this.", 'href="/a/narval/memory">Look at all of memory'),
+    "/memory?xpath=whale": ("No element fits this.", 'href="/a/narval/core/memory">Look at all of memory'),
     "/errors": ("Nothing is wrong that nobody has dealt with.", "/errors?all=yes"),
     "/errors?all=yes": ("Nothing has failed that is still known.",),
     "/work": ("Nothing is asked of you.", "/work?view=all"),
     "/work?view=refused": ("There is no such item.", 'href="/a/narval/work"'),
     "/calendar": ("No moment is set in these days.", "Look further"),
     "/log?text=whale": ("left out by this filter.", 'href="/a/narval/log">Show all'),
-    "/definitions?name=whale": ("left out by this filter.", 'href="/a/narval/definitions">Show all'),
+    "/definitions?name=whale": ("left out by this filter.", 'href="/a/narval/core/definitions">Show all'),
     "/definitions/demo.slow": ("It has no run.", "Nothing of it waits for a moment."),
     "/search": ("Type the number of a run or an element",),
 }

@@ -6,8 +6,8 @@ from typing import BinaryIO
 
 import click
 
-from narval.errors import RequestError
-from narval.operations.text import clean_lines
+from narval.ask.text import clean_lines
+from narval.core.errors import RequestError
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import command
 from narval.surfaces.cli.render import status

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from narval.operations.text import counted
+from narval.ask.text import counted
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import command
 from narval.surfaces.cli.session import Session
@@ -41,8 +41,8 @@ def backup(session: Session, file: Path, agents: tuple[str, ...]) -> None:
     FILE is a store in SQLite, from whatever database. It is there when it is whole, and not before; one that
     is there already is replaced then. Your own files (recipes, modules, etc) are not in it.
     """
-    from narval.runtime.backups.backup import back_up
-    from narval.runtime.home.settings import Settings
+    from narval.files.settings import Settings
+    from narval.store.backups.backup import back_up
 
     home, began = session.home, time.monotonic()
     settings = Settings.load(home.path)
@@ -80,10 +80,10 @@ def restore(session: Session, file: Path, new_name: str, force: bool) -> None:
     `narval agents resume`. What others sent to the old one, or it to them, is not sent again. Killed at any
     moment this leaves the home as it was, or as it is to be.
     """
-    from narval.errors import RequestError
-    from narval.runtime.backups.restore import opened, restore_agent, restore_all
-    from narval.runtime.home.agents.settings import agent_name
-    from narval.runtime.home.settings import Settings
+    from narval.core.errors import RequestError
+    from narval.files.agents.settings import agent_name
+    from narval.files.settings import Settings
+    from narval.store.backups.restore import opened, restore_agent, restore_all
 
     home, began, aside = session.home, time.monotonic(), None
     name = new_name or session.agent

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from narval.errors import RequestError
-from narval.operations.text import Row, clean, counted, moment, size
+from narval.ask.text import Row, clean, counted, moment, size
+from narval.core.errors import RequestError
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import Folder, command, command_group
 from narval.surfaces.cli.render.tables import Column, fields, listing
 from narval.surfaces.cli.session import Session
 
 if TYPE_CHECKING:
-    from narval.runtime.store.shared.published import Published, PublishedRow
+    from narval.store.postgresql.published import Published, PublishedRow
 
 _EXAMPLE = """\
 narval collection
@@ -48,7 +48,7 @@ _STORE = click.option(
 
 def _names(context: click.Context, _: str) -> completion.Choices:
     """The collections that are in this home."""
-    from narval.runtime.home.agents.published_folders import published_here
+    from narval.files.agents.published_folders import published_here
 
     for name in sorted(published_here(context.ensure_object(Session).home.path)):
         yield name, "published"
@@ -87,7 +87,7 @@ def show(session: Session, name: str, store: str | None) -> None:
 
     That is its version, and who published it and when.
     """
-    from narval.runtime.home.agents.packed import unpack
+    from narval.files.agents.packed import unpack
 
     with _published(session, store) as published:
         row, found = _row(published, name), published.get(name)
@@ -118,8 +118,8 @@ def publish(session: Session, folder: Path | None, name: str | None, store: str 
     the collection `home`, which agents without a folder follow unless told otherwise; its data/memory.xml is
     for its own agent, and not published. Faults are told as by `narval check`, and nothing is published then.
     """
-    from narval.runtime.home.agents.publishing import packed_and_checked
-    from narval.runtime.system.logins import login
+    from narval.files.agents.publishing import packed_and_checked
+    from narval.system.logins import login
 
     path = Path(os.path.abspath(folder.expanduser())) if folder is not None else session.home.path
     if not path.is_dir():
@@ -166,8 +166,8 @@ def _list(session: Session, store: str | None) -> None:
 
 
 def _form(session: Session, row: PublishedRow) -> Row:
-    from narval.operations import json_forms
-    from narval.runtime.home.agents.published_folders import digest_here, is_own
+    from narval.ask import json_forms
+    from narval.files.agents.published_folders import digest_here, is_own
 
     home = None if session.is_homeless else session.home.path
     there = digest_here(home, row.name) if home is not None else ""
@@ -198,7 +198,7 @@ def _unknown(published: Published, name: str) -> RequestError:
 
 def _name_of(session: Session, path: Path) -> str:
     """The name under which a folder is published, unless one is given."""
-    from narval.runtime.home.agents.settings import HOME_COLLECTION
+    from narval.files.agents.settings import HOME_COLLECTION
 
     is_home = not session.is_homeless and path.resolve() == session.home.path.resolve()
     return HOME_COLLECTION if is_home else path.name
@@ -206,8 +206,8 @@ def _name_of(session: Session, path: Path) -> str:
 
 def _home_files(session: Session, published: Published) -> Mapping[str, bytes]:
     """The files of the collection `home`, beside which others are followed: by the store, else this."""
-    from narval.runtime.home.agents.packed import pack, unpack
-    from narval.runtime.home.agents.settings import HOME_COLLECTION
+    from narval.files.agents.packed import pack, unpack
+    from narval.files.agents.settings import HOME_COLLECTION
 
     found = published.get(HOME_COLLECTION)
     if found is not None:
@@ -218,8 +218,8 @@ def _home_files(session: Session, published: Published) -> Mapping[str, bytes]:
 @contextmanager
 def _published(session: Session, store: str | None) -> Iterator[Published]:
     """The collections of the store. Raises RequestError where homes do not share it, StoreError."""
-    from narval.runtime.home.settings import Settings
-    from narval.runtime.store.shared.published_table import published_at
+    from narval.files.settings import Settings
+    from narval.store.postgresql.published_table import published_at
 
     url = store or Settings.load(session.home.path).store
     if url is None or not url.startswith("postgres"):

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from narval import __version__
-from narval.errors import DaemonGoneError
-from narval.operations.text import clean, fault_line
+from narval.ask.text import clean, fault_line
+from narval.core.errors import DaemonGoneError
 from narval.surfaces.cli.command import NOT_WELL, command
 from narval.surfaces.cli.render import answers
 from narval.surfaces.cli.render import status as status_shown
@@ -20,7 +20,7 @@ from narval.surfaces.cli.session import Session, reach
 from narval.surfaces.control.client import PAUSE
 
 if TYPE_CHECKING:
-    from narval.runtime.home.home import Holder, Home
+    from narval.files.home import Holder, Home
 
 
 @command("status", example="narval status")
@@ -35,7 +35,7 @@ def status(session: Session) -> None:
 
 def _waiting(home: Home, holder: Holder) -> dict[str, Any]:
     """The status of a daemon that waits for the server of its store: all that is known of it."""
-    from narval.operations.json_forms import moment
+    from narval.ask.json_forms import moment
 
     since = moment(holder.since)
     away = {"since": since, "why": holder.away}

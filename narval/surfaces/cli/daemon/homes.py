@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from narval.operations.text import clean, counted
+from narval.ask.text import clean, counted
 from narval.surfaces.cli.command import NOT_WELL, command
 from narval.surfaces.cli.session import Session
 
 if TYPE_CHECKING:
-    from narval.errors import Fault
-    from narval.runtime.home.home import Home
+    from narval.core.errors import Fault
+    from narval.files.home import Home
 
 
 def _parted(home: Home, paths: tuple[Path, ...]) -> tuple[list[Path], list[Path]]:
     """The scenarios among files and folders, and the rest; without any, the scenarios of the home."""
-    from narval.simulation.files import is_scenario_file, scenario_files
+    from narval.trials.simulate.files import is_scenario_file, scenario_files
 
     if not paths:
         return scenario_files(home), []
@@ -55,9 +55,9 @@ def check(
     the shortest story that leads there. The exit status is 1 when there is a fault, or something that cannot
     be; warnings and notes are none.
     """
-    from narval.operations import json_forms
-    from narval.runtime.home.check import check_alone, check_home
-    from narval.simulation.files import faults_of_scenarios, is_scenario_file
+    from narval.ask import json_forms
+    from narval.files.check import check_alone, check_home
+    from narval.trials.simulate.files import faults_of_scenarios, is_scenario_file
 
     files = [path for path in paths if not (path.is_file() and is_scenario_file(path))]
     if files and not explore and session.is_homeless:

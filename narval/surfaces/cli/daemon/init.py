@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from narval.operations.text import clean, clean_lines, counted
+from narval.ask.text import clean, clean_lines, counted
 from narval.surfaces.cli.command import INTERRUPTED, Folder, command
 from narval.surfaces.cli.session import Session
 
 if TYPE_CHECKING:
-    from narval.runtime.home.home import Home
-    from narval.runtime.home.making.choices import HomeChoices
-    from narval.runtime.home.making.demo import DemoAdded
+    from narval.files.home import Home
+    from narval.files.making.choices import HomeChoices
+    from narval.files.making.demo import DemoAdded
 
 
 class Said(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argument here
@@ -30,7 +30,7 @@ class Said(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argume
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The text. Fails with what was expected."""
-        from narval.runtime.home.making import choices
+        from narval.files.making import choices
 
         try:
             getattr(choices, self._reader)(value)
@@ -77,8 +77,8 @@ def init(
 
     With --demo, a home that is there gets what it lacks of the demo; nothing of yours is altered.
     """
-    from narval.runtime.home.home import Home
-    from narval.runtime.home.making.new_home import create_home, refuse_home
+    from narval.files.home import Home
+    from narval.files.making.new_home import create_home, refuse_home
 
     if (demo and bare) or ((demo or bare) and (mail or answer)):
         raise click.UsageError("--demo and --bare exclude each other, --mail and --answer")
@@ -100,8 +100,8 @@ def init(
 
 def _choices(mail: str | None, zone: str | None, answer: str | None, *, asks: bool) -> HomeChoices:
     """The choices that options made, and what is asked for the others."""
-    from narval.runtime.home.making.choices import DEMO, NONE, HomeChoices, maildir_found, read_mail
-    from narval.runtime.system.zone import machine_zone
+    from narval.files.making.choices import DEMO, NONE, HomeChoices, maildir_found, read_mail
+    from narval.system.zone import machine_zone
 
     if mail is None and asks:
         mail = _asked(_WHICH_MAIL, "mail", _MAIL, str(maildir_found() or DEMO))
@@ -162,7 +162,7 @@ def _add_demo(session: Session, home: Home) -> None:
     """Add what the home lacks of the demo, and tell what was left out."""
     from msgspec import to_builtins
 
-    from narval.runtime.home.making.demo import add_demo
+    from narval.files.making.demo import add_demo
 
     found = add_demo(home)
     session.give({"home": str(home.path), **to_builtins(found)}, lambda _: _added(home, found))

@@ -7,7 +7,7 @@ import logging
 import sys
 from contextlib import suppress
 
-from narval.runtime.home.home import Home
+from narval.files.home import Home
 
 log = logging.getLogger("narval.web")
 

@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from narval import __version__
-from narval.definitions.reading.durations import duration
-from narval.errors import CutOffError, FencedError
-from narval.operations.text import clean_lines, counted
+from narval.ask.text import clean_lines, counted
+from narval.core.definitions.reading.durations import duration
+from narval.core.errors import CutOffError, FencedError
+from narval.kinds.work.cli.tables import ITEMS
 from narval.surfaces.cli.command import INTERRUPTED, NOT_WELL, command
 from narval.surfaces.cli.paging import PAGE
 from narval.surfaces.cli.render.tables import LATER, RUNS, Column, table
 from narval.surfaces.cli.session import Session
 from narval.surfaces.cli.startup_gc import resume
-from narval.surfaces.cli.work.tables import ITEMS
 
 if TYPE_CHECKING:
     import asyncio
 
-    from narval.runtime.daemon.daemon import Daemon
-    from narval.runtime.home.home import Home
-    from narval.runtime.system.systemd import ServiceManager
+    from narval.daemon.daemon import Daemon
+    from narval.files.home import Home
+    from narval.system.systemd import ServiceManager
 
 Summary = dict[str, Any]
 
@@ -137,11 +137,11 @@ async def _work(
     """
     import asyncio
 
-    from narval.operations.daemon import requests as operations
-    from narval.operations.daemon.status import status as status_of
-    from narval.operations.definitions.listing import definitions
-    from narval.runtime.system.systemd import ServiceManager, is_journal, journal_command
+    from narval.ask.daemon import requests as operations
+    from narval.ask.daemon.status import status as status_of
+    from narval.ask.definitions.listing import definitions
     from narval.surfaces.cli.without_daemon import serving
+    from narval.system.systemd import ServiceManager, is_journal, journal_command
 
     manager = ServiceManager()
     if standby:
@@ -181,7 +181,7 @@ def _signals(daemon: Daemon, work: asyncio.Task[Summary], manager: ServiceManage
     SIGHUP asks for the files to be read again, unless it says that the terminal is gone. It stays ignored
     where it was already, as under nohup.
     """
-    from narval.operations.daemon.requests import end_well
+    from narval.ask.daemon.requests import end_well
 
     loop, had_terminal = work.get_loop(), _has_terminal()
     handled = [*_STOPPING]
@@ -248,8 +248,8 @@ def _web(session: Session) -> Callable[[], Coroutine[Any, Any, None]]:
 
 def _publishing(daemon: Daemon, home: Home) -> Callable[[], Coroutine[Any, Any, None]]:
     """The publishing of what is saved (G58). Raises RequestError where no other home could follow."""
-    from narval.runtime.daemon.fleet.publisher import publishing
-    from narval.runtime.system.logins import login
+    from narval.daemon.fleet.publisher import publishing
+    from narval.system.logins import login
 
     return publishing(home.path, daemon.store, daemon.files, login(os.getuid()))
 
@@ -292,7 +292,7 @@ def _log_on_standard_error() -> Iterator[None]:
     """Write warnings and errors of the log on standard error too; all of it where that is the journal."""
     import logging
 
-    from narval.runtime.system.systemd import JournalFormatter, is_journal
+    from narval.system.systemd import JournalFormatter, is_journal
 
     class Calm(logging.Formatter):
         def format(self, record: logging.LogRecord) -> str:

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from narval.runtime.home.home import Home
+from narval.files.home import Home
 from narval.surfaces.http.application import application
 from narval.surfaces.http.guard import Application, Guard
 from narval.surfaces.http.hooks import Hooks, hook_route

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from narval.errors import OperatorError
-from narval.operations.text import clean, moment
-from narval.runtime.system.logins import login
+from narval.ask.text import clean, moment
+from narval.core.errors import OperatorError
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import command, command_group
 from narval.surfaces.cli.render.tables import Column, listing
 from narval.surfaces.cli.session import Session
 from narval.surfaces.cli.startup_gc import resume
+from narval.system.logins import login
 
 if TYPE_CHECKING:
     import socket
@@ -124,7 +124,7 @@ def _place(
 
 def _in_journal() -> bool:
     """True under a service manager, whose journal is no place for a link that lets somebody in."""
-    from narval.runtime.system.systemd import is_journal
+    from narval.system.systemd import is_journal
 
     return is_journal(1)
 

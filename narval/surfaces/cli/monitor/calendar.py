@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from narval.operations.text import Row, clean, moment_there
+from narval.ask.text import Row, clean, moment_there
 from narval.surfaces.cli.command import command
 from narval.surfaces.cli.render.tables import Column, table
 from narval.surfaces.cli.session import Session

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from narval.definitions.reading.durations import duration
-from narval.operations.text import Row, clean, clean_lines, fault_line, moment
+from narval.ask.text import Row, clean, clean_lines, fault_line, moment
+from narval.core.definitions.reading.durations import duration
 
 
 def definition_lines(shown: Row) -> Iterator[str]:

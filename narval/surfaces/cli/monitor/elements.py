@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from narval.operations.text import Row, article, clean, counted, moment, xml_text
+from narval.ask.text import Row, article, clean, counted, moment, xml_text
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import command
 from narval.surfaces.cli.render.tables import came_from

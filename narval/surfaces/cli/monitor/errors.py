@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from narval.operations.text import Row, clean, counted, moment, person
+from narval.ask.text import Row, clean, counted, moment, person
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, command, command_group
 from narval.surfaces.cli.render.tables import Column, fields, listing

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from narval.operations.text import Row, clean, counted, moment_exactly
+from narval.ask.text import Row, clean, counted, moment_exactly
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import command
 from narval.surfaces.cli.render import answers

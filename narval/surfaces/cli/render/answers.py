@@ -10,8 +10,7 @@ from typing import Any
 
 import click
 
-from narval.definitions.reading.durations import duration
-from narval.operations.text import (
+from narval.ask.text import (
     Row,
     article,
     clean,
@@ -26,6 +25,8 @@ from narval.operations.text import (
     took,
     zone,
 )
+from narval.core.definitions.reading.durations import duration
+from narval.kinds.task.cli import tables as task_tables
 from narval.surfaces.cli.render.tables import (
     CALLS_OF_RUN,
     PARTS,
@@ -35,7 +36,6 @@ from narval.surfaces.cli.render.tables import (
     fields,
     table,
 )
-from narval.surfaces.cli.task import tables as task_tables
 
 
 def run(shown: Row) -> None:

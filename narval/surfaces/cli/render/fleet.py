@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from narval.operations.text import moment
+from narval.ask.text import moment
 from narval.surfaces.cli.render.tables import AGENTS, Column
 
 SHARED_AGENTS = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from narval.operations.text import clean, counted, shortened
+from narval.ask.text import clean, counted, shortened
 from narval.surfaces.cli.render.simulation import BOLD, StyledLine
 
 MOST_SHOWN = 10

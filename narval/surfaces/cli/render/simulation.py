@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, tzinfo
 from typing import Any
 
-from narval.definitions.reading.durations import duration
-from narval.operations.text import clean, counted, shortened
-from narval.simulation.changes import changes_of
-from narval.simulation.report import Judged, SimulationReport
-from narval.simulation.scenario import Expectation, Scenario
-from narval.simulation.trace import Line
+from narval.ask.text import clean, counted, shortened
+from narval.core.definitions.reading.durations import duration
 from narval.surfaces.cli.render import answers
 from narval.surfaces.cli.render.tables import SNIPPET
+from narval.trials.simulate.changes import changes_of
+from narval.trials.simulate.report import Judged, SimulationReport
+from narval.trials.simulate.scenario import Expectation, Scenario
+from narval.trials.simulate.trace import Line
 
 MOST_LISTED = 20
 """The most runs that are listed of those that wait at the end, and of those that failed."""

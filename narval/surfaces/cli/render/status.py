@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from narval.definitions.reading.durations import duration
-from narval.operations.text import Row, clean, counted, moment, size, zone
+from narval.ask.text import Row, clean, counted, moment, size, zone
+from narval.core.definitions.reading.durations import duration
 from narval.surfaces.cli.render.answers import MOST_LINES, section, standing
 from narval.surfaces.cli.render.fleet import DAEMONS
 from narval.surfaces.cli.render.tables import CALLS, LATER, LIMITS, RUNS, fields

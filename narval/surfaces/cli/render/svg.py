@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 
-from narval.errors import SurroundingsError
+from narval.core.errors import SurroundingsError
 
 TIME = 60.0
 """The most seconds for a drawing."""

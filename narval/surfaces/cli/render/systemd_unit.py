@@ -7,8 +7,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from narval.runtime.home.home import Home
-from narval.runtime.home.shipped import shipped
+from narval.files.home import Home
+from narval.files.shipped import shipped
 
 SERVICE_UNITS = {"run": "narval.service", "web": "narval-web.service"}
 """The unit of each command that is a service."""

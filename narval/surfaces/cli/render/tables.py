@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import click
 
-from narval.definitions.reading.durations import duration
-from narval.operations.text import Row, clean, counted, moment, person, root_attributes, shortened, took, zone
+from narval.ask.text import Row, clean, counted, moment, person, root_attributes, shortened, took, zone
+from narval.core.definitions.reading.durations import duration
 
 SNIPPET = 100
 """The most characters of an element's XML in a line for people, and in a table on a terminal."""

@@ -10,11 +10,11 @@ from typing import Any
 import click
 import msgspec
 
-from narval.definitions.reading.durations import duration
-from narval.engines.structure import Finding
-from narval.errors import Fault
-from narval.operations.text import clean, counted
-from narval.runtime.home.explore import ExplorationReport, explore_home
+from narval.ask.text import clean, counted
+from narval.core.definitions.reading.durations import duration
+from narval.core.engines.structure import Finding
+from narval.core.errors import Fault
+from narval.files.explore import ExplorationReport, explore_home
 from narval.surfaces.cli.session import Session
 
 _CLEAR = "\r\x1b[K"

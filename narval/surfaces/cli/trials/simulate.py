@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from narval.errors import NoHomeError, RequestError
-from narval.operations.text import clean
+from narval.ask.text import clean
+from narval.core.errors import NoHomeError, RequestError
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, command
 from narval.surfaces.cli.documents import Progress
 from narval.surfaces.cli.session import Session
 
 if TYPE_CHECKING:
-    from narval.runtime.home.home import Home
-    from narval.simulation.mails import Mails
-    from narval.simulation.scenario import Scenario, When
-    from narval.simulation.simulated_home import SimulatedHome
-    from narval.simulation.trace import Line
+    from narval.files.home import Home
     from narval.surfaces.cli.render.simulation import StyledLine
+    from narval.trials.simulate.mails import Mails
+    from narval.trials.simulate.scenario import Scenario, When
+    from narval.trials.simulate.simulated_home import SimulatedHome
+    from narval.trials.simulate.trace import Line
 
 
 def _read(context: click.Context, option: click.Parameter, given: str | None) -> When | None:
     """A moment or duration on the command line, in the words of scenario files."""
-    from narval.simulation.parser import read_date, read_when
+    from narval.trials.simulate.parser import read_date, read_when
 
     if given is None:
         return None
@@ -80,8 +80,8 @@ def simulate(
     called, and nothing in the home is altered. The exit status is 1 when a run failed, a call had no answer,
     or something expected is not so.
     """
-    from narval.simulation.mails import TRIAGE, mails_of, with_mails
-    from narval.simulation.simulated_home import simulated_home
+    from narval.trials.simulate.mails import TRIAGE, mails_of, with_mails
+    from narval.trials.simulate.simulated_home import simulated_home
 
     home = session.home if mails is None else _home_or_new(context, session)
     here = simulated_home(home, session.agent)
@@ -115,7 +115,7 @@ def _home_or_new(context: click.Context, session: Session) -> Home:
     """
     import tempfile
 
-    from narval.runtime.home.making.new_home import create_home
+    from narval.files.making.new_home import create_home
 
     try:
         return session.home
@@ -128,9 +128,9 @@ def _home_or_new(context: click.Context, session: Session) -> Home:
 
 def _scenarios(home: Home, here: SimulatedHome, names: tuple[str, ...]) -> list[Scenario]:
     """The scenarios to play. Raises RequestError for a name that is neither a definition nor a scenario."""
-    from narval.engines.registry import runnable
-    from narval.simulation import files as finding
-    from narval.simulation.scenario import scenario_of
+    from narval.core.engines.registry import runnable
+    from narval.trials.simulate import files as finding
+    from narval.trials.simulate.scenario import scenario_of
 
     if not names:
         files = finding.scenario_files(home)
@@ -147,12 +147,12 @@ def _scenarios(home: Home, here: SimulatedHome, names: tuple[str, ...]) -> list[
 
 
 def _unknown(home: Home, here: SimulatedHome, name: str) -> str:
-    from narval.definitions.suggestions import closest
-    from narval.engines.registry import is_runnable
-    from narval.runtime.home.alterations import takable
-    from narval.runtime.home.loader import Loader
-    from narval.runtime.home.shipped import shipped
-    from narval.simulation import files as finding
+    from narval.core.definitions.suggestions import closest
+    from narval.core.engines.registry import is_runnable
+    from narval.files.alterations import takable
+    from narval.files.loader import Loader
+    from narval.files.shipped import shipped
+    from narval.trials.simulate import files as finding
 
     ships = {
         found.full_name: found.path for found in Loader(shipped()).load().library if is_runnable(found.kind)
@@ -175,10 +175,10 @@ def _play(
     """
     import asyncio
 
-    from narval.simulation.mails import outcome_of
-    from narval.simulation.simulation import play_scenario, start_of
     from narval.surfaces.cli.render.mails import mails_told
     from narval.surfaces.cli.render.simulation import StoryWriter, ending, heading, json_form
+    from narval.trials.simulate.mails import outcome_of
+    from narval.trials.simulate.simulation import play_scenario, start_of
 
     start = start_of(here, scenario)
     story, progress, come = StoryWriter(here.zone), Progress(), 0

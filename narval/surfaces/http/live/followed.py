@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
-from narval.errors import DaemonGoneError, NarvalError
+from narval.core.errors import DaemonGoneError, NarvalError
 from narval.surfaces.http.live.picture import NOTHING, Picture, StreamEvent, differences, message, picture
 from narval.surfaces.http.live.stream import PageStream
 from narval.surfaces.http.page import Follows, Shown

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from narval.errors import DaemonGoneError, NarvalError
+from narval.core.errors import DaemonGoneError, NarvalError
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.http.live.followed import FollowedPage, PageNews
 

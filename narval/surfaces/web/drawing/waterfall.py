@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from narval.definitions.reading.durations import duration
+from narval.core.definitions.reading.durations import duration
 
 LEFT, WIDTH, WORDS, HEIGHT, TOP = 230.0, 840.0, 110.0, 22.0, 26.0
 """Pixels: the columns of names, of time, and of words behind a bar; a row, and the scale above the rows."""

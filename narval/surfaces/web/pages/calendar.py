@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 
-from narval.errors import RequestError
+from narval.core.errors import RequestError
 from narval.surfaces.http.page import Follows, Shown, Visit, page
 
 ENTRY_TONES = {"late": "failed", "dropped": "cancelled", "expected": "idle", "set": "waiting"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from narval.errors import NarvalError
+from narval.core.errors import NarvalError
 from narval.surfaces.http.page import Follows, Shown, Visit, page, segment
 from narval.surfaces.web.pages.run import drawing_of, is_tabled
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from lxml import etree
 
-from narval.errors import ElementError, PatternError, RequestError
-from narval.memory.elements.element import parse
-from narval.operations.text import person
-from narval.source.secrets import hide_secrets
+from narval.ask.text import person
+from narval.core.elements.element import parse
+from narval.core.errors import ElementError, PatternError, RequestError
+from narval.core.source.secrets import hide_secrets
 from narval.surfaces.http.page import OPERATORS, Follows, Redirect, Shown, Visit, act, page, whole_number
 from narval.surfaces.web.drawing.provenance import provenance
 from narval.surfaces.web.drawing.svg import drawing

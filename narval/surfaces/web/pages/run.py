@@ -6,8 +6,8 @@ import asyncio
 import json
 from typing import Any
 
-from narval.errors import NarvalError
-from narval.operations.text import article, shortened
+from narval.ask.text import article, shortened
+from narval.core.errors import NarvalError
 from narval.surfaces.http.page import Follows, Shown, Visit, page, segment
 from narval.surfaces.web.drawing.svg import drawing, patches
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from narval.errors import ElementError, RequestError
-from narval.source.secrets import hide_secrets
+from narval.core.errors import ElementError, RequestError
+from narval.core.source.secrets import hide_secrets
 from narval.surfaces.http.page import OPERATORS, Follows, Redirect, Shown, Visit, act, page, whole_number
 
 TOKEN_TONES = {

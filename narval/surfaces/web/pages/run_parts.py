@@ -6,7 +6,7 @@ import math
 import time
 from typing import Any
 
-from narval.errors import RequestError
+from narval.core.errors import RequestError
 from narval.surfaces.http.page import Follows, Shown, Visit, page
 from narval.surfaces.web.drawing.svg import patches
 from narval.surfaces.web.drawing.waterfall import OUTCOMES, length, waterfall

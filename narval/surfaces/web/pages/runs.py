@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from narval.errors import RequestError
+from narval.core.errors import RequestError
 from narval.surfaces.http.page import (
     OPERATORS,
     Fields,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from narval.errors import NarvalError
+from narval.core.errors import NarvalError
 from narval.surfaces.http.page import Redirect, Shown, Visit, page, segment, whole_number
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
-from narval.errors import ElementError, NarvalError, RequestError
+from narval.core.errors import ElementError, NarvalError, RequestError
 from narval.surfaces.http.page import OPERATORS, Redirect, Shown, Visit, act, page, segment
 from narval.surfaces.web.pages.definitions import shown_definition
 from narval.surfaces.web.pages.run_acts import elements_given

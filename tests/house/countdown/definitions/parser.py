@@ -7,9 +7,9 @@ from pathlib import PurePath
 
 from lxml import etree
 
-from narval.definitions.library import Definition, Parsed, Reference, RunDefinition
-from narval.source.text import Source
-from narval.source.xml import XmlNode
+from narval.core.definitions.library import Definition, Parsed, Reference, RunDefinition
+from narval.core.source.text import Source
+from narval.core.source.xml import XmlNode
 
 LINE = re.compile(r"(\w+) from (\d+) call ([\w.]+)")
 

@@ -8,16 +8,16 @@ from typing import Any, ClassVar
 import msgspec
 from lxml import etree
 
-from narval.definitions.library import Library
-from narval.engines import commands
-from narval.engines.commands import Command, Watch
-from narval.engines.decision import Decision
-from narval.engines.engine import Find, Lookup, Wait
-from narval.engines.events import Cancelled, Event, Returned, Signalled, Started
-from narval.engines.graph import Graph, GraphNode, Tone
-from narval.engines.run_state import Moves, RunBegan, RunChange, RunState, apply_table
-from narval.engines.structure import Finding
-from narval.engines.view import View
+from narval.core.definitions.library import Library
+from narval.core.engines import commands
+from narval.core.engines.commands import Command, Watch
+from narval.core.engines.decision import Decision
+from narval.core.engines.engine import Find, Lookup, Wait
+from narval.core.engines.events import Cancelled, Event, Returned, Signalled, Started
+from narval.core.engines.graph import Graph, GraphNode, Tone
+from narval.core.engines.run_state import Moves, RunBegan, RunChange, RunState, apply_table
+from narval.core.engines.structure import Finding
+from narval.core.engines.view import View
 from tests.house.countdown.definitions.parser import NOTHING, Countdown
 
 kind = "countdown-run"

@@ -1,0 +1,235 @@
+"""An agent: a memory, its runs, and what they wait for.
+
+It is the unit of consistency: one memory, one writer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from narval.agent.jobs import Job
+from narval.agent.lookup import Lookup
+from narval.agent.run import Run
+from narval.agent.run_table import RunTable
+from narval.agent.timers import Clockwork
+from narval.agent.waiting import EventQueue, Signals, Watches
+from narval.core.definitions.library import Library
+from narval.core.elements.canonical import MAX_BYTES
+from narval.core.engines.events import Matched, TimerFired
+from narval.core.errors import InternalError
+from narval.core.memory.memory import Memory
+from narval.files.agents.settings import AgentSettings, usable
+from narval.store.damage import Damage
+from narval.store.memory import VolatileStore
+from narval.store.store import AgentStore
+
+SEQUENCE_BLOCK = 4096
+"""The numbers that are set aside at once; after a crash numbering goes on behind them."""
+
+
+class Numbers:
+    """The numbers of journal lines, queued events and jobs: one sequence for the whole agent."""
+
+    def __init__(self) -> None:
+        self.last = self._set_aside = 0
+
+    def resume(self, last: int) -> None:
+        """Go on behind a number."""
+        self.last = self._set_aside = last
+
+    def draw(self, count: int = 1) -> int:
+        """Use so many numbers; the last of them."""
+        self.last += count
+        return self.last
+
+    def set_aside(self) -> int | None:
+        """The end of a new block, where the last one is used up: to be recorded. None while it is not."""
+        if self.last <= self._set_aside:
+            return None
+        self._set_aside = self.last + SEQUENCE_BLOCK
+        return self._set_aside
+
+
+ONE_CALL = 10_000
+"""So many elements at most are taken for what one call gives; who gives more passes a limit by that once."""
+
+OVER_LIMIT = "over-limit"
+"""The type of the error of what would pass a limit (G16)."""
+
+_LIMITED = {
+    "elements": "elements",
+    "bytes": "bytes of elements",
+    "runs": "active runs",
+    "moments": "moments that are waited for",
+}
+"""The words for what is limited, by its setting."""
+
+
+class Free(NamedTuple):
+    """The eids and the bytes of memory up to which what a call gives passes no limit: nothing is counted."""
+
+    eids: int
+    bytes: int
+
+    @classmethod
+    def within(cls, limits: AgentSettings) -> Free:
+        """The eids and bytes of an agent with these limits."""
+        is_usual = limits.element_bytes >= MAX_BYTES
+        return cls(
+            usable(limits.elements) - ONE_CALL, usable(limits.bytes) - 4 * MAX_BYTES if is_usual else -1
+        )
+
+
+class AgentState:
+    """One memory, its runs, what they wait for, and the events that are queued for them.
+
+    `store` is its part of the store (None: one in memory). `render` gives the XML of a run;
+    `history_entries` is the number of entries a long run keeps of its history. `zone` is that of its
+    calendar, `since` the moment from which it is at work without a break; `forget_after` are the seconds
+    after which idle elements are forgotten, `work_kept` those for which items that are over stay (P38).
+    """
+
+    settings = AgentSettings()
+    """Its settings, whose limits count (G16)."""
+    history_entries = 0
+    free = Free.within(settings)
+
+    def __init__(
+        self,
+        library: Library | None = None,
+        render: Callable[[AgentState, Run], bytes] | None = None,
+        *,
+        store: AgentStore | None = None,
+        zone: str = "UTC",
+        since: float = 0.0,
+        forget_after: float | None = None,
+        work_kept: float = 0.0,
+        history_entries: int = 10_000,
+    ) -> None:
+        self.store = store if store is not None else VolatileStore().of()
+        self.memory = Memory()
+        self.lookup = Lookup(library if library is not None else Library())
+        self.runs = RunTable(self.memory, partial(render, self) if render is not None else _unseen)
+        self.watches = Watches()
+        self.clockwork = Clockwork(zone, since, forget_after, work_kept)
+        self.queue = EventQueue()
+        self.signals = Signals()
+        self.damage: list[Damage] = []
+        """Damage of the store that concerns no run alone: to be reported."""
+        self.numbers = Numbers()
+        self.keep_history(history_entries)
+
+    @property
+    def library(self) -> Library:
+        """The current definitions."""
+        return self.lookup.library
+
+    def use(self, library: Library) -> None:
+        """Let the definitions of `library` be the current ones."""
+        self.lookup.use(library)
+
+    def keep_history(self, entries: int) -> None:
+        """Let long runs keep so many entries of their history."""
+        self.history_entries = entries
+
+    def use_settings(self, settings: AgentSettings) -> None:
+        """Let other limits count from now on."""
+        self.settings, self.free = settings, Free.within(settings)
+
+    def no_room_for(self, elements: Iterable[bytes]) -> str:
+        """The limit that elements would pass in memory, for people; "" if there is room for them (G16)."""
+        sizes, limits, table = [len(xml) for xml in elements], self.settings, self.memory.elements
+        if not sizes:
+            return ""
+        if (largest := max(sizes)) > limits.element_bytes:
+            what = f"expected an element of at most {limits.element_bytes:,} bytes, got one of {largest:,}"
+            return f"{what}; divide it, or set element_bytes higher in {self._where()}"
+        if len(table) + len(sizes) > usable(limits.elements):
+            return self._over("elements", len(table), limits.elements, len(sizes))
+        if table.bytes + sum(sizes) > usable(limits.bytes):
+            return self._over("bytes", table.bytes, limits.bytes, sum(sizes))
+        return ""
+
+    def no_room_for_runs(self, more: int = 1) -> str:
+        """The limit that so many more active runs would pass, for people; "" if there is room for them."""
+        used, most = len(self.runs.active), self.settings.runs
+        return self._over("runs", used, most, more) if used + more > most else ""
+
+    def no_room_for_moment(self) -> str:
+        """The limit that one more moment would pass, for people; "" if there is room for it."""
+        used, most = len(self.clockwork.timers), self.settings.moments
+        return self._over("moments", used, most, 1) if used >= most else ""
+
+    def _over(self, what: str, used: int, most: int, more: int) -> str:
+        there = f"{used:,} of {most:,} {_LIMITED[what]} are there, and {more:,} more would be too many"
+        return f"{there}; have some forgotten or ended, or set {what} higher in {self._where()}"
+
+    def _where(self) -> str:
+        store = self.store
+        return "etc/narval.toml, [agent]" if store.is_own else f"agents/{store.identity().name}/agent.toml"
+
+    def end_run(self, run: Run) -> None:
+        """Let a run that is over wait for nothing any more."""
+        self.runs.end(run)
+        self.unwait(run)
+
+    def unwait(self, run: Run) -> None:
+        """Drop all that the run waits for."""
+        for watch in run.watches:
+            self.watches.remove(run.eid, watch)
+        for wake in run.wakes:
+            self.clockwork.timers.discard((run.eid, wake))
+        run.wait_for_nothing()
+
+    def wait(self, run: Run) -> None:
+        """Wait for all that a run has in force, which its store gave back."""
+        memory = self.memory
+        for watch in run.watches.values():
+            self.watches.add(run.eid, watch)
+        for timer in run.wakes.values():
+            self.clockwork.timers.push(timer.at, (run.eid, timer.wake), None)
+        memory.reserved.update(eid for eid in run.reserved if eid in memory and eid not in memory.outdated)
+
+    def may_take(self, run: Run, event: Matched) -> bool:
+        """False if the watch was given up meanwhile, or the element was taken by another."""
+        watch = run.watches.get(event.watch)
+        if watch is None:
+            return False
+        memory = self.memory
+        if (watch.or_outdated or watch.elements) and (
+            event.eid in memory.outdated or event.eid not in memory
+        ):
+            return True
+        return any(memory.is_available(event.eid, scope) for scope in watch.scopes)
+
+    def clock_was_set(self, by: float) -> None:
+        """Move along what lasts; dates are worked out anew, if the clock was set back."""
+        for run in self.runs.active.values():
+            for wake, command in run.wakes.items():
+                if not command.calendar:
+                    run.wakes[wake] = replace(command, at=command.at + by)
+        self.clockwork.shift(by, self._lasts)
+        if by < 0:
+            self.work_dates_out_anew()
+
+    def work_dates_out_anew(self) -> None:
+        """Fire the timers of dates early: the clock was set back, or the zone is another."""
+        for run in self.runs.active.values():
+            for wake in [wake for wake, command in run.wakes.items() if command.calendar]:
+                del run.wakes[wake]
+                self.clockwork.timers.discard((run.eid, wake))
+                self.queue.append((0, run.eid, TimerFired(0, 0.0, wake)))
+
+    def _lasts(self, key: tuple[int, str], job: Job | None) -> bool:
+        """True if a moment is the end of a length of time, and not a date."""
+        run = self.runs.active.get(key[0])
+        command = run.wakes.get(key[1]) if run is not None else None
+        return command is None or not command.calendar
+
+
+def _unseen(run: Run) -> bytes:
+    raise InternalError(f"expected an agent that can render run {run.eid}, got one made without `render`")

@@ -1,0 +1,215 @@
+"""Control elements: `start-plan` begins a run (N4), `task-object` puts an object to a task (K21), and `quit`
+stops the daemon (N34).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+
+from lxml import etree
+
+from narval.agent.agent import OVER_LIMIT
+from narval.agent.jobs import StartRun
+from narval.agent.run_table import RunTable
+from narval.agent.runs import cannot_start, start_run
+from narval.agent.transaction import Transaction
+from narval.core.definitions.library import Library
+from narval.core.elements import changes
+from narval.core.elements.canonical import canonical_given
+from narval.core.elements.control_elements import ACTED, QUIT, START_PLAN, TARGET, TASK, TASK_OBJECT
+from narval.core.elements.element import Element, Origin, children, local_name, parse
+from narval.core.engines.commands import RESTART_PAUSE
+from narval.core.engines.registry import runnable, taking
+from narval.core.errors import ElementError
+from narval.core.memory.hearsay import is_hearsay
+
+_MOST_PACED = 1000
+"""Of so many runs it is kept when they last started their own definition."""
+
+log = logging.getLogger("narval.turn")
+
+
+class Controls:
+    """Executes control elements, within a transaction.
+
+    With one that is `record_only` a start-plan at="start" is left to the next daemon.
+    """
+
+    def __init__(self, transaction: Transaction, schema_fault: Callable[[bytes], str | None]) -> None:
+        self._transaction, self._schema_fault = transaction, schema_fault
+        self._paced: dict[int, float] = {}
+        """The beginning of the last that descends from a run and follows its definition, by that run."""
+
+    def execute_all(self) -> None:
+        """Execute those that have entered memory."""
+        controls = list(self._transaction.pending.controls)
+        self._transaction.pending.controls.clear()
+        for element in controls:
+            self.execute(element)
+
+    def execute(self, element: Element) -> None:
+        """Do what one says; all that comes of one that is hearsay is."""
+        transaction = self._transaction
+        heard = transaction.hears
+        transaction.hear(heard or is_hearsay(transaction.agent.memory, (element.eid,)))
+        try:
+            self._execute(element)
+        finally:
+            transaction.hear(heard)
+
+    def _execute(self, element: Element) -> None:
+        if local_name(element.name) == QUIT:
+            self._transaction.request_quit()
+            return
+        root = parse(element.xml)
+        if self._transaction.record_only and root.get("at") == "start":
+            return  # the next daemon's start is the one it means
+        word, name = _target(root)
+        transaction, agent = self._transaction, self._transaction.agent
+        if not _is_known(agent.library, root):
+            why = f"{word} names {name or 'nothing'}, and no such definition is loaded; it waits for it"
+            self._transaction.add_error("unknown-target", why, element.origin, start=element.eid)
+            return
+        first, wrong = self._first_elements(root, f"{word} of {name}")
+        over = agent.no_room_for_runs() or agent.no_room_for(first)
+        refused = _refusal(agent.library, root) or ((OVER_LIMIT, over) if over else None)
+        if refused is not None:
+            kind, why = refused
+            why = f"{word}: {why}; it waits until it can"
+            self._transaction.add_error(kind, why, element.origin, start=element.eid)
+            return
+        if element.eid not in agent.memory.marks.get(ACTED, ()):
+            transaction.change(changes.Used(ACTED, (element.eid,)))
+        if wrong is not None:
+            self._transaction.add_error(*wrong, element.origin, start=element.eid)
+            return
+        added = tuple(self.add(child, element.origin) for child in first)
+        if root.tag == TASK_OBJECT:
+            self._put(name, added, element.origin)
+        else:
+            self._start(name, added, element.origin)
+
+    def _start(self, name: str, added: tuple[int, ...], origin: Origin | None) -> None:
+        """Begin a run, or have it begin in time."""
+        transaction, agent = self._transaction, self._transaction.agent
+        definition = runnable(agent.library, name)
+        ancestors = _ancestors(agent.runs, origin)
+        at = self._moment(definition.full_name, ancestors, origin) if definition is not None else None
+        if at is not None:
+            by, actor = (origin.by, origin.actor) if origin is not None else ("", "")
+            job = StartRun(name, added, 0, by, actor, dict(ancestors), transaction.hears)
+            transaction.later(at, job)
+            return
+        start_run(transaction, name, added, origin=origin, ancestors=ancestors)
+
+    def _put(self, name: str, added: tuple[int, ...], origin: Origin | None) -> None:
+        """Put an object to a task: a run begins that is its way from there."""
+        found = taking(self._transaction.agent.library, name)
+        if found is not None:
+            definition, run_kind = found
+            start_run(self._transaction, name, added, definition=definition, run_kind=run_kind, origin=origin)
+
+    def _first_elements(self, root: etree._Element, of: str) -> tuple[list[bytes], tuple[str, str] | None]:
+        """The elements that such an element holds, or the kind of what is wrong with them and the reason."""
+        try:
+            first = [canonical_given(_alone(child)) for child in children(root)]
+        except ElementError as error:
+            return [], (error.kind, f"{of} holds an element that is refused: {error}")
+        refusal = next(filter(None, map(self._schema_fault, first)), None)
+        if refusal is not None:
+            return [], ("invalid", f"{of} holds an element that its schema refuses: {refusal}")
+        if root.tag == TASK_OBJECT and len(first) != 1:
+            return [], ("invalid", f"expected one object within a {of}, found {len(first)}")
+        return first, None
+
+    def _moment(self, name: str, ancestors: Mapping[str, int], giver: Origin | None) -> float | None:
+        """The moment for a definition that one of the ancestors has followed (N28): of those that descend
+        from one run, one begins a second, unless what `giver` names was fed. None: now.
+        """
+        first, now = ancestors.get(name), self._transaction.at
+        if first is None or giver is None or self._was_fed(giver.run, name, first):
+            return None
+        last = self._paced.get(first)
+        if last is None:
+            last = self._last_planned(name, first)
+            log.warning("run %d of %s starts its own definition again: one begins a second", first, name)
+        if len(self._paced) > _MOST_PACED:
+            self._paced = {first: at for first, at in self._paced.items() if at > now - RESTART_PAUSE}
+        self._paced[first] = max(last + RESTART_PAUSE, now)
+        return self._paced[first] if self._paced[first] > now else None
+
+    def _was_fed(self, run: int, name: str, first: int) -> bool:
+        """True if a run has used an element that nothing of its descent made: such runs come to an end."""
+        memory, runs = self._transaction.agent.memory, self._transaction.agent.runs
+        for eid in memory.contexts.of(run):
+            element = memory.element(eid) if any(user == run for _, user in memory.used_by(eid)) else None
+            if element is not None:
+                maker = runs.get(element.origin.run) if element.origin is not None else None
+                if maker is None or first not in (maker.eid, maker.ancestors.get(name)):
+                    return True
+        return False
+
+    def _last_planned(self, name: str, first: int) -> float:
+        """The moment at which the last that descends from a run begins, or at which that began itself."""
+        agent = self._transaction.agent
+        run = agent.runs.get(first)
+        planned = (
+            at
+            for at, _, job in agent.clockwork.timers.waiting()
+            if isinstance(job, StartRun) and job.ancestors.get(name) == first
+        )
+        return max(planned, default=run.started if run is not None else self._transaction.at)
+
+    def add(self, xml: bytes, origin: Origin | None = None, declared: str = "") -> int:
+        """Let an element enter memory, and do what it says if it is a control element; its eid."""
+        eid = self._transaction.add(xml, origin, declared)
+        self.execute_all()
+        return eid
+
+
+def _ancestors(runs: RunTable, origin: Origin | None) -> Mapping[str, int]:
+    """The runs that a start-plan descends from: that which gave it, its callers, and those that they descend
+    from; of each definition the first.
+    """
+    run = runs.get(origin.run) if origin is not None else None
+    found: dict[str, int] = {}
+    while run is not None:
+        found = {**found, run.name: run.eid, **run.ancestors}
+        run = runs.get(run.caller.run) if run.caller is not None else None
+    return found
+
+
+def _alone(child: etree._Element) -> etree._Element:
+    """An element without the name spaces that only what it stood in needs."""
+    found = deepcopy(child)
+    etree.cleanup_namespaces(found)
+    return found
+
+
+def can_start(library: Library, root: etree._Element) -> bool:
+    """True if the definition is loaded that an element names, and a run of it can begin."""
+    return _is_known(library, root) and _refusal(library, root) is None
+
+
+def _target(root: etree._Element) -> tuple[str, str]:
+    """The word for an element that begins a run, and the full name of what it names."""
+    if root.tag == TASK_OBJECT:
+        return "task-object", root.get(TASK, "")
+    return START_PLAN, root.get(TARGET, "")
+
+
+def _is_known(library: Library, root: etree._Element) -> bool:
+    _, name = _target(root)
+    return (taking if root.tag == TASK_OBJECT else runnable)(library, name) is not None
+
+
+def _refusal(library: Library, root: etree._Element) -> tuple[str, str] | None:
+    """The reason why no run can begin as an element says, if the definition is loaded that it names."""
+    _, name = _target(root)
+    if root.tag == TASK_OBJECT:
+        found = taking(library, name)
+        return found[0].cannot_take if found is not None else None
+    definition = runnable(library, name)
+    return cannot_start(definition) if definition is not None else None

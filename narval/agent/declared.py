@@ -1,0 +1,183 @@
+"""Elements that are declared: by the library (N2), by `data/memory.xml` (N4).
+
+Each is compared with memory when it is read; what it declares is never forgotten, what it dropped loses its
+protection and is outdated.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Container, Iterable, Iterator, Mapping
+from itertools import groupby
+from operator import attrgetter
+from sys import intern
+
+from msgspec.structs import replace
+
+from narval.agent.agent import OVER_LIMIT
+from narval.agent.controls import can_start
+from narval.agent.effects import outdate
+from narval.agent.turn import Turn
+from narval.core.definitions.kinds import IN_MODULES
+from narval.core.definitions.library import Library
+from narval.core.elements import changes
+from narval.core.elements.control_elements import ACTED, STARTING
+from narval.core.elements.element import Element, Origin, identity, parse
+from narval.core.elements.error_element import make_error
+from narval.core.elements.outdated_element import make_outdated
+from narval.core.errors import Fault
+from narval.core.memory.memory import Memory
+from narval.store.batch import DefinitionRow
+
+LIBRARY, MEMORY = "library", "memory.xml"
+
+
+def declared_names(memory: Memory) -> Iterator[str]:
+    """The root names of the elements that `data/memory.xml` declares."""
+    for eid, key in memory.declared.items():
+        if key.startswith(f"{MEMORY}:") and (element := memory.element(eid)) is not None:
+            yield element.name
+
+
+def declare_library(
+    turn: Turn, library: Library, sources: Mapping[str, bytes], faults: Iterable[Fault] = ()
+) -> None:
+    """Declare the definitions of a library, and the faults of what did not load (N2).
+
+    Versions that are gone are outdated, and so are the errors of what has been set right.
+    """
+    wanted = {f"{found.kind}:{found.full_name}:{found.digest}": found.xml for found in library}
+    wanted |= {f"fault:{hashlib.sha256(xml).hexdigest()}": xml for xml in _errors(faults)}
+    gone = _compare(turn, LIBRARY, wanted)
+    _share(turn, library)
+    if gone:
+        turn.transaction.change(changes.Outdated(gone))
+    _keep_versions(turn, library, sources)
+
+
+def _share(turn: Turn, library: Library) -> None:
+    """Let the store keep the bytes of new definitions once for all agents (G4)."""
+    batch = turn.transaction.batch
+    known = {found.xml for found in library} if batch.elements else ()
+    batch.share({new.element.eid for new in batch.elements if new.element.xml in known and new.declared})
+
+
+def _errors(faults: Iterable[Fault]) -> Iterator[bytes]:
+    """An error element for each file that has faults."""
+    for path, found in groupby(sorted(faults), key=attrgetter("path")):
+        first, *others = found
+        detail, line, column = "\n".join(map(str, others)), first.line, first.column
+        yield make_error("bad-file", first.message, detail, path=path, line=line, column=column)
+
+
+def _keep_versions(turn: Turn, library: Library, sources: Mapping[str, bytes]) -> None:
+    """Keep each version that a run may need, and what to fall back on for a bad file (N13)."""
+    wanted = {
+        (found.kind, found.full_name, found.digest): (found.path, found.xml)
+        for found in library
+        if found.kind not in IN_MODULES
+    }
+    for path, data in sources.items():
+        wanted["module", path, hashlib.sha256(data).hexdigest()] = (path, data)
+    known = set(map(tuple, turn.agent.store.versions()))
+    for key, (path, data) in wanted.items():
+        if key not in known:
+            kind, name, digest = key
+            turn.transaction.batch.definitions.append(DefinitionRow(digest, kind, name, path, data, turn.at))
+    for kind, name, digest in sorted(known - wanted.keys()):
+        turn.transaction.batch.retired.append((digest, kind, name))
+
+
+def declare_memory(turn: Turn, elements: list[bytes]) -> None:
+    """Declare what `data/memory.xml` holds (N4): what is changed there replaces the element of its identity,
+    what is gone is outdated. Where memory has no room for what is new, it stays as it is, and an error
+    element says so (G16).
+    """
+    wanted: dict[str, bytes] = {}
+    for xml in elements:
+        key = hashlib.sha256(xml).hexdigest()
+        while key in wanted:
+            key += "+"
+        wanted[key] = xml
+    there = _declared_by(turn, MEMORY)
+    memory = turn.agent.memory
+    dropped = [eid for key, eid in there.items() if key not in wanted]
+    before = {
+        known: eid
+        for eid, element in zip(dropped, map(memory.element, dropped), strict=True)
+        if element is not None and (known := identity(element)) is not None
+    }
+    new = {key: xml for key, xml in wanted.items() if key not in there}
+    if over := turn.agent.no_room_for(new.values()):
+        why = f"{OVER_LIMIT}: data/memory.xml is not taken over: {over}"
+        turn.transaction.add_error(OVER_LIMIT, why, path="data/memory.xml")
+        return
+    for key, xml in new.items():
+        known = identity(Element(0, xml))
+        old = before.pop(known, None) if known is not None else None
+        if old is None:
+            turn.add(xml, declared=f"{MEMORY}:{key}")
+        else:
+            dropped.remove(old)
+            replace_element(turn, old, xml, Origin(inputs=(old,)), f"{MEMORY}:{key}")
+    if dropped:
+        turn.transaction.change(changes.Undeclared(tuple(dropped)))
+    current = tuple(eid for eid in dropped if eid not in memory.outdated)
+    if current:
+        outdate_elements(turn, current, "data/memory.xml declares it no more")
+
+
+def outdate_elements(turn: Turn, eids: tuple[int, ...], reason: str, origin: Origin | None = None) -> int:
+    """Let elements count no more; the eid of the element that says so, and why."""
+    outdate(turn.transaction, eids)
+    return turn.add(make_outdated(eids, reason), replace(origin or Origin(), inputs=eids))
+
+
+def replace_element(turn: Turn, old: int, xml: bytes, origin: Origin, declared: str | None = None) -> int:
+    """Add an element in place of an old one, which is outdated; its eid.
+
+    It is declared as the old one was, unless `declared` says otherwise.
+    """
+    key = turn.agent.memory.declared.get(old, "")
+    if key:
+        turn.transaction.change(changes.Undeclared((old,)))
+    new = turn.add(xml, origin, key if declared is None else declared)
+    outdate(turn.transaction, (old,))
+    return new
+
+
+def start_declared(turn: Turn, again: Container[int]) -> None:
+    """Execute `start-plan` and `task-object` elements whose target was not loaded yet (N4).
+
+    Those of `again` that say at="start" are executed once more.
+    """
+    acted: Container[int] = turn.agent.memory.marks.get(ACTED, ())
+    for eid in list(turn.agent.memory.named(STARTING)):
+        element = turn.agent.memory.element(eid)
+        if element is None or eid in turn.agent.memory.outdated:
+            continue
+        root = parse(element.xml)
+        if eid not in acted:
+            due = can_start(turn.agent.library, root)
+        else:
+            due = eid in again and root.get("at") == "start"
+        if due:
+            turn.controls.execute(element)
+
+
+def _compare(turn: Turn, declarer: str, wanted: Mapping[str, bytes]) -> tuple[int, ...]:
+    """Add what is declared and not there yet; give back the eids of what is declared no more."""
+    there = _declared_by(turn, declarer)
+    gone = tuple(eid for key, eid in there.items() if key not in wanted)
+    if gone:
+        turn.transaction.change(changes.Undeclared(gone))
+    for key, xml in wanted.items():
+        if key not in there:
+            turn.add(xml, declared=intern(f"{declarer}:{key}"))
+    return gone
+
+
+def _declared_by(turn: Turn, declarer: str) -> dict[str, int]:
+    """The elements that one declares, by the digests of what it says."""
+    pairs = ((key.partition(":"), eid) for eid, key in turn.agent.memory.declared.items())
+    return {digest: eid for (by, _, digest), eid in pairs if by == declarer}

@@ -1,0 +1,245 @@
+"""The effects of commands within a turn, by the table of `narval.core.engines.effects` (§ "One turn")."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from narval.agent.agent import OVER_LIMIT, AgentState
+from narval.agent.jobs import ForgetRun, GiveUpCall, StartRun
+from narval.agent.run import Run
+from narval.agent.runs import answer_run, end_run, start_run, take_back, tell_run
+from narval.agent.transaction import CallGivenUp, Transaction
+from narval.core.elements import changes
+from narval.core.elements.element import Origin
+from narval.core.elements.failure_element import FAILURE
+from narval.core.engines import commands
+from narval.core.engines.commands import Command
+from narval.core.engines.effects import EFFECTS
+from narval.core.engines.events import Matched, Returned
+from narval.core.errors import ActionError
+from narval.core.memory.lineage import in_force
+
+log = logging.getLogger("narval.turn")
+
+ROOM_PAUSE = 60.0
+"""Seconds after which it is tried again to begin a run, where an agent had no room for it."""
+
+Act = Callable[[Any, Any, Any], None]
+"""Given the effects of a turn, the run, and the command."""
+
+
+class TurnEffects:
+    """The `Acts` of an agent, and the two moments of each command: when given, and once all is decided."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction, self._agent = transaction, transaction.agent
+
+    def apply(self, run: int, command: Command) -> None:
+        """Let a command take effect that later decisions of the same advance may read."""
+        kind = type(command)
+        facts = _FACTS.get(kind)
+        if facts is not None:
+            for fact in facts(run, command):
+                self._transaction.fact(fact)
+        at_once = _AT_ONCE.get(kind)
+        if at_once is not None:
+            in_force, act = at_once
+            active = self._agent.runs[run]
+            if in_force is not None:
+                in_force(active, command)
+            act(self, active, command)
+
+    def complete(self, run: Run, given: Iterable[Command]) -> None:
+        """Let take effect what had to wait until `advance` returned."""
+        deferred = _DEFERRED
+        for command in given:
+            in_force, act = deferred.get(type(command), _NOTHING)
+            if in_force is not None:
+                in_force(run, command)
+            if act is not None:
+                act(self, run, command)
+
+    # --- elements -------------------------------------------------------------------------------------
+
+    def offer_released(self, run: Run, command: commands.Release) -> None:
+        """Offer what is free again to those who watch for such."""
+        for eid in command.eids:
+            element = self._agent.memory.element(eid)
+            if element is not None:
+                self._transaction.offer(element)
+
+    def follow_outdated(self, run: Run, command: commands.Outdate) -> None:
+        """Declare what replaces a declared element; tell runs that wait for a reserved one of it (N18)."""
+        agent = self._agent
+        for eid in command.eids:
+            if eid in agent.memory.declared:
+                self._transfer_declaration(run, eid)
+        tell_of_gone(agent, command.eids)
+
+    def _transfer_declaration(self, run: Run, eid: int) -> None:
+        """Declare in place of an element the one of its name that a run has just made of it, so that what
+        memory.xml says is always there is not forgotten (N4, N5).
+        """
+        memory, added = self._agent.memory, self._transaction.batch.elements
+        old = memory.element(eid)
+        made = [
+            place
+            for place, (new, origin) in enumerate((row.element, row.element.origin) for row in added)
+            if origin is not None and origin.run == run.eid and eid in origin.inputs
+            if old is not None and new.name == old.name
+        ]
+        if len(made) == 1:
+            new, key = added[made[0]].element, memory.declared[eid]
+            added[made[0]] = changes.Added(new, key)
+            memory.declared[new.eid] = key
+            self._transaction.change(changes.Undeclared((eid,)))
+
+    # --- watches and timers -----------------------------------------------------------------------------
+
+    def watch(self, run: Run, command: commands.Watch) -> None:
+        """Wake the run for elements that fit."""
+        self._agent.watches.add(run.eid, command)
+
+    def unwatch(self, run: Run, command: commands.Unwatch) -> None:
+        """Wake it for them no more."""
+        self._agent.watches.remove(run.eid, command.watch)
+
+    def admit_timer(self, run: Run, command: commands.SetTimer) -> None:
+        """Raise ActionError where the agent waits for as many moments as it may (G16)."""
+        if command.wake not in run.wakes and (over := self._agent.no_room_for_moment()):
+            raise ActionError(over, OVER_LIMIT, final=True)
+
+    def set_timer(self, run: Run, command: commands.SetTimer) -> None:
+        """Wake the run at a moment."""
+        self._agent.clockwork.timers.push(command.at, (run.eid, command.wake), None)
+
+    def cancel_timer(self, run: Run, command: commands.CancelTimer) -> None:
+        """Wake it then no more."""
+        self._agent.clockwork.timers.discard((run.eid, command.wake))
+
+    # --- runs -------------------------------------------------------------------------------------------
+
+    def schedule_forget(self, run: Run, command: commands.ScheduleForget) -> None:
+        """Forget the run at a moment (N5)."""
+        run.schedule_forget()
+        self._transaction.later(command.at, ForgetRun(run.eid))
+
+    def start_run(self, run: Run, command: commands.Start) -> None:
+        """Begin another run, now or at a moment (N28)."""
+        job = StartRun(
+            command.name, command.elements, command.attempt, run.by, run.actor, dict(run.ancestors)
+        )
+        if command.at is None:
+            start_again(self._transaction, job)
+        else:
+            self._transaction.later(command.at, job)
+
+    def finish_run(self, run: Run, command: commands.Finish) -> None:
+        """End the run, and tell its caller; one that is over keeps nothing from others."""
+        if run.reserved:
+            release = commands.Release(tuple(run.reserved))
+            self.apply(run.eid, release)
+        end_run(self._transaction, run, command)
+        if run.retry_of and run.caller is None and command.phase != "cancelled":
+            _settle_failure(self._transaction, run.retry_of)
+
+    # --- outside ----------------------------------------------------------------------------------------
+
+    def make_call(self, run: Run, command: commands.Call) -> None:
+        """Have the call made, once all of this is recorded; one to another agent goes out with that (G33)."""
+        if command.inputs:
+            idle = self._agent.clockwork.idle
+            if idle is not None:
+                for _, eids in command.inputs:
+                    idle.used(eids, self._transaction.at)
+            self._transaction.in_use.add(command)
+        if command.kind == commands.SIGNAL:
+            tell_run(self._transaction, run, command)
+        elif command.agent:
+            self._transaction.remote.append((run, command))
+        else:
+            self._transaction.outer.append((run, command))
+
+    def perform(self, run: Run, command: commands.CancelCall | commands.Answer) -> None:
+        """Have it performed, once all of this is recorded; what another agent answers is given up there, and
+        what is between two runs is settled within the turn.
+        """
+        if isinstance(command, commands.Answer) and answer_run(self._transaction, run, command):
+            return
+        call = run.calls.get(command.call) if isinstance(command, commands.CancelCall) else None
+        if call is not None and call.kind == commands.SIGNAL:
+            take_back(self._transaction, run, call)
+        elif call is not None and call.agent:
+            self._transaction.remote.append((run, CallGivenUp(call)))
+        else:
+            self._transaction.outer.append((run, command))
+
+
+_NOTHING = (None, None)
+_ACTS: dict[type, Act] = {kind: getattr(TurnEffects, row.act) for kind, row in EFFECTS.items() if row.act}
+_FACTS = {kind: row.facts for kind, row in EFFECTS.items() if row.facts is not None}
+_AT_ONCE = {kind: (row.in_force, _ACTS[kind]) for kind, row in EFFECTS.items() if row.at_once}
+_AT_ONCE[commands.SetTimer] = (None, TurnEffects.admit_timer)
+_DEFERRED = {kind: (row.in_force, _ACTS.get(kind)) for kind, row in EFFECTS.items() if not row.at_once}
+
+
+def _settle_failure(transaction: Transaction, run: int) -> None:
+    """Let the failure of a run count no more: a retry of it is over well, or has told of its own (M52)."""
+    memory = transaction.agent.memory
+    for eid in reversed(list(memory.contexts.of(run))):
+        found = memory.element(eid)
+        origin = found.origin if found is not None and found.name == FAILURE else None
+        if origin is not None and (origin.run, origin.call) == (run, ""):
+            outdate(transaction, (eid,))
+            break
+
+
+def outdate(transaction: Transaction, eids: tuple[int, ...]) -> None:
+    """Let elements count no more though no run replaced them, and tell runs that watch for that (N18)."""
+    transaction.change(changes.Outdated(eids))
+    tell_of_gone(transaction.agent, eids)
+
+
+def tell_of_gone(agent: AgentState, eids: tuple[int, ...]) -> None:
+    """Tell runs of elements that they counted on or counted with, replaced now or about to be forgotten."""
+    for eid in eids if agent.watches.any_of_gone else ():
+        for waiting, watch in agent.watches.told_of(eid):
+            agent.queue.put_first(waiting, Matched(0, 0.0, watch, eid))
+        run = agent.runs.get(eid)
+        if run is not None and not agent.watches.misses(run.kind):
+            continue
+        element = agent.memory.element(eid)
+        if element is not None and agent.watches.misses(element.name):
+            for waiting, watch in agent.watches.told_of_gone(agent.memory.tree(element)):
+                agent.queue.append((0, waiting, Matched(0, 0.0, watch, eid)))
+
+
+def do_later(transaction: Transaction, job: StartRun | GiveUpCall) -> None:
+    """Do what was put off: begin a run, or wait no more for what was given up (G35)."""
+    if isinstance(job, GiveUpCall):
+        transaction.agent.queue.append((0, job.run, Returned(0, 0.0, job.call, abandoned=True)))
+    else:
+        start_again(transaction, job)
+
+
+def start_again(transaction: Transaction, job: StartRun) -> None:
+    """Begin a top-level run with its elements as they are now: of one that was replaced, what replaced it.
+
+    Where the agent has as many runs as it may, that is tried again a minute later (G16).
+    """
+    agent = transaction.agent
+    if over := agent.no_room_for_runs():
+        log.warning("%s: %s starts again, and waits %d s more: %s", OVER_LIMIT, job.name, ROOM_PAUSE, over)
+        transaction.later(transaction.at + ROOM_PAUSE, job)
+        return
+    memory = agent.memory
+    there = tuple(dict.fromkeys(version for eid in job.elements for version in in_force(memory, eid)))
+    origin = Origin(by=job.by, actor=job.actor)
+    more: dict[str, Any] = {"attempt": job.attempt, "origin": origin, "ancestors": job.ancestors}
+    run = start_run(transaction, job.name, there, **more)
+    if run is not None and job.hearsay:
+        transaction.mark_hearsay(run.eid)
+    if run is None:
+        log.warning("%s was to start again, but no such definition is loaded, or it cannot start", job.name)

@@ -1,0 +1,119 @@
+"""Runs and elements are forgotten, part by part; what calls under way use is put off (N1, N5)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from narval.agent.effects import tell_of_gone
+from narval.agent.jobs import ForgetRun
+from narval.agent.run import Run
+from narval.agent.transaction import Transaction
+from narval.core.elements import changes
+from narval.core.elements.changes import Forgotten
+from narval.core.engines.engine import HeedsPeople
+from narval.core.engines.registry import is_standing
+from narval.core.memory.retention import IdleTracker, next_chunk
+
+IN_USE = 60.0
+"""Seconds until what was to be forgotten, but for a call that still uses it, is looked at again."""
+
+FORGOTTEN_AT_ONCE = 250
+"""The elements and runs that are forgotten before the loop looks at its time again."""
+
+
+def forget(transaction: Transaction, fact: Forgotten) -> None:
+    """Let runs and elements leave memory; numbering goes on behind them (N1)."""
+    memory, runs, meta = transaction.agent.memory, transaction.agent.runs, transaction.batch.meta
+    for eid in (*fact.eids, *fact.runs):  # those that held them are rendered without them from now on
+        for holder in memory.contexts.holders(eid):
+            runs[holder].render_anew()
+    for unheld in _contexts_left(transaction, fact):
+        transaction.change(unheld)
+    tell_of_gone(transaction.agent, (*fact.eids, *fact.runs))
+    transaction.change(fact)
+    for run in fact.runs:
+        runs.remove(run)
+    meta[:] = [(key, value) for key, value in meta if key != "next_eid"]
+    meta.append(("next_eid", str(memory.next_eid)))
+
+
+def _contexts_left(transaction: Transaction, fact: Forgotten) -> list[changes.Unheld]:
+    """The contexts that elements leave whose runs stay: but for that of their maker, they have rows."""
+    memory, runs = transaction.agent.memory, transaction.agent.runs
+    leaving: dict[int, list[int]] = {}
+    for eid in (*fact.eids, *fact.runs):
+        element = memory.element(eid) if eid not in runs else None
+        maker = element.origin.run if element is not None and element.origin is not None else None
+        for holder in memory.contexts.holders(eid):
+            if holder != maker and holder not in fact.runs:
+                leaving.setdefault(holder, []).append(eid)
+    return [changes.Unheld(run, tuple(eids)) for run, eids in leaving.items()]
+
+
+def forget_at_once(transaction: Transaction, run: int) -> None:
+    """Forget a run that is over and called none, though it was to be kept (P38); its elements stay."""
+    forget(transaction, Forgotten((), (run,)))
+
+
+def forget_run(transaction: Transaction, job: ForgetRun) -> None:
+    """Forget a run and those it called, innermost first, part by part; what is left is for later turns.
+
+    What people did stays as long as the home keeps that, though its caller is forgotten (P38). Of a family
+    that goes on and has asked people nothing goes: with the top-level run it all does (P29).
+    """
+    memory, runs = transaction.agent.memory, transaction.agent.runs
+    top = runs.get(job.run)
+    if top is None or top.active or runs.families.needs(top) or _keep(transaction, top):
+        return
+    stays = partial(_stays, transaction)
+    room, goes_too = FORGOTTEN_AT_ONCE, partial(runs.is_over_within, job.run)
+    while room > 0:
+        run = runs.innermost(job.run, stays)
+        going, staying, last = next_chunk(memory, run, goes_too, room)
+        if not transaction.in_use.eids().isdisjoint(going):
+            transaction.later(transaction.at + IN_USE, job)
+            return
+        if staying and not last:  # else they leave with the run
+            transaction.change(changes.Unheld(run, staying))
+            runs[run].render_anew()
+        for child in tuple(runs.children.get(run, ())) if last else ():
+            _keep(transaction, runs[child])
+        forget(transaction, Forgotten(going, (run,) if last else ()))
+        if last and run == job.run:
+            return
+        room -= len(going) + len(staying) + 1
+    transaction.later(transaction.at, job)
+
+
+def _stays(transaction: Transaction, run: Run) -> bool:
+    """True for a run that people acted in, and that is kept for now."""
+    kept = transaction.agent.clockwork.kept
+    return isinstance(run.engine, HeedsPeople) and (run.ended or 0.0) + kept > transaction.at
+
+
+def _keep(transaction: Transaction, run: Run) -> bool:
+    """Have a run that stays forgotten when it need not any more; True if it stays."""
+    if not _stays(transaction, run):
+        return False
+    run.schedule_forget()
+    transaction.later((run.ended or 0.0) + transaction.agent.clockwork.kept, ForgetRun(run.eid))
+    return True
+
+
+def forget_idle(transaction: Transaction, idle: IdleTracker) -> None:
+    """Forget some of what was not used for long enough."""
+    agent, at, gone = transaction.agent, transaction.at, []
+    for eid in list(idle.due(agent.memory, at, agent.runs.active.__contains__, FORGOTTEN_AT_ONCE)):
+        run = agent.runs.get(eid)
+        if run is not None:
+            caller = agent.runs.active.get(run.caller.run) if run.caller is not None else None
+            if caller is not None and not is_standing(caller.kind):
+                idle.put_off(eid, at)
+            elif not run.decays:
+                forget_run(transaction, ForgetRun(eid))
+        elif eid in transaction.in_use.eids():
+            idle.put_off(eid, at)
+        else:
+            gone.append(eid)
+    if gone:
+        forget(transaction, Forgotten(eids=tuple(gone)))

@@ -1,0 +1,208 @@
+"""A run as it was at any point of its history: what was recorded up to there is applied, nothing is decided.
+
+The journal numbers its lines; a point is the number of a line, and lines of other runs lie between those of
+one. Within an entry the changes come before the commands that were given along with them, so memory is shown
+as it was at the end of the entry that a point lies in. Where the first entries of a run are no longer kept,
+its snapshot is where it can be shown from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from narval.agent.agent import AgentState
+from narval.agent.replay import definition_of
+from narval.agent.run import Run
+from narval.core.elements.element import Element
+from narval.core.engines.events import Reusable
+from narval.core.errors import RequestError
+from narval.store import codec
+from narval.store.batch import JournalRow, SnapshotRow
+
+
+class RunAt(NamedTuple):
+    """A run after line `seq` of its history: the moment of that line, its state, what it held by then.
+
+    `finish` are the fields of its end (state, phase, error), None while it was not over; `ended` is when.
+    """
+
+    seq: int
+    at: float
+    definition: Any
+    state: Any
+    context: tuple[int, ...]
+    finish: dict[str, Any] | None
+    ended: float | None
+
+
+def given(agent: AgentState, run: Run) -> Iterator[Reusable]:
+    """The elements that the calls of a run were given, by step and input."""
+    for row in agent.store.journal(run.eid):
+        for fields in codec.describe_entry(row.data, None, row.seq):
+            if fields["what"] == "Call":
+                for slot, eids in fields.get("inputs", ()):
+                    yield Reusable(fields["step"], slot, tuple(eids))
+
+
+def environment_at_start(agent: AgentState, run: Run) -> dict[str, str]:
+    """The attributes that a run began with. Raises RequestError where its beginning is not kept any more."""
+    first = next(agent.store.journal(run.eid, most=1), None)
+    began = codec.describe_entry(first.data)[0] if first is not None else {}
+    if began.get("what") != "Started":
+        raise RequestError(f"the beginning of run {run.eid} of {run.name} is not kept any more")
+    return dict(began.get("environment", {}))
+
+
+class _Line(NamedTuple):
+    """One line of history: a fact, typed where it is a change, and the moment of its entry."""
+
+    entry: int
+    seq: int
+    at: float
+    what: str
+    change: Any
+    fields: dict[str, Any]
+
+
+def past(agent: AgentState, run: Run, seq: int) -> RunAt:
+    """The run after line `seq`. Raises RequestError where its history does not reach."""
+    definition = definition_of(agent, run)
+    rows = list(agent.store.journal(run.eid))
+    if not rows:
+        raise _no_history(run)
+    lines = [line for row in rows for line in _lines(agent, run, row)]
+    state, after = _basis(agent, run, definition, lines, seq)
+    reached, finish, ended = lines[0], None, None
+    joined: dict[int, None] = {}
+    for line in lines:
+        if line.seq > seq and line.entry >= seq:
+            break
+        if line.seq <= seq:
+            reached = line
+        if line.change is not None:
+            if after < line.seq <= seq:
+                run.engine.apply(state, line.change)
+            continue
+        joined.update(dict.fromkeys(_joining(line)))
+        if line.what == "Finish" and state.status == line.fields["state"]:
+            finish, ended = line.fields, line.at
+    context = _context(agent, run, lines, joined, reached.at)
+    return RunAt(reached.seq, reached.at, definition, state, context, finish, ended)
+
+
+class Beginning(NamedTuple):
+    """The state of a run from which its entries after line `reached` go on; it can be shown from line `first`
+    on, which is its own beginning where it is `whole`.
+    """
+
+    definition: Any
+    state: Any
+    first: int
+    whole: bool
+    reached: int
+
+
+def beginning(agent: AgentState, run: Run, after: int) -> Beginning:
+    """The latest state that is kept of a run, and shows it no later than after line `after`; of a run whose
+    first entries are no longer kept, that of its snapshot. Raises RequestError where there is nothing to go
+    by, UnreadableError.
+    """
+    definition, oldest = definition_of(agent, run), next(agent.store.journal(run.eid, most=1), None)
+    if oldest is None:
+        raise _no_history(run)
+    lines = list(_lines(agent, run, oldest))
+    state, reached = _basis(agent, run, definition, lines, None)
+    first, is_whole = reached or lines[0].seq, not reached
+    saved = agent.store.snapshot(run.eid) if is_whole and after > first else None
+    if saved is not None and saved.seq <= after:
+        state, reached = _saved(agent, run, saved), saved.seq
+    return Beginning(definition, state, first, is_whole, reached)
+
+
+class Unfolded(NamedTuple):
+    """One entry of the history of a run: its lines as fields, the first of them the event, and its changes;
+    of one that is not told there are no lines.
+    """
+
+    lines: list[dict[str, Any]]
+    changes: list[Any]
+
+
+def unfolding(agent: AgentState, run: Run, reached: int, after: int) -> Iterator[Unfolded]:
+    """The entries of a run after line `reached`, read as they are wanted; those up to line `after` are not
+    told. Raises UnreadableError.
+    """
+    for row in agent.store.journal(run.eid, reached):
+        entry = codec.decode_entry(row.data, run.engine.changes, _elements(agent))
+        is_told = row.seq + entry.lines - 1 > after
+        yield Unfolded(codec.describe_entry(row.data, None, row.seq) if is_told else [], entry.changes)
+
+
+def _basis(
+    agent: AgentState, run: Run, definition: Any, lines: list[_Line], seq: int | None
+) -> tuple[Any, int]:
+    """The state from which the lines go on, and the line up to which it is right; `seq`, where there is one,
+    is to be among those that can be shown.
+    """
+    first, last = lines[0].seq, lines[-1].seq
+    snapshot = None
+    is_whole = lines[0].what == "Started"
+    if not is_whole:
+        snapshot = agent.store.snapshot(run.eid)
+        first = snapshot.seq if snapshot is not None else last + 1
+    lacks = not is_whole and snapshot is None
+    if lacks or (seq is not None and not first <= seq <= last):
+        kept = "" if is_whole else "; what was before is not kept any more"
+        where = f"lines {first} to {last}" if first <= last else "nothing to go by"
+        got = f", got {seq}" if seq is not None else ""
+        raise RequestError(f"the history of run {run.eid} of {run.name} has {where}{got}{kept}")
+    if snapshot is None:
+        return run.engine.begin(run.eid, definition), 0
+    return _saved(agent, run, snapshot), snapshot.seq
+
+
+def _saved(agent: AgentState, run: Run, snapshot: SnapshotRow) -> Any:
+    return codec.decode_snapshot(snapshot.data, run.engine.state_type, _elements(agent)).state
+
+
+def _no_history(run: Run) -> RequestError:
+    return RequestError(f"run {run.eid} of {run.name} has no history yet")
+
+
+def _lines(agent: AgentState, run: Run, row: JournalRow) -> Iterator[_Line]:
+    """The lines of one entry: the event, the changes, the commands."""
+    changes = codec.decode_entry(row.data, run.engine.changes, _elements(agent)).changes
+    for at, fields in enumerate(codec.describe_entry(row.data, None, row.seq)):
+        change = changes[at - 1] if 0 < at <= len(changes) else None
+        yield _Line(row.seq, fields["seq"], row.at, fields["what"], change, fields)
+
+
+def _elements(agent: AgentState) -> codec.Lookup:
+    """For the variables of patterns, which are read but not asked here; the run itself stays out of them."""
+
+    def element(eid: int) -> Element | None:
+        return agent.memory.element(eid) if not agent.memory.is_run(eid) else None
+
+    return element
+
+
+def _joining(line: _Line) -> tuple[int, ...]:
+    """The elements that join the context of the run with a command."""
+    if line.change is None and line.what == "AddToContext":
+        return tuple(line.fields["eids"])
+    if line.change is None and line.what == "Add" and line.fields.get("held", True):
+        return (line.fields["element"],)
+    return ()
+
+
+def _context(
+    agent: AgentState, run: Run, lines: list[_Line], joined: dict[int, None], at: float
+) -> tuple[int, ...]:
+    """The context of the run: elements that had joined, and those of which the journal does not say when."""
+    dated = {eid for line in lines for eid in _joining(line)}
+    for eid in agent.memory.contexts.of(run.eid):
+        element = agent.memory.element(eid)
+        if eid not in dated and element is not None and element.added <= at:
+            joined[eid] = None
+    return tuple(sorted(joined))

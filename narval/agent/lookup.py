@@ -1,0 +1,89 @@
+"""Lookup: versions of definitions for a run (N31), the directory of people (P15), their mail server (P60)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from narval.agent.run import Run
+from narval.core.definitions.action.definition import Action
+from narval.core.definitions.kinds import NESTS_CURRENT
+from narval.core.definitions.library import Definition, Library
+from narval.core.definitions.people.directory import Directory
+from narval.core.engines.commands import Call
+from narval.core.memory.memory import Memory
+
+
+class Lookup:
+    """Definitions by kind and name, in the version of a run's library or the current one."""
+
+    def __init__(self, library: Library) -> None:
+        self.use(library)
+        self.people = Directory()
+        self.trusted: frozenset[str] = frozenset()
+        """The language models after whose answers nothing is asked first."""
+        self.mail: Mapping[str, str] | None = None
+        """The account by which people are written to (P60); None without one."""
+
+    def use(self, library: Library) -> None:
+        """Let the definitions of `library` be the current ones."""
+        self.library = library
+        actions = library.of(Action.kind).values()
+        self.has_models = any(isinstance(action, Action) and action.model for action in actions)
+
+    def use_people(self, people: Directory) -> None:
+        """Let a directory be the current one."""
+        self.people = people
+
+    def use_mail(self, account: Mapping[str, str] | None) -> None:
+        """Let people be written to by this account from now on."""
+        self.mail = account
+
+    def trust_models(self, names: Iterable[str]) -> None:
+        """Let these language models be trusted from now on, and no others."""
+        self.trusted = frozenset(names)
+
+    def gives_hearsay(self, run: Run, call: Call, memory: Memory) -> bool:
+        """True if what a call gives is the answer of a language model that is not trusted."""
+        found = self.definition(run, call.kind, call.name) if call.kind == Action.kind else None
+        if not isinstance(found, Action) or not found.model:
+            return False
+        given = dict(call.inputs).get(found.model, ())
+        named = (element for element in map(memory.element, given) if element is not None)
+        return not all(element.attributes.get("model") in self.trusted for element in named) or not given
+
+    def definition(self, run: Run | None, kind: str, name: str) -> Any:
+        """The version that counts for a run: that of its library, else the current one; or None.
+
+        Where runs of a kind nest the current version (section 9), it may be named without its group.
+        """
+        if kind in NESTS_CURRENT:
+            return self._nested(run, kind, name)
+        if run is not None and run.library is not None:
+            known = run.library.by_kind_and_name.get((kind, name))
+            if known is not None:
+                return known
+        return self.library.get(kind, name)
+
+    def _nested(self, run: Run | None, kind: str, name: str) -> Any:
+        """The definition that a name can mean, if it is but one."""
+        nests = run is not None and run.engine.definition_kind == kind
+        kept = run.library if run is not None and not nests else None
+        group = run.definition.group if run is not None and nests else ""
+        for library in (kept, self.library):
+            called = library.called(kind, name, group) if library is not None else ()
+            if len(called) == 1:
+                return called[0]
+        return None
+
+    def library_for(self, definition: Definition, parent: Run | None) -> Library:
+        """The library whose versions count for a new run: that of its caller, but where it is nested."""
+        if parent is None or parent.library is None:
+            return self.library
+        nests = definition.kind in NESTS_CURRENT and parent.engine.definition_kind == definition.kind
+        return self.library if nests else parent.library
+
+    def listeners(self, run: Run | None) -> Mapping[str, int]:
+        """The listeners to every run, in the versions that count for this one: the bits of events by name."""
+        library = run.library if run is not None else None
+        return (library or self.library).listeners

@@ -1,0 +1,321 @@
+"""The loop: decide, record, perform (§ "One turn"). It knows no kind and does no I/O.
+
+`decide` makes a turn of all that waits; its batch is committed by a round; `perform` hands out what was asked
+for and answers those who waited.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from narval.agent.agent import AgentState
+from narval.agent.forgetting import forget_idle
+from narval.agent.jobs import ForgetRun
+from narval.agent.turn import Turn
+from narval.agent.view import Surroundings, TurnView
+from narval.agent.waiting import Told
+from narval.agent.waves import WAVE, Perform, Room, answer_in_waves, perform_in_waves
+from narval.core.engines.events import Event
+from narval.core.errors import InternalError, NarvalError, StoreError
+from narval.store import codec
+from narval.store.batch import QueuedRow
+from narval.system import stopwatch
+from narval.system.clock import Jump
+
+log = logging.getLogger("narval.loop")
+
+DUE_SLICE = 0.02
+"""Seconds that a turn spends on timers and jobs: they were promised for now, what follows from them was not.
+"""
+
+Answer = Callable[[BaseException | None], None]
+"""Told None once a turn is recorded, and else why it was not."""
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    """An event from outside for a run; `recorded` is told once it is committed."""
+
+    run: int
+    event: Event
+    recorded: Answer | None = None
+
+
+Settle = Callable[[Any, BaseException | None], None]
+"""Told the result of a request once that is recorded, or why it is not."""
+
+
+def nobody_waits(value: Any, error: BaseException | None) -> None:
+    """Settle nothing: nobody waits for the answer."""
+
+
+class Request(msgspec.Struct, frozen=True):
+    """Something to do within a turn; `settle` is told the result, or the error, once it is committed.
+
+    What `work` raises is the asker's, unless a run had been told something by then, or the request is to be
+    done as a whole: then the turn breaks down, of which a part would be recorded.
+    """
+
+    work: Callable[[Turn], Any]
+    settle: Settle = nobody_waits
+    is_whole: bool = False
+
+
+class Intake:
+    """Deliveries and requests for the next turn, and answers that are due once the present one is recorded.
+
+    `gone` says why there will be no more turns.
+    """
+
+    def __init__(self) -> None:
+        self.gone: NarvalError | None = None
+        self.waiting: deque[Delivery | Request] = deque()
+        self._answers: list[Answer] = []
+
+    def post(self, item: Delivery | Request) -> None:
+        """Leave something for the next turn."""
+        if self.gone is not None:
+            _refuse(item, self.gone)
+        else:
+            self.waiting.append(item)
+
+    def handle(self, turn: Turn, room: Room) -> None:
+        """Do what has come within a turn, while there is room."""
+        waiting = self.waiting
+        while waiting and room.spend():
+            item = waiting[0]  # until it is done, so that it is told if the turn breaks down
+            if type(item) is Delivery:
+                turn.tell(item.run, item.event)
+                if item.recorded is not None:
+                    self._answers.append(item.recorded)
+            elif type(item) is Request:
+                self._answers.append(_done(item, turn))
+            waiting.popleft()
+
+    def post_returns(self, turn: Turn, perform: Perform) -> None:
+        """Have performed what a turn asked for, and leave what comes of it at once for the next."""
+        for run, command in turn.transaction.outer:
+            event = perform(run, command)
+            if event is not None:
+                self.waiting.append(Delivery(run.eid, event))
+
+    def answer(self, failure: NarvalError | None) -> None:
+        """Tell those who wait for the turn that it is recorded, or why it was not."""
+        if not self._answers:
+            return
+        answers, self._answers = self._answers, []
+        for answer in answers:
+            answer(failure)
+
+    def close(self, error: NarvalError) -> None:
+        """Have no more turns: refuse all that waits, and all that will come."""
+        if self.gone is None:
+            self.gone = error
+            self.answer(error)
+            while self.waiting:
+                _refuse(self.waiting.popleft(), error)
+
+
+class Loop:
+    """Makes the turns of one agent: at most `limit` events each.
+
+    `perform` performs a command once its turn is recorded; `answer` calls what may be called before, and
+    gives None for any other. What `intake` has is for the next turn. With `record_only` it records what it is
+    asked and advances nothing: that is left to the next daemon.
+    """
+
+    def __init__(
+        self,
+        agent: AgentState,
+        surroundings: Surroundings,
+        perform: Perform,
+        answer: Perform,
+        *,
+        limit: int = 1000,
+        record_only: bool = False,
+        is_volatile: bool = False,
+    ) -> None:
+        self.agent, self.limit, self.record_only = agent, limit, record_only
+        self.turns = 0
+        self.intake = Intake()
+        self._turn = Turn(agent, surroundings, record_only=record_only)
+        self._perform = perform
+        self._is_volatile = is_volatile
+        self._within = None if record_only else _within(perform, answer, is_volatile)
+        """Makes the calls that need not wait for the commit."""
+        self._jumps: list[Jump] = []
+        """Jumps of the clock that no turn has reckoned with yet."""
+
+    @property
+    def view(self) -> TurnView:
+        """The view of engines, for who only looks; no run is meant."""
+        return self._turn.view
+
+    def set_limit(self, limit: int) -> None:
+        """Let a turn tell so many events from now on."""
+        self.limit = limit
+
+    def clock_jumped(self, jump: Jump) -> None:
+        """Let the next turn reckon with a clock that was set, or with a machine that slept."""
+        if not self.record_only:
+            self._jumps.append(jump)
+
+    def has_work(self) -> bool:
+        """True if a turn would do something, whatever the time is."""
+        return bool(self.intake.waiting or (self.agent.queue and not self.record_only) or self._jumps)
+
+    def next_moment(self) -> float | None:
+        """The moment from which a turn would do something, if nothing comes before; None if there is none."""
+        return None if self.record_only else self.agent.clockwork.next_moment()
+
+    def decide(self, now: float, share: float | None = None) -> Turn:
+        """Tell the runs what waits, up to the limit. Raises StoreError.
+
+        `share` are the seconds that the turn may take where other agents wait: half of them for what was
+        queued before, half of what is left for moments that have come. One event of each is always told.
+
+        Nothing outside is touched before the commit, but where a commit is no promise: over a volatile store.
+        """
+        agent, turn = self.agent, self._turn
+        turn.begin(now)
+        if self._jumps:
+            self._reckon(now)
+        end = None if share is None else stopwatch.seconds() + share
+        if self.record_only:
+            self._handle_intake(turn, Room(self.limit))
+        else:
+            if agent.queue:
+                self._drain(turn, Room(self.limit) if end is None else self._room(end, half=True))
+            if len(agent.clockwork.timers) or agent.clockwork.idle is not None:
+                self._do_what_is_due(turn, end)
+            room = Room(self.limit) if end is None else self._room(end)
+            self._handle_intake(turn, room)
+            if agent.queue:
+                self._drain(turn, room)
+        if turn.transaction.remote:
+            turn.surroundings.correspond(turn)
+        batch = turn.transaction.rows()
+        if agent.queue:
+            self._keep_queue(turn)
+        last = agent.numbers.set_aside()
+        if last is not None:  # so that a turn need not record how far numbering has come
+            batch.meta.append(("sequence", str(last)))
+        self.turns += 1
+        return turn
+
+    def suspects(self) -> list[Told]:
+        """The events that may have brought the present turn down: what was being told, else all of it."""
+        return self._turn.transaction.suspects()
+
+    def distrust(self, pieces: Iterable[Told]) -> None:
+        """Tell these no more: they brought the agent down twice (G18)."""
+        self._turn.transaction.telling.distrust(pieces)
+
+    def perform(self, turn: Turn) -> None:
+        """Hand out what a recorded turn asked for, and answer those who waited for it."""
+        if not self.record_only:
+            self.intake.post_returns(turn, self._perform)
+        self.intake.answer(None)
+
+    # --- inside -----------------------------------------------------------------------------------------
+
+    def _reckon(self, now: float) -> None:
+        """Adjust the moments that the agent waits for: what was due meanwhile is missed (N25)."""
+        by = sum(jump.by for jump in self._jumps)
+        self._jumps.clear()
+        self.agent.clockwork.interrupted(now)
+        if by:
+            self.agent.clock_was_set(by)
+
+    def _room(self, end: float, *, half: bool = False) -> Room:
+        """Room in a part of a turn that is to end: for what is left of its time, or half of that."""
+        left = end - stopwatch.seconds()
+        return Room(self.limit, left / 2 if half else left)
+
+    def _handle_intake(self, turn: Turn, room: Room) -> None:
+        """Do what has come from outside since the last turn."""
+        self.intake.handle(turn, room)
+        if self._within is not None:
+            self._within(turn, room)
+
+    def _drain(self, turn: Turn, room: Room) -> None:
+        """Tell what is queued: what the last turn left, what this one has caused."""
+        queue, within = self.agent.queue, self._within
+        while queue and not room.is_over:
+            while queue and room.spend():
+                turn.tell_next()
+                if self._is_volatile and len(turn.transaction.outer) >= WAVE:
+                    break
+            if within is not None:
+                within(turn, room)
+
+    def _keep_queue(self, turn: Turn) -> None:
+        """Record what is still queued: it comes first in the next turn, after a crash too."""
+        queue = self.agent.queue
+        place = len(queue)
+        while place and not queue[place - 1][0]:  # what was recorded before stands in front
+            place -= 1
+        for at in range(place, len(queue)):
+            _, run, event = queue[at]
+            row = self.agent.numbers.draw()
+            queue[at] = (row, run, event)
+            turn.transaction.batch.queued.append(QueuedRow(row, run, codec.encode_queued(event)))
+
+    def _do_what_is_due(self, turn: Turn, end: float | None) -> None:
+        """Fire timers and do jobs; forgetting has less room, for no request depends on it."""
+        if end is None:
+            room, forgetting = Room(self.limit, DUE_SLICE), Room(self.limit)
+        else:
+            room, forgetting = self._room(end, half=True), self._room(end, half=True)
+        clockwork = self.agent.clockwork
+        timers, idle = clockwork.timers, clockwork.idle
+        while len(timers) and room.spend() and (due := timers.pop_due(turn.at)) is not None:
+            at, (run, identifier), job = due
+            if job is None:
+                turn.fire(run, identifier, at)
+            else:
+                turn.transaction.batch.moments_done.append(identifier)
+                turn.do(job)
+                if isinstance(job, ForgetRun) and not forgetting.spend():
+                    break
+        if clockwork.fresh:
+            turn.transaction.batch.meta.append(("late", clockwork.late_to_record()))
+        while idle is not None and idle.is_due(turn.at) and forgetting.spend():
+            forget_idle(turn.transaction, idle)
+
+
+def _within(perform: Perform, answer: Perform, is_volatile: bool) -> Callable[[Turn, Room], None]:
+    """The way to make the calls of a turn that need not wait for its commit."""
+    if is_volatile:
+        return partial(perform_in_waves, perform=perform)
+    return partial(answer_in_waves, answer=answer)
+
+
+def _done(request: Request, turn: Turn) -> Answer:
+    """Do what was asked within the turn; the answer is for after the commit."""
+    result, refusal = None, None
+    try:
+        result = request.work(turn)
+    except StoreError:
+        raise
+    except Exception as error:
+        if request.is_whole or turn.transaction.telling.blamed is not None:
+            raise
+        if isinstance(error, NarvalError):
+            refusal = error
+        else:
+            log.exception("what was asked for broke down")
+            refusal = InternalError(f"narval failed while it did what was asked: {error!r}")
+    return lambda failure: request.settle(result, failure if refusal is None else refusal)
+
+
+def _refuse(item: Delivery | Request, error: NarvalError) -> None:
+    if isinstance(item, Request):
+        item.settle(None, error)
+    elif item.recorded is not None:
+        item.recorded(error)

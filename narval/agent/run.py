@@ -1,0 +1,170 @@
+"""A run: one execution of a definition, as the runtime keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from narval.core.definitions.library import Library
+from narval.core.elements.element import Element, Origin
+from narval.core.engines.effects import InForce
+from narval.core.engines.engine import Engine, resumed_from
+from narval.core.engines.events import Caller
+
+SNAPSHOT_AFTER = 1024
+"""A run's state is saved whole after so many entries, or more when it is large."""
+
+BYTES_AN_ENTRY = 200
+"""About the size of a journal entry: saving states shall not write more than the journal does."""
+
+
+class Run(InForce, eq=False):
+    """One execution of a definition: what the runtime keeps beside the engine's own state.
+
+    `kind` is the engine's kind of runs. `state` is None until it is needed: a run that is over is read from
+    the journal on demand. `library` is what was loaded when the outermost caller began: the calls of the run
+    are of these versions (N31). `decays` says that a job is set to forget it. `unreadable` is why the store
+    could not give it back. `entries` lie behind its last snapshot or start, and with `save_at` of them the
+    next is made. `shown` is its element, with the version of the state that it shows. `by` is who began it
+    from outside, `actor` who did so in that person's name (P39). `family` is the top-level run it belongs to,
+    and `depth` how many called one another down to it, both counted. `ancestors` are the runs that it
+    descends from by start-plan, since the daemon began: of each definition the first. `transient` are objects
+    that code keeps, by token, 0 being the run: they live no longer than the daemon (section 8). `past` is who
+    answered it and which run it goes on from, as others ask; None until they did, or while it is active.
+    `retry_of` is the run that it begins again, while it is active.
+    """
+
+    eid: int
+    engine: Engine
+    name: str
+    digest: str
+    started: float
+    caller: Caller | None = None
+    attempt: int = 0
+    kind: str = ""
+    ended: float | None = None
+    phase: str = "active"
+    status: str = "ready"
+    error: int | None = None
+    decays: bool = False
+    unreadable: str = ""
+    definition: Any = None
+    library: Library | None = None
+    state: Any = None
+    version: int = 0
+    shown: tuple[int, Element] | None = None
+    save_at: int = 0
+    by: str = ""
+    actor: str = ""
+    family: int = 0
+    depth: int = 1
+    ancestors: Mapping[str, int] = {}
+    transient: dict[int, Mapping[str, Any]] = msgspec.field(default_factory=dict)
+    past: tuple[tuple[str, ...], int] | None = None
+    retry_of: int = 0
+
+    def __post_init__(self) -> None:
+        self.kind, self.save_at = self.engine.kind, SNAPSHOT_AFTER
+
+    @property
+    def active(self) -> bool:
+        """True while it is not over."""
+        return self.phase == "active"
+
+    def begin(self, definition: Any, library: Library) -> None:
+        """Follow a definition from a blank state; its calls are of the versions in `library`."""
+        self.definition, self.library = definition, library
+        self.state = self.engine.begin(self.eid, definition)
+
+    # --- what happens to it -----------------------------------------------------------------------------
+
+    def restate(self) -> bool:
+        """Look different from now on; True if the row of the run is another too."""
+        self.version += 1
+        status = self.state.status if self.state is not None else self.status
+        if status == self.status and self.phase == "active":
+            return False
+        self.status = status
+        return True
+
+    def end(self, phase: str, at: float, error: int | None) -> None:
+        """Be over: `error` is the eid of the element that says why it failed."""
+        if self.state is None:
+            self.status = phase
+        self.phase, self.ended, self.error, self.library = phase, at, error, None
+        self.transient.clear()
+
+    def join(self, family: int, depth: int) -> None:
+        """Belong to a top-level run, so many calls below it."""
+        self.family, self.depth = family, depth
+
+    def nest(self, nearby: tuple[tuple[int, ...], ...]) -> None:
+        """Know the elements nearest to the calling step."""
+        if self.caller is not None:
+            self.caller = replace(self.caller, nearby=nearby)
+
+    def schedule_forget(self) -> None:
+        """A job is set to forget it."""
+        self.decays = True
+
+    # --- its state --------------------------------------------------------------------------------------
+
+    def load(self, definition: Any, state: Any = None) -> None:
+        """Follow a definition from a state; None: from one that the journal has."""
+        self.definition, self.state = definition, state
+
+    def follow(self, definition: Any, library: Library | None = None) -> None:
+        """Go on by another version of its definition, and call those of others in `library`; without one, the
+        current ones.
+        """
+        self.definition, self.digest, self.library = definition, definition.digest, library
+
+    def recall(self, past: tuple[tuple[str, ...], int]) -> None:
+        """Know of a state that does not change any more."""
+        self.past = past
+
+    def rebuilt(self, state: Any, in_force: InForce) -> None:
+        """Go on from what the store gave back."""
+        self.state, self.status = state, state.status
+        again = resumed_from(self.engine, state)
+        self.retry_of = again[0] if again is not None else 0
+        if state.caller is not None and not (state.caller.run and state.caller.held is None):
+            self.caller = state.caller  # the row has but a part of it
+        for field in in_force.__struct_fields__:
+            setattr(self, field, getattr(in_force, field))
+        self.version += 1
+
+    def snapshot_taken(self, size: int) -> None:
+        """Its state was saved whole, in `size` bytes: the next time is when as much journal is written."""
+        self.entries, self.save_at = 0, max(SNAPSHOT_AFTER, size // BYTES_AN_ENTRY)
+
+    def lose(self, why: str) -> None:
+        """Note why the store could not give it back; the first reason stays."""
+        self.unreadable = self.unreadable or why
+
+    # --- its element ------------------------------------------------------------------------------------
+
+    def element(self, render: Callable[[Run], bytes]) -> Element:
+        """The element of the run, rendered once for each version of its state (N2)."""
+        if self.shown is None or self.shown[0] != self.version:
+            self.shown = (self.version, Element(self.eid, render(self), self.started, origin_of(self)))
+        return self.shown[1]
+
+    def render_anew(self) -> None:
+        """Drop the rendered element: something it shows is gone."""
+        self.shown = None
+
+
+def begin_again(run: Run, of: int) -> None:
+    """Let a run be a retry of another."""
+    run.retry_of = of
+
+
+def origin_of(run: Run) -> Origin | None:
+    """The origin of the element of a run: the step that called it, or who began it from outside."""
+    if run.caller is None or not run.caller.run:
+        return Origin(by=run.by, actor=run.actor) if run.by else None
+    return Origin(run.caller.run, run.caller.step, run.caller.call)

@@ -1,0 +1,254 @@
+"""The runs of an agent, and their families: how deep they call one another, how many there are (G14, P29)."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable
+from itertools import islice
+
+from narval.agent.run import Run
+from narval.core.definitions.kinds import ASKS
+from narval.core.elements.element import Element
+from narval.core.engines.events import Failure
+from narval.core.engines.registry import is_standing
+from narval.core.memory.memory import Memory
+
+MOST_FAILURES = 100
+"""So many of the runs that failed are known by when they did."""
+
+MOST_RENDERED = 1000
+"""Elements of runs that are over which are kept rendered."""
+
+
+class Families:
+    """The families of runs under way: a top-level run, and all that were called by it, directly or not.
+
+    A standing run has none: each run that it calls begins one. `depth` is how deep runs may call one another,
+    `size` how many of one family may be under way.
+    """
+
+    def __init__(self, depth: int = 100, size: int = 10_000) -> None:
+        self._depth, self._size = depth, size
+        self._active: dict[int, int] = {}
+        self._items: dict[int, dict[str, dict[int, None]]] = {}
+        """The items of each family that has any, by the step that asked, over or not."""
+        self._warned: dict[int, None] = {}
+        self._full: dict[int, None] = {}
+        """Families that met the limit of size: they call no more, else a runaway would go on in the gaps."""
+
+    def limit(self, depth: int, size: int) -> None:
+        """Have other limits from now on, for runs that begin."""
+        self._depth, self._size = depth, size
+
+    def join(self, run: Run, caller: Run | None) -> None:
+        """Know a run as one of the family of who called it, if that is known, or of its own."""
+        if caller is not None and not is_standing(caller.kind):
+            run.join(caller.family, caller.depth + 1)
+        else:  # of one that is forgotten, what it called is all that is known
+            known = run.caller.run if run.caller is not None and caller is None else 0
+            run.join(known or run.eid, 1)
+        if run.caller is not None and run.engine.definition_kind in ASKS:
+            self._items.setdefault(run.family, {}).setdefault(run.caller.step, {})[run.eid] = None
+        if run.phase == "active":
+            self._active[run.family] = self._active.get(run.family, 0) + 1
+
+    def leave(self, run: Run) -> None:
+        """Count a run no more: it is over."""
+        left = self._active.pop(run.family, 0) - 1
+        if left > 0:
+            self._active[run.family] = left
+        else:
+            self._warned.pop(run.family, None)
+            self._full.pop(run.family, None)
+
+    def forget(self, run: Run) -> None:
+        """Know an item no more."""
+        steps = self._items.get(run.family, {}) if run.caller is not None else {}
+        if run.caller is not None and run.eid in (items := steps.get(run.caller.step, {})):
+            del items[run.eid]
+            if not items:
+                del steps[run.caller.step]
+            if not steps:
+                del self._items[run.family]
+
+    def items(self, family: int, step: str) -> Iterable[int]:
+        """The items that a step has asked for anywhere in a family, the oldest first (P29)."""
+        return self._items.get(family, {}).get(step, ())
+
+    def needs(self, run: Run) -> bool:
+        """True of a run whose family goes on and has asked people: who answered is asked for (P29)."""
+        return run.family in self._active and run.family in self._items
+
+    def refusal(self, caller: Run, name: str) -> Failure | None:
+        """The failure of a call that would make its family too deep or too large; None if it may be made."""
+        if is_standing(caller.kind):
+            return None
+        if caller.depth >= self._depth:
+            why = f"{self._depth} runs have called one another, down to run {caller.eid} of {caller.name}"
+            return Failure("too-deep", f"{why}, and it calls {name}; {_AGAIN} run_depth", final=True)
+        if self._active.get(caller.family, 0) >= self._size:
+            self._full[caller.family] = None
+        if caller.family in self._full:
+            why = f"{self._size} runs that run {caller.family} has called, directly or not, were under way"
+            message = f"{why}, and {caller.name} calls {name}; {_AGAIN} run_family"
+            return Failure("too-many-runs", message, final=True)
+        return None
+
+    def warning(self, run: Run) -> str | None:
+        """The words for a family that has come half the way to a limit with this run, once for each."""
+        if run.family in self._warned:
+            return None
+        if 2 * run.depth > self._depth > 1:
+            found = f"{run.depth} runs deep (at most {self._depth})"
+        elif 2 * (active := self._active.get(run.family, 0)) > self._size > 1:
+            found = f"{active} runs under way (at most {self._size})"
+        else:
+            return None
+        self._warned[run.family] = None
+        return f"run {run.eid} of {run.name} was called {found} within run {run.family}"
+
+
+_AGAIN = "see whether a definition calls itself without end, or allow more in etc/narval.toml:"
+
+
+class RunTable(dict[int, Run]):
+    """The runs of an agent by eid; those under way, those that answer calls, those that others called."""
+
+    __slots__ = (
+        "_failures", "_memory", "_render", "_rendered", "_show", "active", "by_call", "children", "counts",
+        "families",
+    )  # fmt: skip
+
+    def __init__(self, memory: Memory, render: Callable[[Run], bytes]) -> None:
+        super().__init__()
+        self._memory, self._render = memory, render
+        self._show = self.show
+        """One bound method for all: memory keeps it for each run."""
+        self.active: dict[int, Run] = {}
+        self.by_call: dict[str, int] = {}
+        """The run that answers a call: call id to eid, while it is active."""
+        self.children: dict[int, dict[int, None]] = {}
+        self.counts: Counter[tuple[str, str]] = Counter()
+        """The number of runs by kind and phase."""
+        self.families = Families()
+        self._failures: list[int] = []
+        self._rendered: OrderedDict[int, None] = OrderedDict()
+        """Runs that are over and whose element is kept rendered, the one looked at last at the end."""
+
+    def add(self, run: Run) -> None:
+        """Know a run from now on, and show it in memory (N2)."""
+        self[run.eid] = run
+        self.families.join(run, self.get(run.caller.run) if run.caller is not None else None)
+        self.counts[run.kind, run.phase] += 1
+        if run.phase == "failed":
+            self._note_failure(run)
+        if run.phase == "active":
+            self.active[run.eid] = run
+        if run.caller is not None:
+            self.children.setdefault(run.caller.run, {})[run.eid] = None
+            if run.active:
+                self.by_call.update(dict.fromkeys(run.caller.calls, run.eid))
+        self._memory.show_run(run.eid, run.kind, self._show)
+
+    def end(self, run: Run) -> None:
+        """Count a run among those that are over."""
+        if self.active.pop(run.eid, None) is not None:
+            self.families.leave(run)
+            self.counts[run.kind, "active"] -= 1
+            self.counts[run.kind, run.phase] += 1
+            if run.phase == "failed":
+                self._note_failure(run)
+        for call in run.caller.calls if run.caller is not None else ():
+            if self.by_call.get(call) == run.eid:
+                del self.by_call[call]
+
+    def _note_failure(self, run: Run) -> None:
+        self._failures.append(run.eid)
+        del self._failures[:-MOST_FAILURES]
+
+    def remove(self, eid: int) -> None:
+        """Forget a run."""
+        run = self.pop(eid, None)
+        if run is None:
+            return
+        self._memory.hide_run(eid, run.kind)
+        self.families.forget(run)
+        self.counts[run.kind, run.phase] -= 1
+        self.children.pop(eid, None)
+        if run.caller is not None:
+            siblings = self.children.get(run.caller.run, {})
+            siblings.pop(eid, None)
+            if not siblings:
+                self.children.pop(run.caller.run, None)
+
+    def show(self, eid: int) -> Element:
+        """The element of a run; of those that are over, so many looked at last are kept rendered."""
+        run = self[eid]
+        element = run.element(self._render)
+        if not run.active:
+            self._rendered[eid] = None
+            self._rendered.move_to_end(eid)
+            if len(self._rendered) > MOST_RENDERED:
+                oldest = self.get(self._rendered.popitem(last=False)[0])
+                if oldest is not None:
+                    oldest.render_anew()
+        return element
+
+    # --- who called whom --------------------------------------------------------------------------------
+
+    def innermost(self, eid: int, stays: Callable[[Run], bool]) -> int:
+        """Of those a run called, directly or not, one that is over and called none that is; or itself.
+
+        A run that stays counts as none that was called.
+        """
+        while True:
+            over = (child for child in self.children.get(eid, ()) if not self[child].active)
+            called = (child for child in over if not stays(self[child]))
+            child = next(called, None)
+            if child is None:
+                return eid
+            eid = child
+
+    def is_over_within(self, top: int, eid: int) -> bool:
+        """True if a run is over, and is `top` or was called by it, directly or not."""
+        run = self.get(eid)
+        if run is None or run.active:
+            return False
+        while run is not None and run.eid != top:
+            run = self.get(run.caller.run) if run.caller is not None else None
+        return run is not None
+
+    def top(self, run: Run) -> int:
+        """The top-level run that a run belongs to, or the farthest caller that is still known."""
+        while run.caller is not None and (caller := self.get(run.caller.run)) is not None:
+            if is_standing(caller.kind):
+                break
+            run = caller
+        return run.eid
+
+    def is_awaited(self, run: Run) -> bool:
+        """True if its caller waits for the run; a top-level run belongs to itself, and another agent says so
+        when it waits no more (G35).
+        """
+        if run.caller is None or not run.caller.run:
+            return True
+        caller = self.active.get(run.caller.run)
+        return caller is not None and run.caller.call in caller.calls
+
+    # --- of all of them ---------------------------------------------------------------------------------
+
+    def latest_failures(self, most: int) -> list[Run]:
+        """Runs that failed and are not forgotten, the latest first."""
+        found = (self[eid] for eid in reversed(self._failures) if eid in self)
+        return list(islice(found, most))
+
+    def in_use(self) -> set[int]:
+        """The elements that calls not back were given: a call that is tried again needs them (N5)."""
+        given = {
+            eid
+            for run in self.active.values()
+            for call in run.calls.values()
+            for _, eids in call.inputs
+            for eid in eids
+        }
+        return given.union(*(timer.keeps for run in self.active.values() for timer in run.wakes.values()))

@@ -1,0 +1,259 @@
+"""Runs begin and end, and tell one another something (K52)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from narval.agent.run import Run
+from narval.agent.transaction import Transaction
+from narval.agent.waiting import unanswered
+from narval.core.definitions.library import Definition, RunDefinition
+from narval.core.definitions.people.directory import APPROVED
+from narval.core.elements import changes
+from narval.core.elements.element import Element, Origin
+from narval.core.elements.error_element import read_error
+from narval.core.elements.failure_element import make_failure
+from narval.core.engines.commands import SIGNAL, Answer, Call, Finish
+from narval.core.engines.decision import Inputs
+from narval.core.engines.events import (
+    HEARSAY,
+    CallApproved,
+    Caller,
+    Failure,
+    HeldCalls,
+    Plain,
+    Resume,
+    Returned,
+    Signalled,
+    Started,
+)
+from narval.core.engines.registry import engine_of, engine_of_run, is_standing, runnable, standing_kinds
+from narval.core.memory.hearsay import is_hearsay
+from narval.core.memory.memory import Memory
+
+_BEHIND = ("raiser", "case")
+"""The words by which a standing run says in whose place it tells something."""
+
+
+def start_run(
+    transaction: Transaction,
+    name: str,
+    elements: tuple[int, ...] = (),
+    *,
+    kind: str | None = None,
+    run_kind: str = "",
+    caller: Caller | None = None,
+    attempt: int = 0,
+    resume: Resume | None = None,
+    environment: Mapping[str, str] | None = None,
+    origin: Origin | None = None,
+    ancestors: Mapping[str, int] | None = None,
+    inputs: Inputs = (),
+    definition: Definition | None = None,
+) -> Run | None:
+    """Begin a run of the current version of a definition, or of the version that counts for its caller; None
+    when there is none, or one that `cannot_start`, unless a standing run calls it. With a `run_kind` the run
+    is of that kind, where several follow such definitions. Only some kinds have an `environment` from the
+    start. `origin` tells by whom it is begun (P30), `ancestors` from which runs it descends by start-plan;
+    its caller gives it `inputs`. With a `definition`, that very version is run.
+    """
+    agent = transaction.agent
+    parent = agent.runs.active.get(caller.run) if caller is not None else None
+    if definition is None:
+        known = agent.lookup.definition
+        definition = runnable(agent.library, name) if kind is None else known(parent, kind, name)
+    if definition is None:
+        return None
+    if cannot_start(definition) is not None and not (run_kind or (parent and is_standing(parent.kind))):
+        return None
+    engine = engine_of_run(run_kind) if run_kind else engine_of(definition.kind)
+    who = origin or Origin()
+    begun = (agent.memory.next_eid, engine, name, definition.digest, transaction.at, caller, attempt)
+    again = resume.of if resume is not None else 0
+    run = Run(*begun, by=who.by, actor=who.actor, ancestors=ancestors or {}, retry_of=again)
+    run.begin(definition, agent.lookup.library_for(definition, parent))
+    agent.runs.add(run)
+    transaction.alter(run)
+    makers = (caller.run if caller is not None else 0, who.run, again, *run.ancestors.values())
+    is_led = parent is not None and _is_led(agent.memory, parent, environment)
+    if transaction.hears or is_led or is_hearsay(agent.memory, makers):
+        transaction.mark_hearsay(run.eid)
+    given = elements, caller, attempt, resume, dict(environment or {})
+    started = Started(0, 0.0, *given, who.by, who.actor, inputs, who.way, who.session)
+    agent.queue.append((0, run.eid, started))
+    return run
+
+
+def cannot_start(definition: Definition) -> tuple[str, str] | None:
+    """The reason why no run of a definition can begin, as a stable word and for people; None if one can."""
+    return definition.cannot_start if isinstance(definition, RunDefinition) else None
+
+
+def end_run(transaction: Transaction, run: Run, command: Finish) -> None:
+    """End a run as its engine says, and tell its caller; of one that has none and failed, tell memory."""
+    agent = transaction.agent
+    run.end(command.phase, transaction.at, command.error)
+    if run.calls or agent.signals.heard or agent.signals.standing:
+        _end_signals(transaction, run)
+    is_renewed = run.caller is not None and agent.runs.by_call.get(run.caller.call, run.eid) != run.eid
+    agent.end_run(run)
+    transaction.ended.append(run)
+    if run.caller is not None and run.caller.run and is_hearsay(agent.memory, (run.eid,)):
+        transaction.mark_hearsay(run.caller.run)
+    if run.caller is None:
+        if command.phase == "failed":
+            why = make_failure(run.eid, run.kind, run.name, _error_of(transaction, run))
+            transaction.add(why, Origin(run.eid), held=run)
+    elif is_renewed:
+        pass  # another run answers the call
+    elif not run.caller.run:
+        transaction.remote.append((run, command))
+    elif run.caller.held is not None:
+        _decide_held(transaction, run, run.caller, run.caller.held, command)
+    else:
+        caller = agent.runs.active.get(run.caller.run)
+        given_up = caller is not None and run.caller.call in caller.abandoned
+        problem = None if command.phase == "done" else failure_of(transaction, run)
+        back = Returned(0, 0.0, run.caller.call, eids=command.eids, problem=problem, abandoned=given_up)
+        agent.queue.append((0, run.caller.run, back))
+    if agent.clockwork.idle is not None:
+        agent.clockwork.idle.added(run.eid, transaction.at)
+
+
+def _decide_held(transaction: Transaction, run: Run, caller: Caller, held: HeldCalls, end: Finish) -> None:
+    """Tell the run whose calls were held back what came of that: they may be made, or are not (P72)."""
+    agent = transaction.agent
+    asking = agent.runs.active.get(caller.run)
+    refusal = _refusal(transaction, run, held, end)
+    for call, _ in held.calls:
+        back: Returned | CallApproved
+        if asking is not None and call in asking.abandoned:
+            back = Returned(0, 0.0, call, abandoned=True)
+        elif refusal is not None:
+            back = Returned(0, 0.0, call, problem=refusal)
+        else:
+            back = CallApproved(0, 0.0, call, run.name, held.version)
+        agent.queue.append((0, caller.run, back))
+
+
+def _refusal(transaction: Transaction, run: Run, held: HeldCalls, end: Finish) -> Failure | None:
+    """The reason why calls that were held back are not made; None if all agreed."""
+    if end.phase != "done":
+        return msgspec.structs.replace(failure_of(transaction, run), final=True)
+    answer = transaction.agent.memory.element(end.eids[0]) if end.eids else None
+    said = answer.attributes if answer is not None else {}
+    if said.get("outcome") == APPROVED:
+        return None
+    whom = f" by {said['by']}" if said.get("by") else ""
+    message = f"{held.name} is not called: {run.name} ({run.eid}) was answered {said.get('outcome')}{whom}"
+    return Failure("rejected", message, final=True)
+
+
+def _error_of(transaction: Transaction, run: Run) -> Element | None:
+    return transaction.agent.memory.element(run.error) if run.error is not None else None
+
+
+def failure_of(transaction: Transaction, run: Run) -> Failure:
+    """The reason why a run that is over is not done, as its caller is told."""
+    element = _error_of(transaction, run)
+    if element is None:
+        why = f"run {run.eid} of {run.name} was {run.phase}"
+        return Failure(f"run-{run.phase}", why, final=run.phase == "cancelled")
+    kind, message, _ = read_error(element)
+    return Failure(kind, message)
+
+
+# --- what runs tell one another -----------------------------------------------------------------------------
+
+
+def tell_run(transaction: Transaction, run: Run, call: Call) -> None:
+    """Queue what a run tells another by a call of kind `signal`: it is heard within the turn."""
+    agent, given = transaction.agent, call.payload or {}
+    hearer = agent.runs.active.get(agent.signals.hearer(call))
+    if hearer is None and not given.get("run"):
+        hearer = _standing_for(transaction, call.name)
+    if hearer is None:
+        whom = f"run {given['run']}" if given.get("run") else f"a standing run of {call.name}"
+        problem = Failure("unknown-target", f"expected {whom} that is under way, and there is none")
+        agent.queue.append((0, run.eid, Returned(0, 0.0, call.call, problem=problem)))
+        return
+    agent.signals.add(hearer.eid, call.call, run.eid)
+    there = tuple(eid for eid in call.elements if eid in agent.memory)
+    if is_hearsay(agent.memory, (run.eid,)) or _is_led(agent.memory, run, given.get("arguments")):
+        # A standing run is for all, and never is: it hands on what it is given.
+        for eid in there if is_standing(hearer.kind) else (hearer.eid,):
+            transaction.mark_hearsay(eid)
+    if there and not is_standing(hearer.kind):  # which would keep them for ever
+        transaction.fact(changes.Held(hearer.eid, there))
+        hearer.render_anew()
+    said: Any = given.get("arguments") or {}
+    arguments: dict[str, Plain] = {**said, "from": run.eid}
+    told = Signalled(0, 0.0, call.call, str(given["signal"]), (), arguments, run.by, run.actor, None, run.eid)
+    agent.queue.append((0, hearer.eid, told))
+
+
+def _is_led(memory: Memory, run: Run, said: Any) -> bool:
+    """True if a standing run tells another something, or begins it, because of hearsay: in the place of a run
+    that is, or by its own word.
+    """
+    if not said or not is_standing(run.kind):
+        return False
+    named = (str(said.get(word) or "") for word in _BEHIND)
+    return bool(said.get(HEARSAY)) or is_hearsay(memory, (int(eid) for eid in named if eid.isdecimal()))
+
+
+def _standing_for(transaction: Transaction, name: str) -> Run | None:
+    """The standing run of a definition, which begins now: a start had not come to that yet."""
+    for kind, run_kind in standing_kinds().items():
+        if (definition := transaction.agent.library.get(kind, name)) is not None:
+            return begin_standing(transaction, definition, run_kind)
+    return None
+
+
+def begin_standing(transaction: Transaction, definition: Definition, run_kind: str) -> Run:
+    """Begin the standing run of a definition, which follows its current version."""
+    run = start_run(transaction, definition.full_name, definition=definition, run_kind=run_kind)
+    assert run is not None, definition
+    run.follow(definition)
+    transaction.agent.signals.standing[run.name] = run.eid
+    return run
+
+
+def take_back(transaction: Transaction, run: Run, call: Call) -> None:
+    """Give up a call of kind `signal`: who is to answer it is told so, and the run that it is abandoned."""
+    agent = transaction.agent
+    hearer = agent.signals.hearer(call)
+    if agent.signals.settle(hearer, call.call):
+        arguments: dict[str, Plain] = {"signal": call.call, "from": run.eid}
+        agent.queue.append((0, hearer, Signalled(0, 0.0, "", "gone", arguments=arguments, sender=run.eid)))
+        if run.active:
+            agent.queue.append((0, run.eid, Returned(0, 0.0, call.call, abandoned=True)))
+
+
+def _end_signals(transaction: Transaction, run: Run) -> None:
+    """Have a run that is over tell nobody anything, and nobody wait for its answer."""
+    agent = transaction.agent
+    for call in run.calls.values():
+        if call.kind == SIGNAL:
+            take_back(transaction, run, call)
+    for signal, waiting in agent.signals.ended(run.eid).items():
+        agent.queue.append((0, waiting, Returned(0, 0.0, signal, problem=unanswered(run.eid))))
+    if agent.signals.standing.get(run.name) == run.eid:
+        del agent.signals.standing[run.name]
+
+
+def answer_run(transaction: Transaction, run: Run, answer: Answer) -> bool:
+    """Answer the run that called by a signal, within the turn; False if it is none that a run waits for."""
+    waiting = transaction.agent.signals.settle(run.eid, answer.signal)
+    if not waiting:
+        return False
+    if is_hearsay(transaction.agent.memory, (run.eid,)):
+        transaction.mark_hearsay(waiting)
+    value = dict(answer.value) if answer.value is not None else None
+    eids: Any = value.pop("eids", ()) if value is not None else ()
+    back = Returned(0, 0.0, answer.signal, eids=tuple(eids), problem=answer.problem, value=value)
+    transaction.agent.queue.append((0, waiting, back))
+    return True

@@ -1,0 +1,199 @@
+"""The moments that are waited for, however many timers each has."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import suppress
+from itertools import chain, islice
+from typing import Generic, TypeVar
+
+import msgspec
+
+from narval.agent.jobs import Job
+from narval.core.memory.retention import IdleTracker
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+class TimerQueue(Generic[Key, Value]):
+    """Timers, each under a key: the nearest moment is known at once, any timer can be given up.
+
+    The heap has each moment once, with all its keys: ten thousand runs that wait for seven o'clock are one
+    entry. A moment without keys stays in the heap until it comes to the top, or until such leftovers are the
+    larger part. So every operation costs microseconds, however many timers there are.
+    """
+
+    def __init__(self) -> None:
+        self._heap: list[float] = []
+        self._groups: dict[float, dict[Key, None]] = {}
+        self._live: dict[Key, tuple[float, Value]] = {}
+        self._come: list[tuple[float, Key]] = []
+        """The keys of the moment that has come, not handed out yet, the first of them last."""
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    @property
+    def moments(self) -> int:
+        """The number of moments in the heap, those without keys included."""
+        return len(self._heap)
+
+    def push(self, at: float, key: Key, value: Value) -> None:
+        """Set a timer; an earlier one under this key is replaced."""
+        if key in self._live:
+            self.discard(key)
+        self._live[key] = (at, value)
+        group = self._groups.get(at)
+        if group is None:
+            self._groups[at] = {key: None}
+            heapq.heappush(self._heap, at)
+        else:
+            group[key] = None
+
+    def discard(self, key: Key) -> None:
+        """Give up a timer, if there is one under this key."""
+        live = self._live.pop(key, None)
+        group = self._groups.get(live[0]) if live is not None else None
+        if live is not None and group is not None:
+            group.pop(key, None)
+            if not group:
+                del self._groups[live[0]]
+                self._sweep()
+
+    def next(self) -> float | None:
+        """The nearest moment, or None."""
+        come, heap = self._come, self._heap
+        while come and not self._is_live(come[-1]):
+            come.pop()
+        if come:
+            return come[-1][0]
+        while heap and heap[0] not in self._groups:
+            heapq.heappop(heap)
+        return heap[0] if heap else None
+
+    def pop_due(self, now: float) -> tuple[float, Key, Value] | None:
+        """Remove the next timer due by `now`, by time and then arrival; None while there is none."""
+        at = self.next()
+        if at is None or at > now:
+            return None
+        if not self._come:
+            heapq.heappop(self._heap)
+            self._come.extend((at, key) for key in reversed(self._groups.pop(at)))
+        _, key = self._come.pop()
+        return at, key, self._live.pop(key)[1]
+
+    def waiting(self) -> list[tuple[float, Key, Value]]:
+        """All timers, each (at, key, value), in no order."""
+        return [(at, key, value) for key, (at, value) in self._live.items()]
+
+    def soonest(self, most: int) -> list[tuple[float, Key, Value]]:
+        """The nearest timers in order, at most so many."""
+        near = (key for at in heapq.nsmallest(most, self._groups) for key in self._groups[at])
+        keys = islice((key for _, key in reversed(self._come)), most), near
+        return [(self._live[key][0], key, self._live[key][1]) for key in islice(chain(*keys), most)]
+
+    def before(self, end: float, most: int) -> Iterator[tuple[float, Key, Value]]:
+        """The timers before a moment in order, of so many moments at most; they may change meanwhile."""
+        for at in heapq.nsmallest(most, (at for at in self._groups if at < end)):
+            for key in tuple(self._groups.get(at, ())):
+                if (live := self._live.get(key)) is not None and live[0] == at:
+                    yield at, key, live[1]
+
+    def shift(self, by: float, moves: Callable[[Key, Value], bool]) -> None:
+        """Move the timers of which `moves` is true, all by as much."""
+        entries = self.waiting()
+        self._heap, self._groups, self._live = [], {}, {}
+        self._come.clear()
+        for at, key, value in entries:
+            self.push(at + by if moves(key, value) else at, key, value)
+
+    def _is_live(self, come: tuple[float, Key]) -> bool:
+        live = self._live.get(come[1])
+        return live is not None and live[0] == come[0]
+
+    def _sweep(self) -> None:
+        if len(self._heap) > 2 * len(self._groups) + 64:
+            self._heap = list(self._groups)
+            heapq.heapify(self._heap)
+
+
+LATE_AFTER = 60.0
+"""Seconds after its moment from which something came late."""
+
+LATE_KEPT = 200
+"""So many moments that came late are known, the last of them."""
+
+
+class LateMoment(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A moment of a part of a run that came late (M48): when it was to come, when it came, and why.
+
+    It was `dropped` if the run waits for the next date instead.
+    """
+
+    at: float
+    came: float
+    run: int
+    name: str
+    part: str = ""
+    why: str = ""
+    dropped: bool = False
+
+
+_LATE = msgspec.json.Decoder(list[LateMoment])
+
+
+class Clockwork:
+    """The moments that concern an agent: timers and jobs by key, its calendar, and what becomes idle.
+
+    The key of a timer is its run and name; that of a job is 0 and its identifier. `idle` is None where
+    nothing is forgotten for being idle. What people did is `kept` so many seconds at least (P38). `late` are
+    the last moments that came late, `fresh` how many of them are not recorded yet.
+    """
+
+    def __init__(self, zone: str, since: float, forget_after: float | None, kept: float = 0.0) -> None:
+        self.zone, self.since, self.kept = zone, since, kept
+        self.timers: TimerQueue[tuple[int, str], Job | None] = TimerQueue()
+        self.idle = IdleTracker(forget_after) if forget_after is not None else None
+        self.late: deque[LateMoment] = deque(maxlen=LATE_KEPT)
+        self.fresh = 0
+        self._slept = False
+
+    def next_moment(self) -> float | None:
+        """The moment at which something is due, or None."""
+        idle = self.idle.next() if self.idle is not None else None
+        due = self.timers.next()
+        return due if idle is None else idle if due is None else min(due, idle)
+
+    def interrupted(self, at: float) -> None:
+        """Count as at work since `at`: what was due before is missed (N25)."""
+        self.since, self._slept = at, True
+
+    def note_late(self, at: float, came: float, run: int, name: str, part: str, *, dropped: bool) -> None:
+        """Know of a moment that came late."""
+        if at >= self.since:
+            why = "the daemon was busy"
+        elif self._slept:
+            why = "the machine slept, or the clock was set"
+        else:
+            why = "no daemon was at work"
+        self.late.append(LateMoment(at, came, run, name, part, why, dropped))
+        self.fresh += 1
+
+    def late_to_record(self) -> str:
+        """The moments that came late, as the store keeps them: they are recorded."""
+        self.fresh = 0
+        return msgspec.json.encode(list(self.late)).decode()
+
+    def recall_late(self, kept: str) -> None:
+        """Know of the moments that the store has kept; one that cannot be read costs no more than that."""
+        with suppress(msgspec.DecodeError):
+            self.late.extend(_LATE.decode(kept))
+
+    def shift(self, by: float, lasts: Callable[[tuple[int, str], Job | None], bool]) -> None:
+        """Move by so many seconds what ends a length of time: the clock was set."""
+        self.timers.shift(by, lasts)
+        if self.idle is not None:
+            self.idle.shift(by)

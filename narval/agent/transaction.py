@@ -1,0 +1,238 @@
+"""The changes of a turn, kept twice: in memory at once, and as rows of the batch to be committed.
+
+Facts stand once they are *settled*: they become rows, and elements that others watch for become offers. Until
+then `undo` takes them back. Nothing outside is touched.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple
+
+import msgspec
+
+from narval.agent.agent import AgentState
+from narval.agent.jobs import Job, StartRun, encode_job
+from narval.agent.recovery import row_of
+from narval.agent.run import Run
+from narval.agent.waiting import Telling, Told, told
+from narval.core.elements import changes
+from narval.core.elements.changes import Change
+from narval.core.elements.control_elements import CONTROLS
+from narval.core.elements.element import Element, Origin
+from narval.core.elements.error_element import make_error, read_error
+from narval.core.engines.commands import Call, Finish, Outer
+from narval.core.engines.registry import is_standing
+from narval.core.memory.hearsay import spreads_to
+from narval.core.memory.retention import IdleTracker
+from narval.store.batch import Batch, MomentRow, Offer
+
+log = logging.getLogger("narval.turn")
+
+ERRORS = ("error",)
+"""The name of error elements, as the index of memory is asked for it."""
+
+ALIKE_WITHIN = 60.0
+"""Seconds within which an error element is not added that says what the one before does (G16)."""
+
+
+class Pending(msgspec.Struct, eq=False):
+    """Facts that may still be undone, elements to be offered, control elements to be executed."""
+
+    facts: list[Change] = []
+    offered: list[int] = []
+    controls: list[Element] = []
+
+
+class InUse:
+    """The elements that calls under way were given, those that came back in this turn among them, and those
+    that runs will be given which begin at a moment (N28).
+    """
+
+    def __init__(self, agent: AgentState) -> None:
+        self._agent = agent
+        self._eids: set[int] | None = None
+
+    def reset(self) -> None:
+        """Begin the next turn."""
+        self._eids = None
+
+    def eids(self) -> set[int]:
+        """All of them."""
+        if self._eids is None:
+            jobs = (job for _, _, job in self._agent.clockwork.timers.waiting())
+            first = (job.elements for job in jobs if isinstance(job, StartRun))
+            self._eids = self._agent.runs.in_use().union(*first)
+        return self._eids
+
+    def add(self, call: Call) -> None:
+        """Count the inputs of a call among them."""
+        if self._eids is not None:
+            self._eids.update(eid for _, eids in call.inputs for eid in eids)
+
+
+class CallGivenUp(NamedTuple):
+    """A call that another agent answers, and that is given up."""
+
+    call: Call
+
+
+class Transaction:
+    """The facts, rows and outer commands of one turn.
+
+    `outer` are commands to be performed, `remote` those that concern other agents and go out with what is
+    recorded (G33), `ended` the runs that are over, `quit` says that a control element asks the daemon to
+    stop. With `record_only` no run is told anything. `unsettled` is True while there is something to settle,
+    `hears` while what is added is hearsay of another agent.
+    """
+
+    def __init__(self, agent: AgentState, *, record_only: bool = False) -> None:
+        self.agent, self.record_only = agent, record_only
+        self.in_use = InUse(agent)
+        self.telling = Telling()
+        self.begin(0.0)
+
+    def begin(self, at: float) -> None:
+        """Begin the next turn, at a moment."""
+        self.at = at
+        self.batch = Batch(self.agent.store.agent)
+        self.outer: list[tuple[Run, Outer]] = []
+        self.remote: list[tuple[Run, Call | CallGivenUp | Finish]] = []
+        self.ended: list[Run] = []
+        self.quit = self.unsettled = self.hears = False
+        self.pending = Pending()
+        self._altered: dict[int, Run] = {}
+        """Runs whose rows are others now."""
+        self.in_use.reset()
+
+    # --- facts of memory --------------------------------------------------------------------------------
+
+    def fact(self, fact: Change) -> None:
+        """Change memory as far as that is news; it can be undone until it is settled."""
+        news = self.agent.memory.apply(fact)
+        if news is not None:
+            self.pending.facts.append(news)
+            self.unsettled = True
+
+    def offer(self, element: Element) -> None:
+        """Offer an element of memory to those who watch for such."""
+        if self.agent.watches.index.interested(element.name):
+            self.pending.offered.append(element.eid)
+            self.unsettled = True
+
+    def settle(self) -> None:
+        """Let the facts stand: they become rows; what is to be offered is queued, new elements first."""
+        self.unsettled = False
+        pending, idle = self.pending, self.agent.clockwork.idle
+        if pending.facts:
+            may_spread = self.hears or changes.HEARSAY in self.agent.memory.marks
+            for fact in pending.facts:
+                self.batch.record(fact)
+                if type(fact) is changes.Added:
+                    self._enter(fact.element)
+                if may_spread:
+                    self._spread(fact)
+                if idle is not None:
+                    _note_use(idle, fact, self.at)
+            pending.facts.clear()
+        if pending.offered:
+            self.agent.queue.extend([(0, 0, Offer(eid)) for eid in pending.offered])
+            pending.offered.clear()
+
+    def _enter(self, element: Element) -> None:
+        """Offer a new element to those who watch for such, and have done what it says if it is a control."""
+        name = element.name
+        if self.agent.watches.index.interested(name):
+            self.pending.offered.append(element.eid)
+        if name in CONTROLS:
+            self.pending.controls.append(element)
+
+    def _spread(self, fact: Change) -> None:
+        """Mark what a fact makes hearsay."""
+        element, run = spreads_to(self.agent.memory, fact)
+        if self.hears and type(fact) is changes.Added:
+            element = fact.element.eid
+        for eid in filter(None, (element, run)):
+            self.mark_hearsay(eid)
+
+    def mark_hearsay(self, eid: int) -> None:
+        """Let an element or a run be hearsay; a standing run, which is for all, never is."""
+        run = self.agent.runs.get(eid)
+        if run is None or not is_standing(run.kind):
+            news = self.agent.memory.apply(changes.Used(changes.HEARSAY, (eid,)))
+            if news is not None:
+                self.batch.record(news)
+
+    def hear(self, hearsay: bool) -> None:
+        """Take what is added from now on for hearsay, or no more."""
+        self.hears = hearsay
+
+    def undo(self) -> None:
+        """Take back what is not settled."""
+        for fact in reversed(self.pending.facts):
+            self.agent.memory.revert(fact)
+        self.pending = Pending()
+
+    # --- what no engine asked for -----------------------------------------------------------------------
+
+    def add(
+        self, xml: bytes, origin: Origin | None = None, declared: str = "", held: Run | None = None
+    ) -> int:
+        """Let an element enter memory from outside an engine; its eid."""
+        eid = self.agent.memory.next_eid
+        element = Element(eid, xml, self.at, origin)
+        self.change(changes.Added(element, declared, held.eid if held is not None else 0))
+        return eid
+
+    def add_error(self, kind: str, why: str, origin: Origin | None = None, **where: str | int) -> None:
+        """Tell memory and the log what is wrong; not memory where its newest error element, of the last
+        minute, says the same (G16).
+        """
+        memory = self.agent.memory
+        newest = next(memory.index.newest_named(ERRORS), None)
+        last = memory.element(newest) if newest is not None else None
+        said = read_error(last)[:2] if last is not None and self.at - last.added < ALIKE_WITHIN else None
+        if last is not None and said == (kind, " ".join(why.split())):
+            log.warning("%s (as element %d says; not added again)", why, last.eid)
+            return
+        log.warning("%s", why)
+        self.add(make_error(kind, why, **{name: str(value) for name, value in where.items()}), origin)
+
+    def change(self, fact: Change) -> None:
+        """Change memory though no engine asked for it: forgetting, declaring."""
+        self.fact(fact)
+        self.settle()
+
+    # --- runs and jobs ------------------------------------------------------------------------------
+
+    def alter(self, run: Run) -> None:
+        """Record the row of a run anew."""
+        self._altered[run.eid] = run
+
+    def suspects(self) -> list[Told]:
+        """The events that may have brought the turn down: what was being told, else all of it."""
+        if self.telling.blamed is not None:
+            return [self.telling.blamed]
+        return [told(advance.run, advance.event) for advance in self.batch.journal]
+
+    def rows(self) -> Batch:
+        """The whole batch: nothing more happens in this turn."""
+        self.batch.runs.extend(map(row_of, self._altered.values()))
+        return self.batch
+
+    def later(self, at: float, job: Job) -> None:
+        """Have something done at a moment."""
+        identifier = str(self.agent.numbers.draw())
+        self.batch.moments.append(MomentRow(identifier, at, encode_job(job)))
+        self.agent.clockwork.timers.push(at, (0, identifier), job)
+
+    def request_quit(self) -> None:
+        """Have the daemon stop."""
+        self.quit = True
+
+
+def _note_use(idle: IdleTracker, fact: Change, at: float) -> None:
+    if isinstance(fact, changes.Added):
+        idle.added(fact.element.eid, at)
+    elif isinstance(fact, changes.Held | changes.Used | changes.Reserved):
+        idle.used(fact.eids, at)

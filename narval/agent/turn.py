@@ -1,0 +1,317 @@
+"""One turn of an agent, before it is recorded (§ "One turn")."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from functools import partial
+from typing import Any
+
+from msgspec.structs import replace
+
+from narval.agent.agent import OVER_LIMIT, AgentState
+from narval.agent.controls import Controls
+from narval.agent.effects import TurnEffects, do_later
+from narval.agent.forgetting import forget_run
+from narval.agent.jobs import ForgetRun, Job
+from narval.agent.replay import as_far_as_readable, rebuild
+from narval.agent.run import Run
+from narval.agent.runs import start_run
+from narval.agent.timers import LATE_AFTER, LATE_KEPT
+from narval.agent.transaction import Transaction
+from narval.agent.view import Surroundings, TurnView
+from narval.core.elements.element import Origin
+from narval.core.elements.error_element import make_error
+from narval.core.engines.commands import CancelCall, Command, Finish
+from narval.core.engines.engine import Wait
+from narval.core.engines.events import (
+    CallApproved,
+    CallStarting,
+    Cancelled,
+    Event,
+    Failure,
+    Matched,
+    Produced,
+    Returned,
+    TimerFired,
+)
+from narval.core.errors import ActionError, StoreError, UnreadableError
+from narval.store import codec
+from narval.store.batch import Advance, Offer, SnapshotRow
+
+log = logging.getLogger("narval.turn")
+
+UNANSWERED = frozenset(
+    {
+        *("bad-prompt", "over-budget", "no-such-service", "no-secret", "unreachable", "too-slow"),
+        *("model-busy", "model-failed", "timeout", "interrupted", "no-worker"),
+        *("unknown-target", "no-function", "rejected"),
+    }
+)
+"""The errors of a call of a language model by which it said nothing. All others may have its words."""
+
+
+class Turn:
+    """The part of an agent's work between two commits: runs are told events, requests are done.
+
+    One object makes all turns of an agent, each begun anew by `begin`. `add`, `start` and `controls` are for
+    requests. With `record_only` no run is told anything and nothing is performed: requests are
+    recorded for the next daemon.
+    """
+
+    def __init__(self, agent: AgentState, surroundings: Surroundings, *, record_only: bool = False) -> None:
+        self.agent, self.surroundings = agent, surroundings
+        self.transaction = Transaction(agent, record_only=record_only)
+        self._effects = TurnEffects(self.transaction)
+        self.view = TurnView(agent, surroundings, self._effects.apply, self.transaction.mark_hearsay)
+        self.controls = Controls(self.transaction, surroundings.schema_fault)
+        self.add = self.controls.add
+        self.start = partial(start_run, self.transaction)
+        self.begin = self.transaction.begin
+        """Begin the next turn, at a moment."""
+
+    @property
+    def at(self) -> float:
+        """The moment of the turn."""
+        return self.transaction.at
+
+    # --- events -----------------------------------------------------------------------------------------
+
+    def tell_next(self) -> None:
+        """Tell the first event of the queue; of an offer, the next watch that may still have it."""
+        queue = self.agent.queue
+        row, run, event = queue[0]
+        if isinstance(event, Offer):
+            if queue.waiters is None:
+                queue.wait_in_line(self._watches_for(event))
+            while queue.waiters:
+                run, watch = queue.waiters.popleft()
+                if self.tell(run, Matched(0, 0.0, watch, event.eid)):
+                    break
+            if queue.waiters:
+                return
+            queue.wait_in_line(None)
+        else:
+            self.tell(run, event)
+        queue.popleft()
+        if row:
+            self.transaction.batch.dequeued.append(row)
+
+    def _watches_for(self, offer: Offer) -> deque[tuple[int, str]]:
+        memory, telling = self.agent.memory, self.transaction.telling
+        element = memory.element(offer.eid)
+        if element is None or (telling.distrusted and self._leave_out(offer)):
+            return deque()
+        try:
+            return deque(self.agent.watches.index.wakes(memory.tree(element)))
+        except Exception:
+            telling.blame(0, offer)
+            raise
+
+    def tell(self, run_eid: int, event: Event) -> bool:
+        """Tell a run one event, and let take effect what follows; False if it has no meaning any more.
+
+        Raises StoreError.
+        """
+        run, memory = self.agent.runs.active.get(run_eid), self.agent.memory
+        if run is None:
+            return False
+        if type(event) is Returned or type(event) is Produced:
+            if event.call not in run.calls:
+                return False
+            if self.agent.lookup.has_models:
+                _heed(self.transaction, run, event)
+            if event.elements and self.agent.lookup.mail is not None:
+                event = self.surroundings.hear(self, event)
+            if event.elements and event.elements[-1].to:
+                return self.surroundings.tell_and_send(self, run, event)
+            if (free := self.agent.free).eids < memory.next_eid or free.bytes < memory.elements.bytes:
+                event = _within_limits(self.transaction, run, event)
+        elif type(event) is CallStarting or type(event) is CallApproved:
+            if event.call not in run.calls:
+                return False
+        elif type(event) is Matched and not self.agent.may_take(run, event):
+            return False
+        telling = self.transaction.telling
+        try:
+            if run.state is None:
+                self.fail_unreadable(run)
+                return False
+            if telling.distrusted and (why := telling.reason(run_eid, event)):
+                self._break(run, "internal-error", why)
+                return True
+            event = replace(event, id=self.agent.numbers.last + 1, at=self.transaction.at)
+            try:
+                decided, wished = self.view.advance(run, event)
+            except StoreError:
+                raise
+            except ActionError as error:  # what was asked within the decision did not answer
+                log.warning("run %d of %s cannot go on: %s", run.eid, run.name, error)
+                self._undo(run, event, error.kind, str(error))
+            except Exception as error:
+                log.exception("run %d of %s broke down", run.eid, run.name)
+                self._undo(
+                    run, event, "internal-error", f"narval failed as it followed {run.name}: {error!r}"
+                )
+            else:
+                if decided or wished or type(event) is not Matched:
+                    self._record(run, event, decided, wished)
+                if type(event) is CallApproved and event.call in run.calls:
+                    self.transaction.outer.append((run, run.calls[event.call]))
+        except Exception:
+            telling.blame(run_eid, event)
+            raise
+        return True
+
+    def fire(self, run_eid: int, wake: str, due: float) -> None:
+        """Tell a run that its timer fired, if it still waits for that; it was due at a moment."""
+        run = self.agent.runs.active.get(run_eid)
+        if run is not None and wake in run.wakes:
+            (_fire if self.at - due <= LATE_AFTER else _fire_late)(self, run, wake, due)
+
+    def _record(self, run: Run, event: Event, decided: list[Any], wished: list[Command]) -> None:
+        """Record what one advance decided, and let its deferred commands take effect."""
+        transaction = self.transaction
+        if transaction.unsettled:
+            transaction.settle()
+            if transaction.pending.controls:
+                self.controls.execute_all()
+        self.agent.numbers.draw(1 + len(decided) + len(wished))
+        transaction.batch.journal.append(Advance(run.eid, event.id, event, tuple(decided), tuple(wished)))
+        run.note(event)
+        self._effects.complete(run, wished)
+        if decided or wished:  # its context may have grown though its state is as before
+            if run.restate():
+                transaction.alter(run)
+            if run.kind in self.agent.watches.altered:
+                self.agent.watches.altered[run.kind][run.eid] = None
+            if self.agent.watches.index.interested(run.kind):
+                _show(self.transaction, run)
+        if transaction.unsettled:
+            transaction.settle()
+            if transaction.pending.controls:
+                self.controls.execute_all()
+        if run.entries >= run.save_at and run.active:
+            _save(self.transaction, run)
+
+    # --- runs that fail ---------------------------------------------------------------------------------
+
+    def _undo(self, run: Run, event: Event, kind: str, message: str) -> None:
+        """Take back an advance that raised: its run is as the journal says, and fails there."""
+        self.transaction.undo()
+        self.agent.unwait(run)
+        pending = [advance for advance in self.transaction.batch.journal if advance.run == run.eid]
+        try:
+            rebuild(self.agent, run, pending)
+        except UnreadableError as error:
+            run.lose(str(error))
+        if run.state is None:
+            self.fail_unreadable(run)
+        else:
+            self._break(run, kind, message, event)
+
+    def fail_unreadable(self, run: Run) -> None:
+        """Fail a run that the store cannot give back, as far as it is known (N35)."""
+        why = run.unreadable or "its state is not known"
+        log.error("run %d of %s is lost: %s", run.eid, run.name, why)
+        run.load(*as_far_as_readable(self.agent, run))
+        if run.state is not None:
+            self._break(run, "unreadable", why)
+            return
+        eid = self._add_error(run, "unreadable", why)
+        event = Cancelled(self.agent.numbers.last + 1, self.at, why)
+        self._record(run, event, [], [Finish("failed", "failed", (eid,), eid)])
+
+    def _break(self, run: Run, kind: str, message: str, event: Event | None = None) -> None:
+        """Fail a run where it stands; the others go on."""
+        event = event or Cancelled(self.agent.numbers.last + 1, self.at, message)
+        eid = self._add_error(run, kind, message)
+        decided, wished = self.view.fail(run, event, eid)
+        self._record(run, event, decided, [*map(CancelCall, run.calls), *wished])
+
+    def _add_error(self, run: Run, kind: str, message: str) -> int:
+        error = make_error(kind, message, plan=run.eid, recipe=run.name)
+        return self.transaction.add(error, Origin(run.eid), held=run)
+
+    def do(self, job: Job) -> None:
+        """Do a job that is due."""
+        try:
+            if self.transaction.telling.distrusted and self._leave_out(job):
+                return
+            if isinstance(job, ForgetRun):
+                forget_run(self.transaction, job)
+            else:
+                do_later(self.transaction, job)
+        except Exception:
+            self.transaction.telling.blame(0, job)
+            raise
+
+    def _leave_out(self, piece: Job | Offer) -> bool:
+        """True if this is done no more, because it brought the agent down: an error element says so (G18)."""
+        if why := self.transaction.telling.reason(0, piece):
+            self.transaction.add(make_error("internal-error", why))
+        return bool(why)
+
+
+def _heed(transaction: Transaction, run: Run, event: Returned | Produced) -> None:
+    """Let a run be hearsay from now on that is told what a language model said, be it by an error."""
+    agent, call = transaction.agent, run.calls[event.call]
+    problem = event.problem if isinstance(event, Returned) else None
+    is_answer = isinstance(event, Produced) or not event.abandoned
+    if problem is not None and problem.kind in UNANSWERED:
+        is_answer = False
+    if is_answer and agent.lookup.gives_hearsay(run, call, agent.memory):
+        transaction.mark_hearsay(run.eid)
+
+
+def _fire(turn: Turn, run: Run, wake: str, due: float) -> None:
+    turn.tell(run.eid, TimerFired(0, 0.0, wake))
+
+
+def _fire_late(turn: Turn, run: Run, wake: str, due: float) -> None:
+    """Tell a run that its timer fired, and note that it came late."""
+    if turn.agent.clockwork.fresh >= LATE_KEPT:
+        _fire(turn, run, wake, due)
+        return
+    part = next((wait.id for wait in _waits(run) if wait.until == due), "")
+    _fire(turn, run, wake, due)
+    to_come = (wait for wait in _waits(run) if wait.what == "time" and wait.id == part)
+    dropped = any((wait.until or 0.0) > turn.at for wait in to_come)
+    turn.agent.clockwork.note_late(due, turn.at, run.eid, run.name, part, dropped=dropped)
+
+
+def _waits(run: Run) -> list[Wait]:
+    """The things that a run waits for now."""
+    if run.state is None or not run.active:
+        return []
+    return list(run.engine.waiting_for(run.definition, run.state, run.watches))
+
+
+def _within_limits(transaction: Transaction, run: Run, event: Returned | Produced) -> Returned | Produced:
+    """The event that a run is told of what its call gave: a failure where memory has no room for that (G16).
+
+    A source is given up then.
+    """
+    over = transaction.agent.no_room_for([element.xml for element in event.elements])
+    if not over:
+        return event
+    log.warning("run %d of %s: over-limit: %s", run.eid, run.name, over)
+    if type(event) is Produced:
+        transaction.outer.append((run, CancelCall(event.call)))
+    return Returned(0, 0.0, event.call, problem=Failure(OVER_LIMIT, over, final=True))
+
+
+def _show(transaction: Transaction, run: Run) -> None:
+    """Offer the element of a run: those that watch for such see what has become of it (N2)."""
+    element = transaction.agent.memory.element(run.eid)
+    if element is not None:
+        transaction.offer(element)
+
+
+def _save(transaction: Transaction, run: Run) -> None:
+    """Keep the state of a run whole, so that recovery begins there, and its history is bounded."""
+    batch, last = transaction.batch, transaction.agent.numbers.last
+    data = codec.encode_snapshot(run.state, run.commands())
+    batch.snapshots.append(SnapshotRow(run.eid, last, data))
+    batch.trimmed.append((run.eid, last, transaction.agent.history_entries))
+    run.snapshot_taken(len(data))

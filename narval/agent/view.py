@@ -1,0 +1,220 @@
+"""The view of engines while they decide: memory, the library, the run that is advanced, the surroundings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from narval.agent.agent import AgentState
+from narval.agent.replay import past
+from narval.agent.run import Run
+from narval.core.definitions.appointment import text_of
+from narval.core.definitions.people.directory import Directory
+from narval.core.elements.changes import HEARSAY
+from narval.core.elements.element import Element
+from narval.core.engines.commands import Call, Command, Watch
+from narval.core.engines.events import Caller, Event, Plain, Produced, Returned
+from narval.core.engines.view import GuardVerdict, verdict_of
+from narval.core.errors import ActionError
+from narval.core.memory.hearsay import is_hearsay
+from narval.core.memory.lineage import current, fits_since
+from narval.core.memory.memory import Memory
+from narval.core.patterns.pattern import Bound
+from narval.files.schemas import Schemas
+
+Ask = Callable[[Run, str, Mapping[str, Plain], float], Plain]
+"""Answers what an engine asks the user's code while it decides: the run, the function, its arguments, now."""
+
+IsUpToDate = Callable[[str, tuple[str, ...], tuple[str, ...]], bool]
+"""True if files that a program creates in a folder are there, and no older than those it needs (A9)."""
+
+
+TellAndSend = Callable[[Any, Run, Returned | Produced], bool]
+"""Tells a run within a turn what a call gave back, and sends to other agents what is for them."""
+
+
+Hear = Callable[[Any, Returned | Produced], Returned | Produced]
+"""Takes out of what a call gave, within a turn, what is for somebody else."""
+
+
+class Surroundings(msgspec.Struct):
+    """Sources of decisions beside memory: schemas, the user's code, the files of programs; and the ways to
+    other agents.
+    """
+
+    schemas: Schemas
+    ask: Ask
+    is_up_to_date: IsUpToDate | None
+    tell_and_send: TellAndSend
+    correspond: Callable[[Any], None] = lambda turn: None
+    """Send to other agents what the runs of a turn ask for or answer (G33), with what it records."""
+    hear: Hear = lambda turn, event: event
+    """Takes the answers to work out of the mails that a call gave, and hands them over (P68)."""
+
+    def use_schemas(self, schemas: Schemas) -> None:
+        """Check elements by other schemas from now on."""
+        self.schemas = schemas
+
+    def schema_fault(self, xml: bytes) -> str | None:
+        """The reason why the schema of the element's name refuses it, or None (N7)."""
+        return self.schemas.refusal(xml)
+
+
+class LiveMemory:
+    """The engines' `MemoryView`, and what a run reads of memory."""
+
+    def __init__(self, memory: Memory, schemas: Surroundings) -> None:
+        # Bound here, for engines call them often: a query costs no call but its own.
+        self.element, self.fits_since = memory.element, partial(fits_since, memory)
+        self.current, self.text_of = partial(current, memory), text_of
+        self.matching, self.among = memory.matching, memory.among
+        self.reserved, self.context = memory.reserved_for, memory.contexts.of
+        self.schema_fault = schemas.schema_fault
+        self._memory = memory
+
+    @property
+    def next_eid(self) -> int:
+        """The eid the next element will have."""
+        return self._memory.next_eid
+
+    def fits(self, element: Element, bound: Bound) -> bool:
+        """True if an element, in memory or not yet, fits."""
+        return bound.test(self._memory.tree(element))
+
+    def judge(self, eids: Iterable[int], bound: Bound) -> GuardVerdict:
+        """The verdict of a guard, as it is where nobody decides by it."""
+        return verdict_of(eids)
+
+    def unique_seen(self, name: str, expression: str, value: str) -> bool:
+        """True if a unique output gave this value before (N37)."""
+        return (name, expression, value) in self._memory.unique_values
+
+
+class TurnView(LiveMemory):
+    """The engines' `View` within a turn; `advance` has an engine decide.
+
+    `apply` lets a command of a run take effect, `mark_hearsay` makes a run hearsay.
+    """
+
+    def __init__(
+        self,
+        agent: AgentState,
+        surroundings: Surroundings,
+        apply: Callable[[int, Command], None],
+        mark_hearsay: Callable[[int], None],
+    ) -> None:
+        super().__init__(agent.memory, surroundings)
+        self.apply, self._mark_hearsay = apply, mark_hearsay
+        self._agent, self._surroundings = agent, surroundings
+        self._run: Run | None = None
+        self._at = 0.0
+        self._definition = agent.lookup.definition
+        self.definition = partial(self._definition, self._run)
+        """The definition of a kind and name, in the version that counts for the run that asks."""
+
+    def advance(self, run: Run, event: Event) -> tuple[list[Any], list[Command]]:
+        """Changes and commands that follow from an event. Raises what the engine raises."""
+        self._run, self._at, self.definition = run, event.at, partial(self._definition, run)
+        decision = run.engine.advance(run.definition, run.state, event, self)
+        self._run = None
+        return decision
+
+    def fail(self, run: Run, event: Event, error: int) -> tuple[list[Any], list[Command]]:
+        """Changes and commands that end a run whose engine raised; `error` is the eid of an error element."""
+        self._run, self.definition = None, partial(self._definition, None)
+        return run.engine.on_engine_error(run.definition, run.state, event, self, error)
+
+    def judge(self, eids: Iterable[int], bound: Bound) -> GuardVerdict:
+        """The verdict of a guard: hearsay if all that fits is, or what its variables stand for is."""
+        memory = self._memory
+        if HEARSAY not in memory.marks:
+            return verdict_of(eids)
+        named = (element.eid for _, elements in bound.variables for element in elements)
+        is_led, holds = is_hearsay(memory, named), False
+        if is_led:
+            holds = verdict_of(eids).holds
+        else:
+            for eid in eids:
+                holds, is_led = True, is_hearsay(memory, (eid,))
+                if not is_led:
+                    break
+        if is_led and self._run is not None:
+            self._mark_hearsay(self._run.eid)
+        return GuardVerdict(holds, is_led)
+
+    # --- runs and definitions ---------------------------------------------------------------------------
+
+    def caller(self, run: int) -> Caller | None:
+        """The caller of a run."""
+        known = self._agent.runs.get(run)
+        return known.caller if known is not None else None
+
+    def started_by(self, run: int) -> str:
+        """The person who started the top-level run that a run belongs to."""
+        known = self._agent.runs.get(run)
+        while known is not None and known.caller is not None:
+            known = self._agent.runs.get(known.caller.run)
+        return known.by if known is not None else ""
+
+    def answered_at(self, run: int, step: str) -> Iterator[str]:
+        """The people who answered other items of a step in the top-level run that a run belongs to."""
+        agent, known = self._agent, self._agent.runs.get(run)
+        while known is not None:
+            for eid in agent.runs.families.items(known.family, step):
+                if eid != run:
+                    yield from past(agent, agent.runs[eid])[0]
+            top = agent.runs.get(known.family)
+            known = agent.runs.get(past(agent, top)[1]) if top is not None else None
+
+    def name_of(self, run: int) -> str | None:
+        """The definition that a run follows."""
+        known = self._agent.runs.get(run)
+        return known.name if known is not None else None
+
+    @property
+    def people(self) -> Directory:
+        """The directory of people as it is now."""
+        return self._agent.lookup.people
+
+    @property
+    def listeners(self) -> Mapping[str, int]:
+        """The listeners to every run, and the bits of the events they listen to."""
+        return self._agent.lookup.listeners(self._run)
+
+    def pending_call(self, call: str) -> Call | None:
+        """A call that the run has under way."""
+        return self._run.calls.get(call) if self._run is not None else None
+
+    def active_watch(self, watch: str) -> Watch | None:
+        """A watch that the run has set."""
+        return self._run.watches.get(watch) if self._run is not None else None
+
+    # --- the surroundings -------------------------------------------------------------------------------
+
+    @property
+    def zone(self) -> str:
+        """The name of the zone whose calendar the home keeps."""
+        return self._agent.clockwork.zone
+
+    @property
+    def up_since(self) -> float:
+        """The moment from which the agent has been at work without a break."""
+        return self._agent.clockwork.since
+
+    def was_missed(self, moment: float) -> bool:
+        """True if the agent was not at work at a moment."""
+        return moment < self._agent.clockwork.since
+
+    def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
+        """True if these files are there now, and none that is needed is newer (A9)."""
+        test = self._surroundings.is_up_to_date
+        return test is not None and test(directory, creates, needs)
+
+    def ask(self, function: str, arguments: Mapping[str, Plain], /) -> Plain:
+        """The answer of the user's code. Raises ActionError."""
+        if self._run is None:
+            raise ActionError(f"nobody is there to be asked for {function}", "unknown-function", final=True)
+        return self._surroundings.ask(self._run, function, arguments, self._at)

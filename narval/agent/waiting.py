@@ -1,0 +1,179 @@
+"""Watches, by the elements that would satisfy them; signals of runs to runs; the queue of events still to be
+told; what is not.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+from narval.core.elements.element import Tree
+from narval.core.engines.commands import Call, Watch
+from narval.core.engines.events import Event, Failure
+from narval.core.index.index import Index
+from narval.store.batch import Offer
+
+WatchKey = tuple[int, str]
+"""A run, and a watch it has set."""
+
+
+class Watches:
+    """The watches that runs have set."""
+
+    def __init__(self) -> None:
+        self.index: Index[WatchKey] = Index()
+        self._of_gone: Index[WatchKey] = Index()
+        """Watches that are told, too, when an element that fits is replaced or forgotten."""
+        self._of_elements: dict[int, dict[WatchKey, None]] = {}
+        """By element, the watches that are told when that one is replaced or forgotten."""
+        self._elements: dict[WatchKey, tuple[int, ...]] = {}
+        self.altered: dict[str, dict[int, None]] = {}
+        """Of kinds that somebody lists, the runs that have changed since they were last listed."""
+
+    def add(self, run: int, command: Watch) -> None:
+        """Wake a run for an element."""
+        key = (run, command.watch)
+        for bound in command.conditions:
+            self.index.add(key, bound)
+            if command.or_outdated:
+                self._of_gone.add(key, bound)
+        if command.elements:
+            self._elements[key] = command.elements
+            for eid in command.elements:
+                self._of_elements.setdefault(eid, {})[key] = None
+
+    def remove(self, run: int, watch: str) -> None:
+        """Wake it no more; a watch that is not there is ignored."""
+        key = (run, watch)
+        self.index.discard(key)
+        self._of_gone.discard(key)
+        for eid in self._elements.pop(key, ()):
+            watches = self._of_elements[eid]
+            del watches[key]
+            if not watches:
+                del self._of_elements[eid]
+
+    def follow(self, kind: str) -> dict[int, None]:
+        """Note from now on which runs of a kind change; who lists them takes out what it has seen."""
+        return self.altered.setdefault(kind, {})
+
+    @property
+    def any_of_gone(self) -> bool:
+        """True if some watch is told of elements that are there no more."""
+        return bool(self._of_elements or len(self._of_gone))
+
+    def misses(self, name: str) -> bool:
+        """True if some watch may have to be told that an element of this name is there no more."""
+        return self._of_gone.interested(name)
+
+    def told_of_gone(self, tree: Tree) -> list[WatchKey]:
+        """The watches that are to be told that this element was replaced or forgotten."""
+        return self._of_gone.wakes(tree)
+
+    def told_of(self, eid: int) -> Iterable[WatchKey]:
+        """The watches that count on this very element, and are to be told the same."""
+        return tuple(self._of_elements.get(eid, ()))
+
+
+class Signals:
+    """The calls by which runs tell one another something, and that are not answered yet (K52).
+
+    `standing` are the standing runs, by the full name of what they follow, and `gone` those of them that have
+    been told that it is loaded no more.
+    """
+
+    def __init__(self) -> None:
+        self.standing: dict[str, int] = {}
+        self.gone: frozenset[str] = frozenset()
+        self.heard: dict[int, dict[str, int]] = {}
+        """By the run that is to answer, the calls, each with the run that made it."""
+
+    def hearer(self, call: Call) -> int:
+        """The run that a call tells; 0 where there is none."""
+        told = (call.payload or {}).get("run") or self.standing.get(call.name, 0)
+        return told if isinstance(told, int) else 0
+
+    def lack(self, names: frozenset[str]) -> None:
+        """Know the standing runs whose definitions are gone."""
+        self.gone = names
+
+    def add(self, hearer: int, call: str, caller: int) -> None:
+        """Wait for an answer."""
+        self.heard.setdefault(hearer, {})[call] = caller
+
+    def settle(self, hearer: int, call: str) -> int:
+        """Wait for an answer no more; the run that did, or 0 if none does."""
+        waiting = self.heard.get(hearer, {})
+        caller = waiting.pop(call, 0)
+        if not waiting:
+            self.heard.pop(hearer, None)
+        return caller
+
+    def ended(self, hearer: int) -> Mapping[str, int]:
+        """Wait no more for a run that is over: the calls it has not answered, each with who made it."""
+        return self.heard.pop(hearer, {})
+
+
+def unanswered(hearer: int) -> Failure:
+    """The failure of what was told a run that has ended without an answer."""
+    return Failure("over", f"run {hearer} is over and has not answered")
+
+
+Told = tuple[int, str]
+"""A run (0: none), and what it is told, in words by which it is known when it comes again."""
+
+
+_ABOUT = ("call", "watch", "wake", "name", "run", "eid", "sender", "number")
+"""The fields that say what an event, a job or a message is about, and are the same when it comes again."""
+
+
+def told(run: int, event: object) -> Told:
+    """The words for what a run is told: the kind of event, and the call, watch or element it is about."""
+    about = (getattr(event, field, None) for field in _ABOUT)
+    return run, " ".join([type(event).__name__, *(str(known) for known in about if known is not None)])
+
+
+class Telling:
+    """The event that brought a turn down, and those that are told no more since they did so twice (G18)."""
+
+    def __init__(self) -> None:
+        self.blamed: Told | None = None
+        self.distrusted: frozenset[Told] = frozenset()
+
+    def blame(self, run: int, event: object) -> None:
+        """Note that a turn broke down while a run was told this."""
+        self.blamed = told(run, event)
+
+    def distrust(self, pieces: Iterable[Told]) -> None:
+        """Tell these no more: their runs fail instead."""
+        self.distrusted = frozenset(pieces)
+
+    def reason(self, run: int, event: object) -> str:
+        """The reason why this is told no more, for people; empty where it is."""
+        if not self.distrusted or (known := told(run, event)) not in self.distrusted:
+            return ""
+        return f"narval broke down twice when this was to be told, and it is told no more: {known[1]}"
+
+
+class EventQueue(deque[tuple[int, int, Event | Offer]]):
+    """Events still to be told: the row they are stored under (0: none), the run (0: an offer), the event."""
+
+    __slots__ = ("waiters",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiters: deque[WatchKey] | None = None
+        """The watches that have yet to be told of the offer in front; None before it is their turn."""
+
+    def put_first(self, run: int, event: Event) -> None:
+        """Tell a run an event before what this turn has queued: those who count on an element hear of its
+        successor before others may take that (N45).
+        """
+        place = int(self.waiters is not None)
+        while place < len(self) and self[place][0]:  # what was recorded before stands in front
+            place += 1
+        self.insert(place, (0, run, event))
+
+    def wait_in_line(self, watches: deque[WatchKey] | None) -> None:
+        """Note which watches have yet to be told of the offer in front."""
+        self.waiters = watches

@@ -1,0 +1,108 @@
+"""Asker: who asks an operation, in what way, and what they may ask (P39, M7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
+
+import msgspec
+from msgspec.structs import replace
+
+from narval.core.elements.element import Origin
+from narval.core.errors import RequestError
+from narval.system.logins import login
+
+Scope = Literal["read", "write", "people"]
+"""The right that an operation needs: `read` leaves the home as it is, `write` alters it, `people` is for acts
+of people on their own work."""
+
+SCOPES: frozenset[Scope] = frozenset(get_args(Scope))
+
+LONGEST_NAME = 64
+"""The most characters of a person's name, and of a session's."""
+
+WEB = "web"
+"""The way of who has logged in to the monitor (M67)."""
+
+
+class Asker(msgspec.Struct, frozen=True):
+    """One who asks.
+
+    `person` is a name, "" for a program that speaks for nobody; `actor` who really asked where one acts as
+    another (P39). `uid` is the number of the system's user, `way` the surface, `session` the connection or
+    the login on the web, `agent` the agent that is meant ("": the home's own), `scopes` what may be asked.
+    """
+
+    person: str = ""
+    uid: int | None = None
+    way: str = ""
+    session: str = ""
+    agent: str = ""
+    scopes: frozenset[Scope] = SCOPES
+    actor: str = ""
+
+    def origin(self) -> Origin | None:
+        """The origin of what this asker gives from outside; of what a program gives nothing is kept."""
+        return Origin(**self.recorded) if self.person else None
+
+    @property
+    def recorded(self) -> dict[str, Any]:
+        """The fields by which events and origins keep who asks; way and session are of the monitor (M67)."""
+        how = {"way": self.way, "session": self.session} if self.way == WEB else {}
+        return {"by": self.person, "actor": self.actor, **how}
+
+    def __str__(self) -> str:
+        if self.way == WEB:
+            return f"{self.person} ({WEB}, session {self.session})"
+        return f"{self.person} ({self.actor})" if self.actor else self.person or "a program"
+
+    def asking(self, agent: str) -> Asker:
+        """The same asker, who means another agent; "" is the home's own."""
+        return replace(self, agent=agent) if agent != self.agent else self
+
+    def limited(self, given: Mapping[str, Any]) -> Asker:
+        """The same asker with one scope alone, `given` as `{"scope": …}`: once, for all that is asked later.
+
+        Raises RequestError.
+        """
+        if given.keys() != {"scope"} or given["scope"] not in get_args(Scope):
+            wanted = ", ".join(get_args(Scope))
+            raise RequestError(f"limit takes a scope, one of {wanted}, got {dict(given)!r:.80}")
+        if self.scopes != SCOPES:
+            raise RequestError(f"this connection is limited already, to {', '.join(sorted(self.scopes))}")
+        return replace(self, scopes=frozenset({given["scope"]}))
+
+    def acting_as(self, name: str, *, owner: int, session: str = "") -> Asker:
+        """The same asker in the name of a person; for the owner of the home, by number, and root alone (P39).
+
+        With a `session` the person has logged in to the monitor themselves: that is their way, and nobody
+        acts for them (M67). Raises RequestError.
+        """
+        if self.uid not in (owner, 0):
+            may = f"only {login(owner)}, whose home this is, and root may act in another's name (--as)"
+            raise RequestError(f"{may}, not {self}")
+        person = person_name(name)
+        if session:
+            return replace(self, person=person, way=WEB, session=_printable(session, "number of a session"))
+        return replace(self, person=person, actor=self.person) if person != self.person else self
+
+
+PROGRAM = Asker()
+"""A program that speaks for nobody, and may ask everything."""
+
+
+def user(uid: int, way: str, session: str = "") -> Asker:
+    """The asker that a user of the system is."""
+    return Asker(login(uid), uid, way, session)
+
+
+def person_name(text: str) -> str:
+    """The name of a person as given. Raises RequestError for one that cannot be shown and told apart."""
+    return _printable(text, "name of a person")
+
+
+def _printable(text: str, what: str) -> str:
+    if text and text.isprintable() and text == text.strip() and len(text) <= LONGEST_NAME:
+        return text
+    wanted = f"1 to {LONGEST_NAME} printable characters without blanks at the ends"
+    raise RequestError(f"expected the {what}, {wanted}, got {text!r:.80}")

@@ -1,0 +1,168 @@
+"""The operation `attention`: all that somebody should see to, gravest first (M13).
+
+It costs what is active or open, and shows of everything the first of it, with how many more there are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from narval.agent.run import Run
+from narval.ask import json_forms
+from narval.ask.attention.incident_rows import FILE, RUN, IncidentRow, open_rows
+from narval.ask.attention.sentence import SHOWN, Form, item
+from narval.ask.lookup import files_of, store_away
+from narval.ask.registry import operation
+from narval.ask.text import counted, fault_line, size
+from narval.core.engines.engine import HeedsPeople, Wait
+from narval.daemon.daemon import Daemon
+
+A_DAY = 86_400.0
+
+DISK_LEFT = 256 * 2**20
+"""Bytes: a disk with less room, or with less than a hundredth of it, is nearly full."""
+
+
+@operation("read")
+async def attention(daemon: Daemon) -> list[dict[str, Any]]:
+    """All that needs somebody's attention, gravest first: each a sentence, since when, and what it links to.
+
+    `what` is one of `store fleet disk file incident overdue nobody outlived source missed person`, `grave`
+    one of `high`, `middle` and `low`; `link` has one of `page`, `run`, `work`, `incident` and `element`.
+    """
+    rows = await open_rows(daemon)
+    overdue, waiting = _work(daemon)
+    wrong = [*_store(daemon), *_disk(daemon), *_files(daemon, rows), *_incidents(rows)]
+    return [*wrong, *overdue, *_calls(daemon), *_sources(daemon), *_missed(daemon), *waiting]
+
+
+def _work(daemon: Daemon) -> tuple[list[Form], list[Form]]:
+    """The work of people that something is wrong with, and that which waits for them."""
+    if not any(isinstance(run.engine, HeedsPeople) for run in daemon.agent.runs.active.values()):
+        return [], []
+    from narval.kinds.work.operations.attention import open_work  # here: most homes ask nobody
+
+    return open_work(daemon)
+
+
+def _store(daemon: Daemon) -> Iterator[Form]:
+    """A store that is away; clocks, and files of the daemons that share it, that differ (G59)."""
+    if daemon.store.leases is None:
+        return
+    link = {"page": "status"}
+    if (away := store_away(daemon)) is not None:
+        yield item("store", "high", f"nothing is recorded: {away[1]}", link, away[0])
+    if (latest := daemon.store.leases.latest) is None:
+        return
+    if daemon.fleet is not None and (warning := daemon.fleet.members.clocks.warning):
+        yield item("fleet", "middle", f"{warning}; set it right (NTP)", link)
+    own = next((row for row in latest.daemons if row.daemon == daemon.store.leases.daemon), None)
+    other = [row.home for row in latest.daemons if own is not None and row.digest != own.digest]
+    if other:
+        text = f"etc/people.toml or etc/narval.toml says something else at home {', '.join(other[:SHOWN])}"
+        yield item("fleet", "middle", f"{text}; agents may move there: have them say the same", link)
+
+
+def _disk(daemon: Daemon) -> Iterator[Form]:
+    """The disk that the store lies on, if it is nearly full."""
+    if daemon.home is None or daemon.files.settings.store:
+        return
+    found = os.statvfs(daemon.home.path)
+    left, whole = found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
+    if left < max(DISK_LEFT, whole / 100):
+        text = f"the disk of the home is nearly full: {size(left)} of {size(whole)} are left; make room there"
+        yield item("disk", "high", f"{text}, or nothing can be recorded", {"page": "status"})
+
+
+def _files(daemon: Daemon, rows: dict[str, IncidentRow]) -> Iterator[Form]:
+    """The faults of files."""
+    since = {row.newest.definition: min(row.of.values())[0] for row in rows.values()}
+    faults = [json_forms.fault(fault) for fault in sorted(files_of(daemon).faults)]
+    link = {"page": "definitions"}
+    for fault in faults[:SHOWN]:
+        yield item("file", "high", fault_line(fault), link, since.get(fault["path"]))
+    if len(faults) > SHOWN:
+        more = counted(len(faults) - SHOWN, "more fault")
+        yield item("file", "high", f"{more} of files: `narval check` tells them", link)
+
+
+def _incidents(rows: dict[str, IncidentRow]) -> Iterator[Form]:
+    """The rows of incidents that are no faults of files, the one with the latest first."""
+    found = [(id, row) for id, row in rows.items() if row.newest.what != FILE]
+    found.sort(key=lambda pair: -next(reversed(pair[1].of)))
+    for id, row in found[:SHOWN]:
+        yield item("incident", "high", _told(row), {"incident": id}, next(iter(row.of.values()))[0])
+    if len(found) > SHOWN:
+        more = counted(len(found) - SHOWN, "more sort")
+        yield item("incident", "high", f"{more} of errors: `narval errors` lists them", {"page": "errors"})
+
+
+def _told(row: IncidentRow) -> str:
+    """A row of incidents in a sentence."""
+    found, count = row.newest, len(row.of)
+    if found.what != RUN:
+        times = f"{counted(count, 'error')} " if count > 1 else ""
+        about = f"{found.definition}: " if found.definition else ""
+        return f"{times}{about}{found.type}: {found.message}"
+    runs = f"{counted(count, 'run')} of {found.definition} failed" if count > 1 else _one(row)
+    at = f" at {found.part}" if found.part else ""
+    return f"{runs}{at}: {found.type}: {found.message}"
+
+
+def _one(row: IncidentRow) -> str:
+    [(_, run)] = row.of.values()
+    return f"run {run} of {row.newest.definition} failed"
+
+
+def _calls(daemon: Daemon) -> Iterator[Form]:
+    """Calls that outlived their time limit."""
+    given_up = daemon.executor.counts.given_up
+    if given_up:
+        text = f"{counted(given_up, 'call')} outlived the time limit, and may go on until the daemon ends"
+        yield item("outlived", "middle", text, {"page": "status"})
+
+
+def _sources(daemon: Daemon) -> Iterator[Form]:
+    """Sources that are kept from their work now, and calls that failed and are to be tried again."""
+    troubles, outside_id = daemon.executor.troubles, daemon.host.dispatcher.outside_id
+    resting: dict[tuple[str, str], list[tuple[Run, Wait]]] = {}
+    for run in daemon.agent.runs.active.values():
+        for call in run.calls.values():
+            trouble = troubles.of(outside_id(call.call))
+            if trouble is not None and daemon.executor.find(outside_id(call.call)) is not None:
+                text = f"{call.name} in run {run.eid} of {run.name} tells of trouble"
+                said = f"{text}: {trouble.kind}: {trouble.message}"
+                yield item("source", "middle", said, {"run": run.eid}, trouble.since)
+        for wait in _tries(run):
+            resting.setdefault((run.name, wait.id), []).append((run, wait))
+    for (name, part), waits in islice(resting.items(), SHOWN):
+        run, wait = waits[0]
+        more = f" (the first of {len(waits)} runs)" if len(waits) > 1 else ""
+        text = f"{part} in run {run.eid} of {name}{more} is to be tried again: {wait.text}"
+        yield item("source", "middle", text, {"run": run.eid})
+    if len(resting) > SHOWN:
+        more = counted(len(resting) - SHOWN, "more step is", "more steps are")
+        yield item("source", "middle", f"{more} to be tried again: `narval why RUN` tells", {"page": "runs"})
+
+
+def _tries(run: Run) -> Iterator[Wait]:
+    """The tries that a run waits for; one that waits for dates alone costs nothing."""
+    if run.state is not None and not all(timer.calendar for timer in run.wakes.values()):
+        for wait in run.engine.waiting_for(run.definition, run.state, run.watches):
+            if wait.what == "try":
+                yield wait
+
+
+def _missed(daemon: Daemon) -> Iterator[Form]:
+    """Moments that came late within a day, by the reason."""
+    since = daemon.rounds.clock.now() - A_DAY
+    late = [found for found in daemon.agent.clockwork.late if found.came >= since]
+    for why in dict.fromkeys(found.why for found in late):
+        found = [one for one in late if one.why == why]
+        dropped = sum(one.dropped for one in found)
+        lost = f", {dropped} of which were dropped" if dropped else ""
+        text = f"{counted(len(found), 'moment')} came late{lost}: {why}; `narval calendar` tells which"
+        yield item("missed", "middle", text, {"page": "calendar"}, found[0].at)

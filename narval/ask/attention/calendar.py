@@ -1,0 +1,249 @@
+"""The operation `calendar`: by day what is to come, and what came late, and why (M48)."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+from narval.agent.agent import AgentState
+from narval.agent.jobs import ForgetRun, StartRun
+from narval.agent.run import Run
+from narval.ask import json_forms
+from narval.ask.registry import operation
+from narval.core.definitions.appointment import read_date
+from narval.core.definitions.schedule import FIELDS, Time, schedule_of
+from narval.core.engines.engine import HasDates, HeedsPeople, Wait
+from narval.core.errors import RequestError
+from narval.daemon.daemon import Daemon
+from narval.system.time_slice import TimeSlice
+
+MOST = 1000
+"""So many moments that are set are shown, and so many that are expected."""
+
+LOOKED_AT = 10_000
+"""So many of the nearest moments are looked at, most of which may be those at which runs are forgotten."""
+
+LONGEST = 366 * 86_400.0
+"""Seconds: the longest time that is shown at once."""
+
+USUAL = 14
+"""Days that are shown where no end is named."""
+
+Form = dict[str, Any]
+
+
+class _Dates(NamedTuple):
+    """The dates of a part of a run, of which the first is set."""
+
+    run: Run
+    part: str
+    times: tuple[Time, ...]
+    at: float
+
+
+@operation("read")
+async def calendar(daemon: Daemon, start: str | None = None, end: str | None = None) -> dict[str, Any]:
+    """By day, in the zone of the home: the moments that are set, with the part of the run that waits and the
+    text of its dates, later ones of the same dates, which are expected, and what came late or was dropped.
+
+    `start` and `end` are dates or moments; without them, today and two weeks from there. At most 1,000 that
+    are set and 1,000 that are expected are shown; `more` says that there are others.
+    """
+    agent, now = daemon.agent, daemon.rounds.clock.now()
+    zone = ZoneInfo(agent.clockwork.zone)
+    first, last = _range(start, end, zone, now)
+    entries, dates, full = await _set(agent, first, last)
+    expected = list(islice(_expected(dates, agent.clockwork.zone, max(first, now), last), MOST + 1))
+    entries += [_late(late) for late in agent.clockwork.late if first <= late.at < last]
+    entries += [
+        _entry(at, "date", found.run, found.part, _told(found.times), expected=True)
+        for at, found in expected[:MOST]
+    ]
+    entries.sort(key=lambda entry: entry["at"])
+    days: dict[str, Form] = {day: _day(day, clock) for day, clock in _set_clocks(first, last, zone)}
+    for entry in entries:
+        at = entry["at"]
+        day = datetime.fromtimestamp(at, zone).date().isoformat()
+        days.setdefault(day, _day(day, None))["entries"].append(
+            {**entry, "at": json_forms.moment(at, zone.key)}
+        )
+    return {
+        "zone": zone.key,
+        "start": json_forms.moment(first, zone.key),
+        "end": json_forms.moment(last, zone.key),
+        "days": [days[day] for day in sorted(days)],
+        "more": full or len(expected) > MOST,
+    }
+
+
+def _range(start: str | None, end: str | None, zone: ZoneInfo, now: float) -> tuple[float, float]:
+    """The moments between which is shown. Raises RequestError."""
+    try:
+        today = datetime.fromtimestamp(now, zone).date()
+        first = read_date(start or today.isoformat(), zone.key)
+        until = datetime.fromtimestamp(first, zone).date() + timedelta(days=USUAL)
+        last = read_date(end or until.isoformat(), zone.key)
+    except ValueError:
+        wanted = "a date such as 2026-11-23, or a moment such as 2026-11-23T07:00"
+        raise RequestError(f"expected start and end to be {wanted}, got {start!r} and {end!r}") from None
+    if not 0 < last - first <= LONGEST:
+        raise RequestError(
+            f"expected an end after the start, and at most 366 days after it, got {start} and {end}"
+        )
+    return first, last
+
+
+def _day(day: str, clock: str | None) -> Form:
+    return {"day": day, "clock": clock, "entries": []}
+
+
+def _entry(at: float, what: str, run: Run | None, part: str = "", text: str = "", **more: Any) -> Form:
+    return {
+        "at": at,
+        "what": what,
+        "run": run.eid if run is not None else None,
+        "name": run.name if run is not None else None,
+        "part": part or None,
+        "text": text,
+        "expected": False,
+        "came": None,
+        "why": None,
+        "dropped": False,
+        **more,
+    }
+
+
+# --- what is set ------------------------------------------------------------------------------------------
+
+
+async def _set(agent: AgentState, first: float, last: float) -> tuple[list[Form], list[_Dates], bool]:
+    """The moments that are set, the dates that come again, and True if there are more than are shown.
+
+    What is forgotten is counted by day.
+    """
+    found: list[Form] = []
+    dates: list[_Dates] = []
+    forgotten: dict[int, tuple[float, int]] = {}
+    seen, time_slice = 0, TimeSlice()
+    for at, (eid, _), job in agent.clockwork.timers.before(last, LOOKED_AT):
+        await time_slice.yield_if_due()
+        if isinstance(job, ForgetRun):
+            day = int(at // 86_400)
+            forgotten[day] = (forgotten.get(day, (at, 0))[0], forgotten.get(day, (at, 0))[1] + 1)
+            continue
+        seen += 1
+        if seen > MOST:
+            break
+        run = agent.runs.active.get(eid)
+        if run is not None and run.state is not None:
+            waits = [wait for wait in _waits(run) if wait.until == at]
+            dates += [_Dates(run, wait.id, times, at) for wait in waits if (times := _times(run, wait))]
+            found += [_waited(at, run, wait) for wait in waits if at >= first]
+            if not waits and at >= first:
+                heeds = isinstance(run.engine, HeedsPeople)
+                found.append(_entry(at, "reminder" if heeds else "wake", run))
+        elif isinstance(job, StartRun) and at >= first:
+            found.append(_entry(at, "start", None, text="begins again, after its back-off", name=job.name))
+    found += [
+        _entry(at, "forget", None, text=f"{count} runs that are over are forgotten")
+        for at, count in forgotten.values()
+        if at >= first
+    ]
+    return found, dates, seen > MOST
+
+
+def _waits(run: Run) -> Iterator[Wait]:
+    return run.engine.waiting_for(run.definition, run.state, run.watches)
+
+
+_WHAT = {"time": "date", "try": "back-off", "again": "back-off", "limit": "deadline"}
+"""The words for moments, by what a part waits for."""
+
+
+def _waited(at: float, run: Run, wait: Wait) -> Form:
+    """A moment that a part of a run waits for."""
+    times = _times(run, wait)
+    text = _told(times) if times else wait.reckoned or wait.text
+    return _entry(at, _WHAT.get(wait.what, "wake"), run, wait.id, text)
+
+
+def _times(run: Run, wait: Wait) -> tuple[Time, ...]:
+    """The dates that come again of what waits for one."""
+    if wait.what != "time" or not isinstance(run.engine, HasDates):
+        return ()
+    return run.engine.dates_of(run.definition, wait.id)
+
+
+def _told(times: tuple[Time, ...]) -> str:
+    """The text of dates, as they are written."""
+    return " or ".join(filter(None, map(_one, times))) or "every second"
+
+
+def _one(time: Time) -> str:
+    said = ((field, getattr(time, field)) for field in FIELDS)
+    words = [f"{field}={','.join(map(_span, ranges))}" for field, ranges in reversed(list(said)) if ranges]
+    return " ".join([*words, *(["missed=skip"] if time.missed == "skip" else [])])
+
+
+def _span(span: tuple[int, ...]) -> str:
+    first, last, *step = span
+    return (str(first) if first == last else f"{first}-{last}") + (f"/{step[0]}" if step else "")
+
+
+# --- what is expected, what came late, and the clock ------------------------------------------------------
+
+
+def _expected(dates: list[_Dates], zone: str, first: float, last: float) -> Iterator[tuple[float, _Dates]]:
+    """The later dates of the same texts, in order: no more is worked out than is asked for."""
+    return heapq.merge(*(_of(found, zone, first, last) for found in dates), key=lambda pair: pair[0])
+
+
+def _of(found: _Dates, zone: str, first: float, last: float) -> Iterator[tuple[float, _Dates]]:
+    schedule = schedule_of(found.times, zone)
+    at = schedule.next(max(found.at, first - 1))
+    while at is not None and at < last:
+        yield at, found
+        at = schedule.next(at)
+
+
+def _late(late: Any) -> Form:
+    """A moment that came late, or was dropped for that."""
+    text = "it was dropped, and the next date is waited for" if late.dropped else "it came late"
+    return {
+        **_entry(late.at, "late", None, late.part, text, name=late.name),
+        "run": late.run,
+        "came": json_forms.moment(late.came),
+        "why": late.why,
+        "dropped": late.dropped,
+    }
+
+
+def _set_clocks(first: float, last: float, zone: ZoneInfo) -> Iterator[tuple[str, str]]:
+    """The days on which the clock is set, and what that does to dates in them."""
+    day = datetime.fromtimestamp(first, zone).replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
+    while day.timestamp() < last:
+        after = day + timedelta(days=1)
+        by = ((after.utcoffset() or timedelta()) - (day.utcoffset() or timedelta())).total_seconds()
+        if by:
+            yield day.date().isoformat(), _said_of_clock(day, after, by, zone)
+        day = after
+
+
+def _said_of_clock(day: datetime, after: datetime, by: float, zone: ZoneInfo) -> str:
+    low, high = int(day.timestamp()), int(after.timestamp())
+    while high - low > 1:
+        middle = (low + high) // 2
+        if datetime.fromtimestamp(middle, zone).utcoffset() == day.utcoffset():
+            low = middle
+        else:
+            high = middle
+    new = datetime.fromtimestamp(high, zone)
+    old = new.replace(tzinfo=None) - timedelta(seconds=by)
+    read = f"{old:%H:%M} becomes {new:%H:%M}"
+    if by > 0:
+        return f"the clock goes forward, {read}: dates between come at {new:%H:%M}"
+    return f"the clock goes back, {read}: dates between come once, the first time"

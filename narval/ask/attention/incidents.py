@@ -1,0 +1,211 @@
+"""Operations on incidents: failed runs, errors outside runs, faults of files; alike ones in a row (M52, M53).
+
+An incident is open while the element that tells of it counts. It counts no more when a retry of the run is
+over, well or not (one that failed tells of itself), when somebody has acknowledged it, or when its file is
+good.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import date, datetime, timedelta
+from itertools import islice
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from msgspec.structs import replace
+
+from narval.agent.agent import AgentState
+from narval.agent.effects import outdate
+from narval.agent.turn import Turn
+from narval.ask import json_forms
+from narval.ask.asker import PROGRAM, Asker
+from narval.ask.attention.incident_rows import (
+    FILE,
+    NAMES,
+    RUN,
+    IncidentRow,
+    IncidentRows,
+    open_rows,
+)
+from narval.ask.lookup import command
+from narval.ask.places import place_of
+from narval.ask.registry import operation
+from narval.ask.runs.acts import retry
+from narval.core.elements.acknowledged_element import ACKNOWLEDGED, make_acknowledged, read_acknowledged
+from narval.core.elements.element import Origin
+from narval.core.errors import NarvalError, RequestError
+from narval.daemon.daemon import Daemon
+from narval.system.time_slice import TimeSlice
+
+LOOKED_AT = 10_000
+"""So many errors and failures, the newest, are looked at where those that were dealt with are asked for."""
+
+DAYS = 14
+"""The days of which a row has the counts."""
+
+NEWEST, OF_ONE = 10, 1000
+"""The most runs or elements that a row names, and that the row that is asked for does."""
+
+Form = dict[str, Any]
+
+
+@operation("read")
+async def incidents(
+    daemon: Daemon, every: bool = False, incident: str | None = None, limit: int | None = None
+) -> list[dict[str, Any]]:
+    """The incidents that nobody has dealt with, alike ones in one row, the row with the latest first.
+
+    With `every` also those that were retried well or acknowledged, and faults of files that are good now: of
+    the 10,000 newest errors. With an `incident` that row alone, whatever became of it. `newest` has the runs,
+    or the elements that tell of what is no run; `days` the counts of the last 14 days.
+    """
+    if limit is not None and limit < 1:
+        raise RequestError(f"expected limit to be 1 or more, or none for all, got {limit}")
+    rows = await open_rows(daemon)
+    if every or (incident is not None and incident not in rows):
+        rows = await _all_rows(daemon.agent)
+    if incident is not None:
+        return [_form(daemon.agent, incident, _row(daemon, rows, incident), OF_ONE)]
+    latest = sorted(rows.items(), key=lambda pair: -max(pair[1].of))
+    return [_form(daemon.agent, id, row, NEWEST) for id, row in islice(latest, limit)]
+
+
+async def _all_rows(agent: AgentState) -> dict[str, IncidentRow]:
+    """The rows of the newest errors and failures, whatever became of them."""
+    found, time_slice = IncidentRows(), TimeSlice()
+    for eid in list(islice(agent.memory.index.newest_named(NAMES), LOOKED_AT)):
+        await time_slice.yield_if_due()
+        element = agent.memory.element(eid)
+        if element is not None:
+            found.put(agent, element)
+    return found.rows
+
+
+def _row(daemon: Daemon, rows: dict[str, IncidentRow], incident: str) -> IncidentRow:
+    row = rows.get(incident)
+    if row is None:
+        listed = command(daemon, "errors --all")
+        raise RequestError(f"there is no incident {incident!r:.80}; `{listed}` lists those there are")
+    return row
+
+
+def _form(agent: AgentState, id: str, row: IncidentRow, most: int) -> Form:
+    """A row as plain data."""
+    memory, zone, newest = agent.memory, ZoneInfo(agent.clockwork.zone), row.newest
+    eids = sorted(row.of)
+    is_open = any(eid not in memory.outdated for eid in eids)
+    known = None if is_open else _acknowledged(agent, id)
+    return {
+        "incident": id,
+        "what": newest.what,
+        "kind": newest.kind or None,
+        "definition": newest.definition or None,
+        "part": newest.part or None,
+        "type": newest.type,
+        "message": newest.message,
+        "place": (place_of(agent, told) if (told := memory.element(eids[-1])) is not None else "") or None,
+        "state": "open" if is_open else "acknowledged" if known is not None else "settled",
+        "count": len(eids),
+        "first": json_forms.moment(row.of[eids[0]][0]),
+        "last": json_forms.moment(row.of[eids[-1]][0]),
+        "days": _days([at for at, _ in row.of.values()], zone),
+        "newest": [row.of[eid][1] or eid for eid in reversed(eids[-most:])],
+        "acknowledged": known,
+    }
+
+
+def _days(moments: list[float], zone: ZoneInfo) -> list[Form]:
+    """The number that came on each day up to that of the last, in the zone of the home."""
+    counts = Counter(datetime.fromtimestamp(at, zone).date() for at in moments)
+    last = max(counts)
+    days = [date.fromordinal(last.toordinal()) - timedelta(days=back) for back in reversed(range(DAYS))]
+    return [{"day": day.isoformat(), "count": counts[day]} for day in days]
+
+
+def _acknowledged(agent: AgentState, id: str) -> Form | None:
+    """By whom, when and why a row was acknowledged last."""
+    for eid in islice(agent.memory.index.newest_named((ACKNOWLEDGED,)), OF_ONE):
+        element = agent.memory.element(eid)
+        if element is None:
+            continue
+        incident, reason = read_acknowledged(element)
+        if incident == id:
+            origin = element.origin or Origin()
+            return {
+                "by": origin.by or None,
+                "actor": origin.actor or None,
+                "way": origin.way or None,
+                "session": origin.session or None,
+                "at": json_forms.moment(element.added),
+                "reason": reason,
+                "element": eid,
+            }
+    return None
+
+
+@operation("write")
+async def acknowledge(
+    daemon: Daemon, incident: str, reason: str, *, asker: Asker = PROGRAM
+) -> dict[str, Any]:
+    """Deal with a row of incidents by saying why nothing more is to be done: they count no more.
+
+    An element `acknowledged` tells of it. A new one like them opens the row again. That of a file is over
+    when the file is good, and not before.
+    """
+    if not reason.strip():
+        raise RequestError("expected a reason, got none: say why nothing more is to be done")
+    found = await _open_row(daemon, incident)
+    if found.newest.what == FILE:
+        where = found.newest.definition
+        raise RequestError(f"the incident {incident} is over when {where} is good: alter that file")
+    newest, eids = found.newest, tuple(sorted(found.of))
+    about = {"what": newest.what, "definition": newest.definition, "part": newest.part, "type": newest.type}
+
+    def work(turn: Turn) -> dict[str, Any]:
+        memory = turn.agent.memory
+        still = tuple([eid for eid in eids if eid in memory and eid not in memory.outdated])
+        if still:
+            outdate(turn.transaction, still)
+        origin = replace(asker.origin() or Origin(), inputs=still)
+        said = make_acknowledged(incident, len(still), reason.strip(), **about)
+        return {"incident": incident, "count": len(still), "element": turn.add(said, origin)}
+
+    return dict(await daemon.host.submit(work))
+
+
+async def _open_row(daemon: Daemon, incident: str) -> IncidentRow:
+    """An open row. Raises RequestError for one that is dealt with, or not there."""
+    rows = await open_rows(daemon)
+    if incident not in rows:
+        _row(daemon, await _all_rows(daemon.agent), incident)
+        raise RequestError(f"the incident {incident} is dealt with already: nothing of it is open")
+    return rows[incident]
+
+
+@operation("write")
+async def retry_incident(
+    daemon: Daemon, incident: str, limit: int = OF_ONE, *, asker: Asker = PROGRAM
+) -> list[dict[str, Any]]:
+    """Begin all open runs of a row again, each from the part that failed: the newest so many, 1,000 at most.
+
+    Of each run the new one, or why it cannot be begun again. One that is being tried again already is left
+    out.
+    """
+    if not 1 <= limit <= OF_ONE:
+        raise RequestError(f"expected limit to be 1 to {OF_ONE:,}, got {limit}")
+    row = await _open_row(daemon, incident)
+    if row.newest.what != RUN:
+        raise RequestError(f"the incident {incident} is no run that failed; only runs can be begun again")
+    again = {run.retry_of for run in daemon.agent.runs.active.values()}
+    runs = [run for _, run in reversed(row.of.values()) if run not in again][:limit]
+    return [await _retried(daemon, run, asker) for run in runs]
+
+
+async def _retried(daemon: Daemon, run: int, asker: Asker) -> Form:
+    """The run that another begins again as, or the reason why it cannot."""
+    try:
+        begun = await retry(daemon, run, asker=asker)
+    except NarvalError as error:
+        return {"run": run, "retry": None, "error": str(error)}
+    return {"run": run, "retry": begun["eid"], "error": None}

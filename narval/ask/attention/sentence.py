@@ -1,0 +1,26 @@
+"""Sentences that tell what needs attention (M13)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from narval.ask import json_forms
+from narval.ask.text import shortened
+
+SHOWN = 10
+"""So many of one sort are told one by one."""
+
+LONGEST = 300
+
+Form = dict[str, Any]
+
+
+def item(what: str, grave: str, text: str, link: Form, since: float | None = None) -> Form:
+    """One thing that needs attention, in a sentence."""
+    return {
+        "what": what,
+        "grave": grave,
+        "text": shortened(text, LONGEST),
+        "link": link,
+        "since": json_forms.moment(since),
+    }

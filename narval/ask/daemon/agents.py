@@ -1,0 +1,389 @@
+"""Operations on the agents of a home: which there are, what state they are in (G20), what they send (G23)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from narval.agent.agent import AgentState
+from narval.agent.run_table import MOST_FAILURES
+from narval.agent.turn import Turn
+from narval.ask import json_forms
+from narval.ask.asker import PROGRAM, Asker
+from narval.ask.documents import elements_in
+from narval.ask.lookup import command, why_elsewhere
+from narval.ask.registry import operation
+from narval.core.elements.element import Element
+from narval.core.engines.engine import HeedsPeople
+from narval.core.engines.registry import engine_of_run
+from narval.core.errors import RequestError
+from narval.daemon.agents.active_memory import resident
+from narval.daemon.agents.agent_host import AgentHost
+from narval.daemon.agents.agents import ELSEWHERE
+from narval.daemon.agents.folder_agents import is_held
+from narval.daemon.daemon import Daemon
+from narval.daemon.dropped.drop_folder import standing
+from narval.daemon.messages.envelope import ELEMENT, unseal
+from narval.daemon.messages.sending import send_from_outside
+from narval.files.agents.collections import AGENTS
+from narval.files.agents.folders import collections_text, make_folder
+from narval.files.agents.settings import (
+    AGENT_FILE,
+    LIMITS,
+    SETTINGS,
+    AgentSettings,
+    parse_stored_settings,
+)
+from narval.store.batch import ACTIVE, SUSPENDED, AgentRow, MessageRow
+from narval.store.letters import KeptLetter
+
+if TYPE_CHECKING:  # a store of one daemon has none
+    from narval.store.postgresql.leases import Ownership
+
+A_DAY = 86_400.0
+
+
+@operation("read")
+async def agents(daemon: Daemon, limit: int | None = None, after: str | None = None) -> list[dict[str, Any]]:
+    """The agents, the home's own first, then by name: their states and what they hold; of those in memory
+    also what is under way, what failed within a day, open work, faults, and the memory they take (M58).
+
+    `limit` and `after` a name are a page, for which those that are passive cost their rows alone: what they
+    hold is null.
+    """
+    if limit is not None and limit < 1:
+        raise RequestError(f"expected limit to be 1 or more, or none for all, got {limit}")
+    rows, own_name = daemon.agents.rows, daemon.files.settings.name
+    own = {"name": own_name, "state": ACTIVE, "why": None, "next": None}
+    first = [{**own, **_held(daemon, rows.own)}] if after is None else []
+    if daemon.store.is_shared:
+        return await _of_all_daemons(daemon, first, limit, after)
+
+    def follows(name: str) -> bool:
+        return after in (None, own_name) or name > str(after)
+
+    if limit is not None:
+        names = sorted(filter(follows, rows.names()))
+        return [*first, *(_form(daemon, rows[name]) for name in names[: limit - len(first)])]
+    elements, active = Counter[int](), Counter[int]()
+    for agent, number, runs in await asyncio.to_thread(daemon.store.held) if len(rows) else ():
+        elements[agent] += number
+        active[agent] += runs
+    there = sorted((row for row in rows.all() if follows(row.name)), key=attrgetter("name"))
+    return [*first, *(_form(daemon, row, (elements[row.agent], active[row.agent])) for row in there)]
+
+
+async def _of_all_daemons(
+    daemon: Daemon, first: list[dict[str, Any]], limit: int | None, after: str | None
+) -> list[dict[str, Any]]:
+    """The agents of a store that daemons share, each with the home of the daemon that has it, and the number
+    of its ownership; those of others as the store has them.
+    """
+    store, own = daemon.store, daemon.agents.rows.own.agent.store.agent
+
+    def read() -> tuple[list[AgentRow], dict[int, Ownership], list[tuple[int, int, int]]]:
+        owners = {of.agent: of for of in store.owners()}
+        return list(store.agents()), owners, store.held() if limit is None else []
+
+    rows, owners, held = await asyncio.to_thread(read)
+    elements, active = Counter[int](), Counter[int]()
+    for agent, number, runs in held:
+        elements[agent] += number
+        active[agent] += runs
+    names = sorted(row.name for row in rows if row.agent != own)
+    if after not in (None, daemon.files.settings.name):
+        names = [name for name in names if name > str(after)]
+    known, there = {row.name: row for row in rows}, daemon.agents.rows
+    forms = [{**form, **_owned(owners.get(own))} for form in first]
+    for name in names if limit is None else names[: limit - len(first)]:
+        row = there.get(name) or known[name]
+        counts = (elements[row.agent], active[row.agent]) if limit is None else (None, None)
+        form = {**_form(daemon, row, counts), **_owned(owners.get(row.agent))}
+        if row.state != SUSPENDED and (store.leases is None or name not in there):
+            form["state"] = ELSEWHERE if form["owner"] else row.state
+        forms.append(form)
+    return forms
+
+
+def _owned(known: Ownership | None) -> dict[str, Any]:
+    return {"owner": (known and known.home) or None, "epoch": known.epoch if known is not None else None}
+
+
+@operation("read")
+async def show_agent(daemon: Daemon, name: str) -> dict[str, Any]:
+    """An agent: its state, its folder, the settings that count for it, what it uses of each limit (G16), and
+    the faults of its files; `text` is that of its settings, where the store has them and no folder.
+
+    A limit of calls is null where it is all places but one.
+    """
+    if name == daemon.files.settings.name:
+        return _shown(daemon, daemon.agents.rows.own)
+    before = daemon.agents.rows.get(name)
+    state = daemon.agents.state_of(before) if before is not None else None  # asking activates it
+    async with daemon.agents.asked(name, reads=True) as host:
+        shown = _shown(daemon, host)
+    return shown if state is None else {**shown, "state": state}
+
+
+def _shown(daemon: Daemon, host: AgentHost) -> dict[str, Any]:
+    own, row = host.agent.store.is_own, host.agent.store.identity()
+    name = daemon.files.settings.name if own else row.name
+    counts = daemon.files.own(None) if own else daemon.files.followers.of(name)
+    folder = f"{AGENTS}/{name}" if name in daemon.files.followers.folders else None
+    place = daemon.home.path / (folder or "") if daemon.home is not None and (folder or own) else None
+    text, settings = None, counts.settings
+    is_roaming = daemon.files.followers.roaming is not None or daemon.store.is_shared
+    if is_roaming and not (own or folder):
+        text = host.agent.store.meta.get(SETTINGS, "")
+        settings = daemon.files.settings.usual.with_given(parse_stored_settings(text)[0] or {})
+    return {
+        "name": name,
+        "state": ACTIVE if own else daemon.agents.state_of(row),
+        "why": row.why or why_elsewhere(host),
+        "id": row.id,
+        "folder": folder,
+        "settings": _said(settings),
+        "text": text,
+        "inbox": standing(place)._asdict() if place is not None else None,
+        "faults": [json_forms.fault(fault) for fault in counts.faults],
+        "limits": _limits(daemon, host),
+    }
+
+
+@operation("write")
+async def add_agent(daemon: Daemon, name: str, collections: list[str] | None = None) -> dict[str, Any]:
+    """Make an agent, with a memory of its own.
+
+    It follows the definitions that the home's own does; with `collections` those named and its own, for which
+    it gets a folder. Where daemons share the store these are published ones, and it gets settings instead.
+    """
+    if not collections:
+        return _form(daemon, await daemon.agents.rows.add(name))
+    if (roaming := daemon.files.followers.roaming) is not None:
+        text = collections_text(collections)
+        await roaming.check(text)
+        await daemon.agents.rows.add(name)
+        await roaming.give(name, text)
+        return _form(daemon, daemon.agents.rows.find(name))
+    if daemon.home is None:
+        raise RequestError("a home in memory has no collections")
+    if name in daemon.agents.rows or name == daemon.files.settings.name:
+        raise RequestError(f"there is an agent {name} already")
+    await asyncio.to_thread(make_folder, daemon.home.path, name, collections)
+    await daemon.files.reload()
+    return _form(daemon, daemon.agents.rows.find(name))
+
+
+@operation("write")
+async def set_agent_settings(daemon: Daemon, name: str, text: str) -> dict[str, Any]:
+    """Let the settings of an agent be a text, as `agent.toml` would have it: of one that any daemon of the
+    store may have, and no folder.
+    """
+    roaming, own = daemon.files.followers.roaming, daemon.files.settings.name
+    if name == own:
+        raise RequestError(f"the settings of {name} are the table [agent] of etc/narval.toml")
+    await daemon.agents.here(name)
+    if roaming is None or name in daemon.files.followers.folders:
+        raise RequestError(f"the settings of {name} are in its folder: {AGENTS}/{name}/{AGENT_FILE}")
+    await roaming.check(text)
+    await roaming.give(name, text)
+    return await show_agent(daemon, name)
+
+
+def _limits(daemon: Daemon, host: AgentHost) -> list[dict[str, Any]]:
+    """The limits of an agent, and what it uses of each (G16)."""
+    agent, settings = host.agent, host.settings
+    used = {
+        "elements": len(agent.memory.elements),
+        "bytes": agent.memory.elements.bytes,
+        "element_bytes": None,
+        "runs": len(agent.runs.active),
+        "moments": len(agent.clockwork.timers),
+        "calls": daemon.executor.places.count(host.name),
+        "messages": host.mail.office.room.of(agent.store.agent),
+        "definitions": len(agent.library),
+    }
+    return [{"what": what, "used": count, "limit": getattr(settings, what)} for what, count in used.items()]
+
+
+@operation("write")
+async def suspend(daemon: Daemon, name: str, reason: str = "") -> dict[str, Any]:
+    """Let an agent do nothing until it is resumed: what it is asked is recorded and waits."""
+    row = await daemon.agents.here(name)
+    known = row.why if row.state == SUSPENDED and not is_held(row) else ""
+    return _form(daemon, await daemon.agents.suspend(name, reason or known or "as asked"))
+
+
+@operation("write")
+async def resume(daemon: Daemon, name: str) -> dict[str, Any]:
+    """Let a suspended agent go on where it was."""
+    row = await daemon.agents.here(name)
+    if is_held(row):
+        raise RequestError(f"{name} goes on by itself once that is set right: {row.why}")
+    return _form(daemon, await daemon.agents.resume(name))
+
+
+@operation("write")
+async def passivate(daemon: Daemon, name: str) -> dict[str, Any]:
+    """Take an agent that has nothing to do out of memory, until it has; that happens by itself as well."""
+    return _form(daemon, await daemon.agents.passivate(name))
+
+
+@operation("write")
+async def remove_agent(daemon: Daemon, name: str, now: bool = False) -> dict[str, Any]:
+    """Remove an agent with all that it has; one with runs under way only if it is to go `now`."""
+    if name in daemon.files.followers.folders:
+        raise RequestError(f"{name} is there as long as its folder {AGENTS}/{name} is; move that away first")
+    await daemon.agents.remove(name, now=now)
+    return {"name": name, "removed": True}
+
+
+@operation("write")
+async def send(
+    daemon: Daemon, to: str, elements: list[bytes], keep: float | None = None, *, asker: Asker = PROGRAM
+) -> dict[str, Any]:
+    """Send elements to another agent: of each document the root, or each child of a root `memory`.
+
+    The agent that is asked sends them, in one turn; the ids of the messages once that is recorded. What is
+    not taken within `keep` seconds becomes a dead letter.
+    """
+    found, mail = await elements_in(elements), daemon.host.mail
+    if mail.office.find(to) is None:
+        daemon.agents.rows.find(to)  # says which there are
+    if keep is not None and keep <= 0:
+        raise RequestError(f"expected keep to be seconds, more than 0, got {keep:g}")
+
+    who = {"by": asker.person, "actor": asker.actor}
+
+    def work(turn: Turn) -> list[str]:
+        return send_from_outside(mail, turn, to, found, **who, keep=keep)
+
+    return {"to": to, "messages": await daemon.host.submit(work)}
+
+
+@operation("read")
+async def letters(daemon: Daemon, dead: bool = False) -> list[dict[str, Any]]:
+    """The messages that the agent has sent and that are to be taken by it, as far as they are not taken;
+    with `dead`, those it has sent that could not be (G32).
+    """
+    found, own = daemon.store.letters, daemon.agent.store.agent
+    if dead:
+        return [_letter(row) | {"letter": row.line, "reason": row.reason} for row in found.dead(own)]
+    names = {row.agent: row.name for row in daemon.store.agents()}
+    rows = {row[:3]: row for row in (*found.sent(own), *found.messages(own))}
+    return [_letter(row) | {"to": names.get(row.agent, "?")} for row in rows.values()]
+
+
+@operation("write")
+async def resend(daemon: Daemon, letter: int) -> dict[str, Any]:
+    """Send a dead letter again, to whoever has the name of its receiver now."""
+    mail = daemon.host.mail
+
+    def work(turn: Turn) -> dict[str, Any]:
+        row = _dead_letter(daemon, turn, letter)
+        if row.kind != ELEMENT:
+            raise RequestError(
+                f"letter {letter} is a {row.kind}, of which nobody waits for an answer any more"
+            )
+        if mail.office.find(row.receiver) is None:
+            daemon.agents.rows.find(row.receiver)  # says which there are
+        lacking = mail.lacking(turn, [(row.receiver, row.data)])
+        if lacking is not None:
+            raise RequestError(f"there is no {lacking[1]}; send again when some are taken")
+        mail.send(turn, row.receiver, row.kind, row.id, unseal(row.origin), row.data)
+        turn.transaction.batch.letters_settled.append(letter)
+        return {"letter": letter, "to": row.receiver, "message": row.id}
+
+    return dict(await daemon.host.submit(work))
+
+
+@operation("write")
+async def drop_letter(daemon: Daemon, letter: int) -> dict[str, Any]:
+    """Keep a dead letter no more."""
+
+    def work(turn: Turn) -> None:
+        _dead_letter(daemon, turn, letter)
+        turn.transaction.batch.letters_settled.append(letter)
+
+    await daemon.host.submit(work)
+    return {"letter": letter, "dropped": True}
+
+
+def _dead_letter(daemon: Daemon, turn: Turn, letter: int) -> KeptLetter:
+    """A dead letter of the agent. Raises RequestError where there is none of that number."""
+    for row in daemon.store.letters.dead(daemon.agent.store.agent):
+        if row.line == letter and letter not in turn.transaction.batch.letters_settled:
+            return row
+    listed = command(daemon, "letters --dead")
+    raise RequestError(f"there is no dead letter {letter}; `{listed}` lists those there are")
+
+
+def _letter(row: MessageRow | KeptLetter) -> dict[str, Any]:
+    envelope = unseal(row.origin)
+    return {
+        "message": row.id,
+        "from": envelope.sender,
+        "to": getattr(row, "receiver", ""),
+        "kind": row.kind,
+        "element": Element(0, row.data).name if row.kind == ELEMENT else None,
+        "bytes": len(row.data),
+        "at": json_forms.moment(row.at),
+        "until": json_forms.moment(row.until),
+    }
+
+
+def _form(
+    daemon: Daemon, row: AgentRow, held: tuple[int | None, int | None] = (None, None)
+) -> dict[str, Any]:
+    """The form of an agent; of one that is not in memory `held` are the elements and runs in its store."""
+    host = daemon.agents.at_work.host(row.name)
+    due = json_forms.moment(row.wake_at)
+    form = {"name": row.name, "state": daemon.agents.state_of(row), "why": row.why or None, "next": due}
+    if host is not None:
+        return {**form, **_held(daemon, host)}
+    calls = daemon.agents.at_work.calls.count(row.id)
+    unknown = dict.fromkeys(("failed", "asked", "faults"))
+    return {**form, "elements": held[0], "runs": held[1], "calls": calls, "resident": 0, **unknown}
+
+
+def _said(settings: AgentSettings) -> dict[str, Any]:
+    """The settings of an agent but its limits, as plain data."""
+    said = msgspec.to_builtins(msgspec.structs.replace(settings, offers={}))
+    said = {key: value for key, value in said.items() if key not in LIMITS}
+    if said["receives"] is not None:
+        said["receives"] = [
+            {"from": rule["sender"], "elements": rule["elements"]} for rule in said["receives"]
+        ]
+    return {**said, "offers": {name: list(whom) for name, whom in settings.offers.items()}}
+
+
+def _held(daemon: Daemon, host: AgentHost) -> dict[str, Any]:
+    """The numbers of elements, active runs and calls of an agent in memory, its bytes, its next moment; how
+    many runs failed within a day, items of work are open, faults its files have.
+    """
+    agent, since = host.agent, daemon.rounds.clock.now() - A_DAY
+    due, failures = agent.clockwork.timers.next(), agent.runs.latest_failures(MOST_FAILURES)
+    is_own = host is daemon.agents.rows.own
+    files = daemon.files.own(None) if is_own else daemon.files.followers.of(host.name)
+    return {
+        "elements": len(agent.memory),
+        "runs": len(agent.runs.active),
+        "calls": sum(len(run.calls) for run in agent.runs.active.values()),
+        "resident": resident(agent),
+        "failed": sum((run.ended or 0.0) > since for run in failures),
+        "asked": _asked_of_people(agent),
+        "faults": len(files.faults),
+        **({"next": json_forms.moment(due)} if due is not None else {}),
+    }
+
+
+def _asked_of_people(agent: AgentState) -> int:
+    """The number of open items of work."""
+    kinds = {kind: number for (kind, phase), number in agent.runs.counts.items() if phase == "active"}
+    return sum(
+        number for kind, number in kinds.items() if number and isinstance(engine_of_run(kind), HeedsPeople)
+    )

@@ -1,0 +1,51 @@
+"""The operation `changed`: what altered since a turn, by which whoever shows an agent hears of news (M6)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from narval.agent.agent import AgentState
+from narval.ask.registry import operation
+from narval.core.engines.engine import HeedsPeople
+from narval.daemon.agents.news import Changes
+from narval.daemon.daemon import Daemon
+
+
+@operation("read")
+async def changed(
+    daemon: Daemon, after: int = 0, wait: float = 0.0, run: int | None = None
+) -> dict[str, Any]:
+    """The runs that changed after a turn, by eid; and if elements came or went, work of people changed, other
+    files count; `wait` seconds for a turn that changes something, if none has.
+
+    `turn` is where to go on from. The last 1,024 turns are remembered while somebody asks, and for a minute
+    after; `lost` says that `after` is none of them, and so all may have changed: begin so, and look at what
+    is to be shown then. With `run`, only what changes that run is waited for.
+    """
+    news, clock, deadline = daemon.host.waiters.news, daemon.rounds.clock, time.monotonic() + wait
+    if wait > 0:
+        await news.rest(wait)
+    last, found = after, news.since(after, clock.now())
+    while found is None or not (run is None or found.lost or run in found.runs):
+        last = found.turn if found is not None else last
+        left = deadline - time.monotonic()
+        if left <= 0:
+            break
+        await news.more(left)
+        if run is not None:
+            await news.rest(deadline - time.monotonic())
+        found = news.since(last, clock.now())
+    if found is None:
+        found = Changes(last)
+    elif not found.lost:
+        found = found._replace(work=_are_of_people(daemon.agent, found.runs))
+    return found._asdict() | {"runs": list(found.runs)}
+
+
+def _are_of_people(agent: AgentState, eids: Iterable[int]) -> bool:
+    """True if people are asked something by any of these runs, or may have been by one that is forgotten."""
+    runs = [agent.runs.get(eid) for eid in eids]
+    engines = {run.kind: run.engine for run in runs if run is not None}
+    return None in runs or any(isinstance(engine, HeedsPeople) for engine in engines.values())

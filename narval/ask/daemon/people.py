@@ -1,0 +1,31 @@
+"""The operation `people`: the directory of who there is and what they may do (P15, M66)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from narval.ask.registry import operation
+from narval.daemon.daemon import Daemon
+
+
+@operation("read")
+async def people(daemon: Daemon) -> list[dict[str, Any]]:
+    """The people of the home, in the order of its file: name, login, roles, rights on pages; with the digest
+    of the directory, which is another once anything in it is.
+
+    The roles are all that count for a person, those below one's own among them. Without a file it is the
+    home's owner, who holds every role (P16).
+    """
+    directory = daemon.agent.lookup.people
+    return [
+        {
+            "person": person.name,
+            "name": person.full_name,
+            "login": person.login,
+            "roles": list(directory.roles_of(person.name)),
+            "web": person.web,
+            "admin": directory.is_admin(person.name),
+            "directory": directory.digest,
+        }
+        for person in directory.people
+    ]

@@ -1,0 +1,99 @@
+"""Requests to the daemon itself: stop, reload, log; and its work as `narval run` does it."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from narval.agent.agent import AgentState
+from narval.ask import json_forms
+from narval.ask.asker import PROGRAM, Asker
+from narval.ask.registry import operation
+from narval.core.engines.engine import HeedsPeople
+from narval.daemon.daemon import Daemon
+
+log_of_requests = logging.getLogger("narval.ask")
+
+
+@operation("write")
+async def stop(daemon: Daemon, drain: bool = False, *, asker: Asker = PROGRAM) -> dict[str, Any]:
+    """End the daemon well: calls under way have `stop_grace` seconds, the rest is for the next start. With
+    `drain` agents that other daemons may have are given away first, as they come to rest.
+    """
+    _note("stop", asker)
+    end_well(daemon, drain=drain)
+    return {"stopping": True}
+
+
+def end_well(daemon: Daemon, *, drain: bool) -> None:
+    """Let a daemon come to rest and end; with `drain`, give agents to others of its store first (G56)."""
+    if drain and daemon.fleet is not None:
+        daemon.fleet.drain()
+    else:
+        daemon.stop.request()
+
+
+@operation("write")
+async def reload(daemon: Daemon, *, asker: Asker = PROGRAM) -> dict[str, Any]:
+    """Read recipes, modules, schemas and settings now: true if they had changed, and their faults."""
+    _note("reload", asker)
+    changed = await daemon.files.reload()
+    return {"changed": changed, "faults": [json_forms.fault(fault) for fault in daemon.files.faults]}
+
+
+@operation("read")
+async def log(daemon: Daemon, after: int = 0, wait: float = 0.0, lines: int = 200) -> list[dict[str, Any]]:
+    """The daemon's own log: the last lines, or those after a number, for which it may `wait`."""
+    found = daemon.logbook.lines(after, lines)
+    while not found and wait > 0:
+        wait = await daemon.logbook.grown(wait)
+        found = daemon.logbook.lines(after, lines)
+    return found
+
+
+async def work(daemon: Daemon, *, until_idle: bool = False, timeout: float | None = None) -> dict[str, Any]:
+    """Run the daemon until it is stopped, idle or out of time; the summary that `narval run` prints."""
+    summary = await daemon.main_loop.run(until_idle=until_idle, timeout=timeout)
+    return {
+        "idle": summary.idle,
+        "timed_out": summary.timed_out,
+        "failed": [_of(agent, json_forms.run(agent, run)) for agent, run in summary.failed],
+        "later": [
+            _of(due.agent, json_forms.later(due.agent, due.at, due.key, due.job)) for due in summary.later
+        ],
+        "asked": await _asked(daemon) if until_idle else [],
+    }
+
+
+def _of(agent: AgentState, form: dict[str, Any]) -> dict[str, Any]:
+    """A form that says of what agent it is, if that is not the home's own (G21)."""
+    own = agent.store.is_own
+    return form if own else {**form, "agent": agent.store.identity().name}
+
+
+async def _asked(daemon: Daemon) -> list[dict[str, Any]]:
+    """The items that wait for people (P80)."""
+    if not any(isinstance(run.engine, HeedsPeople) for run in daemon.agent.runs.active.values()):
+        return []
+    from narval.kinds.work.operations.items import (
+        worklist,  # here: most homes ask nobody, and start without it
+    )
+
+    return await worklist(daemon, every=True)
+
+
+async def turn(daemon: Daemon) -> None:
+    """Wait for a turn to end: the daemon can record, and its runs know all that was posted before."""
+    await daemon.host.submit(lambda turn: None)
+
+
+def summary(daemon: Daemon) -> str:
+    """The daemon's activity in one line."""
+    active, running = len(daemon.agent.runs.active), daemon.executor.counts.running
+    return f"{active} runs under way, {running} calls running"
+
+
+def _note(what: str, asker: Asker) -> None:
+    """Log who asked for something that no journal keeps."""
+    if asker.person:
+        log_of_requests.info("asked to %s by %s", what, asker)

@@ -1,0 +1,181 @@
+"""The operation `status`: what a daemon does, since when, and which runs failed last.
+
+Its cost grows with the runs that are active, not with those that are kept.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import time
+from collections import Counter
+from contextlib import suppress
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+from narval import __version__
+from narval.agent.agent import AgentState
+from narval.ask import json_forms
+from narval.ask.attention.attention import attention
+from narval.ask.lookup import inbox_of, standing_of, store_away
+from narval.ask.registry import operation
+from narval.core.definitions.remote_calls import called
+from narval.daemon.daemon import Daemon
+from narval.files.home import Holder
+from narval.store.batch import ACTIVE, PASSIVE, SUSPENDED
+from narval.store.look import ServerLook
+
+PHASES = ("active", "done", "failed", "cancelled")
+SHOWN = 5
+"""The most runs that failed, and moments to come, that are listed."""
+
+
+@operation("read")
+async def status(daemon: Daemon) -> dict[str, Any]:
+    """The daemon's activity, since when it runs, what needs attention, and the latest failures."""
+    agent, alive, home = daemon.agent, not daemon.agents.at_work.record_only, daemon.home
+    known = home.known_holder() if home is not None and not alive else None
+    holder = Holder(os.getpid(), daemon.main_loop.since) if alive else known
+    counts, calls = daemon.executor.counts, _calls(daemon)
+    due, kinds = agent.clockwork.timers.next(), _kinds(agent)
+    return {
+        "home": str(home.path) if home is not None else None,
+        "attention": await attention(daemon),
+        "name": daemon.name,
+        **standing_of(daemon),
+        "version": __version__,
+        "pid": holder.pid if holder is not None else None,
+        "since": json_forms.moment(holder.since) if holder is not None else None,
+        "uptime": round(max(0.0, daemon.rounds.clock.now() - daemon.main_loop.since), 3) if alive else None,
+        "state": "running" if alive else _standing(holder),
+        "runs": {phase: sum(counts[phase] for counts in kinds.values()) for phase in PHASES},
+        "kinds": kinds,
+        "elements": len(agent.memory),
+        "waiting": len(agent.watches.index),
+        "waits": _waits(agent),
+        "next": json_forms.moment(due) if due is not None else None,
+        "later": [json_forms.later(agent, *due) for due in agent.clockwork.timers.soonest(SHOWN)],
+        "calls": [] if daemon.record_only else calls,
+        "calls_left": len(calls) if daemon.record_only else 0,
+        "executor": {
+            "running": counts.running,
+            "queued": counts.queued,
+            "given_up": counts.given_up + daemon.host.questions.given_up,
+            "worker_restarts": counts.worker_restarts,
+        },
+        **({"cluster": cluster} if (cluster := daemon.executor.places.cluster) is not None else {}),
+        **({"agents": _agents(daemon)} if len(daemon.agents.rows) else {}),
+        "turns": daemon.host.loop.turns,
+        "failures": [json_forms.run(agent, run) for run in agent.runs.latest_failures(SHOWN)],
+        "inbox": inbox_of(daemon),
+        "faults": [json_forms.fault(fault) for fault in daemon.files.faults],
+        "durability": daemon.files.settings.durability,
+        "store": _store_bytes(daemon),
+        **(fleet(daemon) if daemon.store.is_shared else {}),
+        "memory": _resident() if alive else None,
+    }
+
+
+def fleet(daemon: Daemon) -> dict[str, Any]:
+    """The daemons that share the store, as of the last heartbeat or as it has them now where none is at work
+    here; since when the store is away.
+    """
+    leases, away = daemon.store.leases, store_away(daemon)
+    latest = leases.latest if leases is not None else None
+    known = daemon.store.daemons() if isinstance(daemon.store, ServerLook) else ()
+    rows = sorted(latest.daemons if latest is not None else known, key=attrgetter("home"))
+    return {
+        "fleet": [
+            {
+                "home": row.home,
+                "address": row.address,
+                "version": row.version,
+                "agents": row.agents,
+                "until": json_forms.moment(row.until),
+                "draining": row.draining,
+                "self": leases is not None and row.daemon == leases.daemon,
+            }
+            for row in rows
+        ],
+        "apart": round(daemon.fleet.members.clocks.apart, 3) if daemon.fleet is not None else None,
+        "away": {"since": json_forms.moment(away[0]), "why": away[1]} if away is not None else None,
+    }
+
+
+def _standing(holder: Holder | None) -> str:
+    """The state of a home in which no daemon is at work, by the program that holds it."""
+    if holder is None:
+        return "stopped"
+    return "standby" if holder.is_standby else "held"
+
+
+def _agents(daemon: Daemon) -> dict[str, int]:
+    """The number of agents in each state, the home's own among them."""
+    rows = daemon.agents.rows
+    known = rows.in_full()
+    states = Counter(map(daemon.agents.state_of, known))
+    states[PASSIVE] += len(rows) - len(known)
+    return {state: states[state] + (state == ACTIVE) for state in (ACTIVE, PASSIVE, SUSPENDED)}
+
+
+def _kinds(agent: AgentState) -> dict[str, dict[str, int]]:
+    """The number of runs in each phase, by kind."""
+    kinds = sorted({kind for (kind, _), number in agent.runs.counts.items() if number})
+    return {kind: {phase: agent.runs.counts[kind, phase] for phase in PHASES} for kind in kinds}
+
+
+def _waits(agent: AgentState) -> dict[str, int]:
+    """The number of active runs that wait for a call, an element, a moment; a run may wait for several."""
+    found = {"call": 0, "condition": 0, "time": 0}
+    for run in agent.runs.active.values():
+        found["call"] += bool(run.calls)
+        found["condition"] += bool(run.watches)
+        found["time"] += bool(run.wakes)
+    return found
+
+
+def _calls(daemon: Daemon) -> list[dict[str, Any]]:
+    """The calls that runs wait for, the oldest first as far as that is known."""
+    agent, calls = daemon.agent, []
+    progress = daemon.executor.progress
+    for run in agent.runs.active.values():
+        for call in run.calls.values():
+            outside = daemon.host.dispatcher.outside_id(call.call)
+            done, child = progress.get(outside), agent.runs.by_call.get(call.call)
+            asked = daemon.executor.find(outside)
+            begun = agent.runs[child].started if child is not None else asked.since if asked else None
+            line = {
+                "call": call.call,
+                "run": run.eid,
+                "step": call.step,
+                "target": called(call.kind, call.name, call.agent),
+                "since": json_forms.moment(begun),
+                "age": round(max(0.0, time.time() - begun), 3) if begun is not None else None,
+                "progress": list(done) if done is not None else None,
+            }
+            calls.append(line)
+    return sorted(calls, key=lambda line: -(line["age"] or 0.0))
+
+
+def _store_bytes(daemon: Daemon) -> int | None:
+    """The size of the store in bytes; None where it is in memory, or a server has it."""
+    if daemon.home is None or daemon.files.settings.store:
+        return None
+    path = daemon.home.store
+    size = 0
+    for file in (path, path.with_name(path.name + "-wal")):
+        with suppress(OSError):
+            size += file.stat().st_size
+    return size
+
+
+def _resident() -> int | None:
+    """The resident memory of this program in bytes; its peak where the system gives no more."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except (OSError, ValueError, IndexError):
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return most if sys.platform == "darwin" else most * 1024
+    return pages * resource.getpagesize()

@@ -1,0 +1,22 @@
+"""The text of a version of a definition, from the bytes that are kept of it."""
+
+from __future__ import annotations
+
+from narval.core.definitions.kinds import KINDS
+from narval.core.elements.element import parse
+from narval.files.module_text import ModuleText
+
+MODULE = "module"
+"""The kind under which the store keeps modules, whole."""
+
+
+def text_of(kind: str, path: str, data: bytes) -> str:
+    """The text of a version: XML, that of a kind that is written as text, or of a module, file after file."""
+    if kind == MODULE:
+        module = ModuleText.of(path, data)
+        files = [(name, source.data.decode("utf-8", "replace")) for name, source in module.files.items()]
+        return "\n".join(f"# --- {path}/{name}\n{text}" if name else text for name, text in sorted(files))
+    row = KINDS.get(kind)
+    if row is not None and row.suffixes and not row.roots:
+        return parse(data).text or ""
+    return data.decode("utf-8", "replace")

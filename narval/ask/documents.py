@@ -1,0 +1,91 @@
+"""Documents from outside, taken apart into elements and checked against the schemas."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from narval.agent.agent import OVER_LIMIT
+from narval.agent.turn import Turn
+from narval.core.elements.canonical import check_together, elements_of
+from narval.core.elements.element import Origin
+from narval.core.errors import ElementError, RequestError
+from narval.files.schemas import Schemas
+from narval.system.time_slice import TimeSlice
+
+LONG = 64 * 1024
+"""Bytes from which a document is taken apart in a thread."""
+
+SEVERAL = "Extra content at the end of the document"
+"""The parser's message on a document with two roots."""
+
+
+async def elements_in(documents: Sequence[bytes] | None) -> list[bytes]:
+    """The elements of documents, without holding up the loop: of each the root, or each child of a root
+    `memory`. Raises ElementError, also for more than one turn takes.
+    """
+    found: list[bytes] = []
+    for document in documents or ():
+        is_short = len(document) < LONG
+        found += _elements(document) if is_short else await asyncio.to_thread(_elements, document)
+    check_together(found)
+    return found
+
+
+async def admitted(schemas: Schemas, documents: Sequence[bytes]) -> list[bytes]:
+    """The elements of documents, without holding up the loop. Raises ElementError, also for one that its
+    schema refuses (N7).
+    """
+    found = await elements_in(documents)
+    time_slice = TimeSlice()
+    for position, element in enumerate(found):
+        refusal = schemas.refusal(element)
+        if refusal is not None:
+            raise _refused_at(schemas, documents, position, refusal)
+        await time_slice.yield_if_due()
+    return found
+
+
+def add_all(turn: Turn, elements: Sequence[bytes], origin: Origin | None = None) -> list[int]:
+    """The eids of elements from outside, all or none of them in memory (N7). Raises ElementError."""
+    raise_if_refused(turn, elements)
+    return [turn.add(element, origin) for element in elements]
+
+
+def raise_if_over_limit(turn: Turn, elements: Sequence[bytes], runs: int = 0) -> None:
+    """Raise RequestError where memory has no room for elements, or the agent none for so many runs (G16)."""
+    over = turn.agent.no_room_for(elements) or (turn.agent.no_room_for_runs(runs) if runs else "")
+    if over:
+        raise RequestError(f"{OVER_LIMIT}: {over}")
+
+
+def raise_if_refused(turn: Turn, elements: Sequence[bytes]) -> None:
+    """Raise ElementError for an element that its schema, as it is in this turn, refuses (N7)."""
+    for element in elements:
+        refusal = turn.view.schema_fault(element)
+        if refusal is not None:
+            raise ElementError("invalid", f"refused by its schema: {refusal}")
+
+
+def _refused_at(schemas: Schemas, documents: Sequence[bytes], position: int, refusal: str) -> ElementError:
+    """The refusal of the element of that position among all, with its place in the document it came in."""
+    for number, document in enumerate(documents, 1):
+        count = len(elements_of(document))
+        if position < count:
+            fault = schemas.refusal_in(document, position)
+            if fault is None:
+                break
+            which = f"document {number} of {len(documents)}: " if len(documents) > 1 else ""
+            why = f"{which}{fault.line}:{fault.column}: refused by its schema: {fault.message}"
+            return ElementError("invalid", why, fault.line, fault.column)
+        position -= count
+    return ElementError("invalid", f"refused by its schema: {refusal}")
+
+
+def _elements(document: bytes) -> list[bytes]:
+    try:
+        return elements_of(document)
+    except ElementError as error:
+        hint = "; put several elements within <memory>…</memory>" if SEVERAL in str(error) else ""
+        message = f"{error.line}:{error.column}: {error}{hint}"
+        raise ElementError(error.kind, message, error.line, error.column) from None

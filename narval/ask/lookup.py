@@ -1,0 +1,150 @@
+"""The run and the definition that a request means, and the words for those that are not there."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from narval.agent.history import past
+from narval.agent.replay import definition_of, state_of
+from narval.agent.run import Run
+from narval.ask.text import article
+from narval.core.engines.registry import is_runnable
+from narval.core.errors import ElsewhereError, RequestError
+from narval.daemon.agents.agent_host import AgentHost
+from narval.daemon.daemon import Daemon
+from narval.daemon.dropped.drop_folder import standing
+from narval.daemon.home_files import AgentFiles
+from narval.files.agents.collections import AGENTS
+
+
+def find_run(daemon: Daemon, eid: int) -> Run:
+    """The run of that number. Raises RequestError."""
+    run = daemon.agent.runs.get(eid)
+    if run is not None:
+        return run
+    element = daemon.agent.memory.element(eid)
+    if element is not None:
+        shown = f"`{command(daemon, f'why {eid}')}` tells what became of it"
+        raise RequestError(f"{eid} is an element ({element.name}), not a run; {shown}")
+    raise RequestError(f"there is no run {eid}; `{command(daemon, 'runs')}` lists those there are")
+
+
+def command(daemon: Daemon, words: str) -> str:
+    """A command, as one gives it for the agent that is asked (G21)."""
+    return f"narval {words}" + ("" if daemon.agent.store.is_own else f" --agent {daemon.name}")
+
+
+def active_run(daemon: Daemon, eid: int) -> Run:
+    """The run of that number, which is not over. Raises RequestError."""
+    run = find_run(daemon, eid)
+    if not run.active:
+        raise RequestError(f"run {eid} of {run.name} is over already: it is {run.status}")
+    return run
+
+
+MOST_NAMED = 10
+"""So many runs are named where one is to be chosen."""
+
+
+def active_run_of(daemon: Daemon, name: str) -> Run:
+    """The one run of a definition that is not over. Raises RequestError where none is, or several are."""
+    active = [run for run in daemon.agent.runs.active.values() if run.name == name]
+    if len(active) == 1:
+        return active[0]
+    listing = f"`{command(daemon, f'runs --name {name} --state active')}`"
+    if active:
+        eids = ", ".join(str(run.eid) for run in active[:MOST_NAMED]) + (", …" if active[MOST_NAMED:] else "")
+        raise RequestError(
+            f"{len(active)} runs of {name} are active: {eids}; name one by its number ({listing})"
+        )
+    names = {run.name for run in daemon.agent.runs.active.values()}
+    near = difflib.get_close_matches(name, sorted(names), 1)
+    hint = (
+        f"; did you mean {near[0]}?"
+        if near
+        else f"; `{command(daemon, 'runs --state active')}` lists those that are"
+    )
+    raise RequestError(f"no run of {name} is active{hint}")
+
+
+def definition_and_state(daemon: Daemon, run: Run, at: int | None = None) -> tuple[Any, Any]:
+    """The definition that a run began with and its state, now or after line `at` of its history."""
+    agent = daemon.agent
+    if at is None:
+        return definition_of(agent, run), state_of(agent, run)
+    then = past(agent, run, at)
+    return then.definition, then.state
+
+
+def no_definition(daemon: Daemon, name: str) -> RequestError:
+    """The error for a name that cannot be started: the fault of its file, its kind, or the nearest name."""
+    return RequestError(load_fault(daemon, name) or _unknown(daemon, name))
+
+
+def load_fault(daemon: Daemon, name: str) -> str:
+    """The fault of the file that is meant to have a definition; "" without one."""
+    fault = files_of(daemon).loaded.fault_behind(name)
+    return f"{fault.path} did not load: line {fault.line}: {fault.message}" if fault is not None else ""
+
+
+def _unknown(daemon: Daemon, name: str) -> str:
+    library = daemon.agent.library
+    other = library.find(name)
+    if other is not None:
+        return f"{name} is {article(other.kind)} {other.kind}: it is called by a step, not started"
+    names = [definition.full_name for definition in library if is_runnable(definition.kind)]
+    near = difflib.get_close_matches(name, names, 1)
+    hint = (
+        f"; did you mean {near[0]}?" if near else f"; `{command(daemon, 'definitions')}` lists what is loaded"
+    )
+    return f"there is no definition {name}{hint}"
+
+
+def standing_of(daemon: Daemon) -> dict[str, Any]:
+    """The state of the agent that is asked, and why it is suspended: nothing of the home's own (G20)."""
+    if daemon.agent.store.is_own:
+        return {}
+    row = daemon.agent.store.identity()
+    return {
+        "agent_state": daemon.agents.state_of(row),
+        "agent_why": row.why or why_elsewhere(daemon.host),
+    }
+
+
+def store_away(daemon: Daemon) -> tuple[float, str] | None:
+    """Since when the server of the store does not answer (seconds since 1970), and why; None while it does.
+
+    A commit that waits tells so, a heartbeat that fails, or one that is not answered for long.
+    """
+    leases, fleet = daemon.store.leases, daemon.fleet
+    told = [daemon.store.away, fleet.members.gate.away if fleet is not None else None]
+    if known := [away for away in told if away is not None]:
+        return min(known)
+    if fleet is None or leases is None or leases.latest is None:
+        return None
+    from narval.store.postgresql.leases import LEASE  # here: a store of one daemon has none
+
+    answered = leases.latest.at + fleet.members.clocks.apart
+    is_late = daemon.rounds.clock.now() - answered > LEASE
+    return (answered, "no heartbeat is answered") if is_late else None
+
+
+def why_elsewhere(host: AgentHost) -> str | None:
+    """The daemon that has an agent which is shown as the store has it, for people; None of any other."""
+    gone = host.loop.intake.gone
+    return str(gone) if isinstance(gone, ElsewhereError) else None
+
+
+def inbox_of(daemon: Daemon) -> dict[str, Any] | None:
+    """The inbox of the agent that is asked as it lies there; None where it has none."""
+    place = daemon.home.path if daemon.home is not None else None
+    if place is not None and not daemon.agent.store.is_own:
+        place = place / AGENTS / daemon.name if daemon.name in daemon.files.followers.folders else None
+    return standing(place)._asdict() if place is not None else None
+
+
+def files_of(daemon: Daemon) -> AgentFiles:
+    """The files that count for the agent that is asked."""
+    files = daemon.files
+    return files.own(None) if daemon.agent.store.is_own else files.followers.of(daemon.name)

@@ -1,0 +1,100 @@
+"""Operations that alter memory: add elements, let some count no more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import structs
+
+from narval.agent.declared import LIBRARY, outdate_elements, replace_element
+from narval.agent.turn import Turn
+from narval.ask.asker import PROGRAM, Asker
+from narval.ask.documents import admitted, raise_if_over_limit, raise_if_refused
+from narval.ask.lookup import command, files_of
+from narval.ask.registry import operation
+from narval.core.elements.element import Element, Origin
+from narval.core.errors import RequestError
+from narval.daemon.daemon import Daemon
+from narval.files.known_attributes import known_attributes, unread_attributes
+
+
+@operation("write")
+async def add(
+    daemon: Daemon, elements: list[bytes], replace: int | None = None, *, asker: Asker = PROGRAM
+) -> dict[str, Any]:
+    """Add elements: of each document the root, or each child of a root `memory`.
+
+    With `replace` the one element given is added in place of that element, which is outdated; where
+    `data/memory.xml` declares the old one, the new one is declared (N4). `warnings` tell of attributes that
+    nothing reads, on elements that narval or an action interprets.
+    """
+    schemas, origin = files_of(daemon).schemas, asker.origin()
+    found = await admitted(schemas, elements)
+    if replace is not None and len(found) != 1:
+        raise RequestError(f"one element replaces another: expected one, got {len(found)}")
+
+    def work(turn: Turn) -> list[int]:
+        raise_if_over_limit(turn, found)
+        if turn.surroundings.schemas is not schemas:
+            raise_if_refused(turn, found)
+        if replace is not None:
+            if _outdatable(daemon, replace).eid in turn.agent.memory.outdated:
+                raise RequestError(
+                    f"element {replace} was replaced before: `narval why {replace}` tells by what"
+                )
+            made = structs.replace(origin or Origin(), inputs=(replace,))
+            return [replace_element(turn, replace, found[0], made)]
+        return [turn.add(element, origin) for element in found]
+
+    eids, slips = await daemon.host.submit(work), _slips(daemon, found)
+    return {"eids": eids, "warnings": slips} if slips else {"eids": eids}
+
+
+LOOKED_AT = 1000
+"""The number of elements of one request among which slips are looked for."""
+
+
+def _slips(daemon: Daemon, elements: list[bytes]) -> list[str]:
+    """Warnings about attributes that nothing reads, each once."""
+    known, told = known_attributes(daemon.agent.library), dict[str, None]()
+    for element in (Element(0, xml) for xml in elements[:LOOKED_AT]):
+        if element.name in known:
+            unread = unread_attributes(known, element.name, element.attributes)
+            told |= dict.fromkeys(message for _, message in unread)
+    return list(told)
+
+
+@operation("write")
+async def outdate(
+    daemon: Daemon, eids: list[int], reason: str = "", *, asker: Asker = PROGRAM
+) -> dict[str, Any]:
+    """Let elements count no more: no input or condition gets them (N18), and `--current` leaves them out.
+
+    An element `outdated` tells of it, with the reason. Those that count no more already are left as they are.
+    """
+
+    def work(turn: Turn) -> dict[str, Any]:
+        outdated = turn.agent.memory.outdated
+        found = [_outdatable(daemon, eid).eid for eid in dict.fromkeys(eids)]
+        fresh = tuple([eid for eid in found if eid not in outdated])
+        note = outdate_elements(turn, fresh, reason, asker.origin()) if fresh else None
+        return {"eids": list(fresh), "note": note}
+
+    return dict(await daemon.host.submit(work))
+
+
+def _outdatable(daemon: Daemon, eid: int) -> Element:
+    """The element of that number, which may be outdated by people. Raises RequestError."""
+    memory = daemon.agent.memory
+    element = memory.element(eid)
+    if element is None:
+        raise RequestError(f"there is no element {eid}; `{command(daemon, 'memory')}` lists those there are")
+    if memory.is_run(eid):
+        raise RequestError(f"{eid} is a run, not an element of its own; `narval cancel {eid}` ends it")
+    if memory.declared.get(eid, "").startswith(f"{LIBRARY}:"):
+        raise RequestError(
+            f"element {eid} ({element.name}) tells what a file of the home says: alter the file"
+        )
+    if eid in memory.reserved:
+        raise RequestError(f"a call under way is replacing element {eid}; ask again when it has ended")
+    return element

@@ -1,0 +1,135 @@
+"""The operation `element`: all that is known of one element (M23, M24)."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from narval.agent.agent import AgentState
+from narval.agent.replay import definition_of
+from narval.agent.run import Run
+from narval.ask import json_forms
+from narval.ask.json_forms import moment
+from narval.ask.lookup import command
+from narval.ask.memory.provenance import Makers, Node, back, forward
+from narval.ask.registry import operation
+from narval.core.elements.element import Element
+from narval.core.engines.engine import HeedsPeople
+from narval.core.errors import RequestError, UnreadableError
+from narval.core.memory.memory import Memory
+from narval.daemon.daemon import Daemon
+from narval.system.time_slice import TimeSlice
+
+HOLDERS = 50
+"""The most runs that are named of those that hold an element."""
+
+
+@operation("read")
+async def element(daemon: Daemon, eid: int) -> dict[str, Any]:
+    """One element in the form of `memory`, with its attributes, the youngest runs that hold it, when it will
+    be forgotten, its versions, and its provenance both ways (M23, M24).
+
+    `back` are the elements that it was made from, nearest first, `on` those made of it, oldest first, to
+    depth 6 and 200 each way; `more` says which way there are more. Forward the runs are looked at that hold
+    or used an element, 5,000 elements and runs at most. Raises RequestError for one that is not there.
+    """
+    agent, found = daemon.agent, _there(daemon, eid)
+    memory, makers = agent.memory, Makers(agent)
+    behind, more_behind = await back(agent, makers, found)
+    ahead, more_ahead = await forward(agent, makers, found)
+    holders = list(memory.contexts.holders(eid))
+    return {
+        **json_forms.element(agent, found),
+        **makers.maker(found),
+        "attributes": {name: value for name, value in found.attributes.items() if name != "eid"},
+        "declared": memory.declared[eid].partition(":")[0] if eid in memory.declared else None,
+        "held_by": [_run(agent.runs[run]) for run in heapq.nlargest(HOLDERS, holders) if run in agent.runs],
+        "holders": len(holders),
+        "forgotten": await _forgotten(agent, found, holders),
+        "before": list(_versions(memory, found, behind)),
+        "after": list(_versions(memory, found, ahead)),
+        "back": behind,
+        "on": ahead,
+        "more": {"back": more_behind, "on": more_ahead},
+    }
+
+
+def _there(daemon: Daemon, eid: int) -> Element:
+    memory = daemon.agent.memory
+    if memory.is_run(eid):
+        raise RequestError(f"{eid} is a run; `{command(daemon, f'show {eid}')}` shows it")
+    found = memory.element(eid)
+    if found is not None:
+        return found
+    if 0 < eid < memory.next_eid:
+        raise RequestError(
+            f"element or run {eid} was forgotten: nothing is kept of it; `narval log` may tell of it"
+        )
+    raise RequestError(f"there is no element {eid}; `{command(daemon, 'memory')}` lists those there are")
+
+
+def _run(run: Run) -> dict[str, Any]:
+    return {"run": run.eid, "run_of": run.name, "state": run.status}
+
+
+def _versions(memory: Memory, element: Element, nodes: list[Node]) -> Iterator[int]:
+    """The eids of its versions among the elements before or after it, as these stand: of its name, each made
+    from the one before it, which counts no more.
+    """
+    versions = {element.eid}
+    for node in nodes:
+        if node["name"] != element.name:
+            continue
+        eid = node["eid"]
+        if eid > element.eid:
+            replaced = versions.intersection(node["from"])
+        else:
+            replaced = {eid} if any(eid in _inputs(memory, version) for version in versions) else set()
+        if not memory.outdated.isdisjoint(replaced):
+            versions.add(eid)
+            yield eid
+
+
+def _inputs(memory: Memory, eid: int) -> tuple[int, ...]:
+    element = memory.element(eid)
+    return element.origin.inputs if element is not None and element.origin is not None else ()
+
+
+async def _forgotten(agent: AgentState, element: Element, holders: list[int]) -> dict[str, Any] | None:
+    """The moment when an element will be forgotten, if nothing uses it any more, and with which run; None if
+    none is set (N5).
+    """
+    memory, idle, time_slice = agent.memory, agent.clockwork.idle, TimeSlice()
+    if element.eid in memory.declared or any(run in agent.runs.active for run in holders):
+        return None
+    latest: tuple[float, int] | None = None
+    decays: dict[str, float | None] = {}
+    for holder in holders:
+        await time_slice.yield_if_due()
+        at = _decay(agent, agent.runs.get(holder), decays)
+        if at is None:
+            latest = None
+            break
+        latest = max((at, holder), latest or (at, holder))
+    unused = idle.earliest(element.eid, element.added) if idle is not None else None
+    if unused is not None and (latest is None or unused < latest[0]):
+        return {"at": moment(unused), "run": None}
+    return {"at": moment(latest[0]), "run": latest[1]} if latest is not None else None
+
+
+def _decay(agent: AgentState, run: Run | None, decays: dict[str, float | None]) -> float | None:
+    """The moment when a run that is over will be forgotten, by itself or with who called it; None if none is
+    set. `decays` keeps those of definitions, by digest.
+    """
+    moments = []
+    while run is not None:
+        if run.decays and run.digest not in decays:
+            with suppress(UnreadableError):
+                decays[run.digest] = definition_of(agent, run).decay
+        if run.decays and run.ended is not None and (decay := decays.get(run.digest)) is not None:
+            kept = agent.clockwork.kept if isinstance(run.engine, HeedsPeople) else 0.0
+            moments.append(run.ended + max(decay, kept))
+        run = agent.runs.get(run.caller.run) if run.caller is not None else None
+    return min(moments, default=None)

@@ -1,0 +1,216 @@
+"""Operations that look at memory: the elements that match a pattern, and how many; a page of it that costs no
+index; the names there are.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from functools import partial
+from heapq import nsmallest
+from itertools import islice
+from typing import Any
+
+from msgspec import Struct
+
+from narval.agent.agent import AgentState
+from narval.ask import json_forms
+from narval.ask.lookup import find_run
+from narval.ask.paging import eids_of, gathered, moment_from
+from narval.ask.registry import operation
+from narval.core.elements.element import Element
+from narval.core.errors import PatternError, RequestError
+from narval.core.memory.memory import Memory
+from narval.core.patterns.pattern import Bound, condition
+from narval.daemon.daemon import Daemon
+from narval.system.time_slice import TimeSlice
+
+LOOK = 5000
+"""The most elements that a look at a page of memory tries, unless it is told otherwise (M21)."""
+
+
+@operation("read")
+async def memory(
+    daemon: Daemon,
+    xpath: str | None = None,
+    context: int | None = None,
+    current: bool = False,
+    limit: int | None = None,
+    before: int | None = None,
+    since: str | None = None,
+    definition: str | None = None,
+) -> list[dict[str, Any]]:
+    """The elements that match a pattern (N9): of all memory, or of the context of a run.
+
+    `current` leaves out those that have been replaced, `since` those added before that moment (ISO 8601),
+    `definition` all that no run of it has made. All, oldest first; with `limit` the newest so many, newest
+    first; with `before` only those of lower eids.
+    """
+
+    def form(element: Element | None) -> dict[str, Any] | None:
+        return json_forms.element(daemon.agent, element) if element is not None else None
+
+    wanted = Wanted.of(xpath, current, since, definition)
+    found = await gathered(map(form, _matching(daemon, wanted, context, limit, before)), limit)
+    await daemon.rounds.recorded()  # what changed meanwhile is recorded as well
+    return found
+
+
+@operation("read")
+async def count(
+    daemon: Daemon,
+    xpath: str | None = None,
+    context: int | None = None,
+    current: bool = False,
+    since: str | None = None,
+    definition: str | None = None,
+) -> dict[str, Any]:
+    """The number of elements that match a pattern, of those that `memory` gives."""
+    time_slice, count = TimeSlice(), 0
+    for element in _matching(daemon, Wanted.of(xpath, current, since, definition), context):
+        await time_slice.yield_if_due()
+        count += element is not None
+    return {"count": count}
+
+
+@operation("read")
+async def elements(
+    daemon: Daemon,
+    xpath: str | None = None,
+    context: int | None = None,
+    current: bool = False,
+    limit: int | None = 50,
+    before: int | None = None,
+    since: str | None = None,
+    definition: str | None = None,
+    look: int = LOOK,
+) -> dict[str, Any]:
+    """A page of what `memory` gives, newest first, at a cost that does not grow with memory (M21).
+
+    No index is made, though one that is there is asked, and at most `look` elements are tried: `tried` is how
+    many were, `older` the eid before which to look further, None where nothing is left. With `since` a look
+    ends at the first element that is older.
+    """
+    if look < 1:
+        raise RequestError(f"expected look to be 1 or more, got {look}")
+    agent, wanted = daemon.agent, Wanted.of(xpath, current, since, definition)
+    found, tried, last, older = list[dict[str, Any]](), 0, 0, None
+    time_slice = TimeSlice()
+    for eid in _eids(daemon, wanted.bound, context, look if limit is None else limit, before, make=False):
+        if tried == look or len(found) == limit:
+            older = last
+            break
+        await time_slice.yield_if_due()
+        element = agent.memory.element(eid)
+        if element is not None and wanted.is_past(element):
+            break
+        tried, last = tried + 1, eid
+        if element is not None and wanted.fits(agent, element):
+            found.append(json_forms.element(agent, element))
+    await daemon.rounds.recorded()  # what changed meanwhile is recorded as well
+    return {"elements": found, "tried": tried, "older": older}
+
+
+@operation("read")
+async def facets(daemon: Daemon, limit: int | None = None) -> list[dict[str, Any]]:
+    """The names of the elements and runs in memory, each with how many there are, the most frequent first;
+    with `limit` so many names (M22).
+    """
+    counts = list(daemon.agent.memory.index.counts())
+    most = nsmallest(len(counts) if limit is None else limit, counts, key=lambda row: (-row[1], row[0]))
+    return [{"name": name, "count": count} for name, count in most]
+
+
+def matching(
+    daemon: Daemon,
+    xpath: str | None = None,
+    *,
+    context: int | None = None,
+    current: bool = False,
+    limit: int | None = None,
+    before: int | None = None,
+    since: str | None = None,
+    definition: str | None = None,
+) -> list[Element]:
+    """The elements that match a pattern (N9), as `memory` gives them.
+
+    All, oldest first; with `limit` the newest so many, newest first; with `before` only those of lower eids.
+    """
+    wanted = Wanted.of(xpath, current, since, definition)
+    found = _matching(daemon, wanted, context, limit, before)
+    return list(islice((element for element in found if element is not None), limit))
+
+
+class Wanted(Struct, frozen=True):
+    """The demands on an element: a pattern, that it counts, since when it is there, whose runs made it."""
+
+    bound: Bound | None
+    current: bool
+    since: float | None
+    definition: str | None
+
+    @classmethod
+    def of(cls, xpath: str | None, current: bool, since: str | None, definition: str | None) -> Wanted:
+        """The question that these arguments ask. Raises PatternError and RequestError."""
+        bound = _bound(xpath) if xpath is not None else None
+        return cls(bound, current, moment_from(since), definition)
+
+    def fits(self, agent: AgentState, element: Element) -> bool:
+        """True if an element is what is asked for."""
+        if self.is_past(element) or (self.current and element.eid in agent.memory.outdated):
+            return False
+        if self.definition is not None:
+            maker = agent.runs.get(element.origin.run) if element.origin is not None else None
+            if maker is None or maker.name != self.definition:
+                return False
+        return self.bound is None or self.bound.test(agent.memory.tree(element))
+
+    def is_past(self, element: Element) -> bool:
+        """True if it was added before."""
+        return self.since is not None and element.added < self.since
+
+
+def _matching(
+    daemon: Daemon, wanted: Wanted, context: int | None, limit: int | None = None, before: int | None = None
+) -> Iterator[Element | None]:
+    """Each candidate: the element if it is wanted, else None. Memory may change between two of them."""
+    agent = daemon.agent
+    for eid in _eids(daemon, wanted.bound, context, limit, before):
+        element = agent.memory.element(eid)
+        yield element if element is not None and wanted.fits(agent, element) else None
+
+
+def _eids(
+    daemon: Daemon,
+    bound: Bound | None,
+    context: int | None,
+    limit: int | None,
+    before: int | None,
+    *,
+    make: bool = True,
+) -> Iterator[int]:
+    """The eids of the candidates, in the order of the listing; no index is made for them unless `make`."""
+    memory = daemon.agent.memory
+    if context is not None:
+        held = list(memory.contexts.of(find_run(daemon, context).eid))
+        return iter(eids_of(limit, before, lambda: held, partial(_from_below, held)))
+    newest = partial(memory.index.newest, bound, make=make)
+    return iter(eids_of(limit, before, partial(_candidates, memory, bound), newest))
+
+
+def _candidates(memory: Memory, bound: Bound | None) -> list[int]:
+    candidates = memory.index.candidates(bound) if bound is not None else None
+    return list(memory if candidates is None else candidates)
+
+
+def _from_below(ascending: list[int], below: int | None) -> Iterator[int]:
+    position = len(ascending) if below is None else bisect_left(ascending, below)
+    return (ascending[at] for at in range(position - 1, -1, -1))
+
+
+def _bound(xpath: str) -> Bound:
+    """A pattern to look for in memory. Raises PatternError for one with variables: they are a recipe's."""
+    found = condition(xpath)
+    if found.variables:
+        raise PatternError(xpath, f"${min(found.variables)} is known only in a recipe")
+    return found.bind({})

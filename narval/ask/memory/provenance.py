@@ -1,0 +1,169 @@
+"""The provenance of an element both ways (M24): what it was made from, and what was made of it.
+
+Back it goes by the inputs that an origin names. Forward there is no index: what the runs made that hold or
+used an element is looked at, and of one that was replaced the younger ones of its name.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from itertools import chain, count, islice, takewhile
+from typing import Any
+
+from narval.agent.agent import AgentState
+from narval.agent.replay import definition_of
+from narval.agent.run import Run
+from narval.ask import json_forms
+from narval.core.elements.element import Element
+from narval.core.elements.outdated_element import OUTDATED
+from narval.core.errors import UnreadableError
+from narval.system.time_slice import TimeSlice
+
+DEEPEST = 6
+"""The most steps from an element that its provenance goes."""
+MOST_NODES = 200
+"""The most elements of a provenance, each way."""
+LOOK_FORWARD = 5000
+"""The most elements and runs that are looked at to find what was made of one."""
+
+Node = dict[str, Any]
+
+
+class Makers:
+    """The makers of elements, with what is known of the runs among them."""
+
+    def __init__(self, agent: AgentState) -> None:
+        self._agent = agent
+        self._targets: dict[str, dict[str, str | None]] = {}
+        """By the version of a definition, what its parts call."""
+
+    def node(self, eid: int, depth: int, begotten: Iterable[int], more: int) -> Node:
+        """An element of a provenance: so many steps away, made from these that are shown and so many more.
+
+        Of one that is forgotten nothing is known but its number.
+        """
+        element = self._agent.memory.element(eid)
+        known = {"eid": eid, "depth": depth, "from": list(begotten), "more": more}
+        if element is None:
+            return {**known, "name": None, "added": None, "origin": None, **self.maker(None)}
+        origin = json_forms.origin(element.origin)
+        if origin is not None:
+            origin.pop("inputs", None)
+        row = {"name": element.name, "added": json_forms.moment(element.added), "origin": origin}
+        return {**known, **row, **self.maker(element)}
+
+    def maker(self, element: Element | None) -> Node:
+        """The definition and state of the run that made an element, and what its step calls; None where the
+        run is forgotten or there is none.
+        """
+        origin = element.origin if element is not None else None
+        run = self._agent.runs.get(origin.run) if origin is not None else None
+        if run is None or origin is None:
+            return {"run_of": None, "state": None, "target": None}
+        if run.digest not in self._targets:
+            self._targets[run.digest] = self._called_in(run)
+        target = self._targets[run.digest].get(origin.step)
+        return {"run_of": run.name, "state": run.status, "target": target}
+
+    def _called_in(self, run: Run) -> dict[str, str | None]:
+        try:
+            definition = definition_of(self._agent, run)
+        except UnreadableError:
+            return {}
+        parts = run.engine.parts(definition, run.engine.begin(run.eid, definition))
+        return {row["id"]: row.get("target") for row in chain.from_iterable(parts.values())}
+
+
+async def back(agent: AgentState, makers: Makers, element: Element) -> tuple[list[Node], bool]:
+    """The elements that one was made from, nearest first; and True where there are more."""
+    time_slice, more = TimeSlice(), False
+    depths, nodes = {element.eid: 0}, list[Node]()
+    for eid in (order := [element.eid]):
+        await time_slice.yield_if_due()
+        found = agent.memory.element(eid)
+        inputs = found.origin.inputs if found is not None and found.origin is not None else ()
+        if depths[eid] < DEEPEST:
+            for before in inputs:
+                if before not in depths and len(depths) <= MOST_NODES:
+                    depths[before] = depths[eid] + 1
+                    order.append(before)
+        shown = [before for before in inputs if before in depths]
+        more = more or len(shown) < len(inputs)
+        if eid != element.eid:
+            nodes.append(makers.node(eid, depths[eid], shown, len(inputs) - len(shown)))
+    return nodes, more
+
+
+async def forward(agent: AgentState, makers: Makers, element: Element) -> tuple[list[Node], bool]:
+    """The elements that were made of one, oldest first; and True where there may be more."""
+    time_slice, left, more = TimeSlice(), LOOK_FORWARD, False
+    depths, nodes = {element.eid: 0}, list[Node]()
+    tracks = _Tracks(agent, element)
+    left -= tracks.open(element.eid, left)
+    for eid in tracks:
+        await time_slice.yield_if_due()
+        left -= 1
+        if left <= 0:
+            return nodes, True
+        found = agent.memory.element(eid) if not agent.memory.is_run(eid) else None
+        inputs = found.origin.inputs if found is not None and found.origin is not None else ()
+        if depths.keys().isdisjoint(inputs):
+            continue
+        shown = [before for before in inputs if before in depths]
+        depth = min(depths[before] for before in shown) + 1
+        if len(nodes) == MOST_NODES:
+            return nodes, True
+        if depth > DEEPEST:
+            more = True
+            continue
+        depths[eid] = depth
+        nodes.append(makers.node(eid, depth, shown, len(inputs) - len(shown)))
+        left -= tracks.open(eid, left)
+    return nodes, more or left <= 0
+
+
+class _Tracks:
+    """The eids to look at for what was made of an element, oldest first, each once.
+
+    As elements are found, the runs that hold or used them are followed too.
+    """
+
+    def __init__(self, agent: AgentState, element: Element) -> None:
+        self._agent = agent
+        self._runs: set[int] = set()
+        self._serials = count()
+        self._ahead: list[tuple[int, int, Iterator[int]]] = []
+        if element.eid in agent.memory.outdated:  # by a person, mostly: no run may know
+            younger = agent.memory.index.newest_named([element.name, OUTDATED])
+            newest = islice(takewhile(lambda eid: eid > element.eid, younger), LOOK_FORWARD // 2)
+            self._follow(iter(list(newest)[::-1]))
+
+    def open(self, eid: int, most: int) -> int:
+        """Follow the runs that hold or used an element, the youngest of them at most so many; how many
+        there are.
+        """
+        memory = self._agent.memory
+        users = (run for _, run in memory.used_by(eid) if run)
+        fresh = {*memory.contexts.holders(eid), *users} - self._runs
+        runs = heapq.nlargest(max(most, 0), fresh)
+        self._runs.update(runs)
+        for run in runs:
+            held = list(memory.contexts.of(run))
+            self._follow(islice(held, bisect_right(held, eid), None))
+        return len(fresh)
+
+    def _follow(self, eids: Iterator[int]) -> None:
+        first = next(eids, None)
+        if first is not None:
+            heapq.heappush(self._ahead, (first, next(self._serials), eids))
+
+    def __iter__(self) -> Iterator[int]:
+        last = 0
+        while self._ahead:
+            eid, _, eids = heapq.heappop(self._ahead)
+            self._follow(eids)
+            if eid > last:
+                last = eid
+                yield eid

@@ -1,0 +1,141 @@
+"""The one table of operations, and `invoke`, through which surfaces ask for one by name.
+
+An operation takes plain keyword arguments and gives plain data, in the forms that
+`docs/reference/cli.md` shows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from narval.ask import json_forms
+from narval.ask.asker import Asker
+from narval.ask.lazy_table import LazyTable
+from narval.ask.registry import ASKER, Operation
+from narval.core.errors import RequestError, StoreAwayError
+from narval.daemon.daemon import Daemon
+
+_MODULES: Mapping[str, tuple[str, ...]] = {
+    "daemon.status": ("status",),
+    "daemon.requests": ("stop", "reload", "log"),
+    "daemon.agents": (
+        "agents", "add_agent", "suspend", "resume", "passivate", "remove_agent", "show_agent",
+        "set_agent_settings",
+        "send", "letters", "resend", "drop_letter",
+    ),
+    "attention.attention": ("attention",),
+    "attention.calendar": ("calendar",),
+    "trials.trials": ("simulate", "scenarios", "explore", "explored", "trial"),
+    "attention.incidents": ("incidents", "acknowledge", "retry_incident"),
+    "daemon.people": ("people",),
+    "daemon.hooks": ("hooks", "take_hook"),
+    "daemon.changed": ("changed",),
+    "memory.changing": ("add", "outdate"),
+    "memory.listing": ("memory", "count", "elements", "facets"),
+    "memory.element": ("element",),
+    "runs.acts": ("start", "cancel", "retry", "wait"),
+    "runs.listing": ("runs",),
+    "runs.showing": ("show", "xml"),
+    "runs.drawing": ("drawn", "graph"),
+    "runs.history": ("history",),
+    "runs.calls": ("timeline",),
+    "runs.parts": ("part",),
+    "runs.replaying": ("replay",),
+    "runs.retrying": ("retry_plan",),
+    "runs.renewing": ("renew",),
+    "why": ("why",),
+    "signals": ("signal",),
+    "work.items": ("worklist", "work_item"),
+    "work.acts": (
+        "claim", "release", "save", "delegate", "answer", "take_back", "refuse", "reassign", "forget_person",
+    ),
+    "work.log": ("work_log",),
+    "work.folders": ("work_folder",),
+    "tasks.putting": ("task_put",),
+    "tasks.programs": (
+        "task_init", "task_get", "task_assert", "task_raise", "task_wait", "task_state", "task_down",
+    ),
+    "tasks.administration": ("task_stop", "task_finish", "task_retry"),
+    "tasks.queries": ("tasks", "task_events", "task_queue", "task_where"),
+    "tasks.records": ("task_passed", "task_log", "task_time"),
+    "daemon.dataflows": ("remembered", "forget_remembered"),
+    "definitions.listing": ("definitions", "actions"),
+    "definitions.one": ("definition",),
+    "definitions.versions": ("versions", "difference"),
+    "processes": (
+        "complete", "backtrack", "rerun", "tokens", "traverse", "environment", "set_environment",
+        "execute_queued", "execute_token", "reevaluate", "retry_arc_token", "finalize", "listen", "unlisten",
+    ),
+}  # fmt: skip
+AT_ONCE = frozenset({"status", "attention", "log", "stop"})
+"""The operations that wait for nobody to record anything, where the store may be away."""
+
+LOOKS = 0.25
+"""Seconds after which it is looked whether the store is away, while something is being recorded."""
+
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def _operation(name: str) -> Operation[..., Any]:
+    found = getattr(import_module(f"narval.ask.{_MODULE_OF[name]}"), name)
+    assert isinstance(found, Operation), name
+    return found
+
+
+OPERATIONS: Mapping[str, Operation[..., Any]] = LazyTable(_MODULE_OF, _operation)
+"""The operations by name; the module of one is imported when it is first asked for."""
+
+
+async def invoke(daemon: Daemon, asker: Asker, name: str, arguments: Mapping[str, Any]) -> Any:
+    """The answer to an operation.
+
+    Raises RequestError for an unknown name, a scope the asker has not, an agent that is not there, and
+    arguments that do not fit. Everything that happened before is recorded first, so that no answer shows what
+    a crash could undo. What is answered of another agent than the home's own says so, as `agent` (G21).
+    """
+    found = OPERATIONS.get(name)
+    if found is None:
+        raise RequestError(f"there is no operation {name!r}; there are {', '.join(sorted(OPERATIONS))}")
+    if found.scope not in asker.scopes:
+        has = " and ".join(sorted(asker.scopes)) or "none"
+        raise RequestError(f"{name} needs the scope {found.scope}, and this connection is limited to {has}")
+    found.check(arguments)
+    if daemon.store.is_shared:
+        await _recorded(daemon, found)
+    else:
+        await daemon.rounds.recorded()
+    told = {ASKER: asker} if found.wants_asker else {}
+    if asker.agent in ("", daemon.name):
+        return await found(daemon, **arguments, **told)
+    async with daemon.of(asker.agent, reads=found.scope == "read") as seen:
+        return _of_agent(await found(seen, **arguments, **told), seen.name)
+
+
+async def _recorded(daemon: Daemon, asked: Operation[..., Any]) -> None:
+    """Wait until what memory shows is recorded; who only reads does not while the server is away (G52).
+
+    Raises StoreError, StoreAwayError.
+    """
+    if asked.name in AT_ONCE:
+        return
+    waiting = asyncio.ensure_future(daemon.rounds.recorded())
+    try:
+        while not waiting.done():
+            await asyncio.wait([waiting], timeout=LOOKS)
+            if asked.scope == "read" and not waiting.done() and daemon.store.away is not None:
+                since, why = daemon.store.away
+                what = f"what is in memory is not recorded since {json_forms.moment(since)}"
+                raise StoreAwayError(f"{what}: {why}; `narval status` tells when it is again")
+        await waiting
+    finally:
+        waiting.cancel()
+
+
+def _of_agent(answer: Any, name: str) -> Any:
+    """An answer, each object of which says what agent it is of."""
+    if isinstance(answer, list):
+        return [_of_agent(item, name) for item in answer]
+    return {**answer, "agent": name} if isinstance(answer, dict) else answer

@@ -1,0 +1,62 @@
+"""The order of a listing, and its pages: one rule for all operations that list things by eid.
+
+Without a `limit` a listing has all, oldest first; with one the newest so many, newest first. `before` leaves
+out all from that eid on, so the last eid of a page is where the next one begins. A page costs what it shows,
+and what does not fit what is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from itertools import takewhile
+from typing import TypeVar
+
+from narval.core.errors import RequestError
+from narval.system.time_slice import TimeSlice
+
+T = TypeVar("T")
+
+
+def eids_of(
+    limit: int | None,
+    before: int | None,
+    oldest_first: Callable[[], Iterable[int]],
+    newest_first: Callable[[int | None], Iterable[int]],
+) -> Iterable[int]:
+    """The eids to look at, in the order of the listing; `newest_first` is given `before`.
+
+    Raises RequestError for a limit below 1.
+    """
+    if limit is not None:
+        if limit < 1:
+            raise RequestError(f"expected limit to be 1 or more, or none for all, got {limit}")
+        return newest_first(before)
+    if before is None:
+        return oldest_first()
+    return takewhile(lambda eid: eid < before, oldest_first())
+
+
+def moment_from(text: str | None) -> float | None:
+    """A moment in seconds since 1970 from ISO 8601, in the zone of the machine where it names none; None
+    without one. Raises RequestError.
+    """
+    try:
+        return datetime.fromisoformat(text).timestamp() if text is not None else None
+    except (ValueError, OverflowError, OSError):
+        raise RequestError(
+            f"expected a moment such as 2026-01-31 or 2026-01-31T18:30, got {text!r:.80}"
+        ) from None
+
+
+async def gathered(found: Iterable[T | None], limit: int | None) -> list[T]:
+    """The rows that are not None, at most `limit`, sought while the loop does other things too."""
+    rows: list[T] = []
+    time_slice = TimeSlice()
+    for row in found:
+        await time_slice.yield_if_due()
+        if row is not None:
+            rows.append(row)
+            if len(rows) == limit:
+                break
+    return rows

@@ -1,0 +1,44 @@
+"""The place of an error: file and line of the action, or of the part of a definition, where it arose."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from narval.agent.agent import AgentState
+from narval.agent.run import Run
+from narval.core.definitions.library import RunDefinition
+from narval.core.elements.element import Element, parse
+from narval.core.elements.error_element import read_error
+from narval.core.elements.failure_element import FAILURE
+
+_TRACED = re.compile(r"([^\n]+:\d+) in [\w<>]+: ")
+"""A line of the `detail` of an error that an action raised, as `conversion.failure` writes it."""
+
+
+def place_of(agent: AgentState, error: Element) -> str:
+    """The place in the files of a home where an error arose, as `modules/mail.py:12`; "" where none is known.
+
+    That is the line that raised it, else that of the step which has the error.
+    """
+    root = parse(error.xml)
+    if error.name == FAILURE:
+        of = agent.memory.element(int(root.get("error", "0"))) if root.get("error", "0").isdecimal() else None
+        return place_of(agent, of) if of is not None and of.name != FAILURE else ""
+    if (origin := error.origin) is None:
+        path, line = root.get("path", ""), root.get("line", "")
+        return f"{path}:{line}" if path and line else ""
+    traced = _TRACED.match((root.findtext("detail") or "").rpartition("\n")[2])
+    if traced is not None:
+        return traced[1]
+    run = agent.runs.get(origin.run)
+    return _part_of(agent, run, read_error(error)[2] or origin.step) if run is not None else ""
+
+
+def _part_of(agent: AgentState, run: Run, part: str) -> str:
+    """The place of a part of the definition of a run; "" where its file is another by now."""
+    current: Any = agent.library.get(run.engine.definition_kind, run.name)
+    definition: RunDefinition | None = run.definition or current
+    if definition is None or definition.digest != run.digest or not definition.path:
+        return ""
+    return f"{definition.path}:{definition.line_of(part)}"

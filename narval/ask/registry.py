@@ -1,0 +1,98 @@
+"""`@operation`: functions that may be asked for by name, with a scope, their arguments checked."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from functools import cached_property, update_wrapper
+from typing import Any, Generic, ParamSpec, TypeVar
+
+import msgspec
+
+from narval.ask.asker import Scope
+from narval.core.errors import RequestError
+from narval.store.page import RunsPage
+
+ASKER = "asker"
+"""The parameter that is not given by name: who asks."""
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+PageOf = Callable[[Mapping[str, Any]], RunsPage | None]
+
+
+class Operation(Generic[Parameters, Result]):
+    """A function of a daemon and plain keyword arguments, called as it is, or by name through `invoke`.
+
+    `scope` is the right that one needs to ask it. `page` gives the page of runs that suffices to answer, from
+    the arguments; None where all that is remembered is needed.
+    """
+
+    def __init__(
+        self, function: Callable[Parameters, Result], scope: Scope, page: PageOf = lambda _: None
+    ) -> None:
+        self._function, self.scope, self.page = function, scope, page
+        self.name = function.__name__
+        update_wrapper(self, function)
+
+    def __call__(self, *arguments: Parameters.args, **named: Parameters.kwargs) -> Result:
+        return self._function(*arguments, **named)
+
+    @property
+    def doc(self) -> str:
+        """The docstring of the function."""
+        return inspect.getdoc(self._function) or ""
+
+    @cached_property
+    def wants_asker(self) -> bool:
+        """True if the function is told who asks, by a keyword."""
+        return ASKER in inspect.signature(self._function).parameters
+
+    @cached_property
+    def parameters(self) -> Mapping[str, inspect.Parameter]:
+        """The parameters by name, without the daemon and the asker."""
+        _, *others = inspect.signature(self._function).parameters.values()
+        return {parameter.name: parameter for parameter in others if parameter.name != ASKER}
+
+    @cached_property
+    def types(self) -> Mapping[str, Any]:
+        """The types of the parameters by name."""
+        hints = typing.get_type_hints(self._function)
+        return {name: hints[name] for name in self.parameters}
+
+    def check(self, arguments: Mapping[str, Any]) -> None:
+        """Raise RequestError unless these arguments fit the parameters."""
+        for name in arguments:
+            if name not in self.parameters:
+                known = ", ".join(self.parameters) or "none"
+                raise RequestError(f"{self.name} takes no argument {name!r}; it takes {known}")
+        for name, parameter in self.parameters.items():
+            if name not in arguments:
+                if parameter.default is inspect.Parameter.empty:
+                    raise RequestError(f"{self.name} needs the argument {name!r}")
+            elif not _fits(given := arguments[name], wanted := self.types[name]):
+                raise RequestError(f"{self.name}: expected {name} to be {wanted}, got {given!r:.80}")
+
+
+def operation(
+    scope: Scope, page: PageOf = lambda _: None
+) -> Callable[[Callable[Parameters, Result]], Operation[Parameters, Result]]:
+    """Mark a function as an operation that needs a scope; its first parameter is the daemon.
+
+    One that has a keyword `asker` is told who asks; that is no argument which anybody could give. One that
+    can be answered from a page of runs says by `page` from which.
+    """
+    return lambda function: Operation(function, scope, page)
+
+
+def _fits(value: Any, wanted: Any) -> bool:
+    """True if a value is of a type, without any conversion but of a whole number to a float."""
+    try:
+        msgspec.convert(value, wanted, builtin_types=(bytes,))
+        if isinstance(value, str):
+            value.encode()
+    except (msgspec.ValidationError, UnicodeEncodeError):  # a half of a surrogate pair is no text
+        return False
+    return True

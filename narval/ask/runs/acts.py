@@ -1,0 +1,154 @@
+"""Acts on runs of any kind: start, cancel, begin again, wait for the end."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from msgspec.structs import replace
+
+from narval.agent.loop import Delivery
+from narval.agent.run import Run
+from narval.agent.runs import cannot_start
+from narval.agent.turn import Turn
+from narval.ask import json_forms
+from narval.ask.asker import PROGRAM, Asker
+from narval.ask.daemon.requests import turn as next_turn
+from narval.ask.documents import add_all, admitted, raise_if_over_limit
+from narval.ask.lookup import active_run, active_run_of, files_of, find_run, no_definition
+from narval.ask.registry import operation
+from narval.ask.runs.retrying import planner
+from narval.ask.text import article
+from narval.core.definitions.library import Definition
+from narval.core.elements.canonical import check_started
+from narval.core.elements.element import Origin
+from narval.core.engines.engine import HasEnvironment
+from narval.core.engines.events import Cancelled
+from narval.core.engines.registry import engine_of, runnable, runnable_kinds
+from narval.core.errors import RequestError, TokenError
+from narval.daemon.daemon import Daemon
+
+
+@operation("write")
+async def start(
+    daemon: Daemon,
+    name: str,
+    elements: list[bytes] | None = None,
+    wait: bool = False,
+    timeout: float | None = None,
+    each: bool = False,
+    environment: dict[str, Any] | None = None,
+    *,
+    asker: Asker = PROGRAM,
+) -> dict[str, Any]:
+    """Start a run of `group.name`; the elements become its first context, or that of a run for each.
+
+    A process may be given attributes: its first `environment`.
+    """
+    found, origin = await admitted(files_of(daemon).schemas, elements or ()), asker.origin()
+    if each:
+        check_started(len(found))
+        runs = await _start(daemon, name, [[element] for element in found], environment, origin)
+        return {"runs": [run.eid for run in runs]}
+    [run] = await _start(daemon, name, [found], environment, origin)
+    if wait:
+        await daemon.host.ended(run, timeout)
+    return json_forms.run(daemon.agent, run)
+
+
+async def _start(
+    daemon: Daemon,
+    name: str,
+    contexts: list[list[bytes]],
+    environment: dict[str, Any] | None,
+    origin: Origin | None,
+) -> list[Run]:
+    """A run for each context, in one turn."""
+    if runnable(daemon.agent.library, name) is None and daemon.follows_files:
+        await daemon.files.reload()  # its file may have been saved a moment ago
+
+    def work(turn: Turn) -> list[Run]:
+        definition = runnable(turn.agent.library, name)
+        if definition is None:
+            raise no_definition(daemon, name)
+        if (refused := cannot_start(definition)) is not None:
+            raise TokenError(*refused)
+        attributes = _attributes(definition, environment) if environment else {}
+        given = [element for context in contexts for element in context]
+        raise_if_over_limit(turn, given, runs=len(contexts))
+        admitted = [tuple(add_all(turn, context, origin)) for context in contexts]
+        started = (turn.start(name, context, environment=attributes, origin=origin) for context in admitted)
+        return [run for run in started if run is not None]
+
+    runs: list[Run] = await daemon.host.submit(work)
+    return runs
+
+
+def _attributes(definition: Definition, environment: dict[str, Any]) -> dict[str, str]:
+    """A first environment as its engine keeps it. Raises RequestError where the kind has none."""
+    engine = engine_of(definition.kind)
+    if not isinstance(engine, HasEnvironment):
+        having = [kind for kind in runnable_kinds() if isinstance(engine_of(kind), HasEnvironment)]
+        *others, last = [f"{article(kind)} {kind}" for kind in having]
+        wanted = f"{', '.join(others)} or {last}" if others else last
+        is_a = f"{definition.full_name} is {article(definition.kind)} {definition.kind}"
+        raise RequestError(f"{is_a}: only {wanted} has an environment")
+    try:
+        return engine.read_environment(environment)
+    except (TypeError, ValueError) as error:
+        raise RequestError(str(error)) from None
+
+
+@operation("write")
+async def cancel(
+    daemon: Daemon,
+    run: int | None = None,
+    reason: str = "",
+    name: str | None = None,
+    *,
+    asker: Asker = PROGRAM,
+) -> dict[str, Any]:
+    """End a run: its calls are given up.
+
+    In place of its number, the `name` of its definition: refused where none or several of that are active.
+    """
+    if (run is None) == (name is None):
+        raise RequestError("expected the number of a run or the name of its definition, and not both")
+    found = active_run(daemon, run) if run is not None else active_run_of(daemon, name or "")
+    if daemon.agent.signals.standing.get(found.name) == found.eid:
+        why = f"it stands as long as {found.name} is loaded; to end it, take that out of its file"
+        raise RequestError(f"run {found.eid} of {found.name} cannot be cancelled: {why}")
+    daemon.host.post(Delivery(found.eid, Cancelled(0, 0.0, reason, **asker.recorded)))
+    await next_turn(daemon)
+    return json_forms.run(daemon.agent, found)
+
+
+@operation("write")
+async def retry(
+    daemon: Daemon, run: int, step: str | None = None, *, asker: Asker = PROGRAM
+) -> dict[str, Any]:
+    """Begin a run again from a step, as a new run of the definition as it is now: what was done is kept.
+
+    Without a step, from that which failed.
+    """
+    found = find_run(daemon, run)
+    planned, kind = planner(daemon, found, step), found.engine.definition_kind
+
+    def work(turn: Turn) -> Run:
+        _, resume = planned(turn.agent.library, turn.view.element)
+        context = tuple(eid for eid in turn.view.context(run) if eid in turn.agent.memory)
+        resume = replace(resume, context=context)
+        begun = partial(turn.start, kind=kind, run_kind=found.kind, origin=asker.origin())
+        started = begun(found.name, resume.elements, resume=resume)
+        assert started is not None, found.name
+        return started
+
+    return json_forms.run(daemon.agent, await daemon.host.submit(work))
+
+
+@operation("read")
+async def wait(daemon: Daemon, run: int, timeout: float | None = None) -> dict[str, Any]:
+    """Wait until a run is over."""
+    found = find_run(daemon, run)
+    await daemon.host.ended(found, timeout)
+    return json_forms.run(daemon.agent, found)

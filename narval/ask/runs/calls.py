@@ -1,0 +1,167 @@
+"""The operation `timeline`: the calls of a run, and its waits, as its journal has them (M36)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from narval.agent.agent import AgentState
+from narval.agent.run import Run
+from narval.ask.json_forms import moment
+from narval.ask.lookup import find_run
+from narval.ask.registry import operation
+from narval.core.definitions.kinds import KINDS
+from narval.core.errors import UnreadableError
+from narval.core.source.secrets import without_secrets
+from narval.daemon.daemon import Daemon
+from narval.store import codec
+from narval.system.time_slice import TimeSlice
+
+Row = dict[str, Any]
+
+
+@operation("read")
+async def timeline(daemon: Daemon, run: int, limit: int | None = None) -> dict[str, Any]:
+    """The calls of a run over time, a row a try, and its waits for elements and moments, in the order in
+    which they began; with `limit` the newest so many (M36).
+    """
+    found = find_run(daemon, run)
+    rows = await tries_and_waits(daemon, found)
+    cut = max(0, len(rows) - limit) if limit is not None else 0
+    return {
+        "run": run,
+        "started": moment(found.started),
+        "ended": moment(found.ended),
+        "left_out": cut,
+        "rows": [form(row) for row in rows[cut:]],
+    }
+
+
+async def tries_and_waits(daemon: Daemon, run: Run) -> list[Row]:
+    """The tries of calls, and the waits, in the order in which they began."""
+    teller = _Teller(daemon.agent, run)
+    async for seq, lines in _entries(daemon, run):
+        teller.hear(seq, lines)
+    for row in teller.open.values():
+        teller.leave_open(row, daemon)
+    return teller.rows
+
+
+async def _entries(daemon: Daemon, run: Run) -> AsyncIterator[tuple[int, list[Row]]]:
+    """The entries of a run as lines, oldest first; those that cannot be read are passed over."""
+    time_slice = TimeSlice()
+    for row in daemon.agent.store.journal(run.eid):
+        await time_slice.yield_if_due()
+        try:
+            yield row.seq, codec.describe_entry(row.data, None, row.seq)
+        except UnreadableError:
+            continue
+
+
+class _Teller:
+    """The rows that come of the lines of a run, one entry after another."""
+
+    def __init__(self, agent: AgentState, run: Run) -> None:
+        self._agent, self._run = agent, run
+        children = (agent.runs[eid] for eid in agent.runs.children.get(run.eid, ()))
+        self._children = {call: child for child in children if child.caller for call in child.caller.calls}
+        self.rows: list[Row] = []
+        self.open: dict[str, Row] = {}
+
+    def hear(self, seq: int, lines: list[Row]) -> None:
+        """Go on with one entry: its event, and what followed."""
+        event, *facts = lines
+        match event["what"]:
+            case "Returned":
+                self._end(event["call"], event, _outcome(event), event.get("problem"))
+            case "CallStarting" | "CallApproved" if (row := self.open.get(event["call"])) is not None:
+                row["begun"] = event["at"]
+            case "Matched":
+                self._stop(event["watch"], event, "came", gave=[event["eid"]])
+            case "TimerFired":
+                self._stop(event["wake"], event, "came")
+        for line in facts:
+            match line["what"]:
+                case "Call":
+                    self._ask(seq, line)
+                case "Watch":
+                    self._begin(seq, line["watch"], line, "element", self._part(line["watch"], facts))
+                case "SetTimer" if line["wake"] not in self.open:
+                    tried = self._last(line["wake"])
+                    what = "back-off" if tried is not None else "moment"
+                    place = tried["part"] if tried is not None else self._part(line["wake"], facts)
+                    self._begin(seq, line["wake"], line, what, place)["until"] = line["due"]
+                case "Unwatch" | "CancelTimer":
+                    self._stop(line.get("watch") or line["wake"], line, "given up")
+
+    def _last(self, call: str) -> Row | None:
+        """The last try of a call, if there was one: a timer by its name is its back-off."""
+        return next((row for row in reversed(self.rows) if row["call"] == call), None)
+
+    def _part(self, id: str, facts: list[Row]) -> str:
+        """The part that a watch or timer is for: the first of another name in the change that tells of it."""
+        for line in facts:
+            if id in line.values() and line["what"] not in ("Watch", "SetTimer"):
+                named = (line.get(key) for key in ("transition", "step", "state", "node"))
+                return next((str(name) for name in named if name), "")
+        return ""
+
+    def _begin(self, seq: int, id: str, line: Row, what: str, part: str) -> Row:
+        self._end(id, line, "given up")
+        row: Row = dict.fromkeys(
+            ("call", "kind", "target", "agent", "try", "begun", "ended", "error", "child", "until")
+        )
+        row |= {"seq": seq, "for": what, "part": part, "asked": line["at"], "outcome": "under way"}
+        row |= {"inputs": [], "gave": []}
+        self.rows.append(row)
+        self.open[id] = row
+        return row
+
+    def _ask(self, seq: int, line: Row) -> None:
+        asks = line["kind"] in KINDS and KINDS[line["kind"]].asks
+        row = self._begin(seq, line["call"], line, "person" if asks else "call", line["step"])
+        row |= {"call": line["call"], "kind": line["kind"], "target": line["name"]}
+        row |= {"agent": line.get("agent"), "try": line.get("attempt", 1)}
+        given = [{"input": slot, "elements": eids} for slot, eids in line.get("inputs", ())]
+        others = line.get("elements", ())
+        row["inputs"] = [*given, *([{"input": None, "elements": others}] if others else [])]
+        row["nearby"] = line.get("nearby", ())
+        child = self._children.get(line["call"])
+        if child is not None:
+            row |= {"child": child.eid, "begun": child.started}
+
+    def _stop(self, id: str, line: Row, outcome: str, gave: list[int] | None = None) -> None:
+        """The end of a wait; a timer that has the name of a call under way is its time limit."""
+        if id in self.open and self.open[id]["call"] is None:
+            self._end(id, line, outcome, gave=gave)
+
+    def _end(
+        self, id: str, line: Row, outcome: str, problem: Row | None = None, gave: list[int] | None = None
+    ) -> None:
+        row = self.open.pop(id, None)
+        if row is None:
+            return
+        row |= {"ended": line["at"], "outcome": outcome, "gave": gave or line.get("eids", [])}
+        if problem is not None:
+            row["error"] = {"type": problem["kind"], "message": without_secrets(problem["message"])}
+
+    def leave_open(self, row: Row, daemon: Daemon) -> None:
+        """A row that nothing has ended: of a run that is over it was given up, else it is under way."""
+        if not self._run.active:
+            row |= {"ended": self._run.ended, "outcome": "given up"}
+        elif row["call"] is not None:
+            asked = daemon.executor.find(daemon.host.dispatcher.outside_id(row["call"]))
+            if asked is not None and (place := daemon.executor.places.waits_for(asked)):
+                row |= {"for": "place", "place": place}
+
+
+def _outcome(event: Row) -> str:
+    if event.get("abandoned"):
+        return "given up"
+    return "failed" if event.get("problem") is not None else "done"
+
+
+def form(row: Row) -> Row:
+    """A row with its moments as ISO 8601."""
+    times = {key: moment(row[key]) for key in ("asked", "begun", "ended", "until")}
+    return {key: value for key, value in {**row, **times}.items() if key != "nearby"}

@@ -1,0 +1,167 @@
+"""Conditions as they are judged now: met or not, by which element, and what the nearest one lacks (N11)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain, combinations, islice, repeat
+from typing import Any
+
+from narval.agent.agent import AgentState
+from narval.agent.run import Run
+from narval.ask.json_forms import moment
+from narval.core.elements.changes import MarkScope
+from narval.core.engines.engine import Wait
+from narval.core.memory.lineage import fits_since
+from narval.core.memory.memory import Memory
+from narval.core.patterns.pattern import Bound, Condition
+
+LOOKED_AT = 500
+"""The number of elements of the right name, newest first, among which the nearest is sought."""
+
+MOST_TOGETHER = 10
+"""The most conditions of which it is told that they want the same elements."""
+
+_TOGETHER = frozenset(("condition", "time", "join"))
+"""The waits whose conditions need an element each."""
+
+
+def judged(agent: AgentState, now: float, run: Run, wait: Wait) -> list[dict[str, Any]]:
+    """The conditions of a wait, each by itself, and all together where they need an element each."""
+    lasting, absent = wait.lasting or repeat(None), wait.absent or repeat(False)
+    conditions = [
+        _absent(agent, run, bound) if none else _lasting(agent, now, run, bound, scope, seconds)
+        for bound, scope, seconds, none in zip(wait.conditions, wait.scopes, lasting, absent, strict=False)
+    ]
+    if wait.what in _TOGETHER:
+        _judge_together(agent, run, wait, conditions)
+    return conditions
+
+
+def _judge_together(agent: AgentState, run: Run, wait: Wait, conditions: list[dict[str, Any]]) -> None:
+    """Let conditions that are met one by one, and not all at once, say that they want the same elements.
+
+    Of each no more elements are looked at than there are conditions: with so many it has one of its own.
+    """
+    taking = [at for at, found in enumerate(conditions) if not found.get("absent")]
+    if len(taking) > MOST_TOGETHER or not all(conditions[at]["met"] for at in taking):
+        return
+    fitting = {}
+    for at in taking:
+        eids = _satisfying(agent, run, wait.conditions[at], wait.scopes[at])
+        fitting[at] = set(islice(dict.fromkeys(islice(eids, LOOKED_AT)), len(taking)))
+    rivals = _rivals(fitting)
+    wanted = set[int]().union(*(fitting[at] for at in rivals))
+    elements = f"element {min(wanted)}" if len(wanted) == 1 else f"{len(wanted)} elements"
+    lacking = len(rivals) - len(wanted)
+    needed = "one more is needed" if lacking == 1 else f"{lacking} more are needed"
+    for at in rivals:
+        value = f"{elements}, which {len(rivals)} conditions want: {needed}"
+        conditions[at] |= {"met": False, "failed": "an element of its own", "value": value}
+
+
+def _rivals(fitting: Mapping[int, set[int]]) -> tuple[int, ...]:
+    """The conditions that lack most elements if each is to have one of its own, the fewest of such; none
+    where each can have one.
+    """
+
+    def lacking(some: tuple[int, ...]) -> int:
+        return len(some) - len(set[int]().union(*(fitting[at] for at in some)))
+
+    return max(
+        chain.from_iterable(combinations(fitting, count) for count in range(len(fitting) + 1)), key=lacking
+    )
+
+
+def _condition(agent: AgentState, run: Run, bound: Bound, scope: MarkScope | None) -> dict[str, Any]:
+    found = next(_satisfying(agent, run, bound, scope), None)
+    return _met(bound, found) | (_nearest(agent.memory, run.eid, bound, scope) if found is None else {})
+
+
+def _absent(agent: AgentState, run: Run, bound: Bound) -> dict[str, Any]:
+    """A condition that nothing may fit (N44): met, or not by the element that does."""
+    memory = agent.memory
+    found = next(_satisfying(agent, run, bound, None), None)
+    if found is None and memory.reserved_for(bound, None):
+        found = next((eid for eid in memory.select(bound) if eid in memory.reserved), None)
+    return _met(bound, found) | {"met": found is None, "absent": True}
+
+
+def _met(bound: Bound, eid: int | None) -> dict[str, Any]:
+    """A condition as it is shown, met by an element or, with None, by none."""
+    return {"pattern": bound.text, "met": eid is not None, "nearest": eid, "failed": None, "value": None}
+
+
+def _lasting(
+    agent: AgentState, now: float, run: Run, bound: Bound, scope: MarkScope | None, seconds: float | None
+) -> dict[str, Any]:
+    """A condition; one that must last (N38) with the moment since when it does, and until when it must."""
+    if seconds is None:
+        return _condition(agent, run, bound, scope)
+    memory = agent.memory
+    found = ((fits_since(memory, eid, bound, scope), eid) for eid in _satisfying(agent, run, bound, scope))
+    since, eid = min(found, default=(None, None))
+    if since is None or eid is None:
+        return {**_condition(agent, run, bound, scope), "lasting": seconds, "since": None, "until": None}
+    until = since + seconds
+    lasting = {"met": until <= now, "lasting": seconds, "since": moment(since), "until": moment(until)}
+    return {**_met(bound, eid), **lasting}
+
+
+def _satisfying(agent: AgentState, run: Run, bound: Bound, scope: MarkScope | None) -> Iterator[int]:
+    """The elements that satisfy a condition: those the run and its callers hold, then all others."""
+    memory = agent.memory
+    holder: Run | None = run
+    while holder is not None:
+        yield from memory.among(memory.contexts.of(holder.eid), bound, scope)
+        holder = agent.runs.get(holder.caller.run) if holder.caller is not None else None
+    yield from memory.matching(bound, scope)
+
+
+def _nearest(memory: Memory, run: int, bound: Bound, scope: MarkScope | None) -> dict[str, Any]:
+    """The element that satisfies most of the pattern, the newest of equals, and the predicate that fails.
+
+    Those that the run holds are nearer than all others (N15).
+    """
+    best: tuple[int, int, str, str] | None = None
+    names = bound.names
+    if names is not None and not names and all(elements for _, elements in bound.variables):
+        names = Condition(
+            bound.patterns
+        ).names  # nothing can fit: it is looked at what comes near all the same
+    eids = sorted(memory.named(names), reverse=True)
+    own = [eid for eid in eids if memory.contexts.holds(run, eid)]
+    for eid in islice(own or eids, LOOKED_AT):
+        element = memory.element(eid)
+        if element is None or (element.addressed and not own):
+            continue
+        mismatch = bound.explain(memory.tree(element))
+        if mismatch is None:
+            obstacle = obstacle_of(memory, eid, scope)
+            return {"nearest": eid, "failed": obstacle[0], "value": obstacle[1]}
+        if best is None or mismatch.satisfied > best[0]:
+            best = (mismatch.satisfied, eid, mismatch.predicate, mismatch.value)
+    if best is None:
+        return _nothing_of(bound)
+    return {"nearest": best[1], "failed": best[2], "value": best[3]}
+
+
+def _nothing_of(bound: Bound) -> dict[str, Any]:
+    """The reason why no element comes into question: none has the name, or a variable has no value."""
+    names = Condition(bound.patterns).names
+    named = f"an element named {' or '.join(sorted(names))}" if names else "an element"
+    empty = [f"${name}" for name, elements in bound.variables if not elements]
+    why = f"none, for {' and '.join(empty)} stands for nothing" if empty else "none in memory"
+    return {"failed": named, "value": why}
+
+
+def obstacle_of(memory: Memory, eid: int, scope: MarkScope | None) -> tuple[str, str]:
+    """The condition that keeps a matching element from being taken, and the value found."""
+    if eid in memory.outdated:
+        return "not outdated", "replaced by a newer version"
+    if eid in memory.reserved:
+        return "not reserved", "a call under way is replacing it"
+    if scope is None:
+        return "one not used before", "used by it"
+    run = memory.marks[scope].get(eid)
+    by = " ".join(scope).removesuffix(" #")
+    return "one not used before", f"used by {by}" + (f" in run {run}" if run else "")

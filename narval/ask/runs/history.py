@@ -1,0 +1,97 @@
+"""The operation `history`: the journal of a run as lines (surfaces, "history")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
+
+from narval.agent.run import Run
+from narval.ask.json_forms import moment
+from narval.ask.lookup import find_run
+from narval.ask.paging import gathered
+from narval.ask.registry import operation
+from narval.core.engines.engine import Conceals
+from narval.core.errors import RequestError, UnreadableError
+from narval.core.source.secrets import hide_secrets
+from narval.daemon.daemon import Daemon
+from narval.store import codec
+from narval.store.batch import JournalRow
+from narval.store.store import AgentStore
+
+NEWEST = 2**63 - 1
+"""No line has a greater number."""
+
+AT_ONCE = 50
+"""So many entries are read at once where the newest lines are wanted; most have several."""
+
+
+@operation("read")
+async def history(
+    daemon: Daemon,
+    run: int,
+    after: int = 0,
+    wait: float = 0.0,
+    before: int | None = None,
+    limit: int | None = None,
+) -> list[dict[str, Any]]:
+    """The events of a run after a number, in order; `wait` seconds for one if there is none yet.
+
+    With `limit` the newest so many, newest first; with `before` those of lower numbers. Such a page costs
+    what it shows, however long the history is (M86).
+    """
+    found = find_run(daemon, run)
+    if limit is not None or before is not None:
+        if after or (limit is not None and limit < 1):
+            raise RequestError("expected limit to be 1 or more, and no after along with limit or before")
+        pages = newest(daemon.agent.store, found.eid, NEWEST if before is None else before)
+        return concealed(found, await gathered(pages, limit))
+    shown = await gathered(lines(daemon.agent.store, found.eid, after), None)
+    while not shown and wait > 0 and found.active:
+        known = found.entries
+        wait = await daemon.host.turned(wait)
+        if found.entries != known or not found.active:
+            shown = await gathered(lines(daemon.agent.store, found.eid, after), None)
+    return concealed(found, shown)
+
+
+def concealed(run: Run, shown: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Lines without what their run keeps from those who look while it goes on (P27)."""
+    engine = run.engine
+    if isinstance(engine, Conceals) and run.active:
+        return [engine.conceal(run.definition, run.state, line) for line in shown]
+    return shown
+
+
+def lines(store: AgentStore, run: int, after: int = 0) -> Iterator[dict[str, Any]]:
+    """The lines of a run after a number, read as they are wanted: `{"seq", "at", "run", "what", …}`; secrets
+    are hidden.
+    """
+    begun = store.journal(run, before=after + 1, most=1) if after > 0 else ()  # its last lines may be later
+    for row in chain(begun, store.journal(run, after)):
+        yield from (line for line in lines_of(row) if line["seq"] > after)
+
+
+def newest(store: AgentStore, run: int, before: int = NEWEST) -> Iterator[dict[str, Any]]:
+    """The lines of a run before a number, the newest first, read as they are wanted."""
+    while rows := list(store.journal(run, before=before, most=AT_ONCE)):
+        for row in rows:
+            yield from (line for line in reversed(lines_of(row)) if line["seq"] < before)
+        before = rows[-1].seq
+
+
+def lines_of(row: JournalRow) -> list[dict[str, Any]]:
+    """An entry as lines; for one that cannot be read, a line that says so."""
+    try:
+        found = codec.describe_entry(row.data, row.run, row.seq)
+    except UnreadableError as error:
+        found = [{"seq": row.seq, "at": row.at, "run": row.run, "what": "Unreadable", "message": str(error)}]
+    return [_shown(line) for line in found]
+
+
+def _shown(line: dict[str, Any]) -> dict[str, Any]:
+    line["at"] = moment(line["at"])
+    if "agent" in line:  # that of a call; `agent` is the one whose run this is
+        line["of"] = line.pop("agent")
+    found: dict[str, Any] = hide_secrets(line)
+    return found

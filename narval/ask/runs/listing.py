@@ -1,0 +1,76 @@
+"""The operation `runs`: the runs there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from narval.ask import json_forms
+from narval.ask.paging import eids_of, gathered, moment_from
+from narval.ask.registry import operation
+from narval.core.engines.registry import listed_kinds
+from narval.daemon.daemon import Daemon
+from narval.store.page import RunsPage
+
+_NARROWING = frozenset({"definition", "since", "error", "text"})
+"""The arguments that a row of the store cannot answer."""
+
+
+def _page(arguments: Mapping[str, Any]) -> RunsPage | None:
+    """The page of runs that is asked for; None for a listing of all."""
+    if _NARROWING & {name for name, value in arguments.items() if value is not None}:
+        return None
+    wanted = _wanted(**{name: value for name, value in arguments.items() if name not in _NARROWING})
+    return wanted if wanted.limit is not None and wanted.limit > 0 else None
+
+
+def _wanted(kind: str | None = None, **arguments: Any) -> RunsPage:
+    return RunsPage((kind,) if kind is not None else tuple(listed_kinds()), **arguments)
+
+
+@operation("read", _page)
+async def runs(
+    daemon: Daemon,
+    state: str | None = None,
+    kind: str | None = None,
+    name: str | None = None,
+    limit: int | None = None,
+    before: int | None = None,
+    definition: str | None = None,
+    since: str | None = None,
+    error: str | None = None,
+    text: str | None = None,
+) -> list[dict[str, Any]]:
+    """The runs there are: in a state of their kind's own or a phase, of a kind, of a definition.
+
+    `definition` is the digest of a version or its beginning, `since` leaves out those that began before that
+    moment (ISO 8601); `error` is the type of their error, `text` some words of it, in any case (M27).
+
+    Items of work (P6) and standing runs are left out unless they are the kind asked for. All, oldest first;
+    with `limit` the newest so many, newest first; with `before` only those of lower eids.
+    """
+    agent, wanted, start = daemon.agent, _wanted(kind, state=state, name=name), moment_from(since)
+
+    def form(eid: int) -> dict[str, Any] | None:
+        run = agent.runs.get(eid)
+        if run is None or not wanted.has(run.kind, run.name, run.status, run.phase):
+            return None
+        if (definition and not run.digest.startswith(definition)) or (start and run.started < start):
+            return None
+        if (error is None and text is None) or run.error is not None:
+            shown = json_forms.run(agent, run)
+            return shown if _erred(shown["error"], error, text) else None
+        return None
+
+    newest = partial(agent.memory.index.newest_named, wanted.kinds)
+    eids = eids_of(limit, before, lambda: list(agent.memory.index.named(wanted.kinds)), newest)
+    return await gathered(map(form, eids), limit)
+
+
+def _erred(found: dict[str, Any] | None, type: str | None, text: str | None) -> bool:
+    """True of an error of this type that has these words; of any, and of none, where nothing is asked."""
+    if type is None and text is None:
+        return True
+    named = found is not None and type in (None, found["type"])
+    return named and (text or "").casefold() in str(found["message"] if found else "").casefold()

@@ -1,0 +1,82 @@
+"""The operation `part`: all about one part of a run (M32)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from narval.agent.agent import AgentState
+from narval.agent.run import Run
+from narval.ask.lookup import definition_and_state, find_run
+from narval.ask.registry import operation
+from narval.ask.runs.calls import form, tries_and_waits
+from narval.ask.runs.drawing import arc_rows, graph_of, part_row
+from narval.ask.why import why
+from narval.core.engines.engine import Retryable
+from narval.core.engines.graph import GraphEdge, GraphNode
+from narval.daemon.daemon import Daemon
+
+Row = dict[str, Any]
+
+_UNTOLD: Row = {"reason": None, "waiting": []}
+
+TRIES = 100
+"""So many tries of the calls of a part are told, the newest."""
+
+
+@operation("read")
+async def part(daemon: Daemon, run: int, id: str) -> dict[str, Any]:
+    """All about one part of a run, or about an arc (M32): as it is drawn, why it is so and what it waits for,
+    as `why` has it, and the tries of its calls with what they were given and gave. Of calls that no part of
+    the graph makes, their tries alone.
+    """
+    found = find_run(daemon, run)
+    graph = graph_of(found.engine, *definition_and_state(daemon, found))
+    nodes = {node.id: node for node in graph.parts if isinstance(node, GraphNode)}
+    edges = [edge for edge in graph.parts if isinstance(edge, GraphEdge)]
+    if id not in nodes:
+        arc = next((row for row in arc_rows(edges) if row["id"] == id), None)
+        if arc is not None:
+            ends = [part_row(nodes[end]) for end in (arc["from"], arc["to"])]
+            return {"run": run, "arc": arc, "ends": ends, "reason": arc["told"] or None}
+    calls = [row for row in await tries_and_waits(daemon, found) if row["part"] == id]
+    is_call_alone = id not in nodes and any(row["call"] for row in calls)
+    told = {**_UNTOLD, "state": found.status} if is_call_alone else await why(daemon, run, id)
+    return {
+        "run": run,
+        "state": told["state"],
+        "part": part_row(nodes[id]) if id in nodes else None,
+        "reason": told["reason"],
+        "waiting": told["waiting"],
+        "arcs": [row for row in arc_rows(edges) if id in (row["from"], row["to"])],
+        "calls": [_with_elements(daemon.agent, found, row) for row in calls[-TRIES:]],
+        "left_out": max(0, len(calls) - TRIES),
+        "retryable": not found.active
+        and isinstance(found.engine, Retryable)
+        and id in nodes
+        and bool(nodes[id].target),
+    }
+
+
+def _with_elements(agent: AgentState, run: Run, row: Row) -> Row:
+    """A try with the names and ranks of what it was given (N16), and what it gave that is kept."""
+    ranks = {eid: rank for rank, eids in enumerate(row.get("nearby", ())) for eid in eids}
+    inputs = [
+        {**slot, "elements": [_named(agent, eid) | {"rank": ranks.get(eid)} for eid in slot["elements"]]}
+        for slot in row["inputs"]
+    ]
+    made = [
+        eid for eid in agent.memory.contexts.of(run.eid) if _made_by(agent, eid) == (run.eid, row["call"])
+    ]
+    gave = dict.fromkeys([*row["gave"], *(made if row["call"] else [])])
+    return {**form(row), "inputs": inputs, "gave": [_named(agent, eid) for eid in gave]}
+
+
+def _made_by(agent: AgentState, eid: int) -> tuple[int, str] | None:
+    element = agent.memory.element(eid)
+    origin = element.origin if element is not None else None
+    return (origin.run, origin.call) if origin is not None else None
+
+
+def _named(agent: AgentState, eid: int) -> Row:
+    element = agent.memory.element(eid)
+    return {"eid": eid, "name": element.name if element is not None else None}

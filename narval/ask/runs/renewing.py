@@ -1,0 +1,77 @@
+"""The operation `renew`: a run is ended, and begun anew by the version of its definition that is current."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from narval.agent.history import environment_at_start
+from narval.agent.run import Run
+from narval.agent.runs import cannot_start
+from narval.agent.turn import Turn
+from narval.ask.asker import PROGRAM, Asker
+from narval.ask.lookup import active_run
+from narval.ask.registry import operation
+from narval.core.definitions.kinds import ASKING
+from narval.core.elements.element import Origin
+from narval.core.engines.engine import HasEnvironment, Renewable
+from narval.core.engines.events import Cancelled
+from narval.core.engines.registry import standing_kinds
+from narval.core.errors import RequestError, TokenError
+from narval.core.memory.hearsay import is_hearsay
+from narval.core.memory.lineage import in_force
+from narval.daemon.daemon import Daemon
+from narval.kinds.work.operations.acts import check_may_renew
+
+
+@operation("write")
+async def renew(daemon: Daemon, run: int, reason: str = "", *, asker: Asker = PROGRAM) -> dict[str, Any]:
+    """End a run, and begin it anew by the version of its definition that is current (N31): with what it was
+    given first, while what it used stays used. Whoever called it waits on, and is told nothing.
+
+    An item of work is withdrawn and offered anew (P79); that is for the home's owner, root, and
+    administrators.
+    """
+
+    def again(turn: Turn) -> Run:
+        known = turn.agent.runs.get(run)
+        if known is not None and known.engine.definition_kind == ASKING:
+            check_may_renew(daemon, asker, run)
+        begun = _begin_anew(turn, active_run(daemon, run))
+        if is_hearsay(turn.agent.memory, (run,)):
+            turn.transaction.mark_hearsay(begun.eid)
+        why = f"begun anew as {begun.eid}{f': {reason}' if reason else ''}"
+        turn.tell(run, Cancelled(0, 0.0, why, **asker.recorded))
+        return begun
+
+    begun = await daemon.host.submit(again)
+    return {"run": begun.eid, "instead_of": run, "name": begun.name}
+
+
+def _begin_anew(turn: Turn, run: Run) -> Run:
+    """A run that begins as another did, by the current version. Raises RequestError where none can."""
+    engine, memory = run.engine, turn.agent.memory
+    definition = turn.agent.library.get(engine.definition_kind, run.name)
+    if definition is None:
+        raise RequestError(f"there is no definition {run.name} any more; cancel {run.eid} instead")
+    if (refused := cannot_start(definition)) is not None:
+        raise TokenError(*refused)
+    if engine.definition_kind in standing_kinds():
+        why = f"{run.name} has a standing run, and what begins there is of the newest version"
+        raise RequestError(f"run {run.eid} is not begun anew: {why}")
+    given = run.state.first, ()
+    first, inputs = (
+        engine.begun_anew(run.definition, run.state, definition) if isinstance(engine, Renewable) else given
+    )
+    begun = turn.start(
+        run.name,
+        tuple(dict.fromkeys(version for eid in first for version in in_force(memory, eid))),
+        kind=definition.kind,
+        caller=run.caller,
+        environment=environment_at_start(turn.agent, run) if isinstance(engine, HasEnvironment) else None,
+        origin=Origin(by=run.by, actor=run.actor) if run.by else None,
+        ancestors=run.ancestors,
+        inputs=inputs,
+        definition=definition,
+    )
+    assert begun is not None, run.name
+    return begun

@@ -1,0 +1,148 @@
+"""The operation `replay`: a run as it came about, for who moves along its journal (M34)."""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from typing import Any
+
+from narval.agent.history import Beginning, Unfolded, beginning, unfolding
+from narval.ask.json_forms import moment
+from narval.ask.lookup import find_run
+from narval.ask.registry import operation
+from narval.ask.runs.drawing import LONGEST, arc_ids, graph_of
+from narval.core.engines.engine import Engine
+from narval.core.engines.graph import GraphEdge, GraphNode, clipped
+from narval.core.errors import RequestError, UnreadableError
+from narval.core.source.secrets import without_secrets
+from narval.daemon.daemon import Daemon
+from narval.system.time_slice import TimeSlice
+
+MOST = 1000
+"""So many entries are told in one answer."""
+
+Row = dict[str, Any]
+Parts = tuple[GraphNode | GraphEdge, ...]
+
+
+@operation("read")
+async def replay(daemon: Daemon, run: int, after: int = 0, limit: int = MOST) -> Row:
+    """The entries of a run's journal after line `after`, at most `limit` and 1,000 (M34). Of each: its last
+    line, its moment, what happened in words, a mark for errors and signals, and the parts and arcs that
+    changed, with what they are then.
+
+    `parts` and `arcs` have all of them before the first entry that is told. The run can be shown from line
+    `first` on, which is its beginning where it is `whole`; `more` says that entries follow, `fault` why none
+    can be read.
+    """
+    found = find_run(daemon, run)
+    if limit < 1:
+        raise RequestError(f"expected limit to be 1 or more, got {limit}")
+    answer: Row = {"run": run, "first": None, "whole": True, "more": False, "fault": None}
+    entries = list[Row]()
+    base: Parts | None = None
+    try:
+        begun = beginning(daemon.agent, found, after)
+        answer |= {"first": begun.first, "whole": begun.whole}
+        pictures = _Pictures(found.engine, begun)
+        for entry in unfolding(daemon.agent, found, begun.reached, after):
+            await pictures.time_slice.yield_if_due()
+            if entry.lines and base is None:
+                base = await pictures.taken()
+            if len(entries) == min(limit, MOST):
+                answer["more"] = True
+                break
+            before = pictures.last
+            pictures.apply(entry)
+            if entry.lines:
+                then = await pictures.taken() if entry.changes else before
+                entries.append(_told(entry.lines) | _differences(before, then))
+        if base is None:
+            base = await pictures.taken()
+    except UnreadableError as error:
+        answer["fault"] = str(error)
+    return {**answer, **_differences((), base or ()), "entries": entries}
+
+
+class _Pictures:
+    """The graphs of a run as its entries are applied, one after another; `last` are the parts of the one that
+    was taken last. Between two of them the loop does something else where that is due.
+    """
+
+    def __init__(self, engine: Engine, begun: Beginning) -> None:
+        self._engine, self._begun = engine, begun
+        self.time_slice = TimeSlice()
+        self.last: Parts = ()
+
+    def apply(self, entry: Unfolded) -> None:
+        """Let the state be what it was after an entry."""
+        for change in entry.changes:
+            self._engine.apply(self._begun.state, change)
+
+    async def taken(self) -> Parts:
+        """The parts and arcs as the state shows them now."""
+        await self.time_slice.yield_if_due()
+        self.last = graph_of(self._engine, self._begun.definition, self._begun.state).parts
+        return self.last
+
+
+def _differences(before: Parts, then: Parts) -> Row:
+    """The parts and arcs that stand otherwise than before, each with its id and how it stands."""
+    found: Row = {"parts": [], "arcs": []}
+    arcs = arc_ids([part for part in then if isinstance(part, GraphEdge)])
+    for old, new in zip_longest(before, then):
+        arc = next(arcs) if isinstance(new, GraphEdge) else ""
+        if new == old:
+            continue
+        if isinstance(new, GraphEdge):
+            found["arcs"].append([arc, new.kind, new.badge])
+        elif new is not None and (not isinstance(old, GraphNode) or _stands(old) != _stands(new)):
+            found["parts"].append(_stands(new))
+    return found
+
+
+def _stands(node: GraphNode) -> list[str]:
+    return [node.id, node.status, node.tone, clipped(node.badge, LONGEST)]
+
+
+def _told(lines: list[Row]) -> Row:
+    """An entry in a line of words, with its last line, its moment and its mark."""
+    event = lines[0]
+    what, mark = _words(event), "signal" if event["what"] in ("Signalled", "Cancelled") else ""
+    end = next((line for line in lines[1:] if line["what"] == "Finish"), None)
+    if end is not None:
+        what += f"; the run is {end['state']}"
+    if event.get("problem") or (end is not None and end["phase"] == "failed"):
+        mark = "error"
+    return {"seq": lines[-1]["seq"], "at": moment(event["at"]), "what": what, "mark": mark}
+
+
+def _words(event: Row) -> str:
+    """The event in words: nothing of what somebody answered is told."""
+    by = f" by {event['by']}" if event.get("by") else ""
+    by += f" ({event['way']}, session {event['session']})" if event.get("way") else ""
+    match event["what"]:
+        case "Started":
+            return f"started{by}"
+        case "Redefined":
+            return f"goes on with version {event['version'][:12]}, for it has taken nothing yet"
+        case "Returned" if event.get("problem"):
+            problem = event["problem"]
+            return without_secrets(f"call {event['call']} failed: {problem['kind']}: {problem['message']}")
+        case "Returned":
+            return f"call {event['call']} {'was given up' if event.get('abandoned') else 'came back'}"
+        case "Produced":
+            return f"call {event['call']} gave something"
+        case "CallStarting":
+            return f"call {event['call']} is about to be made"
+        case "CallApproved":
+            return f"call {event['call']} was agreed to"
+        case "Matched":
+            return f"element {event['eid']} came"
+        case "TimerFired":
+            return "a moment came"
+        case "Signalled":
+            return f"signal {event['name']}{by}"
+        case "Cancelled":
+            reason = f": {event['reason']}" if event.get("reason") else ""
+            return without_secrets(f"cancelled{by}{reason}")
+    return str(event["what"])

@@ -1,0 +1,77 @@
+"""The plan of a retry, and the operation `retry_plan`, which tells what one would do (M37)."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from typing import Any
+
+from narval.agent.history import given
+from narval.agent.replay import state_of
+from narval.agent.run import Run
+from narval.ask.lookup import find_run, no_definition
+from narval.ask.registry import operation
+from narval.ask.runs.drawing import form, graph_of
+from narval.ask.text import article
+from narval.core.definitions.library import Library
+from narval.core.engines.engine import Lookup, Retryable, instead_of_retry
+from narval.core.engines.events import Resume
+from narval.core.errors import RequestError
+from narval.daemon.daemon import Daemon
+
+Planner = Callable[[Library, Lookup], tuple[Any, Resume]]
+
+
+@operation("read")
+async def retry_plan(daemon: Daemon, run: int, step: str | None = None) -> dict[str, Any]:
+    """All that `retry` would do, and nothing is done (M37): from which part it would go on, what is kept with
+    its results, what was reached and is done again, the elements that may be used again, and the version of
+    the definition that is followed, with the differences of its text to the one before.
+    """
+    found, agent = find_run(daemon, run), daemon.agent
+    definition, resume = planner(daemon, found, step)(agent.library, agent.memory.element)
+    kept = {part.id: part for part in resume.kept}
+    reached = [
+        part["id"]
+        for part in form(graph_of(found.engine, definition, state_of(agent, found)))["parts"]
+        if part["tone"] not in ("idle", "cancelled") or part["state"] == "given up"
+    ]
+    return {
+        "run": run,
+        "name": found.name,
+        "from": resume.part,
+        "kept": [{"id": part.id, "state": part.state, "elements": list(part.eids)} for part in kept.values()],
+        "again": [id for id in reached if id not in kept],
+        "reused": [{"part": one.id, "input": one.slot, "elements": list(one.eids)} for one in resume.again],
+        "definition": definition.digest,
+        "before": found.digest,
+        "differences": _differences(daemon, found, definition.digest),
+    }
+
+
+def planner(daemon: Daemon, run: Run, step: str | None) -> Planner:
+    """The way to plan a retry of a run by a library. Raises RequestError where there can be none."""
+    if run.active:
+        raise RequestError(f"run {run.eid} of {run.name} is not over yet: it is {run.status}")
+    engine, kind = run.engine, run.engine.definition_kind
+    if not isinstance(engine, Retryable):
+        refusal = f"{article(kind)} {kind}, which cannot be retried{instead_of_retry(engine)}"
+        raise RequestError(f"run {run.eid} of {run.name} is {refusal}")
+    before, used = state_of(daemon.agent, run), list(given(daemon.agent, run))
+
+    def plan(library: Library, element: Lookup) -> tuple[Any, Resume]:
+        definition = library.get(kind, run.name)
+        if definition is None:
+            raise no_definition(daemon, run.name)
+        return definition, engine.plan_resume(definition, before, step, used, element)
+
+    return plan
+
+
+def _differences(daemon: Daemon, run: Run, digest: str) -> list[str]:
+    """The differences between the text that a run followed and that of a version, as lines of a diff."""
+    store = daemon.agent.store
+    rows = [store.definition(of) for of in (run.digest, digest)]
+    old, new = (row.source.decode("utf-8", "replace").splitlines() if row is not None else [] for row in rows)
+    was, now = (f"{run.name} {of[:12]}" for of in (run.digest, digest))
+    return list(difflib.unified_diff(old, new, was, now, lineterm="", n=2))

@@ -1,0 +1,35 @@
+"""One run looked at: its parts, its element."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from narval.agent.history import past
+from narval.ask import json_forms
+from narval.ask.lookup import definition_and_state, find_run
+from narval.ask.registry import operation
+from narval.core.elements.element import Element
+from narval.daemon.daemon import Daemon
+
+
+@operation("read")
+async def show(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any]:
+    """One run: its steps, transitions, context, errors; as it was after line `at` of its history."""
+    found, agent = find_run(daemon, run), daemon.agent
+    if at is not None:
+        return json_forms.past(agent, found, past(agent, found, at))
+    definition, state = definition_and_state(daemon, found)
+    context = tuple(agent.memory.contexts.of(run))
+    return json_forms.shown(agent, found, definition, state, context, found.calls.values())
+
+
+@operation("read")
+async def xml(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any]:
+    """One run as the element that memory shows, or would have shown after line `at` of its history."""
+    found = find_run(daemon, run)
+    if at is not None:
+        before = past(daemon.agent, found, at)
+        rendered = found.engine.render(before.definition, before.state, before.context)
+        return {"xml": Element(run, rendered).with_eid().decode("utf-8")}
+    element = daemon.agent.memory.element(found.eid)
+    return {"xml": element.with_eid().decode("utf-8") if element is not None else ""}

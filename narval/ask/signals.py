@@ -1,0 +1,70 @@
+"""The operation `signal`: a name, elements and attributes for a run, and its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lxml import etree
+
+from narval.agent.turn import Turn
+from narval.ask.asker import PROGRAM, Asker
+from narval.ask.documents import elements_in, raise_if_over_limit
+from narval.ask.lookup import active_run
+from narval.ask.registry import operation
+from narval.core.engines.commands import Answer
+from narval.core.engines.events import OutputElement, Plain, Signalled
+from narval.core.errors import RequestError
+from narval.daemon.daemon import Daemon
+from narval.people.telling import say
+
+OWN = frozenset({"name", "run", "eid"})
+"""The attributes that a signal's element has by itself."""
+
+
+@operation("write")
+async def signal(
+    daemon: Daemon,
+    run: int,
+    name: str,
+    elements: list[bytes] | None = None,
+    arguments: dict[str, str] | None = None,
+    *,
+    asker: Asker = PROGRAM,
+) -> dict[str, Any]:
+    """Tell a run something under a name, with elements and attributes; its answer, once recorded."""
+    found = active_run(daemon, run)
+    if not (name.strip() and name.isprintable()):
+        raise RequestError(f"expected the name of a signal, such as approve, got {name!r}")
+    attributes = attributes_of(arguments or {})
+    outputs = tuple(map(OutputElement, await elements_in(elements)))
+    answers: list[Answer] = []
+    told = Signalled(0, 0.0, "", name, outputs, attributes, **asker.recorded)
+
+    def work(turn: Turn) -> None:
+        raise_if_over_limit(turn, [element.xml for element in outputs])
+        answers.extend(say(turn, found.eid, told))
+
+    await daemon.host.submit(work)
+    if not answers:
+        raise RequestError(f"run {run} of {found.name} was not told: it is {found.status}")
+    problem, value = answers[0].problem, answers[0].value
+    if problem is not None:
+        raise RequestError(f"run {run} of {found.name} did not take {name}: {problem.message}")
+    return {"run": run, "signal": name, **(value or {})}
+
+
+def attributes_of(arguments: Mapping[str, str]) -> dict[str, Plain]:
+    """The arguments as attributes of the signal's element. Raises RequestError for one it cannot have."""
+    root = etree.Element("signal")
+    for key, value in arguments.items():
+        if key in OWN:
+            raise RequestError(f"a signal has an attribute {key} of its own; choose another name")
+        try:
+            if key.startswith(("{", "xml")):
+                raise ValueError
+            root.set(key, value)
+        except ValueError:
+            wanted = "the name and the text of an attribute, such as by=ann"
+            raise RequestError(f"expected {wanted}, got {f'{key}={value}'!r:.80}") from None
+    return dict(arguments)

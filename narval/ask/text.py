@@ -1,0 +1,188 @@
+"""Words and numbers for people, JSON for programs.
+
+Whatever came from outside is shown without control characters: a mail's subject must not be able to command a
+terminal.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from narval.core.definitions.reading.durations import duration
+from narval.core.source.secrets import without_secrets
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from zoneinfo import ZoneInfo
+
+Row = Mapping[str, Any]
+
+_zone_name: ContextVar[Callable[[], str]] = ContextVar("narval-shown-zone", default=lambda: "")
+
+BIDIRECTIONAL = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+"""The codes of characters that turn the order of those around them."""
+_VISIBLE = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
+_VISIBLE |= {code: f"\\u{code:04x}" for code in BIDIRECTIONAL}
+_BLANK = dict.fromkeys(map(ord, "\t\n\r\v\f"), " ")
+_REFERENCE = {code: f"&#x{code:x};" for code in (*range(0x7F, 0xA0), *BIDIRECTIONAL)}
+_ESCAPE = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), *BIDIRECTIONAL)}
+
+
+def clean(value: object) -> str:
+    """A value on one line, its control characters visible, and secrets in it not."""
+    return " ".join(without_secrets(str(value)).translate(_VISIBLE | _BLANK).split())
+
+
+def printable(line: str) -> str:
+    """A line of a file as it is, but for control characters, which are visible."""
+    return line.translate(_VISIBLE)
+
+
+def clean_lines(text: str) -> str:
+    """A text of several lines, their control characters visible, and secrets in it not."""
+    return "\n".join(line.translate(_VISIBLE) for line in without_secrets(text).expandtabs().splitlines())
+
+
+def shortened(value: object, most: int) -> str:
+    """A value on one line, and of so many characters at most."""
+    text = clean(value)
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def person(row: Row) -> str:
+    """The person that a row is by, and in brackets who acted in that person's name (P39), or by which session
+    of the monitor it was done (M67).
+    """
+    actor = f"{row['way']}, session {row['session']}" if row.get("way") else row.get("actor")
+    return f"{row.get('by')} ({actor})" if actor else str(row.get("by") or "")
+
+
+def root_attributes(xml: str) -> dict[str, str]:
+    """The attributes of the root of an element of memory, read no further than its start."""
+    from xml.parsers import expat  # here: only tables of elements need it
+
+    found: dict[str, str] = {}
+
+    def start(_: str, attributes: dict[str, str]) -> None:
+        found.update(attributes)
+        parser.StartElementHandler = None
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = start
+    parser.Parse(xml, True)
+    return found
+
+
+def json_bytes(value: Any, *, indent: int | None = 2) -> bytes:
+    """A value as JSON in UTF-8."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    return text.translate(_ESCAPE).encode("utf-8", "backslashreplace")
+
+
+def xml_text(xml: str) -> str:
+    """XML as it may be written to a terminal: control characters that XML permits become references."""
+    return xml.translate(_REFERENCE)
+
+
+def moment(text: str | None) -> str:
+    """A moment for people, in the zone of the home, to the second."""
+    return moment_exactly(text)[:19]
+
+
+def moment_there(text: str) -> str:
+    """A moment for people, as a clock on the wall of its own zone shows it, to the second."""
+    return text[:19].replace("T", " ")
+
+
+def moment_exactly(text: str | None) -> str:
+    """A moment for people, in the zone of the home, to the millisecond."""
+    if not text:
+        return ""
+    from datetime import datetime
+
+    return in_shown_zone(datetime.fromisoformat(text)).isoformat(" ", "milliseconds")[:23]
+
+
+def took(run: Row) -> str:
+    """The time that a run took, once it has ended."""
+    if not (run.get("started") and run.get("ended")):
+        return ""
+    from datetime import datetime
+
+    began, ended = (datetime.fromisoformat(run[key]) for key in ("started", "ended"))
+    return duration((ended - began).total_seconds())
+
+
+def newer_file(run: Row) -> str:
+    """The sentence on a run whose file is newer than the version that it keeps (N31); "" of any other."""
+    newer = run.get("newer")
+    if not newer:
+        return ""
+    of = f"the version of {moment(newer['since'])}" if newer["since"] else f"version {run['definition'][:12]}"
+    return f"waits with {of}; the file is newer"
+
+
+def fault_line(fault: Row) -> str:
+    """A fault, with its place in front."""
+    return f"{fault['path']}:{fault['line']}:{fault['column']}: {fault['message']}"
+
+
+def size(count: int) -> str:
+    """A number of bytes in the unit that matters."""
+    value, place, units = float(count), 0, ("bytes", "kB", "MB", "GB", "TB")
+    while value >= 999.5 and place < len(units) - 1:
+        value, place = value / 1000, place + 1
+    return f"{value:.1f} {units[place]}" if place and value < 10 else f"{value:.0f} {units[place]}"
+
+
+def zone() -> str:
+    """The zone in which moments are shown to people; that of the machine by its two names where it has summer
+    time.
+    """
+    shown = _shown_zone()
+    if shown is not None:
+        return shown.key
+    import time
+
+    standard, summer = time.tzname
+    return f"{standard}/{summer}" if time.daylight and summer != standard else standard
+
+
+def show_moments_in(zone_name: Callable[[], str]) -> None:
+    """Show moments to people in the zone of that name from now on; "": in that of the machine.
+
+    The name is asked for when the first moment is shown.
+    """
+    _zone_name.set(cache(zone_name))
+
+
+def in_shown_zone(moment: datetime) -> datetime:
+    """The same moment, in the zone in which moments are shown to people."""
+    return moment.astimezone(_shown_zone())
+
+
+def _shown_zone() -> ZoneInfo | None:
+    """The zone in which moments are shown to people; None for the machine's."""
+    name = _zone_name.get()()
+    if not name:
+        return None
+    from zoneinfo import ZoneInfo
+
+    try:
+        return ZoneInfo(name)
+    except (OSError, ValueError, LookupError):  # a fault of the settings, which is told elsewhere
+        return None
+
+
+def counted(count: int, thing: str, things: str | None = None) -> str:
+    """`1 fault`, `3 faults`."""
+    return f"{count} {thing if count == 1 else things or thing + 's'}"
+
+
+def article(noun: str) -> str:
+    """The article before a noun: `a process`, `an automaton`."""
+    return "an" if noun[0] in "aeiou" else "a"

@@ -1,0 +1,98 @@
+"""Child programs of a daemon: narval's own commands, on its home, bounded in time and memory (M57)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from narval.core.errors import RequestError
+
+SECONDS, MEGABYTES = 30.0, 512
+
+LONGEST = 4_000_000
+"""Bytes of an answer: reading more would hold the daemon up."""
+
+_PIECE = 65_536
+
+_BEGIN = """
+import ctypes, os, resource, signal, sys
+resource.setrlimit(resource.RLIMIT_CPU, (int(sys.argv[1]), int(sys.argv[1])))
+from narval.system.memory_limit import bound_memory
+bound_memory(int(sys.argv[2]))
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
+if os.getppid() != int(sys.argv[3]):
+    os._exit(1)
+del sys.argv[1:4]
+from narval.__main__ import main
+main()
+"""
+"""The bounds of a child, which ends with the daemon, however that ends; then the command."""
+
+
+async def json_of(arguments: Sequence[str]) -> Any:
+    """The answer of a command as `--json` gives it. Raises RequestError, also where it took too much."""
+    processor = math.ceil(SECONDS) + 1  # the clock ends it first, and says why
+    bounds = [str(processor), str(MEGABYTES * 2**20), str(os.getpid())]
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", _BEGIN, *bounds, *arguments, "--json",
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    assert child.stdout is not None
+    assert child.stderr is not None
+    try:
+        async with asyncio.timeout(SECONDS):
+            out, err = await asyncio.gather(_all(child.stdout), _last(child.stderr))
+            await child.wait()
+    except TimeoutError:
+        raise RequestError(
+            f"it was ended after {SECONDS:.0f} s: have less time pass, or less happen"
+        ) from None
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            child.kill()
+        await child.wait()
+    try:
+        return msgspec.json.decode(out)
+    except msgspec.DecodeError:  # it ended before it had said all
+        raise RequestError(_why(err.decode("utf-8", "replace"), child.returncode)) from None
+
+
+async def _all(stream: asyncio.StreamReader) -> bytes:
+    """All that a child says. Raises RequestError where that is too long."""
+    found = bytearray()
+    while piece := await stream.read(_PIECE):
+        found += piece
+        if len(found) > LONGEST:
+            raise RequestError(
+                f"its answer is longer than {LONGEST // 1_000_000} MB: have less time pass, or less happen"
+            )
+    return bytes(found)
+
+
+async def _last(stream: asyncio.StreamReader) -> bytes:
+    """The end of what a child complains of."""
+    found = b""
+    while piece := await stream.read(_PIECE):
+        found = (found + piece)[-_PIECE:]
+    return found
+
+
+def _why(said: str, status: int | None) -> str:
+    """The reason why a child gave no answer."""
+    if "MemoryError" in said:
+        return f"it was ended, for it took more than {MEGABYTES} MB"
+    if status in (-signal.SIGXCPU, -signal.SIGKILL):
+        return f"it was ended by the system, for {SECONDS:.0f} s of the processor's time or too much memory"
+    lines = said.strip().splitlines()
+    return lines[-1].removeprefix("narval: ") if lines else f"it ended with status {status} and said nothing"

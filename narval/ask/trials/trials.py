@@ -1,0 +1,238 @@
+"""Operations that try something out: simulations and explorations, by child programs (M42, M57)."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any, Literal
+
+from lxml import etree
+
+from narval.agent.agent import AgentState
+from narval.ask.asker import PROGRAM, Asker
+from narval.ask.documents import elements_in
+from narval.ask.lookup import no_definition
+from narval.ask.registry import operation
+from narval.ask.trials.child_program import json_of
+from narval.ask.trials.trial_files import TrialFiles
+from narval.core.definitions.library import Definition
+from narval.core.engines.registry import runnable
+from narval.core.errors import RequestError
+from narval.daemon.daemon import Daemon
+from narval.files.home import SCENARIOS
+
+AT_ONCE, WAITING = 2, 4
+"""Trials that are under way at once, and the most that wait for their turn."""
+
+_COPIED = ("recipes", "modules", "agents", "schemas")
+
+Form = dict[str, Any]
+Begin = Literal["now", "new", "empty"]
+
+
+class Trials:
+    """The trials that are under way in a daemon."""
+
+    def __init__(self, agent: AgentState) -> None:
+        self._places = asyncio.Semaphore(AT_ONCE)
+        self._trying: set[tuple[str, str]] = set()
+
+    async def run(self, asker: Asker, arguments: list[str]) -> Form:
+        """The answer of a command, as `--json` gives it. Raises RequestError."""
+        who = asker.person, asker.session
+        if who in self._trying:
+            raise RequestError("a trial that you asked for is under way: wait for its end")
+        if len(self._trying) >= AT_ONCE + WAITING:
+            raise RequestError(f"{len(self._trying)} trials are under way or wait: ask again in a minute")
+        self._trying.add(who)
+        try:
+            async with self._places:
+                answer: Form = await json_of(arguments)
+        finally:
+            self._trying.discard(who)
+        return answer
+
+
+@operation("write")
+async def simulate(
+    daemon: Daemon,
+    definition: str | None = None,
+    scenario: str | None = None,
+    elements: list[bytes] | None = None,
+    start: str | None = None,
+    duration: str | None = None,
+    memory: Begin = "now",
+    edited: dict[str, str] | None = None,
+    *,
+    asker: Asker = PROGRAM,
+) -> dict[str, Any]:
+    """Tell what would happen, and what it would change, without anything happening: of a definition, with
+    elements that arrive first, or of a scenario, by its text or its name in the home.
+
+    A child program plays it, one for each who asks and two in all, for 30 s and with 512 MB at most. `start`,
+    `duration` and `memory` are those of `narval simulate`. With `edited`, texts of files by path, it plays on
+    a home that has these instead; they are not saved. The answer is `{"trial", "asked", "report"}`; the
+    operation `trial` gives it again for a day, to who asked.
+    """
+    if (definition is None) == (scenario is None):
+        raise RequestError("expected a definition or a scenario, one of the two")
+    home, trials, kept = _home(daemon), _trials(daemon), _files(daemon)
+    if definition is not None and runnable(daemon.agent.library, definition) is None:
+        raise no_definition(daemon, definition)
+    given = {"--at": start, "--until": duration, "--memory": memory if definition is not None else None}
+    options = [f"{option}={value}" for option, value in given.items() if value is not None]
+    with tempfile.TemporaryDirectory(prefix="narval-trial-") as folder:
+        file = Path(folder) / "scenario.xml"
+        if definition is not None:
+            file.write_text(_scenario(definition, await elements_in(elements)), encoding="utf-8")
+        elif scenario is not None and scenario.lstrip().startswith("<"):
+            file.write_text(scenario, encoding="utf-8")
+        else:
+            file = await asyncio.to_thread(_named, daemon, str(scenario))
+        if edited:
+            home[1] = str(await asyncio.to_thread(_edited, daemon, Path(folder) / "home", edited))
+        try:
+            report = await trials.run(asker, [*home, "simulate", str(file), *options])
+        except RequestError as error:
+            raise RequestError(str(error).replace(f"{folder}/", "")) from None
+    asked = {
+        "definition": definition,
+        "scenario": scenario,
+        "elements": [xml.decode("utf-8", "replace") for xml in elements or ()],
+        "start": start,
+        "duration": duration,
+        "memory": memory,
+        "edited": edited,
+    }
+    id = secrets.token_hex(8)
+    answer = {"trial": id, "asked": asked, "report": report}
+    await asyncio.to_thread(kept.keep, f"trial {id}", asker.person, answer, daemon.rounds.clock.now())
+    return answer
+
+
+@operation("read")
+async def scenarios(daemon: Daemon) -> list[str]:
+    """The names of the files in `scenarios/` of the home, by which `simulate` takes them."""
+    return sorted(await asyncio.to_thread(_scenarios, daemon))
+
+
+def _scenarios(daemon: Daemon) -> dict[str, Path]:
+    if daemon.home is None:
+        return {}
+    folder = daemon.home.path / SCENARIOS
+    return {
+        str(path.relative_to(folder).with_suffix("")).removesuffix(".scenario"): path
+        for path in folder.rglob("*.xml")
+        if path.is_file()
+    }
+
+
+def _named(daemon: Daemon, name: str) -> Path:
+    """The file of a scenario of the home. Raises RequestError."""
+    found = _scenarios(daemon)
+    if name not in found:
+        known = f"; there are {', '.join(sorted(found))}" if found else ", nor any other"
+        raise RequestError(f"there is no scenario {name!r:.80}{known:.400}")
+    return found[name]
+
+
+def _edited(daemon: Daemon, place: Path, texts: dict[str, str]) -> Path:
+    """A home like that of the daemon, but for the texts of some files. Raises RequestError."""
+    assert daemon.home is not None
+    known = {definition.path for definition in daemon.agent.library} | {
+        fault.path for fault in daemon.files.faults
+    }
+    for path in texts:
+        if path not in known or daemon.home.modules.name in Path(path).parts:  # code is not for pasting
+            raise RequestError(f"expected the path of a file with definitions, got {path!r:.80}")
+    place.mkdir()
+    for part in daemon.home.path.iterdir():
+        if part.name in _COPIED:  # definitions are not looked for in folders elsewhere
+            shutil.copytree(part, place / part.name)
+        else:
+            (place / part.name).symlink_to(part.resolve())
+    for path, text in texts.items():
+        (place / path).write_text(text, encoding="utf-8")
+    return place
+
+
+def _scenario(definition: str, elements: list[bytes]) -> str:
+    """The text of a scenario in which elements arrive, and a definition starts."""
+    root = etree.Element("scenario")
+    if elements:
+        etree.SubElement(root, "arrive").extend(etree.fromstring(xml) for xml in elements)
+    etree.SubElement(root, "start", recipe=definition)
+    return etree.tostring(root, encoding="unicode")
+
+
+@operation("write")
+async def explore(daemon: Daemon, kind: str, name: str, *, asker: Asker = PROGRAM) -> dict[str, Any]:
+    """The findings of `narval check --explore` about one definition, by a child program as for `simulate`.
+
+    They are kept for a day, by the digest of the definition.
+    """
+    found, trials, kept = _definition(daemon, kind, name), _trials(daemon), _files(daemon)
+    known = await explored(daemon, kind, name)
+    if known is not None:
+        return known
+    home = _home(daemon)
+    report = await trials.run(asker, [*home, "check", str(Path(home[1]) / found.path), "--explore"])
+    about = {
+        what: [row for row in report[what] if row["definition"] == name] for what in ("findings", "explored")
+    }
+    answer = {"kind": kind, "name": name, "digest": found.digest, **about}
+    await asyncio.to_thread(kept.keep, _key(daemon, found), None, answer, daemon.rounds.clock.now())
+    return answer
+
+
+@operation("read")
+async def explored(daemon: Daemon, kind: str, name: str) -> dict[str, Any] | None:
+    """The findings that `explore` has kept about a definition as it is now; null where there are none."""
+    found = _definition(daemon, kind, name)
+    if daemon.home is None:
+        return None
+    key, now = _key(daemon, found), daemon.rounds.clock.now()
+    return await asyncio.to_thread(_files(daemon).get, key, None, now)
+
+
+def _key(daemon: Daemon, found: Definition) -> str:
+    return f"explored {daemon.name} {found.kind} {found.full_name} {found.digest}"
+
+
+def _definition(daemon: Daemon, kind: str, name: str) -> Definition:
+    """A definition that is loaded. Raises RequestError."""
+    found = daemon.agent.library.get(kind, name)
+    if found is None:
+        raise no_definition(daemon, name)
+    return found
+
+
+@operation("read")
+async def trial(daemon: Daemon, trial: str, *, asker: Asker = PROGRAM) -> dict[str, Any]:
+    """The result of a simulation, for a day, to who asked for it."""
+    key, now = f"trial {trial}", daemon.rounds.clock.now()
+    found = await asyncio.to_thread(_files(daemon).get, key, asker.person, now)
+    if found is None:
+        raise RequestError(f"there is no result {trial!r:.40} of yours: they are kept for a day")
+    return found
+
+
+def _files(daemon: Daemon) -> TrialFiles:
+    """The results that are kept. Raises RequestError where there is no home on a disk."""
+    if daemon.home is None:
+        raise RequestError("a home in memory has no child programs; `simulate` of the agent plays it")
+    return TrialFiles(daemon.home.var / "trials")
+
+
+def _trials(daemon: Daemon) -> Trials:
+    return daemon.agents.rows.own.listings.kept(Trials)
+
+
+def _home(daemon: Daemon) -> list[str]:
+    """The options that name the home and the agent."""
+    assert daemon.home is not None
+    agent = [] if daemon.agent.store.is_own else ["--agent", daemon.name]
+    return ["--home", str(daemon.home.path), *agent]

@@ -1,0 +1,303 @@
+"""The operation `why`: the conditions a run waits for, the element nearest to each, what fails on it; and of
+an element what became of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from itertools import chain, repeat
+from typing import Any
+
+from narval.agent.agent import AgentState
+from narval.agent.jobs import StartRun
+from narval.agent.replay import definition_of, state_of
+from narval.agent.run import Run
+from narval.ask import json_forms
+from narval.ask.asker import Asker
+from narval.ask.json_forms import moment
+from narval.ask.lookup import definition_and_state, find_run, standing_of
+from narval.ask.places import place_of
+from narval.ask.registry import operation
+from narval.ask.runs.conditions import judged, obstacle_of
+from narval.ask.runs.history import newest
+from narval.core.elements.element import Element, parse
+from narval.core.elements.error_element import read_error
+from narval.core.elements.outdated_element import OUTDATED, reason_in
+from narval.core.engines.commands import SIGNAL, Call
+from narval.core.engines.engine import Wait
+from narval.core.errors import RequestError
+from narval.core.memory.lineage import made_of
+from narval.core.source.secrets import without_secrets
+from narval.daemon.agents.agents import ELSEWHERE
+from narval.daemon.daemon import Daemon
+from narval.store.batch import ACTIVE
+from narval.system.time_slice import TimeSlice
+
+STUCK = "stuck"
+"""The type of the error of a run in which nothing could go on (N27); its detail names each transition."""
+TOLD = 50
+"""The most elements and runs that the story of an element names of each sort."""
+MOST_FOLLOWED = 5
+"""So many agents that wait for one another are looked at, each for the next."""
+
+
+@operation("read")
+async def why(daemon: Daemon, run: int, id: str | None = None) -> dict[str, Any]:
+    """The reason why a run, or a part of it, does not go on, and all it waits for (N11).
+
+    For the number of an element instead: what it was made from, who used it and holds it, what was made of
+    it, by what it is outdated, and which runs wait for such.
+    """
+    element = daemon.agent.memory.element(run) if run not in daemon.agent.runs else None
+    if element is not None:
+        if id is not None:
+            raise RequestError(f"{run} is an element ({element.name}): it has no part {id!r:.80}")
+        return await _story(daemon, element)
+    found = find_run(daemon, run)
+    standing = standing_of(daemon) if found.active else {}
+    return {**await _explained(daemon, found, MOST_FOLLOWED, id), **standing}
+
+
+async def _explained(daemon: Daemon, run: Run, left: int, id: str | None = None) -> dict[str, Any]:
+    """The answer of `explain`, and where the calls are that are waited for, at so many other agents (G37)."""
+    definition, state = definition_and_state(daemon, run)
+    answer = explain(daemon.agent, daemon.rounds.clock.now(), run, definition, state, id)
+    for call in chain.from_iterable(wait.get("calls", ()) for wait in answer["waiting"]):
+        if call.get("agent"):
+            call["at"] = await _whereabouts(daemon, run.calls[call["call"]], left)
+            continue
+        asked = daemon.executor.find(daemon.host.dispatcher.outside_id(call["call"]))
+        if asked is not None and (place := daemon.executor.places.waits_for(asked)):
+            call["place"] = place
+        elif room := daemon.host.mail.waiting.get(call["call"]):
+            call["place"] = room
+    return answer
+
+
+async def _whereabouts(daemon: Daemon, call: Call, left: int) -> dict[str, Any]:
+    """The agent that has a call, since when, and the run that answers it, with all that this waits for, at
+    so many more agents (G37).
+
+    `state` is that of the run; without one, that it is `untaken` or `answered`, or that the agent is `gone`.
+    Of an agent that another daemon of the store has, `home` is that daemon's, or null while none has it.
+    """
+    known: dict[str, Any] = {"agent": call.agent, "run": None, "since": None}
+    row, own = daemon.host.mail.office.find(call.agent), daemon.agents.rows.own
+    if row is None:
+        return {**known, "state": "gone"}
+    is_own = row.agent == own.agent.store.agent
+    known["agent_state"] = ACTIVE if is_own else daemon.agents.state_of(row)
+    if known["agent_state"] == ELSEWHERE and (leases := daemon.store.leases) is not None:
+        there = await asyncio.to_thread(leases.find, call.agent)
+        known["home"] = there[1].home if there is not None and there[1] is not None else None
+    id = daemon.host.mail.calls.id_of(call)
+    waiting = (message for message in daemon.store.letters.messages(row.agent) if message.id == id)
+    if (message := next(waiting, None)) is not None:
+        return {**known, "since": moment(message.at), "state": "untaken"}
+    async with daemon.of(call.agent, reads=True) as other:
+        eid = other.agent.runs.by_call.get(id)
+        if eid is None:
+            return {**known, "state": "answered"}
+        run = other.agent.runs[eid]
+        told = await _explained(other, run, left - 1) if left else {"waiting": []}
+        found = {"run": eid, "name": run.name, "state": run.status, "since": moment(run.started)}
+        return {**known, **found, "waiting": told["waiting"]}
+
+
+async def _story(daemon: Daemon, element: Element) -> dict[str, Any]:
+    """The story of an element; of what was made of it, and of the runs that wait, the first `TOLD`."""
+    agent, eid = daemon.agent, element.eid
+    memory, time_slice = agent.memory, TimeSlice()
+    made, count, successor = list[dict[str, Any]](), 0, None
+    for found in made_of(memory, eid):
+        await time_slice.yield_if_due()
+        if found is None:
+            continue
+        younger, directly = found
+        count += 1
+        if len(made) < TOLD:
+            made.append(_relative(agent, younger) | {"directly": directly})
+        if directly and younger.name in (element.name, OUTDATED) and successor is None:
+            successor = younger
+    form = json_forms.element(agent, element)
+    origin = element.origin.inputs if element.origin is not None else ()
+    waiting = [wait for run in _woken_by(agent, element) for wait in _waits_for(agent, run, element)]
+    return {
+        "element": eid,
+        "name": element.name,
+        "added": form["added"],
+        "origin": form["origin"],
+        "declared": memory.declared[eid].partition(":")[0] if eid in memory.declared else None,
+        "hearsay": form["hearsay"],
+        "made_from": [_eid_and_name(agent, before) for before in origin],
+        "used_by": [use | _run_of(agent, use["run"]) for use in form["used_by"]],
+        "given_to": [
+            {"run": run.eid, "step": call.step, "target": call.name} | _run_of(agent, run.eid)
+            for run in agent.runs.active.values()
+            for call in run.calls.values()
+            if eid in call.elements or any(eid in eids for _, eids in call.inputs)
+        ],
+        "made_of_it": made,
+        "made": count,
+        "held_by": [{"run": run} | _run_of(agent, run) for run in sorted(memory.contexts.holders(eid))],
+        "outdated": form["outdated"],
+        "outdated_by": _successor(agent, successor) if form["outdated"] and successor is not None else None,
+        "waiting": waiting,
+    }
+
+
+def _relative(agent: AgentState, element: Element) -> dict[str, Any]:
+    """An element that another was made into."""
+    form = json_forms.element(agent, element)
+    run = element.origin.run if element.origin is not None else 0
+    return {key: form[key] for key in ("eid", "name", "added", "origin")} | _run_of(agent, run)
+
+
+def _eid_and_name(agent: AgentState, eid: int) -> dict[str, Any]:
+    element = agent.memory.element(eid)
+    return {"eid": eid, "name": element.name if element is not None else None}
+
+
+def _run_of(agent: AgentState, eid: int | None) -> dict[str, Any]:
+    """The definition and the state of a run, or None if it is forgotten or there is none."""
+    run = agent.runs.get(eid) if eid else None
+    return {"run_of": run.name if run is not None else None, "state": run.status if run is not None else None}
+
+
+def _successor(agent: AgentState, element: Element) -> dict[str, Any]:
+    """The element that outdated another: the new version of it, or one that tells why."""
+    reason = reason_in(element) if element.name == OUTDATED else ""
+    return _relative(agent, element) | {"reason": reason or None}
+
+
+def _woken_by(agent: AgentState, element: Element) -> list[Run]:
+    """The runs that wait for such an element, used or not, oldest first."""
+    runs = {run for run, _ in agent.watches.index.wakes(agent.memory.tree(element))}
+    return [agent.runs[run] for run in sorted(runs)[:TOLD]]
+
+
+def _waits_for(agent: AgentState, run: Run, element: Element) -> Iterator[dict[str, Any]]:
+    """The conditions of a run that such an element satisfies, and why this one is not taken, if it is not."""
+    memory, definition, state = agent.memory, definition_of(agent, run), state_of(agent, run)
+    for wait in run.engine.waiting_for(definition, state, run.watches):
+        absent = wait.absent or repeat(False)
+        for bound, scope, none in zip(wait.conditions, wait.scopes, absent, strict=False):
+            if bound.test(memory.tree(element)):
+                free = memory.is_available(element.eid, scope)
+                obstacle = "" if free else ": ".join(obstacle_of(memory, element.eid, scope))
+                pattern = f"none fits {bound.text}" if none else bound.text
+                part = {"run": run.eid, "id": wait.id, "for": wait.what, "pattern": pattern}
+                yield part | {"not": obstacle or None} | _run_of(agent, run.eid)
+
+
+def explain(
+    agent: AgentState, now: float, run: Run, definition: Any, state: Any, identifier: str | None
+) -> dict[str, Any]:
+    """The reason and the waits of a run, or of one part of it by its identifier. Raises RequestError.
+
+    A part that waits no more is diagnosed as if it did, which tells why it was not done.
+    """
+    engine = run.engine
+    waits = list(engine.waiting_for(definition, state, run.watches)) if run.active else []
+    diagnosed = list(engine.diagnose(definition, state, identifier, agent.memory.element, agent.library.get))
+    answer: dict[str, Any] = {"run": run.eid, "state": run.status}
+    if identifier is not None:
+        reason = engine.explain(definition, state, identifier)
+        if reason is None:
+            parts = engine.parts(definition, state)
+            known = ", ".join(row["id"] for rows in parts.values() for row in rows)
+            raise RequestError(f"run {run.eid} of {run.name} has no {identifier!r}; it has {known}")
+        now_for = {wait.id: wait for wait in waits if wait.conditions}
+        waits = [now_for.get(wait.id, wait) for wait in diagnosed] or [
+            wait for wait in waits if wait.id == identifier
+        ]
+        answer["reason"] = reason
+    else:
+        already = {wait.id for wait in waits}
+        waits += [wait for wait in diagnosed if wait.id not in already]
+        reasons = [_cancellation(agent, run) or engine.explain(definition, state, None), _restart(agent, run)]
+        outcome = _outcome(agent, run, list(filter(None, reasons)))
+        if outcome:
+            answer["reason"] = outcome
+    answer["waiting"] = [_waiting(agent, now, run, wait) for wait in waits]
+    return answer | json_forms.newer(agent, run)
+
+
+def _cancellation(agent: AgentState, run: Run) -> str:
+    """By whom a run was cancelled (P30), and why; "" where its history has neither."""
+    for line in newest(agent.store, run.eid) if run.phase == "cancelled" else ():
+        if line["what"] == "Cancelled" and (line.get("by") or line.get("reason")):
+            who = {name: line.get(name, "") for name in ("actor", "way", "session")}
+            by = f" by {Asker(line['by'], **who)}" if line.get("by") else ""
+            return f"it was cancelled{by}" + (f": {line['reason']}" if line.get("reason") else "")
+    return ""
+
+
+def _restart(agent: AgentState, run: Run) -> str:
+    """The moment when a failed run is started again, or "" if it is not (N28)."""
+    if run.phase != "failed":
+        return ""
+    for at, _, job in agent.clockwork.timers.waiting():
+        if isinstance(job, StartRun) and (job.name, job.attempt) == (run.name, run.attempt + 1):
+            failures = f"{job.attempt} failures in a row" if job.attempt > 1 else "a failure"
+            return f"{run.name} begins again at {moment(at)}, after {failures}"
+    return ""
+
+
+def _outcome(agent: AgentState, run: Run, reasons: list[str]) -> str:
+    """The error of a run that failed or is about to, the reasons given, and when it ended."""
+    texts = []
+    if run.error is not None:
+        texts.append(_error(agent, run.error))
+    texts += reasons
+    if not run.active:
+        texts = texts or [f"it was {run.status}" if run.status == "cancelled" else f"it is {run.status}"]
+        texts.append(f"it ended at {moment(run.ended)}")
+    return "; ".join(texts)
+
+
+def _error(agent: AgentState, eid: int) -> str:
+    """An error in one sentence, with its place, and for a run that was stuck, each transition that could not
+    fire.
+    """
+    element = agent.memory.element(eid)
+    if element is None:
+        return f"failed: the error, element {eid}, has been forgotten"
+    kind, message, step = read_error(element)
+    if not step and element.origin is not None:
+        step = element.origin.step
+    where = f"failed in step {step}" if step else "failed"
+    place = place_of(agent, element)
+    at = f"{place}, " if place else ""
+    text = f"{where}: {kind}: {without_secrets(message)} ({at}element {eid})"
+    detail = parse(element.xml).findtext("detail") if kind == STUCK else None
+    return "; ".join([text, *(detail or "").splitlines()])
+
+
+def _waiting(agent: AgentState, now: float, run: Run, wait: Wait) -> dict[str, Any]:
+    until = moment(wait.until)
+    line: dict[str, Any] = {
+        "id": wait.id,
+        "for": wait.what,
+        "until": until,
+        "conditions": judged(agent, now, run, wait),
+    }
+    if wait.text:
+        line["text"] = wait.text
+    if wait.what in ("time", "again"):
+        line["until"], line["zone"] = moment(wait.until, agent.clockwork.zone), agent.clockwork.zone
+        if wait.reckoned:
+            line["reckoned"] = wait.reckoned
+    under_way = [run.calls[call] for call in wait.calls if call in run.calls]
+    told = [agent.signals.hearer(call) for call in under_way if call.kind == SIGNAL]
+    children = [child for call in wait.calls if (child := agent.runs.by_call.get(call)) is not None]
+    if children or told:
+        line["runs"] = [*children, *filter(None, told)]
+    if under_way:
+        line["calls"] = [
+            {"call": call.call, "inputs": list(json_forms.given_to(call))}
+            | ({"agent": call.agent} if call.agent else {})
+            for call in under_way
+        ]
+    return line

@@ -1,0 +1,177 @@
+"""Calls of actions that are held back until somebody agrees: as their step says (P72), or their home (P73);
+and those of actions and programs that go outside because of a language model's answer.
+
+A call that waits is in force like any other, and its item is found by its id, as a run that answers it is.
+So it is cancelled, explained and found after a crash in the same ways; nothing else is kept of it. Who makes
+the call knows nothing of all this, and so cannot lift it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from functools import partial
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from narval.agent.agent import AgentState
+from narval.agent.loop import Request
+from narval.agent.run import Run
+from narval.agent.turn import Turn
+from narval.calls.in_flight import Post, refused
+from narval.calls.nested_runs import begin_run
+from narval.core.definitions.action.definition import Action
+from narval.core.definitions.kinds import ASKING
+from narval.core.definitions.people.directory import AFTER_A_MODEL, Approval
+from narval.core.elements import changes
+from narval.core.engines.commands import Call
+from narval.core.engines.decision import Inputs
+from narval.core.engines.events import Failure, HeldCalls, Returned
+from narval.core.memory.hearsay import is_hearsay
+
+MOST_CALLS = 100
+"""The calls at most that one item lists; where a `foreach` makes more, each has its own."""
+
+MOST_BYTES = 32_768
+"""The bytes of elements at most that are shown in one item for several calls."""
+
+_Asking = tuple[int, str, str, str]
+"""A run, its step, the action it calls, and the work that asks: their calls are asked for together."""
+
+
+BECAUSE = "a language model's answer has entered into the run, or into what the call is given"
+
+PROGRAM = "program"
+
+
+class Called(NamedTuple):
+    """The version of what a call calls, and the place where it runs."""
+
+    version: str
+    where: str
+
+
+def comes_of_a_model(agent: AgentState, run: Run, call: Call) -> bool:
+    """True if a language model's answer has entered into a run, one that called it, or what a call gives."""
+    if changes.HEARSAY not in agent.memory.marks:
+        return False
+    callers = [run.eid]
+    while run.caller is not None and (above := agent.runs.get(run.caller.run)) is not None:
+        run = above
+        callers.append(run.eid)
+    return is_hearsay(agent.memory, (*callers, *(eid for _, eids in call.inputs for eid in eids)))
+
+
+class Approvals:
+    """The calls of one agent's actions for which somebody is to be asked first."""
+
+    def __init__(self, agent: AgentState, post: Post) -> None:
+        self._agent, self._post = agent, post
+        self._asking: dict[_Asking, dict[str, Call]] = {}
+        """The calls that were asked for since the last turn, by their ids."""
+
+    def hold(self, run: Run, call: Call) -> bool:
+        """Have somebody asked before a call is made, unless they all agreed; False if it may be made.
+
+        One that is held twice is asked for once.
+        """
+        work = self._next_work(run, call)
+        if not work:
+            return False
+        key = (run.eid, call.step, call.name, work)
+        if key not in self._asking:
+            self._asking[key] = {}
+            self._post(Request(partial(self._ask, key)))
+        self._asking[key][call.call] = call
+        return True
+
+    def _next_work(self, run: Run, call: Call) -> str:
+        """The work that asks next whether a call may be made; "" where none has to.
+
+        What was agreed to in another version of the action counts no more.
+        """
+        works: list[str] = []
+        if call.kind == Action.kind:
+            works += [rule.work for rule in self._agent.lookup.people.approvals if self._fits(rule, call)]
+            if call.approve and call.approve not in works:
+                works.append(call.approve)
+        if not works and comes_of_a_model(self._agent, run, call) and self._goes_outside(run, call):
+            works.append(AFTER_A_MODEL)
+        if not works:
+            return ""
+        called = self._called(run, call)
+        agreed = call.approved if called is not None and called.version == call.version else ()
+        return next((work for work in works if work not in agreed), "")
+
+    def _goes_outside(self, run: Run, call: Call) -> bool:
+        """True of a program, and of an action that can be seen outside the home."""
+        if call.kind != Action.kind:
+            return call.kind == PROGRAM
+        found = self._action(run, call)
+        return found is not None and found.outside
+
+    def _called(self, run: Run, call: Call) -> Called | None:
+        """The version of what a call calls, and where that runs; None where there is no such action."""
+        if call.kind == PROGRAM:
+            return Called(hashlib.sha256(msgspec.msgpack.encode(call.program)).hexdigest(), PROGRAM)
+        found = self._action(run, call)
+        return None if found is None else Called(found.digest, found.where)
+
+    def _fits(self, rule: Approval, call: Call) -> bool:
+        """True if a rule of the home is about a call: of that action, with an input that fits."""
+        if rule.action != call.name:
+            return False
+        memory = self._agent.memory
+        given = (memory.element(eid) for _, eids in call.inputs for eid in eids)
+        return rule.condition is None or any(
+            rule.condition.bind().test(memory.tree(element)) for element in given if element is not None
+        )
+
+    def _action(self, run: Run, call: Call) -> Action | None:
+        found = self._agent.lookup.definition(run, call.kind, call.name)
+        return found if isinstance(found, Action) else None
+
+    # --- within a turn ----------------------------------------------------------------------------------
+
+    def _ask(self, key: _Asking, turn: Turn) -> None:
+        """Offer items for the calls of a step that still wait; where nobody can be asked, refuse them."""
+        eid, _, name, work = key
+        asked, run = self._asking.pop(key), turn.agent.runs.active.get(eid)
+        if run is None:
+            return
+        for call in asked.values():
+            if call.call in run.abandoned:
+                turn.tell(eid, Returned(0, 0.0, call.call, abandoned=True))
+        known = turn.agent.runs.by_call
+        calls = [call for call in asked.values() if call.call in run.calls and call.call not in known]
+        called = self._called(run, calls[0]) if calls else None
+        why = f"there is no {calls[0].kind} named {name}" if calls and called is None else ""
+        if work == AFTER_A_MODEL and turn.agent.lookup.definition(run, ASKING, work) is None:
+            why = f"{BECAUSE}, so {work} is to agree to {name}; take it: narval take recipes/model.xml"
+        if why or called is None:
+            for call in calls:
+                turn.tell(eid, refused(call, Failure("unknown-target", why, final=True)))
+            return
+        for together in self._listed(calls):
+            self._offer(turn, run, called, work, together)
+
+    def _listed(self, calls: list[Call]) -> Iterator[list[Call]]:
+        """The calls that each item lists: all of them, unless they are too many or too large to be read."""
+        given = {eid for call in calls for _, eids in call.inputs for eid in eids}
+        found = (self._agent.memory.element(eid) for eid in given)
+        size = sum(len(element.xml) for element in found if element is not None)
+        if len(calls) <= MOST_CALLS and size <= MOST_BYTES:
+            yield calls
+        else:
+            yield from ([call] for call in calls)
+
+    def _offer(self, turn: Turn, run: Run, called: Called, work: str, calls: list[Call]) -> None:
+        first = calls[0]
+        listed: tuple[tuple[str, Inputs], ...] = tuple((call.call, call.inputs) for call in calls)
+        void = first.version if first.version != called.version else ""
+        because = BECAUSE if work == AFTER_A_MODEL else ""
+        held = HeldCalls(first.kind, first.name, *called, run.name, listed, void, because)
+        eids = dict.fromkeys(eid for _, inputs in listed for _, taken in inputs for eid in taken)
+        begin_run(run, replace(first, kind=ASKING, name=work, elements=tuple(eids), inputs=()), turn, held)

@@ -1,0 +1,247 @@
+"""The client of a cluster, as narval uses it: on the loop of its link's thread, until the scheduler is lost.
+
+A task goes by its key: asked twice it runs once. One that is kept is published besides, under a name that has
+its key: so the scheduler holds on to it when this daemon is gone, and the next one finds it (G69).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from contextlib import suppress
+from itertools import groupby
+from operator import methodcaller
+from pathlib import Path
+from typing import Any
+
+from distributed import Client, KilledWorker, Security, Variable, wait
+
+from narval.calls.cluster import remote
+from narval.calls.cluster.finished import FinishedTasks
+from narval.calls.cluster.frames import (
+    ClusterReply,
+    Replied,
+    joined,
+    parted,
+    read_news,
+    read_reply,
+)
+from narval.calls.cluster.messages import LOST, ClusterSize, ClusterTask, Tell, mark_of
+from narval.calls.cluster.published import Publisher, find_published
+from narval.calls.workers.frames import FrameError
+from narval.core.engines.events import Failure
+from narval.files.outside.cluster import CERTIFICATES
+
+_CONNECTING, _LOOK, _FAREWELL = 10.0, 1.0, 1.0
+"""Seconds that connecting may take, between looks at how large the cluster is, and for leaving it."""
+
+
+class ClusterClient:
+    """A client that is connected, and the tasks for which it waits.
+
+    `tell` has the daemon told. At most `memory` bytes of results are given that are not settled.
+    """
+
+    def __init__(self, client: Any, publisher: Publisher, tell: Tell, topic: str, memory: int) -> None:
+        self._client, self._tell, self._topic = client, tell, topic
+        self._futures: dict[str, Any] = {}
+        self._publisher = publisher
+        self._finished = FinishedTasks(memory)
+        self._work: set[asyncio.Task[None]] = set()
+        self._over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    @classmethod
+    async def connect(
+        cls, address: str, certificates: Path, tell: Tell, topic: str, memory: int
+    ) -> ClusterClient:
+        """Connect to a scheduler, both sides showing certificates. Raises OSError."""
+        for name in ("distributed", "distributed.client"):  # the daemon tells itself what is lost, and why
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+        authority, own, key = (str(certificates / name) for name in CERTIFICATES)
+        security = Security(
+            tls_ca_file=authority, tls_client_cert=own, tls_client_key=key, require_encryption=True
+        )
+        found = Client(
+            address, security=security, asynchronous=True, timeout=_CONNECTING, set_as_default=False
+        )
+        await found
+        publisher = Publisher(found, await find_published(found))
+        made = cls(found, publisher, tell, topic, memory)
+        found.subscribe_topic(topic, made._heard)
+        return made
+
+    async def serve(self) -> str:
+        """Wait for tasks until the scheduler is lost, or `close` was called; give why it ended."""
+        try:
+            for work in (self._follow_size(), self._collect(), self._publisher.run()):
+                self._begin(work)
+            return await self._over
+        finally:
+            for task in self._work:
+                task.cancel()
+            with suppress(OSError, TimeoutError, asyncio.CancelledError):
+                await asyncio.wait_for(self._publisher.flush(), _FAREWELL)
+            with suppress(OSError, TimeoutError, asyncio.CancelledError):
+                await self._client.close(timeout=_FAREWELL)
+
+    # --- what the daemon asks -------------------------------------------------------------------------
+
+    def submit(self, tasks: list[ClusterTask]) -> None:
+        """Have tasks answered, in one message for each set of resources. Those that are under way here or on
+        the cluster, by their keys, are not begun again.
+        """
+        asked = [task for task in tasks if task.key not in self._futures]
+        for task in asked:
+            if task.only_found and task.key not in self._publisher:
+                self._reply(task.key, LOST)
+        asked = [task for task in asked if task.key in self._publisher or not task.only_found]
+        for resources, group in groupby(sorted(asked, key=_resources), key=_resources):
+            found = list(group)
+            keys = [task.key for task in found]
+            given = ([key.encode() for key in keys], [joined(task.bodies) for task in found])
+            futures = self._client.map(
+                remote.answer, *given, key=keys, pure=False, resources=dict(resources), topic=self._topic
+            )
+            self._futures.update(zip(keys, futures, strict=True))
+        for task in asked:
+            if task.kept:
+                self._publisher.add(task.key, self._futures[task.key])
+            self._begin(self._watch(task.key))
+
+    def end(self, task: str, calls: list[str], worker: str, *, whole: bool) -> None:
+        """Kill the workers of calls, at the worker of the cluster that has their task if that is known; give
+        up the `whole` task.
+        """
+        future = self._futures.get(task)
+        self._begin(self._end(future if whole else None, calls, worker))
+        if whole:
+            self.settled(task, once=False)
+
+    def settled(self, task: str, *, once: bool) -> None:
+        """Drop a task, whose result is recorded or not wanted."""
+        future = self._futures.pop(task, None)
+        self._publisher.drop(task)
+        self._finished.settle(task)
+        if future is not None:
+            future.release()
+        if once:
+            Variable(mark_of(task), client=self._client).delete()
+
+    def close(self) -> None:
+        """Disconnect: what is kept goes on."""
+        self._end_with("")
+
+    # --- the work -------------------------------------------------------------------------------------
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(self._done(work))
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+
+    async def _done(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do some work; where the scheduler is not there to do it with, it is lost."""
+        try:
+            await work
+        except OSError as error:
+            self._end_with(f"the scheduler was lost: {error}")
+
+    def _reply(self, key: str, replies: list[ClusterReply] | Failure) -> None:
+        self._tell(methodcaller("replied", key, replies))
+
+    def _end_with(self, why: str) -> None:
+        if not self._over.done():
+            self._over.set_result(why)
+
+    async def _watch(self, key: str) -> None:
+        if key not in self._futures:
+            return
+        future = self._futures[key]
+        try:
+            with self._client.as_current():
+                waiting = wait([future])
+            await waiting
+        except asyncio.CancelledError:
+            if key in self._futures and self._futures[key] is future:
+                if future.status != "cancelled":
+                    raise
+                self._end_with("the scheduler was lost")
+            return
+        if self._futures.get(key) is future:
+            self._finished.add(key)
+
+    async def _collect(self) -> None:
+        """Give results, as they come and as far as there is room for them; and failures."""
+        while True:
+            finished = [key for key in await self._finished.take() if key in self._futures]
+            erred = [key for key in finished if self._futures[key].status == "error"]
+            for key in erred:
+                self._reply(key, _failure(await self._futures[key].exception()))
+            well = [key for key in finished if key not in erred]
+            sizes = {key: len(self._finished.results.get(key, b"")) for key in well}
+            if unknown := [key for key, size in sizes.items() if not size]:
+                found = await self._client.nbytes(unknown, summary=False)
+                sizes.update((key, int(found.get(key) or 0)) for key in unknown)
+            if fitting := self._finished.fitting(sizes):
+                await self._give(fitting)
+
+    async def _give(self, keys: list[str]) -> None:
+        here = self._finished.results
+        asked = {key: self._futures[key] for key in keys if key in self._futures}
+        found: dict[str, object] = {key: here.pop(key) for key in keys if key in here}
+        if far := {key: future for key, future in asked.items() if key not in found}:
+            found |= await self._client.gather(far, errors="skip")
+        for key in asked:
+            if key in found:
+                self._reply(key, _replies(found[key]))
+            else:  # its worker was lost meanwhile: it is made again
+                self._finished.settle(key)
+                self._begin(self._watch(key))
+
+    async def _end(self, future: Any, calls: list[str], worker: str) -> None:
+        if future is not None:
+            await self._client.cancel([future], force=True)
+        workers = [worker] if worker else None
+        await self._client.run(remote.end, calls, workers=workers, on_error="ignore")
+
+    async def _follow_size(self) -> None:
+        """Tell how large the cluster is, at first and whenever that changes."""
+        known: ClusterSize | None = None
+        while True:
+            found = await self._client.scheduler.identity(n_workers=-1)
+            workers = found["workers"].values()
+            resources = tuple(tuple(sorted(worker["resources"].items())) for worker in workers)
+            size = ClusterSize(sum(worker["nthreads"] for worker in workers), resources)
+            if size != known:
+                known = size
+                self._tell(methodcaller("joined", size))
+            await asyncio.sleep(_LOOK)
+
+    def _heard(self, event: tuple[float, object]) -> None:
+        with suppress(FrameError):  # somebody else's
+            news = read_news(event[1])
+            if not isinstance(news, Replied):
+                self._tell(methodcaller("told", news))
+            elif news.key in self._futures:
+                self._finished.results[news.key] = news.replies
+
+
+def _resources(task: ClusterTask) -> Any:
+    return task.resources
+
+
+def _failure(error: BaseException) -> Failure:
+    """The failure of a task that dask could not have answered."""
+    if isinstance(error, KilledWorker):
+        lost = f"{error.allowed_failures + 1} workers of the cluster were lost while they had the call"
+        return Failure("crashed", lost)
+    where = "the same narval has to be installed on all workers of the cluster"
+    return Failure("no-worker", f"the cluster could not make the call: {error!r:.500}; {where}")
+
+
+def _replies(found: object) -> list[ClusterReply] | Failure:
+    """The replies that a task gave, checked."""
+    try:
+        return [read_reply(body) for body in parted(found)]
+    except FrameError as error:
+        return Failure("no-worker", str(error))

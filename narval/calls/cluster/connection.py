@@ -1,0 +1,149 @@
+"""The way to a cluster: opened when a call needs it, closed when none does (G65)."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import logging
+from pathlib import Path
+from typing import Any
+
+from narval.calls.cluster.frames import ClusterReply, News
+from narval.calls.cluster.link import ClusterLink
+from narval.calls.cluster.local import LocalCluster
+from narval.calls.cluster.messages import ClusterSize, LinkListener
+from narval.calls.programs.backend import ProgramBackend
+from narval.core.engines.events import Failure
+from narval.files.outside.cluster import LOCAL, ClusterSettings
+
+log = logging.getLogger("narval.cluster")
+
+_NONE_SET = 'none is set; write cluster = "local", or the address of a scheduler, into etc/narval.toml'
+_NO_PACKAGE = 'expected the package distributed; install it: pip install "narval[cluster]"'
+_STARTING, _NO_WORKERS = "it is starting", "it has no workers"
+_SOON, _LATER = 0.5, 5.0
+"""Seconds until a local cluster that has ended is started again, and until a package is looked for again."""
+
+
+class ClusterConnection:
+    """The link to the cluster that the settings name, and the local cluster where they name that.
+
+    `listener` is told what the link tells. `why` says why there is no cluster; it is "" while there is one.
+    """
+
+    def __init__(self, programs: ProgramBackend, settings: ClusterSettings, listener: LinkListener) -> None:
+        self._programs, self._listener = programs, listener
+        self.settings, self.size, self.why = settings, ClusterSize(0, ()), _STARTING
+        self.link: ClusterLink | None = None
+        self._local: LocalCluster | None = None
+        self._again: asyncio.TimerHandle | None = None
+        self._rest: asyncio.TimerHandle | None = None
+        self._ending: asyncio.Future[None] | None = None
+        """The local cluster before this one, which may not be gone yet."""
+
+    def open(self) -> None:
+        """See that there is a cluster, now or as soon as may be; the listener is told."""
+        if self._rest is not None:
+            self._rest.cancel()
+            self._rest = None
+        if self.link is not None or self._local is not None or self._again is not None:
+            return
+        if not self.settings.address:
+            self.away(_NONE_SET)
+        elif importlib.util.find_spec("distributed") is None:
+            self.away(_NO_PACKAGE)
+            self._open_after(_LATER)
+        elif self.settings.address == LOCAL:
+            folder, commands = self._programs.reaper.folder, self._programs.commands
+            self._local = LocalCluster(
+                commands, self.settings, folder, self._join, self._local_ended, after=self._ending
+            )
+            self.away(_STARTING)
+        else:
+            self._join(self.settings.address, Path(self.settings.certificates))
+            self.away(_STARTING)
+
+    def close_after(self, seconds: float) -> None:
+        """Leave the cluster then, unless it is opened again before."""
+        if self._rest is None:
+            self._rest = asyncio.get_running_loop().call_later(seconds, self.leave)
+
+    def leave(self) -> None:
+        """Leave the cluster; a local one begins to end."""
+        if self._rest is not None:
+            self._rest.cancel()
+            self._rest = None
+        if self.link is not None:
+            self.link.close()
+        self.link, self.size, self.why = None, ClusterSize(0, ()), _STARTING
+        if self._again is not None:
+            self._again.cancel()
+            self._again = None
+        if self._local is not None:
+            self._ending = self._local.end()
+            self._local = None
+
+    async def close(self) -> None:
+        """Leave the cluster, and wait until a local one is gone."""
+        self.leave()
+        if self._ending is not None:
+            await asyncio.wait([self._ending])
+
+    def use(self, settings: ClusterSettings) -> bool:
+        """Take other settings; True if the cluster was left for them."""
+        is_other, self.settings = settings != self.settings, settings
+        if is_other:
+            self.leave()
+        return is_other
+
+    def shown(self, tasks: int, queued: int) -> dict[str, Any]:
+        """The cluster as `status` shows it, with so many tasks on it, and calls that wait here."""
+        away = self.why if tasks or queued or not self.why else "nobody needs it"
+        return {"threads": self.size.threads, "tasks": tasks, "queued": queued, "away": away}
+
+    def _open_after(self, seconds: float) -> None:
+        self._again = asyncio.get_running_loop().call_later(seconds, self._open_again)
+
+    def _open_again(self) -> None:
+        self._again = None
+        self.open()
+
+    def _join(self, address: str, certificates: Path) -> None:
+        topic, memory = f"narval-{self._programs.reaper.store}", self.settings.memory
+        loop = asyncio.get_running_loop()
+        self.link = ClusterLink(loop, self, address, certificates, topic=topic, memory=memory)
+
+    def _local_ended(self, why: str) -> None:
+        self._local = None
+        self.leave()
+        self._open_after(_SOON)
+        self.away(why)
+
+    # --- what the link tells --------------------------------------------------------------------------
+
+    def joined(self, size: ClusterSize) -> None:
+        """Take it that the cluster is there, or has another size now."""
+        if not size.threads:
+            self.away(_NO_WORKERS)
+            return
+        if self.why:
+            log.info("the cluster is there; threads: %d", size.threads)
+        self.size, self.why = size, ""
+        self._listener.joined(size)
+
+    def away(self, why: str) -> None:
+        """Take it that there is no cluster, or none any more."""
+        if why != self.why:
+            is_new = self._local is not None and self.why == _STARTING  # its workers come after it
+            is_coming = why == _STARTING or (is_new and why == _NO_WORKERS)
+            log.log(logging.INFO if is_coming else logging.WARNING, "there is no cluster: %s", why)
+        self.size, self.why = ClusterSize(0, ()), why
+        self._listener.away(why)
+
+    def replied(self, key: str, replies: list[ClusterReply] | Failure) -> None:
+        """Take the replies to a task's calls, or why there are none."""
+        self._listener.replied(key, replies)
+
+    def told(self, news: News) -> None:
+        """Take news of a task or of a call."""
+        self._listener.told(news)

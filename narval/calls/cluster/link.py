@@ -1,0 +1,113 @@
+"""The daemon's side of a cluster: a client of dask on a loop of its own, in a thread (G67).
+
+There importing dask (half a second), TLS and reading large results hold up nobody. All that is said to a
+link, and all that it tells its listener, is said on the daemon's loop. Whoever may connect to a cluster may
+have whatever he likes unpickled by all who take part: so both sides always show certificates.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from operator import methodcaller
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from narval.calls.cluster.messages import ClusterTask, LinkListener
+
+if TYPE_CHECKING:
+    from narval.calls.cluster.client import ClusterClient
+
+_FIRST_PAUSE, _LAST_PAUSE = 0.2, 5.0
+"""Seconds between attempts to connect: at first, and in the end."""
+
+
+class ClusterLink:
+    """The thread in which the client lives, from when it is made until `close`.
+
+    It connects until that succeeds, and again when the cluster was lost. At most `memory` bytes of results
+    are given that are not settled. News of its tasks come on the `topic`.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        listener: LinkListener,
+        address: str,
+        certificates: Path,
+        *,
+        topic: str,
+        memory: int,
+    ) -> None:
+        self._loop, self._listener = loop, listener
+        self._asked = (address, certificates, self._tell, topic, memory)
+        self._inner = asyncio.new_event_loop()
+        self._client: ClusterClient | None = None
+        """There while it is connected; used in its thread alone."""
+        self._closed = False
+        self._work = self._inner.create_task(self._serve())
+        threading.Thread(target=self._live, name="narval-cluster", daemon=True).start()
+
+    def submit(self, tasks: list[ClusterTask]) -> None:
+        """Have tasks answered; those that the cluster has already are waited for."""
+        self._ask(lambda client: client.submit(tasks))
+
+    def end(self, task: str, calls: list[str], worker: str, *, whole: bool) -> None:
+        """Kill the workers of calls, at the worker of the cluster that has their task ("" where that is not
+        known); give up the `whole` task.
+        """
+        self._ask(lambda client: client.end(task, calls, worker, whole=whole))
+
+    def settled(self, task: str, *, once: bool) -> None:
+        """Drop a task, whose result is recorded or not wanted."""
+        self._ask(lambda client: client.settled(task, once=once))
+
+    def close(self) -> None:
+        """Disconnect; what is kept goes on. Nothing more is told."""
+        self._closed = True
+        with suppress(RuntimeError):  # its loop has ended
+            self._inner.call_soon_threadsafe(self._work.cancel)
+
+    # --- in the thread of the link --------------------------------------------------------------------
+
+    def _ask(self, what: Callable[[ClusterClient], None]) -> None:
+        def ask() -> None:
+            if self._client is not None:
+                what(self._client)
+
+        with suppress(RuntimeError):  # its loop has ended
+            self._inner.call_soon_threadsafe(ask)
+
+    def _tell(self, what: Callable[[LinkListener], None]) -> None:
+        with suppress(RuntimeError):  # the daemon has ended
+            self._loop.call_soon_threadsafe(self._say, what)
+
+    def _say(self, what: Callable[[LinkListener], None]) -> None:
+        if not self._closed:
+            what(self._listener)
+
+    def _live(self) -> None:
+        asyncio.set_event_loop(self._inner)
+        with suppress(asyncio.CancelledError):
+            self._inner.run_until_complete(self._work)
+        self._inner.close()
+
+    async def _serve(self) -> None:
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                from narval.calls.cluster.client import ClusterClient  # dask: 0.5 s, 40 MB
+
+                self._client = await ClusterClient.connect(*self._asked)
+                pause = _FIRST_PAUSE
+                why = await self._client.serve()
+            except ImportError as error:
+                why = f'expected the package {error.name}; install it: pip install "narval[cluster]"'
+            except OSError as error:
+                why = f"no scheduler answers at {self._asked[0]}: {error}"
+            self._client = None
+            self._tell(methodcaller("away", why))
+            await asyncio.sleep(pause)
+            pause = min(_LAST_PAUSE, 2 * pause)

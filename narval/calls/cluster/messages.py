@@ -1,0 +1,70 @@
+"""Tasks that a daemon has for a cluster, and what it is told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from narval.calls.cluster.frames import ClusterReply, News
+from narval.core.definitions.action.resources import Resources
+from narval.core.engines.events import Failure
+
+
+class ClusterTask(NamedTuple):
+    """A task for a cluster: calls as bytes, answered one after another.
+
+    One that is `kept` outlives the daemon: its result is found by its key after a restart (G69). Of one that
+    is `once` the scheduler notes that it has begun; if it is `only_found` it has begun, and is not to again.
+    """
+
+    key: str
+    bodies: list[bytes]
+    resources: Resources
+    kept: bool
+    once: bool
+    only_found: bool = False
+
+
+class ClusterSize(NamedTuple):
+    """The threads of a cluster, and the resources of each of its workers."""
+
+    threads: int
+    resources: tuple[tuple[tuple[str, float], ...], ...]
+
+    def can(self, resources: Resources) -> bool:
+        """True if some worker has these resources."""
+        return not resources or any(
+            all(dict(there).get(name, 0.0) >= number for name, number in resources)
+            for there in self.resources
+        )
+
+
+class LinkListener(Protocol):
+    """The owner of a link to a cluster."""
+
+    def joined(self, size: ClusterSize) -> None:
+        """Take it that the cluster is there, or has another size now."""
+
+    def away(self, why: str) -> None:
+        """Take it that there is no cluster, or none any more; what it had may be lost."""
+
+    def replied(self, key: str, replies: list[ClusterReply] | Failure) -> None:
+        """Take the replies to a task's calls, or why there are none."""
+
+    def told(self, news: News) -> None:
+        """Take news of a task or of a call."""
+
+
+Tell = Callable[[Callable[[LinkListener], None]], None]
+"""Given a function of the listener of a link, which is called with it on the daemon's loop."""
+
+LOST = Failure(
+    "interrupted",
+    "the worker or the scheduler of the cluster that had the call was lost, and it is not to be repeated",
+    final=True,
+)
+
+
+def mark_of(key: str) -> str:
+    """The name of the variable of the scheduler which says that a call has begun."""
+    return f"narval-begun-{key}"

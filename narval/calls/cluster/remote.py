@@ -1,0 +1,193 @@
+"""The part that runs in a worker of the cluster: it has calls answered by workers of narval there (G68).
+
+Its functions are those that are sent to dask, by their names. They never raise. A call's worker is a program
+of its own, so a crash, a hang or too much memory costs that call alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from contextlib import suppress
+from functools import lru_cache, partial
+from typing import Any
+
+import distributed
+
+from narval.calls.backend import Outcome, RunningCall
+from narval.calls.cluster.frames import (
+    Begun,
+    ClusterReply,
+    News,
+    Printed,
+    Replied,
+    Reported,
+    SentCall,
+    joined,
+    parted,
+    read_sent,
+    written,
+)
+from narval.calls.cluster.messages import LOST, mark_of
+from narval.calls.context import CallContext
+from narval.calls.workers.child import Child
+from narval.calls.workers.frames import Answered, FrameError, unpacked_call
+from narval.calls.workers.pool import Workers
+from narval.core.engines.events import Failure, OutputElement
+from narval.files.settings import CallLimits
+
+_ENDED = Failure("cancelled", "the call was given up", final=True)
+_MOST_ENDED, _MOST_WORKERS = 10_000, 1_000
+_LOOK, _UNTOLD = 0.01, 0.05
+"""Seconds for which the scheduler is asked whether a call has begun before, and until it is told where a task
+is: most are over by then.
+"""
+_SMALL = 16 * 1024
+"""Bytes of a result that need not be fetched; the scheduler keeps the last thousand news."""
+
+
+class RemoteWorkers(Workers):
+    """The workers of one home within one worker of the cluster, and the calls that they answer.
+
+    News of these go to the home's topic. As many as dask has threads there are at work at once, so there are
+    always places.
+    """
+
+    def __init__(self, worker: distributed.Worker, topic: str, limits: CallLimits) -> None:
+        super().__init__(asyncio.get_running_loop(), limits)
+        self._worker, self._topic = worker, topic
+        self._running: dict[str, RunningCall] = {}
+        self._keys: dict[RunningCall, str] = {}
+
+    async def outcome(self, sent: SentCall) -> Outcome:
+        """The outcome of a call, once it is over."""
+        done: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        call = unpacked_call(sent.frame, sent.timeout)
+        call.attach(partial(self._progressed, sent.key))
+        running = RunningCall(call, lambda _, outcome: done.set_result(outcome), _yields_nothing)
+        self._running[sent.key], self._keys[running] = running, sent.key
+        try:
+            self.start(running)
+            return await done
+        finally:
+            del self._running[sent.key], self._keys[running]
+
+    def end(self, key: str) -> None:
+        """Kill the worker of a call."""
+        if key in self._running:
+            self.abandon(self._running[key])
+
+    def child_printed(self, child: Child, line: str) -> None:
+        """Tell of a line that a call printed."""
+        running = self._busy.get(child)
+        if running is not None and (key := self._keys.get(running)) is not None:
+            _tell(self._worker, self._topic, Printed(key, line))
+
+    def _progressed(self, key: str, call: CallContext) -> None:
+        if call.progressed is not None:
+            _tell(self._worker, self._topic, Reported(key, *call.progressed))
+
+
+class CallsHere:
+    """The workers at work in this worker of the cluster, by their home's topic and how much memory they may
+    add to what they have, and the calls that were given up, the latest of them.
+    """
+
+    def __init__(self, worker: distributed.Worker) -> None:
+        self._worker = worker
+        self._workers: dict[tuple[str, int | None], RemoteWorkers] = {}
+        self.ended: OrderedDict[str, None] = OrderedDict()
+
+    def of(self, topic: str, memory: int | None) -> RemoteWorkers:
+        """The workers of a home that may add so many bytes to what they have when they start."""
+        if (topic, memory) not in self._workers:
+            limits = CallLimits(workers=_MOST_WORKERS, worker_memory=memory)
+            self._workers[topic, memory] = RemoteWorkers(self._worker, topic, limits)
+        return self._workers[topic, memory]
+
+    def end(self, keys: list[str]) -> None:
+        """Kill the workers of calls, and begin none of those that have not begun."""
+        for key in keys:
+            self.ended[key] = None
+            for workers in self._workers.values():
+                workers.end(key)
+        while len(self.ended) > _MOST_ENDED:
+            self.ended.popitem(last=False)
+
+
+@lru_cache(maxsize=1)
+def _at_work(worker: distributed.Worker) -> CallsHere:
+    """The one that this worker of the cluster has."""
+    return CallsHere(worker)
+
+
+async def answer(task: bytes, calls: bytes, topic: str) -> bytes:
+    """Answer the calls of a task one after another: bytes in, bytes out.
+
+    News of them go to the topic, and so does a small result: it comes with dask's own message that the task
+    is over, and need not be fetched. The key of the task comes as bytes: a text that is the key of a task
+    stands for its result in dask.
+    """
+    worker, key = distributed.get_worker(), task.decode()
+    begun = partial(_tell, worker, topic, Begun(key, worker.address))
+    timer = asyncio.get_running_loop().call_later(_UNTOLD, begun)
+    try:
+        replies = joined([await _replied(worker, body, topic) for body in parted(calls)])
+    finally:
+        timer.cancel()
+    if len(replies) <= _SMALL:
+        _tell(worker, topic, Replied(key, replies))
+    return replies
+
+
+async def end(keys: list[str], dask_worker: distributed.Worker) -> None:
+    """Give up calls, by their keys."""
+    _at_work(dask_worker).end(keys)
+
+
+async def _replied(worker: distributed.Worker, body: bytes, topic: str) -> bytes:
+    """The reply to a call, whatever happens."""
+    id, began = "", time.monotonic()
+    try:
+        sent = read_sent(body)
+        id = sent.frame.call
+        outcome = await _outcome(worker, sent, topic)
+        answered = Answered(id, outcome.elements, outcome.problem, outcome.value)
+        return written(ClusterReply(answered, time.monotonic() - began))
+    except FrameError as error:
+        problem = Failure(error.kind, str(error), final=True)
+    except Exception as error:
+        problem = Failure("internal-error", f"the cluster could not make the call: {error!r}")
+    return written(ClusterReply(Answered(id, [], problem), 0.0))
+
+
+async def _outcome(worker: distributed.Worker, sent: SentCall, topic: str) -> Outcome:
+    at_work = _at_work(worker)
+    if sent.once and await _has_begun(worker, sent.key):
+        return Outcome(problem=LOST)
+    if sent.key in at_work.ended:
+        return Outcome(problem=_ENDED)
+    outcome = await at_work.of(topic, sent.memory).outcome(sent)
+    return Outcome(problem=_ENDED) if outcome.abandoned else outcome
+
+
+async def _has_begun(worker: distributed.Worker, key: str) -> bool:
+    """True if a call that must not be made twice has begun before; from now on it has.
+
+    The scheduler knows: a worker that is lost takes what it knew with it.
+    """
+    scheduler: Any = worker.scheduler
+    with suppress(TimeoutError):
+        await scheduler.variable_get(name=mark_of(key), client="narval", timeout=_LOOK)
+        return True
+    await scheduler.variable_set(name=mark_of(key), key=None, data=1, client="narval", timeout=None)
+    return False
+
+
+def _tell(worker: distributed.Worker, topic: str, news: News | Replied) -> None:
+    worker.log_event(topic, written(news))
+
+
+async def _yields_nothing(elements: list[OutputElement]) -> None:
+    """Drop what a source yields: none runs on a cluster."""

@@ -1,0 +1,180 @@
+"""The tasks that a daemon has on a cluster: calls alone, and short ones in groups (G71)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+from narval.calls.backend import Outcome, RunningCall
+from narval.calls.cluster.frames import Begun, ClusterReply, News, Reported, SentCall, written
+from narval.calls.cluster.messages import ClusterTask
+from narval.calls.output_capture import log_print
+from narval.calls.workers.pool import frame_of
+from narval.core.engines.events import Failure
+from narval.files.settings import CallLimits
+
+_SHORT = 0.005
+"""Seconds."""
+
+
+class TaskUnderWay:
+    """A task on the cluster, or on its way there: its calls in order, None for those that are over.
+
+    `worker` is the address of the worker that has it, "" while that is not known. `sent` is None until it is
+    recorded that its call begins.
+    """
+
+    def __init__(self, key: str, calls: list[RunningCall]) -> None:
+        self.key, self.worker = key, ""
+        self.calls: list[RunningCall | None] = [*calls]
+        self.sent: ClusterTask | None = None
+        self._unrecorded = len(calls)
+
+    @property
+    def first(self) -> RunningCall:
+        """The first call of it that is not over."""
+        return self.living()[0]
+
+    def living(self) -> list[RunningCall]:
+        """Its calls that are not over."""
+        return [running for running in self.calls if running is not None]
+
+    def send(self, task: ClusterTask) -> None:
+        """Take it that the task goes to the cluster, with a body for each call that is not over."""
+        self.sent = task
+        self.calls = [*self.living()]
+        self._unrecorded = len(self.calls)
+
+    def begin(self, worker: str) -> None:
+        """Take it that a worker has the task."""
+        self.worker = worker
+
+    def lost(self) -> None:
+        """Take it that the cluster is lost: a task that must not begin twice is only looked for there."""
+        self.worker = ""
+        if self.sent is not None and self.sent.once:
+            self.sent = self.sent._replace(only_found=True)
+
+    def outcomes(
+        self, replies: list[ClusterReply] | Failure, recorded: Callable[[], None]
+    ) -> Iterator[tuple[RunningCall, Outcome, float]]:
+        """The outcome of each of its calls that are not over, and how many seconds it took."""
+        if not isinstance(replies, Failure) and len(replies) != len(self.calls):
+            wanted = f"expected {len(self.calls)} replies of the cluster, got {len(replies)}"
+            replies = Failure("no-worker", wanted)
+        for number, running in enumerate(self.calls):
+            if running is None:
+                continue
+            if isinstance(replies, Failure):
+                yield running, Outcome(problem=replies, recorded=recorded), math.inf
+            else:
+                found, seconds = replies[number].answered, replies[number].seconds
+                value = (found.value, recorded)
+                yield running, Outcome(found.elements, found.problem, False, *value), seconds
+
+    def recorded(self) -> bool:
+        """Take it that the outcome of a call is recorded; True if it was the last."""
+        self._unrecorded -= 1
+        return not self._unrecorded
+
+
+class TasksUnderWay:
+    """All tasks, and their calls."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, TaskUnderWay] = {}
+        self._of_calls: dict[RunningCall, TaskUnderWay] = {}
+        self._calls: dict[str, RunningCall] = {}
+        """The calls by key."""
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def __iter__(self) -> Iterator[TaskUnderWay]:
+        return iter(tuple(self._tasks.values()))
+
+    def add(self, task: TaskUnderWay) -> None:
+        """Add a task, and its calls."""
+        self._tasks[task.key] = task
+        for running in task.calls:
+            if running is not None:
+                self._of_calls[running], self._calls[key_of(running)] = task, running
+
+    def task(self, key: str) -> TaskUnderWay | None:
+        """The task of a key, while it is under way."""
+        return self._tasks.get(key)
+
+    def of(self, running: RunningCall) -> TaskUnderWay | None:
+        """The task of a call, while it is under way."""
+        return self._of_calls.get(running)
+
+    def first_calls(self) -> list[RunningCall]:
+        """A call of each task."""
+        return [task.first for task in self._tasks.values()]
+
+    def calls(self) -> Iterator[RunningCall]:
+        """All calls under way."""
+        return iter(self._of_calls)
+
+    def told(self, news: News) -> None:
+        """Take news of a task or a call; those of what is over by now are dropped."""
+        if isinstance(news, Begun):
+            if (task := self._tasks.get(news.key)) is not None:
+                task.begin(news.worker)
+        elif (running := self._calls.get(news.key)) is None:
+            return
+        elif isinstance(news, Reported):
+            running.call.progress(news.done, news.total)
+        else:
+            log_print(news.line, running.call.id, running.call.run, running.call.step)
+
+    def drop(self, running: RunningCall) -> bool:
+        """Drop a call that is over; True if its task is over with it."""
+        task = self._of_calls.pop(running)
+        del self._calls[key_of(running)]
+        task.calls[task.calls.index(running)] = None
+        if any(task.calls):
+            return False
+        del self._tasks[task.key]
+        return True
+
+
+class ShortCalls:
+    """The actions whose last call was short: their next go in groups."""
+
+    def __init__(self) -> None:
+        self._actions: set[str] = set()
+
+    def took(self, running: RunningCall, seconds: float) -> None:
+        """Learn how long a call took."""
+        if seconds < _SHORT:
+            self._actions.add(running.call.target.action)
+        else:
+            self._actions.discard(running.call.target.action)
+
+    def has(self, running: RunningCall) -> bool:
+        """True if a call may go in a group: it is most likely short, and needs nothing of its own."""
+        target = running.call.target
+        return target.action in self._actions and not target.resources and not is_once(running)
+
+
+def body_of(running: RunningCall, limits: CallLimits) -> bytes:
+    """A call as it is sent. Raises FrameError where it is too large."""
+    frame = frame_of(running.call, limits)
+    kept_to = (running.call.timeout, is_once(running), limits.worker_memory)
+    return written(SentCall(key_of(running), frame, *kept_to))
+
+
+def key_of(running: RunningCall) -> str:
+    """The key of a call on a cluster: the same when it is made again, another when it is tried again.
+
+    dask sums up durations by what stands before the first hyphen: that is the action.
+    """
+    call = running.call
+    again = f"#{call.attempt}" if call.attempt > 1 else ""
+    return f"{call.target.action}-{call.id}{again}"
+
+
+def is_once(running: RunningCall) -> bool:
+    """True if a call must not begin twice."""
+    return running.is_announced or running.call.has_begun

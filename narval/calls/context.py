@@ -1,0 +1,329 @@
+"""`CallContext`: one call, and `call()`, by which an action knows the one it answers (N33, N36, N37)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import math
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import msgspec
+
+from narval.core.definitions.action.resources import Resources
+from narval.core.definitions.wall import zone_named
+from narval.core.elements.element import Element
+from narval.core.engines.commands import Program
+from narval.core.errors import RequestError
+from narval.files.outside.services import Service, service_named
+from narval.system.clock import RunClock
+from narval.system.zone import machine_zone
+
+if TYPE_CHECKING:
+    from narval.system.fetch import Fetched
+
+Where = Literal["thread", "worker", "inline", "async", "source", "transform", "program", "script", "cluster"]
+Inputs = Mapping[str, Element | list[Element] | None]
+Listener = Callable[["CallContext"], None]
+Sleeper = Callable[["CallContext", float], Awaitable[None]]
+
+
+class RunsCommands(Protocol):
+    """Runs programs for actions, as `narval.calls.programs.commands` does."""
+
+    async def run(
+        self,
+        words: Sequence[str],
+        hear: Callable[[bytes, bool], None],
+        *,
+        call: str,
+        seconds: float,
+        environment: Mapping[str, str],
+        directory: str,
+        text: bytes,
+    ) -> int: ...
+
+
+_current: contextvars.ContextVar[CallContext] = contextvars.ContextVar("narval-call")
+
+
+class ModuleCode(msgspec.Struct, frozen=True, array_like=True):
+    """The text of a module for a worker: the name in it of the file that is meant, and the name, path and
+    text of each file that it may import, itself among them. `digest` names the version of all of it.
+    """
+
+    name: str
+    parts: tuple[tuple[str, str, bytes], ...]
+    digest: str
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """The meaning of a name that is called: the part of a call that all calls of that name have in common.
+
+    `action` is the name for people. In this program `function` is called; in a worker, function
+    `function_name` of the module `module_path`, or the stylesheet at `module_path`. `code` is the text of the
+    module, `source` that of the stylesheet, as they were when the definition was loaded; without them the
+    worker reads the file. `runner` is the
+    module of narval that answers the call in a worker, "" for a plain function. `inputs` are the ids of the
+    inputs, in declaration order, and `lists` those that take a list. A `pure` one touches nothing outside.
+    `resources` are those that it needs of a worker of the cluster.
+    """
+
+    action: str = ""
+    where: Where = "thread"
+    function: Any = None
+    module_path: str = ""
+    function_name: str = ""
+    source: bytes | None = None
+    code: ModuleCode | None = None
+    runner: str = ""
+    inputs: tuple[str, ...] = ()
+    lists: frozenset[str] = frozenset()
+    pure: bool = False
+    resources: Resources = ()
+
+
+_NO_TARGET = Target()
+
+
+class Message(msgspec.Struct, frozen=True):
+    """An element for another agent, which an action gives back among its outputs (G28)."""
+
+    to: str
+    element: object
+
+
+class CallContext(msgspec.Struct, eq=False):
+    """One call: who calls what with which inputs, and what the action says of it.
+
+    For the action: `id` is the same when the call is tried again, so an effect outside can be made once
+    (N37); `attempt` is the number of the try, 1 for the first (N29). `agent`, `run` and `step` name the
+    caller, `deadline` is the moment (seconds since 1970) when the call is given up, or None; `home` is the
+    folder against which relative paths are read, or None for a home in memory.
+
+    For the runtime: `target` is called with `inputs`, by input id; `clock` is what `now` tells, if not that
+    of the machine. `timeout` is in seconds, None for none. `family` is the run of the top level behind the
+    caller. `program` is run where the call is of a program; `payload` is plain data for the `runner` of the
+    target; `fetch_allow` are the places inside that it may fetch, `services` those outside that it may ask;
+    `has_begun` says that it must not be made twice, and was begun before the daemon's last start.
+    """
+
+    id: str
+    run: int
+    step: str
+    home: Path | None = None
+    deadline: float | None = None
+    attempt: int = 1
+    target: Target = _NO_TARGET
+    inputs: Inputs = {}
+    clock: RunClock | None = None
+    timeout: float | None = None
+    family: int = 0
+    program: Program | None = None
+    payload: Mapping[str, Any] | None = None
+    listener: Listener | None = None
+    sleeper: Sleeper | None = None
+    commands: RunsCommands | None = None
+    fetch_allow: tuple[str, ...] = ()
+    services: tuple[Service, ...] = ()
+    progressed: tuple[float, float | None] | None = None
+    has_caught_up: bool = False
+    on_recovered: Listener | None = None
+    agent: str = ""
+    has_begun: bool = False
+
+    def progress(self, done: float, total: float | None = None) -> None:
+        """Report how far the work is; surfaces show the last report."""
+        for number in (done, total):
+            if number is not None and not (isinstance(number, int | float) and math.isfinite(number)):
+                raise RequestError(f"expected progress(done, total) in numbers, got {number!r}")
+        self.progressed = (done, total)
+        self._notify()
+
+    def caught_up(self) -> None:
+        """Report that all that was there when the source began has been given, so nobody need wait (N36)."""
+        if not self.is_source:
+            raise RequestError(f"caught_up() is for sources; step {self.step!r} calls no source")
+        self.has_caught_up = True
+        self._notify()
+
+    def recovered(self) -> None:
+        """Report that what a source told of by `error` elements is over, though it has nothing to give."""
+        if not self.is_source:
+            raise RequestError(f"recovered() is for sources; step {self.step!r} calls no source")
+        if self.on_recovered is not None:
+            self.on_recovered(self)
+
+    def hear_of_recovery(self, listener: Listener) -> None:
+        """Have `recovered` go to `listener`."""
+        self.on_recovered = listener
+
+    @property
+    def is_source(self) -> bool:
+        """True if a source is called, which goes on yielding elements."""
+        return self.target.where == "source"
+
+    def attach(
+        self, listener: Listener | None, sleeper: Sleeper | None = None, commands: RunsCommands | None = None
+    ) -> None:
+        """Have reports go to `listener`, `sleep` done by `sleeper` in place of the event loop, and programs
+        run by `commands`.
+        """
+        self.listener, self.sleeper, self.commands = listener, sleeper, commands
+
+    def allow(self, places: tuple[str, ...], services: tuple[Service, ...]) -> None:
+        """Let it fetch from these places inside, and ask these services, and no others, from now on."""
+        self.fetch_allow, self.services = places, services
+
+    def start_clock(self, now: float) -> None:
+        """Set the deadline: the time limit runs from `now` (seconds since 1970)."""
+        if self.timeout is not None:
+            self.deadline = now + self.timeout
+
+    async def sleep(self, seconds: float) -> None:
+        """Let time pass, as `narval.sleep` does within this call."""
+        await (asyncio.sleep(seconds) if self.sleeper is None else self.sleeper(self, seconds))
+
+    async def run_program(
+        self,
+        words: Sequence[str],
+        hear: Callable[[bytes, bool], None],
+        *,
+        seconds: float,
+        environment: Mapping[str, str],
+        folder: str = "",
+        text: bytes = b"",
+    ) -> int:
+        """Run a program to its end, in a folder from the home on; give its status, negative that of a signal.
+
+        `hear` is given what it prints, and True for its standard error. It sees few variables of the daemon,
+        and ends with this call or the daemon, with all that it has started. For coroutines alone. Raises
+        CannotStartError, and TimeoutError after so many seconds.
+        """
+        if self.commands is None:
+            raise RequestError(f"expected a coroutine of the daemon to run {words[0]}, found another caller")
+        directory = os.path.normpath((self.home or Path.cwd()) / Path(folder).expanduser())
+        named = {"NARVAL_RUN": str(self.run), "NARVAL_STEP": self.step}
+        variables = {**self.zone_variable(), **named, **environment}
+        if self.home is not None:
+            variables["NARVAL_HOME"] = str(self.home)
+        return await self.commands.run(
+            words,
+            hear,
+            call=self.id,
+            seconds=seconds,
+            environment=variables,
+            directory=directory,
+            text=text,
+        )
+
+    def zone_variable(self) -> dict[str, str]:
+        """The variable by which programs keep the calendar of the home; none where nobody tells its zone."""
+        return {"TZ": self.clock.zone} if self.clock is not None else {}
+
+    def context(self) -> contextvars.Context:
+        """Make a context of variables in which `call()` gives this call."""
+        context = contextvars.copy_context()
+        context.run(self.enter)
+        return context
+
+    def enter(self) -> None:
+        """Let `call()` give this call from now on, in the current context of variables."""
+        _current.set(self)
+
+    def _notify(self) -> None:
+        if self.listener is not None:
+            self.listener(self)
+
+    def __repr__(self) -> str:
+        return f"<call {self.id} of step {self.step!r} of run {self.run}>"
+
+
+def call() -> CallContext:
+    """The call that is being answered, in whatever thread, task or worker the action runs."""
+    current = _current.get(None)
+    if current is None:
+        raise RequestError(
+            "call() is for actions while they run; a thread that an action starts gets it as an argument"
+        )
+    return current
+
+
+def now() -> datetime:
+    """Now, by the clock that runs go by, with the zone whose calendar the home keeps (N46).
+
+    A test or a simulation moves a clock of its own. Outside of a call it is that of the machine.
+    """
+    current = _current.get(None)
+    if current is None or current.clock is None:
+        return datetime.now(zone_named(machine_zone()))
+    return current.clock.date()
+
+
+async def sleep(seconds: float) -> None:
+    """Let time pass within an `async` action or a source, on the daemon's clock.
+
+    That is the machine's, outside of a call as well; a test or a simulation moves one of its own, and then
+    nothing really waits.
+    """
+    if not (isinstance(seconds, int | float) and 0 <= seconds < math.inf):
+        raise RequestError(f"expected to sleep for a number of seconds, got {seconds!r}")
+    current = _current.get(None)
+    await (asyncio.sleep(seconds) if current is None else current.sleep(seconds))
+
+
+def service(table: str, name: str) -> Service:
+    """The service that `[TABLE.NAME]` of the settings names, as they are now.
+
+    Raises ActionError (`no-such-service`, final), which tells the lines to write.
+    """
+    return service_named(call().services, table, name)
+
+
+async def fetch(
+    url: str,
+    *,
+    method: str = "GET",
+    headers: Mapping[str, str] | None = None,
+    body: bytes | None = None,
+    service: Service | None = None,
+    most: int = 10 * 1024 * 1024,
+    seconds: float = 60.0,
+    silent: float = 20.0,
+    received: Callable[[bytes], None] | None = None,
+) -> Fetched:
+    """Fetch what is behind a URL; an answer of any status is given. Redirects of GET and HEAD are followed.
+
+    It has at most `most` bytes, unpacked, of which `received` is told piece by piece as they come; it takes
+    at most so many seconds, `silent` of them without a byte. A `service` is asked with its credentials, which
+    go to its scheme, host and port alone; a `url` without a scheme begins at its own. Raises FetchError, an
+    ActionError: for an address of this machine or its networks, too, unless `fetch_allow` in the settings, or
+    the service, grants it.
+    """
+    from narval.system.fetch import KnownPlace, fetched, within  # here: few actions fetch
+
+    current = _current.get(None)
+    home, allow = (None, ()) if current is None else (current.home, current.fetch_allow)
+    known = None
+    if service is not None:
+        url, known = within(service.url, url), KnownPlace(service.url, service.credentials(home))
+    return await fetched(
+        url,
+        method=method,
+        headers=headers,
+        body=body,
+        known=known,
+        allow=allow,
+        most=most,
+        seconds=seconds,
+        silent=silent,
+        received=received,
+    )
+
+
+def current_call() -> CallContext | None:
+    """The call that is being answered here, or None."""
+    return _current.get(None)

@@ -1,0 +1,225 @@
+"""Inputs become parameters, a result becomes elements, an exception becomes a failure (N30)."""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+import re
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from contextvars import copy_context
+from functools import lru_cache
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from lxml import etree
+
+from narval.calls.backend import Outcome
+from narval.calls.context import CallContext, Inputs, Message, Target
+from narval.calls.output_capture import end_prints
+from narval.core.elements.canonical import canonical_given
+from narval.core.elements.element import Element
+from narval.core.elements.error_element import xml_safe
+from narval.core.engines.events import Failure, OutputElement
+from narval.core.errors import ActionError, ElementError, InternalError
+from narval.system.exits import RefusedExit
+
+_LONGEST_MESSAGE = 2_000
+_MOST_FRAMES = 12
+_EXPECTED = "expected an Element, XML text or bytes, or an lxml element"
+_BYTES = (bytes, bytearray)
+_WRITTEN = (str, Element, *_BYTES)
+_SEVERAL = (list, tuple)
+
+
+class BadOutputError(ActionError):
+    """The result of an action holds something that is no element."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "bad-output", final=True)
+
+
+_NO_ELEMENTS = Outcome()
+
+
+@lru_cache(maxsize=4096)
+def parameter(input_id: str) -> str:
+    """The name of the parameter that gets an input.
+
+    Every character that is no identifier character becomes "_", and a word that is no name then gets one more
+    ("2nd" is `_2nd`, "from" is `from_`).
+    """
+    name = re.sub(r"\W", "_", input_id)
+    if keyword.iskeyword(name):
+        return name + "_"
+    return name if name.isidentifier() else "_" + name
+
+
+def arguments(inputs: Inputs) -> dict[str, Element | list[Element] | None]:
+    """The keyword arguments of a function; a list is the function's own to alter."""
+    return {parameter(id): list(given) if isinstance(given, list) else given for id, given in inputs.items()}
+
+
+def answer_at_once(call: CallContext) -> Outcome:
+    """Answer a call in the loop itself, in a context of its own: for actions that take microseconds (N33).
+
+    Nothing can interrupt such an action, so its time limit is not kept; and nothing can give it up, count it
+    or find it under way, for by then it is over. So it has no backend.
+    """
+    return copy_context().run(answer_within, call)
+
+
+def answer_within(call: CallContext) -> Outcome:
+    """Call the function of a call's target, in the context of variables that is there."""
+    call.enter()
+    return answer(call)
+
+
+def answer(call: CallContext) -> Outcome:
+    """Call the function of a call's target with the inputs; the outcome, whatever the function does."""
+    try:
+        function = call.target.function or function_of(call.target)
+        result = function(**arguments(call.inputs)) if call.inputs else function()
+        return _NO_ELEMENTS if result is None else Outcome(elements(result))
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+            raise
+        return Outcome(problem=failure(error, file_of(call.target), call.home))
+    finally:
+        end_prints(call.id)
+
+
+def awaited(result: object) -> object:
+    """The result of a function, in a program that has no loop: a coroutine is run to its end."""
+    if not inspect.iscoroutine(result):
+        return result
+    import asyncio  # seldom needed, and a worker starts sooner without it
+
+    return asyncio.run(result)
+
+
+def function_of(target: Target) -> Callable[..., Any]:
+    """The function that is called in this program. Raises InternalError where there is none."""
+    function: Callable[..., Any] | None = target.function
+    if function is None:
+        raise InternalError(f"expected a function to call for {target.action}, which runs as {target.where}")
+    return function
+
+
+def file_of(target: Target) -> str:
+    """The file whose lines are shown when the action fails: where its function was written."""
+    function = target.function
+    code = getattr(inspect.unwrap(function), "__code__", None) if function is not None else None
+    return target.module_path if code is None else str(code.co_filename)
+
+
+def elements(result: object) -> list[OutputElement]:
+    """The elements in a function's result: nothing, one thing, a list, or a dict by output id.
+
+    Raises BadOutputError.
+    """
+    if result is None:
+        return []
+    if isinstance(result, _WRITTEN):
+        return [OutputElement(_element(result, ""))]
+    if isinstance(result, dict):
+        found = [raw for output, value in result.items() for raw in _of_output(output, value)]
+    else:
+        found = [_output(thing, place) for place, thing in _things(result)]
+    if any(raw.to for raw in found):
+        found.sort(key=lambda raw: bool(raw.to))  # messages come last
+    return found
+
+
+def _of_output(output: object, value: object) -> Iterator[OutputElement]:
+    if not isinstance(output, str):
+        raise BadOutputError(f"expected the keys of the dict to be output ids, got {_shown(output)}")
+    for place, thing in _things(value):
+        where = f"output {output!r}" + (f", {place}" if place else "")
+        yield _output(thing, where, output)
+
+
+def _output(thing: object, place: str, output: str | None = None) -> OutputElement:
+    """One thing that an action gave back: an element, or a message with one."""
+    if not isinstance(thing, Message):
+        return OutputElement(_element(thing, place), output)
+    if not (isinstance(thing.to, str) and thing.to):
+        raise BadOutputError(f"expected a Message to name an agent, got {_shown(thing.to)}")
+    return OutputElement(_element(thing.element, place), to=thing.to)
+
+
+def _things(value: object) -> Iterator[tuple[str, object]]:
+    if isinstance(value, _SEVERAL):
+        yield from ((f"item {number}", thing) for number, thing in enumerate(value, 1))
+    elif value is not None:
+        yield "", value
+
+
+def _element(thing: object, place: str) -> bytes:
+    """The bytes of one thing.
+
+    Even an lxml element is read back from its bytes: it may be deeper, or hold nodes that no element may.
+    """
+    prefix = f"{place}: " if place else ""
+    try:
+        if isinstance(thing, str):
+            return canonical_given(thing)
+        if isinstance(thing, Element):
+            return canonical_given(thing.xml)
+        if isinstance(thing, _BYTES):
+            return canonical_given(bytes(thing))
+        if isinstance(thing, etree._Element) and isinstance(thing.tag, str):
+            return canonical_given(etree.tostring(thing, encoding="utf-8", with_tail=False))
+    except ElementError as error:
+        raise BadOutputError(f"{prefix}{error} (line {error.line}, column {error.column})") from None
+    except (ValueError, etree.LxmlError) as error:
+        raise BadOutputError(f"{prefix}{_EXPECTED}, got one that cannot be written as XML: {error}") from None
+    raise BadOutputError(f"{prefix}{_EXPECTED}, got {_shown(thing)}")
+
+
+def failure(error: BaseException, file: str, home: Path | None = None) -> Failure:
+    """The failure that an exception is, in words for the author of the action.
+
+    `detail` shows the lines of `file` that the exception has passed.
+    """
+    kind, message = type(error).__name__, _text(error) or type(error).__name__
+    if isinstance(error, ActionError):
+        kind, message = error.kind, _text(error)
+    elif isinstance(error, RefusedExit):
+        kind, message = SystemExit.__name__, f"the action called {error.call}"
+    elif isinstance(error, SystemExit):
+        message = f"the action called sys.exit({'' if error.code is None else repr(error.code)})"
+    return Failure(
+        xml_safe(str(kind)),
+        xml_safe(message if len(message) <= _LONGEST_MESSAGE else message[:_LONGEST_MESSAGE] + "…"),
+        "" if isinstance(error, BadOutputError) else xml_safe(_lines(error.__traceback__, file, home)),
+        final=isinstance(error, ActionError) and bool(error.final),
+    )
+
+
+def _lines(trace: TracebackType | None, file: str, home: Path | None) -> str:
+    """`modules/mail.py:12 in send: server.send(mail)`, outermost first."""
+    shown = file
+    if home is not None and Path(file).is_relative_to(home):
+        shown = str(Path(file).relative_to(home))
+    frames = [frame for frame in traceback.extract_tb(trace) if frame.filename == file]
+    return "\n".join(
+        f"{shown}:{frame.lineno} in {frame.name}: {frame.line}" for frame in frames[-_MOST_FRAMES:]
+    )
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return f"{type(error).__name__} (its text cannot be shown)"
+
+
+def _shown(thing: object) -> str:
+    try:
+        text = repr(thing)
+    except Exception:
+        text = "(it cannot be shown)"
+    return f"{type(thing).__name__} {text if len(text) <= 80 else text[:80] + '…'}"

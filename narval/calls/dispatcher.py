@@ -1,0 +1,269 @@
+"""Hands each outer command to the part that performs it, and brings back its result as an event.
+
+A result that is there at once is returned; any other is posted for a later turn.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import count
+from typing import Any
+
+from narval.agent.agent import AgentState
+from narval.agent.loop import Delivery, Request
+from narval.agent.run import Run
+from narval.agent.turn import Turn
+from narval.calls.approvals import Approvals
+from narval.calls.backend import Outcome
+from narval.calls.context import CallContext, Inputs, Target
+from narval.calls.executor import Executor
+from narval.calls.in_flight import CallsInFlight, Post, internal_failure, refused, returned
+from narval.calls.nested_runs import begin_run
+from narval.calls.targets import CallTargets, PreparedCall
+from narval.core.elements.changes import HEARSAY
+from narval.core.engines.commands import SEND, SIGNAL, Call, CancelCall, Outer
+from narval.core.engines.events import CallApproved, Cancelled, Failure, Returned
+from narval.core.engines.registry import runnable_kinds
+from narval.core.errors import ActionError
+from narval.store.batch import AgentRow
+
+log = logging.getLogger("narval.perform")
+
+Prepare = Callable[[Run, Call, float | None], PreparedCall]
+"""Prepares a call of some kind, given its time limit in seconds. Raises ActionError."""
+
+InTurn = Callable[[Run, Call, Turn], None]
+"""Answers a call within a turn, which is recorded with what it does; or has it answered later."""
+
+INTERRUPTED = Failure(
+    "interrupted", "the daemon stopped while the call was under way, and it is not to be repeated", final=True
+)
+
+_ANSWERS = (Returned, CallApproved)
+"""The events that say what is to become of a call."""
+
+_UNLIMITED = frozenset({"source", "program"})
+"""Calls that may go on for ever unless their step says otherwise; others have the limit of the home."""
+
+
+class Dispatcher:
+    """Performs the commands of one agent; `in_flight` are its calls under way, of former activations too.
+
+    Outside ids of calls begin with the id of the agent (G1). Calls without a time limit have `timeout`, in
+    seconds. `preparers` prepare, by kind, what is called in a way of its own, `in_turn` answer within a turn.
+    """
+
+    def __init__(
+        self,
+        agent: AgentState,
+        executor: Executor,
+        in_flight: CallsInFlight,
+        targets: CallTargets,
+        post: Post,
+        *,
+        identity: AgentRow,
+        timeout: float | None,
+        preparers: Mapping[str, Prepare],
+        in_turn: Mapping[str, InTurn],
+    ) -> None:
+        self._agent, self._executor, self.targets = agent, executor, targets
+        self._approvals = Approvals(agent, post)
+        self.identity, self.in_flight = identity, in_flight
+        self.is_stopping, self._timeout, self._post = False, timeout, post
+        self._calls: dict[str, Callable[[Run, Call], Returned | None]] = {
+            **dict.fromkeys(("action", "transform", "program"), self._call_target),
+            **dict.fromkeys(runnable_kinds(), partial(self._call_in_turn, begin_run)),
+            **{kind: partial(self._call_in_turn, answer) for kind, answer in in_turn.items()},
+            **{kind: partial(self._call_prepared, prepare) for kind, prepare in preparers.items()},
+        }
+
+    def stop(self) -> None:
+        """Perform nothing more: commands from now on are left to the next daemon (N34)."""
+        self.is_stopping = True
+
+    def limit(self, timeout: float | None) -> None:
+        """Give calls without a time limit of their own so many seconds; None: no limit."""
+        self._timeout = timeout
+
+    def dispatch(self, run: Run, command: Outer) -> Returned | None:
+        """Perform a command, unless the daemon is stopping.
+
+        The result of a call is returned if it is there at once; otherwise it will be posted.
+        """
+        if self.is_stopping:
+            return None
+        try:
+            if isinstance(command, Call):
+                return self._calls[command.kind](run, command)
+            if isinstance(command, CancelCall):
+                self._abandon(run, command)
+            return None  # an Answer is given by the turn, once it is recorded
+        except Exception as error:
+            log.exception("%s of run %d could not be performed", type(command).__name__, run.eid)
+            return refused(command, internal_failure(error)) if isinstance(command, Call) else None
+
+    def answer(self, run: Run, command: Outer) -> Returned | None:
+        """The result of a call that need not wait until it is recorded: an inline one of a pure action.
+
+        None for any other command, which is not performed then.
+        """
+        if type(command) is not Call or command.kind != "action" or self.is_stopping:
+            return None
+        target = self.targets.find(run, command)
+        if target is None or not target.pure or target.where != "inline" or command.on_restart == "error":
+            return None
+        return self.dispatch(run, command)
+
+    def attach(self) -> None:
+        """Have the calls under way tell this agent what comes of them."""
+        self.in_flight.attach(self._agent, self._post, self._resume_lost)
+
+    def resume(self) -> None:
+        """Perform again what was under way when the last daemon stopped, and is no more (N35, N29, G7).
+
+        A run for which a moment came meanwhile, or for its callers, is told that first: it may give up what
+        it had under way.
+        """
+        self.attach()
+        clockwork = self._agent.clockwork
+        due = {run for at, (run, _), _ in clockwork.timers.waiting() if at <= clockwork.since}
+        answered = {event.call for _, _, event in self._agent.queue if isinstance(event, _ANSWERS)}
+        for run in list(self._agent.runs.active.values()):
+            if not self._agent.runs.is_awaited(run):
+                self._cancel(run.eid, "its caller is over")
+            for call in list(run.calls.values()):
+                if call.call in answered:
+                    continue
+                self._resume_after(self._turns_until_told(run, due), run, call)
+
+    def _resume_lost(self, run: int, call: str) -> None:
+        """Perform a call again that was ended with the lease of the daemon, or tell that it was interrupted,
+        after the next turn: that is begun once the daemon is sure again of what it holds (G48).
+        """
+        holder = self._agent.runs.active.get(run)
+        if holder is not None and call in holder.calls:
+            self._resume_after(1, holder, holder.calls[call])
+
+    def _turns_until_told(self, run: Run, due: set[int]) -> int:
+        """The turns until a run has heard of what is due: the next one, and one more for each caller."""
+        holder: Run | None = run
+        for turns in count(1):
+            if holder is None:
+                break
+            if holder.eid in due:
+                return turns
+            holder = self._agent.runs.get(holder.caller.run) if holder.caller is not None else None
+        return 0
+
+    def _resume_after(self, turns: int, run: Run, call: Call) -> None:
+        """Perform a call again after so many turns, if its run still waits for it then."""
+        if not turns:
+            self._resume_call(run, call)
+            return
+
+        def settle(_: Any, failure: BaseException | None) -> None:
+            if failure is None and run.active and call.call in run.calls:
+                self._resume_after(turns - 1, run, run.calls[call.call])
+
+        self._post(Request(lambda turn: None, settle))
+
+    def _resume_call(self, run: Run, call: Call) -> None:
+        if call.agent or call.kind == SIGNAL:
+            return  # it went out with what asked for it
+        child, id = self._agent.runs.by_call.get(call.call), self.outside_id(call.call)
+        if call.call in run.abandoned:
+            if child is not None:
+                self._cancel(child, f"run {run.eid} gave it up")
+            elif self.in_flight.has(id):
+                self.in_flight.abandon(id)
+            else:
+                self._post(Delivery(run.eid, Returned(0, 0.0, call.call, abandoned=True)))
+        elif child is not None or self.in_flight.has(id):
+            return  # it goes on by itself
+        else:
+            is_lost = call.begun and call.kind != SEND and not self.targets.outlives(run, call)
+            if (back := refused(call, INTERRUPTED) if is_lost else self.dispatch(run, call)) is not None:
+                self._post(Delivery(run.eid, back))
+
+    def outside_id(self, call: str) -> str:
+        """The id of a call as actions see it: the same when tried again, no other agent's."""
+        return f"{self.identity.id}.{call}"
+
+    # --- calls ----------------------------------------------------------------------------------------
+
+    def _call_in_turn(self, work: InTurn, run: Run, call: Call) -> None:
+        """Have a call answered within the next turn, or a run begun there that answers."""
+        self._post(Request(partial(work, run, call)))
+
+    def _call_target(self, run: Run, call: Call) -> Returned | None:
+        """Call an action, apply a stylesheet, or run a program (hot path, counted by test_work_counted)."""
+        may_ask = call.approve or self._agent.lookup.people.approvals or HEARSAY in self._agent.memory.marks
+        if may_ask and self._approvals.hold(run, call):
+            return None
+        target = self.targets.find(run, call)
+        if target is None:
+            return refused(call, Failure("unknown-target", f"there is no {call.kind} named {call.name}"))
+        inputs = self.targets.inputs(call, target) if call.inputs or target.inputs else {}
+        if isinstance(inputs, Failure):
+            return refused(call, inputs)
+        if target.where == "inline" and (outcome := self._at_once(run, call, target, inputs)) is not None:
+            return returned(call.call, outcome)
+        limited = call.timeout is not None or target.where in _UNLIMITED
+        timeout = call.timeout if limited else self._timeout
+        self.in_flight.start(run, call, self._context(run, call, target, inputs, timeout))
+        return None
+
+    def _call_prepared(self, prepare: Prepare, run: Run, call: Call) -> Returned | None:
+        """Make a call that is prepared in a way of its own."""
+        try:
+            prepared = prepare(run, call, call.timeout if call.timeout is not None else self._timeout)
+        except ActionError as error:
+            return refused(call, Failure(error.kind, str(error), final=error.final))
+        target, payload, timeout, finished = prepared
+        if target.where == "inline" and (outcome := self._at_once(run, call, target, {})) is not None:
+            return returned(call.call, outcome if finished is None else finished(outcome))
+        self.in_flight.start(run, call, self._context(run, call, target, {}, timeout, payload), finished)
+        return None
+
+    def _at_once(self, run: Run, call: Call, target: Target, inputs: Inputs) -> Outcome | None:
+        """The outcome of an inline call, if it may be answered here and now."""
+        if call.on_restart == "error":
+            return None
+        asked = (self.outside_id(call.call), run.eid, call.step, self.targets.home, None, call.attempt)
+        clock, agent = self._executor.clock, self.identity.name
+        return self._executor.at_once(CallContext(*asked, target, inputs, clock, agent=agent))
+
+    def _context(
+        self,
+        run: Run,
+        call: Call,
+        target: Target,
+        inputs: Inputs,
+        timeout: float | None,
+        payload: Mapping[str, Any] | None = None,
+    ) -> CallContext:
+        made = (self.outside_id(call.call), run.eid, call.step, self.targets.home, None, call.attempt)
+        family = run.eid if run.caller is None else self._agent.runs.top(run)
+        by = (self._executor.clock, timeout, family, call.program, payload)
+        return CallContext(*made, target, inputs, *by, agent=self.identity.name, has_begun=call.begun)
+
+    # --- cancelling -----------------------------------------------------------------------------------
+
+    def _abandon(self, run: Run, command: CancelCall) -> None:
+        child = self._agent.runs.by_call.get(command.call)
+        if child is not None:
+            self._cancel(child, f"run {run.eid} gave it up")
+        elif not self.in_flight.abandon(self.outside_id(command.call)):
+            _see_given_up(run, command, self.dispatch)
+
+    def _cancel(self, run: int, reason: str) -> None:
+        self._post(Delivery(run, Cancelled(0, 0.0, reason)))
+
+
+def _see_given_up(run: Run, command: CancelCall, dispatch: Callable[[Run, Call], object]) -> None:
+    """Have a call of kind `send`, which is under way nowhere, see that it was given up."""
+    call = run.calls.get(command.call)
+    if call is not None and call.kind == SEND:
+        dispatch(run, call)

@@ -1,0 +1,60 @@
+"""Runs that answer calls: a run of its own begins for each call of a definition that is run."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from narval.agent.agent import OVER_LIMIT
+from narval.agent.run import Run
+from narval.agent.runs import cannot_start
+from narval.agent.turn import Turn
+from narval.core.engines.commands import Call
+from narval.core.engines.events import Caller, Failure, HeldCalls, Returned
+from narval.core.engines.registry import engine_of
+from narval.kinds.process.calls.transient import hand_over
+
+log = logging.getLogger("narval.turn")
+
+
+def begin_run(run: Run, call: Call, turn: Turn, held: HeldCalls | None = None) -> None:
+    """Begin the run that answers a call, unless it has begun already, or nobody waits for it any more; or it
+    would make its family too deep or too large, or its agent has all the runs that it may.
+
+    With `held` it answers nothing: these calls are made, or are not, by what comes of it (P72).
+    """
+    if call.call in turn.agent.runs.by_call or call.call not in run.calls:
+        return
+    if call.call in run.abandoned:
+        turn.tell(run.eid, Returned(0, 0.0, call.call, abandoned=True))
+        return
+    families = turn.agent.runs.families
+    refusal = families.refusal(run, call.name)
+    if refusal is None and (over := turn.agent.no_room_for_runs()):
+        refusal = Failure(OVER_LIMIT, over, final=True)
+    if refusal is not None:
+        _refuse(turn, run, call, held, refusal)
+        return
+    caller = Caller(run.eid, call.step, call.call, call.nearby, held=held)
+    environment: Any = (call.payload or {}).get("environment")
+    given = {"kind": call.kind, "caller": caller, "environment": environment, "inputs": call.inputs}
+    is_own = (call.kind, call.name) == (run.engine.definition_kind, run.name)  # it began, so that may too
+    begun = turn.start(
+        call.name, call.elements, run_kind=engine_of(call.kind).kind if is_own else "", **given
+    )
+    if begun is None:
+        definition = turn.agent.lookup.definition(run, call.kind, call.name)
+        refused = cannot_start(definition) if definition is not None else None
+        unknown = ("unknown-target", f"there is no {call.kind} named {call.name}")
+        problem = Failure(*(refused or unknown), final=refused is not None or held is not None)
+        _refuse(turn, run, call, held, problem)
+        return
+    hand_over(run, call, begun)
+    if (warning := families.warning(begun)) is not None:
+        log.warning("%s", warning)
+
+
+def _refuse(turn: Turn, run: Run, call: Call, held: HeldCalls | None, problem: Failure) -> None:
+    """Tell a run that its call, or those that were held back, cannot be answered."""
+    for id in [call.call] if held is None else [id for id, _ in held.calls]:
+        turn.tell(run.eid, Returned(0, 0.0, id, problem=problem))

@@ -1,0 +1,128 @@
+"""The prints of actions: they go to the log, with the call they belong to, and not to the daemon's output."""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import sys
+from collections.abc import Callable
+from typing import Any, TextIO
+
+from narval.calls.context import CallContext, current_call
+
+logger = logging.getLogger("narval.action")
+
+_LONGEST_LINE = 8_192
+_logging: contextvars.ContextVar[bool] = contextvars.ContextVar("narval-action-logging", default=False)
+
+
+_unended: set[str] = set()
+"""The calls that have printed something."""
+
+MOST_AT_ONCE = 400
+"""The most lines of one piece that are logged; a program that prints without end must not fill the log."""
+
+
+class Lines:
+    """Splits text that comes in pieces into lines; a line without end is handed on when it gets long."""
+
+    __slots__ = ("_rest", "_write")
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+        self._rest = ""
+
+    def add(self, text: str) -> None:
+        """Hand on the lines that this piece completes."""
+        *complete, self._rest = (self._rest + text).split("\n")
+        for line in complete[:MOST_AT_ONCE]:
+            self._hand_on(line)
+        if len(complete) > MOST_AT_ONCE:
+            self._hand_on(f"… {len(complete) - MOST_AT_ONCE} lines left out: too many at once")
+        while len(self._rest) > _LONGEST_LINE:
+            self._hand_on(self._rest[:_LONGEST_LINE])
+            self._rest = self._rest[_LONGEST_LINE:]
+
+    def end(self) -> None:
+        """Hand on an unfinished line."""
+        rest, self._rest = self._rest, ""
+        self._hand_on(rest)
+
+    def _hand_on(self, line: str) -> None:
+        if line.strip():
+            self._write(line.rstrip())
+
+
+def log_print(line: str, id: str, run: int, step: str) -> None:
+    """Log one line that an action printed."""
+    logger.info("%s", line, extra={"call": id, "run": run, "step": step})
+
+
+class _Captured:
+    """Stands before a stream: text that an action writes goes to the log, all else passes through."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._lines: dict[str, Lines] = {}
+
+    def write(self, text: str) -> int:
+        current = None if _logging.get() else current_call()
+        if current is None:
+            return self._stream.write(text)
+        self._of(current).add(text)
+        return len(text)
+
+    def writelines(self, lines: Any) -> None:
+        for line in lines:
+            self.write(line)
+
+    def end(self, id: str) -> None:
+        """Log the unfinished line of a call."""
+        lines = self._lines.pop(id, None)
+        if lines is not None:
+            lines.end()
+
+    def _of(self, current: CallContext) -> Lines:
+        lines = self._lines.get(current.id)
+        if lines is None:
+            id, run, step = current.id, current.run, current.step
+            lines = self._lines[id] = Lines(lambda line: self._log(line, id, run, step))
+            _unended.add(id)
+        return lines
+
+    def _log(self, line: str, id: str, run: int, step: str) -> None:
+        # a log handler may write to this very stream: that must pass through, not come back here
+        token = _logging.set(True)
+        try:
+            log_print(line, id, run, step)
+        finally:
+            _logging.reset(token)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def capture_output() -> Callable[[], None]:
+    """Send what actions print to the logger `narval.action`; gives a function that puts everything back.
+
+    Done once: when it is in place already, nothing happens.
+    """
+    before = sys.stdout, sys.stderr
+    if isinstance(sys.stdout, _Captured):
+        return lambda: None
+    sys.stdout, sys.stderr = _Captured(sys.stdout), _Captured(sys.stderr)
+
+    def restore() -> None:
+        sys.stdout, sys.stderr = before
+
+    return restore
+
+
+def end_prints(id: str) -> None:
+    """Log the unfinished lines of a call that is over."""
+    if id not in _unended:
+        return
+    _unended.discard(id)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, _Captured):
+            stream.end(id)

@@ -1,0 +1,75 @@
+"""Commands: programs that an action has run, as groups that end with their call and the daemon."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping, Sequence
+
+from narval.calls.programs import reaper
+from narval.calls.programs.group_end import EndingGroups
+from narval.calls.programs.output import ProgramOutput
+from narval.calls.programs.process_group import ProcessGroup
+from narval.calls.programs.reaper_client import ReaperClient
+
+GRACE = 0.5
+"""Seconds between SIGTERM and SIGKILL: a call that is cancelled has a second to clean up."""
+
+_PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR")
+"""The variables of the daemon that a command sees, and those of `LC_`: no other is its matter."""
+
+
+class EndedWithLease(BaseException):
+    """The reaper has ended a program with the lease of the daemon: no failure that an action may catch."""
+
+
+class CommandRunner:
+    """Runs commands in the loop of a daemon, whose reaper ends them should the daemon die."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, client: ReaperClient, ending: EndingGroups) -> None:
+        self._loop, self._reaper, self._ending = loop, client, ending
+
+    async def run(
+        self,
+        words: Sequence[str],
+        hear: Callable[[bytes, bool], None],
+        *,
+        call: str,
+        seconds: float,
+        environment: Mapping[str, str],
+        directory: str,
+        text: bytes = b"",
+    ) -> int:
+        """Run a program for a call; give its status once all of its group is gone, negative that of a signal.
+
+        `hear` is given its output as it comes, and True for its standard error. Raises CannotStartError,
+        EndedWithLease, and TimeoutError after so many seconds; then, and when cancelled, the group is ended
+        first.
+        """
+        gone: asyncio.Future[int | None] = self._loop.create_future()
+        marks = {reaper.OWNER: self._reaper.owner, reaper.CALL: call}
+        group = ProcessGroup(
+            self._loop,
+            self._reaper,
+            ProgramOutput(hear, None),
+            gone.set_result,
+            self._ending,
+            grace=GRACE,
+            mark=frozenset(f"{name}={value}".encode() for name, value in marks.items()),
+        )
+        self._reaper.prepare()
+        group.start(words, {**_small_environment(), **environment, **marks}, directory, text)
+        try:
+            async with asyncio.timeout(seconds):
+                status = await asyncio.shield(gone)
+        except (TimeoutError, asyncio.CancelledError):
+            group.end()
+            await asyncio.shield(gone)
+            raise
+        if status is None:
+            raise EndedWithLease
+        return status
+
+
+def _small_environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name in _PASSED_ON or name.startswith("LC_")}

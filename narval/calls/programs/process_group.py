@@ -1,0 +1,135 @@
+"""One program under way, with all that it starts: fed, read, and ended as one group (A2, A4).
+
+It is over when all of the group is gone. Programs of the group that still run when the first one ends by
+itself are ended then; a program that has left the group goes on, unless the call was ended on request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Mapping, Sequence
+
+from narval.calls.programs import reaper, spawn
+from narval.calls.programs.group_end import EndingGroups, GroupEnd
+from narval.calls.programs.output import ProgramOutput
+from narval.calls.programs.reaper_client import ReaperClient
+from narval.system.pipes import PipeWriter, ProgramEnd, read_pipe
+
+_MOST_CHUNKS = 64
+
+Over = Callable[[int | None], None]
+"""Given the status of a program: negative, the signal that ended it; None where the reaper ended it, with
+the lease of the daemon.
+"""
+
+
+class ProcessGroup:
+    """A program that was started, and those that it has started.
+
+    `mark` are variables of its environment that no other program has but those that it started. `grace` is
+    in seconds, between SIGTERM and SIGKILL. `ending` waits until all of it is gone.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        reaper_client: ReaperClient,
+        output: ProgramOutput,
+        over: Over,
+        ending: EndingGroups,
+        *,
+        grace: float,
+        mark: frozenset[bytes],
+    ) -> None:
+        self._loop, self._reaper, self._output, self._over = loop, reaper_client, output, over
+        self._ending, self._grace, self._mark = ending, grace, mark
+        self._readers: dict[int, bool] = {}
+        """The pipes that are read; True for a standard error."""
+        self._input: PipeWriter | None = None
+        self._status = 0
+
+    def start(
+        self, words: Sequence[str], environment: Mapping[str, str], directory: str, text: bytes
+    ) -> None:
+        """Start the program. Raises CannotStartError, or OSError when the system has no pipe left."""
+        with contextlib.ExitStack() as theirs:
+            given = self._open_input(text, theirs)
+            output, error = self._pipe(theirs, is_error=False), self._pipe(theirs, is_error=True)
+            try:
+                program = spawn.start(words, environment, directory, spawn.Pipes(given, output, error))
+            except spawn.CannotStartError:
+                self._close_pipes()
+                raise
+        self._reaper.began(program.pid)
+        for pipe in self._readers:
+            self._loop.add_reader(pipe, self._read, pipe)
+        self._program = program
+        self._group_end = GroupEnd(self._ending, program.pid, self._mark, self._grace, self._finish)
+        self._watch = ProgramEnd(self._loop, program.pid, self._died)
+
+    def end(self) -> None:
+        """End it on request, with programs that have left its group: SIGTERM, and after the grace SIGKILL."""
+        self._group_end.end(on_request=True)
+
+    # --- its pipes ------------------------------------------------------------------------------------
+
+    def _open_input(self, text: bytes, theirs: contextlib.ExitStack) -> int:
+        """Open its standard input: text that fits into a pipe is there before it starts, the rest follows."""
+        if not text:
+            nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+            theirs.callback(os.close, nothing)
+            return nothing
+        given, feed = os.pipe()
+        theirs.callback(os.close, given)
+        self._input = PipeWriter(self._loop, feed)
+        self._input.send(text, ends=True)
+        return given
+
+    def _pipe(self, theirs: contextlib.ExitStack, *, is_error: bool) -> int:
+        ours, their = os.pipe()
+        theirs.callback(os.close, their)
+        os.set_blocking(ours, False)
+        self._readers[ours] = is_error
+        return their
+
+    def _read(self, pipe: int) -> bool:
+        """Read the bytes that are there; False when there are none now, or none will come."""
+        data = read_pipe(pipe)
+        if data:
+            self._output.add(data, self._readers[pipe])
+        elif data is not None:
+            self._loop.remove_reader(pipe)
+            del self._readers[pipe]
+            os.close(pipe)
+        return bool(data)
+
+    def _close_pipes(self) -> None:
+        if self._input is not None:
+            self._input.close()
+        for pipe in self._readers:
+            self._loop.remove_reader(pipe)
+            os.close(pipe)
+        self._readers.clear()
+
+    # --- its end --------------------------------------------------------------------------------------
+
+    def _died(self) -> None:
+        """Read its last output, and end the programs that it has left running."""
+        self._watch.close()  # before anything that may fail: its end is told once
+        self._status = self._program.status()
+        for pipe in tuple(self._readers):
+            for _ in range(_MOST_CHUNKS):
+                if not self._read(pipe):
+                    break
+        if reaper.send(self._program.pid, 0, os.killpg):
+            self._group_end.end()
+        self._group_end.wait_until_gone()
+
+    def _finish(self) -> None:
+        is_lost = self._status == -signal.SIGKILL and self._reaper.has_killed(self._program.pid)
+        self._reaper.ended(self._program.pid)
+        self._close_pipes()
+        self._over(None if is_lost else self._status)

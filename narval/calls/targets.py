@@ -1,0 +1,189 @@
+"""The meaning of the names that calls name, and the elements that calls are given."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from narval.agent.agent import AgentState
+from narval.agent.run import Run
+from narval.calls.backend import Outcome
+from narval.calls.context import ModuleCode, Target, Where
+from narval.core.definitions.action.definition import Action
+from narval.core.definitions.library import Definition, Library
+from narval.core.definitions.transform.definition import Transform
+from narval.core.elements.element import Element
+from narval.core.engines.commands import Call
+from narval.core.engines.events import Failure
+from narval.files.agents.collections import folder_of
+from narval.files.module_text import ModuleText
+from narval.files.modules import Lease, key_of
+from narval.files.shipped import importable, is_shipped
+
+_TRANSFORMS = "narval.calls.workers.transforms"
+"""The module that applies stylesheets; only workers import it."""
+
+
+class LoadedModules(NamedTuple):
+    """The code of a library's actions: functions and classes by name, the text of each module by group.
+
+    `leases` keep the modules importable.
+    """
+
+    functions: Mapping[str, Callable[..., Any]]
+    texts: Mapping[str, ModuleText]
+    leases: frozenset[Lease] = frozenset()
+
+
+class PreparedCall(NamedTuple):
+    """A call that is made in a way of its own: its target, and the fields of `CallContext` that differ.
+
+    `finished` makes of the outcome the one that goes back to the engine.
+    """
+
+    target: Target
+    payload: Mapping[str, Any] | None
+    timeout: float | None
+    finished: Callable[[Outcome], Outcome] | None = None
+
+
+class CallTargets:
+    """The targets of one agent's calls, each prepared once for each library.
+
+    `stubs` take the place of actions in tests and dry runs; `home` is the folder in which modules are.
+    """
+
+    def __init__(self, agent: AgentState, home: Path | None) -> None:
+        self._agent, self.home = agent, home
+        self.stubs: dict[str, Callable[..., Any]] = {}
+        self._latest = LoadedModules({}, {})
+        self._modules: WeakKeyDictionary[Library, LoadedModules] = WeakKeyDictionary()
+        self._targets: WeakKeyDictionary[Library, dict[tuple[str, str], Target]] = WeakKeyDictionary()
+        self._asked_last: Library | None = None
+        self._targets_asked_last: dict[tuple[str, str], Target] = {}
+
+    def use(self, library: Library, modules: LoadedModules) -> None:
+        """Take these modules for a library from now on; older ones are kept while runs need them."""
+        self._latest = self._modules[library] = modules
+        self._forget()
+
+    def stub(self, name: str, function: Callable[..., Any]) -> None:
+        """Let a function take the place of an action, in tests and dry runs."""
+        self.stubs[name] = function
+        self._forget()
+
+    def find(self, run: Run, call: Call) -> Target | None:
+        """The target of a call, in the version that counts for the run; None where there is none."""
+        library = run.library if run.library is not None else self._agent.library
+        if library is not self._asked_last:
+            self._asked_last, self._targets_asked_last = library, self._targets.setdefault(library, {})
+        found = self._targets_asked_last.get((call.kind, call.name))
+        if found is None:
+            if call.kind == "program":
+                return Target(action=call.name, where="program")
+            definition = self._agent.lookup.definition(run, call.kind, call.name)
+            if not isinstance(definition, Action | Transform):
+                return None
+            found = self._target(run, definition)
+            self._targets_asked_last[call.kind, call.name] = found
+        return found
+
+    def outlives(self, run: Run, call: Call) -> bool:
+        """True if a call may have gone on without a daemon: on a cluster, where it is looked for (G69)."""
+        target = self.find(run, call)
+        return target is not None and target.where == "cluster"
+
+    def function_of(self, run: Run, definition: Any) -> Any:
+        """The function or class of code that modules declare, in the version that counts; or None."""
+        return self._modules_of(run, definition).functions.get(key_of(definition))
+
+    def functions_for(self, run: Run) -> Mapping[str, Callable[..., Any]]:
+        """The functions and classes of modules by name, in the version that counts for what a run follows."""
+        return self._modules_of(run, run.definition).functions
+
+    def code_of(self, run: Run, definition: Definition) -> ModuleCode | None:
+        """The module that declares some code, in the version that counts, for a worker; or None."""
+        found = importable(definition.group, self._modules_of(run, definition).texts)
+        parts = tuple((name, self._shown(source.path), source.data) for name, source in found)
+        name = next((name for name, path, _ in parts if path == self.path_of(definition)), None)
+        return ModuleCode(name, parts, _digest(parts)) if name is not None else None
+
+    def path_of(self, definition: Definition) -> str:
+        """The path of the file that a definition was read from."""
+        return self._shown(definition.path)
+
+    def inputs(self, call: Call, target: Target) -> dict[str, Element | list[Element] | None] | Failure:
+        """The elements a call is given, by input id; a Failure if one is not there any more."""
+        given: dict[str, Element | list[Element] | None] = {
+            input: [] if input in target.lists else None for input in target.inputs
+        }
+        for slot, eids in call.inputs:
+            elements = []
+            for eid in eids:
+                element = self._agent.memory.element(eid)
+                if element is None:
+                    return Failure("forgotten", f"element {eid} was forgotten", final=True)
+                elements.append(element)
+            # A step may have tightened a list to one element (N14): the function still gets a list.
+            given[slot] = elements if slot in call.listed or slot in target.lists else elements[0]
+        return given
+
+    def _shown(self, path: str) -> str:
+        return path if self.home is None or is_shipped(path) else str(self.home / path)
+
+    def _modules_of(self, run: Run, definition: Definition) -> LoadedModules:
+        """The modules that belong to a version of an action, or of other code."""
+        library = run.library
+        if library is not None and library.get(definition.kind, definition.full_name) is definition:
+            return self._modules.get(library, self._latest)
+        return self._latest
+
+    def _target(self, run: Run, definition: Action | Transform) -> Target:
+        where: Where = "transform"
+        function, code, function_name, runner = None, None, "", _TRANSFORMS
+        if isinstance(definition, Action):
+            function, function_name, runner = self.function_of(run, definition), definition.function, ""
+            where = definition.where
+            if where == "inline" and folder_of(definition.path):
+                where = "thread"  # the loop is of all agents: the home's own modules alone may keep it (G13)
+            code = self.code_of(run, definition) if where in ("worker", "cluster") else None
+        stub = self.stubs.get(definition.full_name)
+        if stub is not None:
+            function, where = stub, place_of_stub(stub)
+        inputs = definition.prototype.inputs
+        return Target(
+            action=definition.full_name,
+            where=where,
+            function=function,
+            module_path=self.path_of(definition),
+            function_name=function_name,
+            source=definition.xml if isinstance(definition, Transform) else None,
+            code=code,
+            runner=runner,
+            inputs=tuple(input.id for input in inputs),
+            lists=frozenset(input.id for input in inputs if input.list),
+            resources=definition.resources if isinstance(definition, Action) else (),
+            pure=stub is None and isinstance(definition, Action) and definition.pure,
+        )
+
+    def _forget(self) -> None:
+        """Drop the prepared targets: names mean something else now."""
+        self._targets.clear()
+        self._asked_last = None
+
+
+def _digest(parts: Iterable[tuple[str, str, bytes]]) -> str:
+    """The name of a version of a module and of all that it may import."""
+    texts = (f"{name} {hashlib.sha256(data).hexdigest()}" for name, _, data in parts)
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()
+
+
+def place_of_stub(function: Callable[..., Any]) -> Where:
+    """The place where a stub runs: the loop itself, in one way or another."""
+    if inspect.isasyncgenfunction(function):
+        return "source"
+    return "async" if inspect.iscoroutinefunction(function) else "inline"

@@ -1,0 +1,228 @@
+"""A worker as the daemon sees it: a program, the pipes to it, and how it ended (N33).
+
+Requests go to its standard input, answers come from its standard output, and the prints of its actions, at
+whatever level, come from its standard error. It leads a session of its own, so that it can be killed with all
+that it started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+import narval
+from narval.calls.output_capture import Lines
+from narval.calls.workers.frames import Answered, FrameError, FrameReader, WorkerMessage, read_message
+from narval.system.pipes import PipeWriter, ProgramEnd, read_pipe
+
+_MOST_CHUNKS = 64
+_FLOOD, _PAUSE = 32 * 1024, 0.1
+"""Bytes printed at once after which a program has to wait for so many seconds before more is read."""
+_FAREWELL = 5.0
+"""Seconds a program may take to end when nothing more will come; one that was stopped never would."""
+_LAST_LINES = 20
+_FOLDER = str(Path(narval.__file__).parent.parent)
+
+
+class Listener(Protocol):
+    """The owner of a child, which gets its messages, on the loop's thread."""
+
+    def child_said(self, child: Child, message: WorkerMessage) -> None:
+        """Take a message."""
+
+    def child_printed(self, child: Child, line: str) -> None:
+        """Take a line that was printed in it."""
+
+    def child_ended(self, child: Child, how: str) -> None:
+        """Take its end; `how` is for people: "was killed by SIGSEGV", "exited with status 3"."""
+
+
+class Child:
+    """One worker program."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, listener: Listener, memory: int | None = None
+    ) -> None:
+        self._loop, self._listener = loop, listener
+        self._frames = FrameReader()
+        self._fault = ""
+        self._program, self._requests, self._answers, prints = _started(loop, memory)
+        self.prints = Prints(loop, prints, partial(listener.child_printed, self))
+        loop.add_reader(self._answers, self._read_answers)
+        self._timers: list[asyncio.TimerHandle] = []
+        self._watch = ProgramEnd(loop, self._program.pid, self._ended)
+
+    @property
+    def pid(self) -> int:
+        """The number of the program, and of the group that it leads."""
+        return self._program.pid
+
+    def send(self, frame: bytes) -> None:
+        """Send a frame, as fast as the child reads it."""
+        self._requests.send(frame)
+
+    def retire(self) -> None:
+        """Close its requests: it ends by itself, or is killed."""
+        self._requests.close()
+        self._later(_FAREWELL, self.kill)
+
+    def kill(self, why: str = "") -> None:
+        """End it at once, with all programs that it started; `why` is given as the way it ended."""
+        self._fault = self._fault or why
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            # not reaped yet, so the number cannot have passed to another program
+            if self._program.returncode is None:
+                os.killpg(self._program.pid, signal.SIGKILL)
+
+    def end(self) -> None:
+        """Kill it and wait until it is gone; the listener is not called."""
+        self.kill()
+        if self._answers >= 0:
+            self.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._program.wait(1.0)
+
+    def close(self) -> None:
+        """Close the pipes."""
+        self._watch.close()
+        self._loop.remove_reader(self._answers)
+        os.close(self._answers)
+        self._answers = -1
+        self._requests.close()
+        self.prints.close()
+        for timer in self._timers:
+            timer.cancel()
+
+    def _read_answers(self) -> bool:
+        """Read the answers that are there; False when there are none."""
+        data = read_pipe(self._answers)
+        if data == b"":
+            self._loop.remove_reader(self._answers)
+            # it is about to end, most likely; if not, it can never answer again
+            self._later(1.0, partial(self.kill, "closed its pipe to narval"))
+        try:
+            for body in self._frames.feed(data or b""):
+                message = read_message(body)
+                if isinstance(message, Answered):  # its prints before the answer belong to the same call
+                    self.prints.finish()
+                self._listener.child_said(self, message)
+        except FrameError as error:
+            self._loop.remove_reader(self._answers)
+            self.kill(str(error))
+        return bool(data)
+
+    def _later(self, seconds: float, act: Callable[[], None]) -> None:
+        """Call `act` then, unless the pipes are closed by that time."""
+        now = self._loop.time()
+        self._timers = [timer for timer in self._timers if timer.when() > now]
+        self._timers.append(self._loop.call_later(seconds, act))
+
+    def _ended(self) -> None:
+        """Read its last messages and prints, end the programs it left running, and tell the listener."""
+        if self._answers < 0:  # closed
+            return
+        self.kill()
+        _drain(self._read_answers)
+        self.prints.finish()
+        self.close()
+        self._listener.child_ended(self, self._fault or _how(self._program.wait()))
+
+
+class Prints:
+    """The prints of a child, line by line; `last` are the last lines."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, pipe: int, printed: Callable[[str], None]) -> None:
+        self._loop, self._pipe, self._printed = loop, pipe, printed
+        self.last: deque[str] = deque(maxlen=_LAST_LINES)
+        self._lines = Lines(self._print)
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._pause: asyncio.TimerHandle | None = None
+        loop.add_reader(pipe, self._read)
+
+    def finish(self) -> None:
+        """Read the prints that are there, and take an unfinished line as whole."""
+        _drain(self._read)
+        self._lines.end()
+
+    def close(self) -> None:
+        """Close the pipe."""
+        if self._pause is not None:
+            self._pause.cancel()
+        self._loop.remove_reader(self._pipe)
+        os.close(self._pipe)
+
+    def _read(self) -> bool:
+        data = read_pipe(self._pipe)
+        if data == b"":
+            self._loop.remove_reader(self._pipe)
+        self._lines.add(self._decoder.decode(data or b""))
+        if data is not None and len(data) >= _FLOOD:  # the rest waits in the pipe, and so does its writer
+            self._loop.remove_reader(self._pipe)
+            if self._pause is not None:
+                self._pause.cancel()
+            self._pause = self._loop.call_later(_PAUSE, self._resume)
+        return bool(data)
+
+    def _resume(self) -> None:
+        self._loop.add_reader(self._pipe, self._read)
+
+    def _print(self, line: str) -> None:
+        self.last.append(line)
+        self._printed(line)
+
+
+def _started(
+    loop: asyncio.AbstractEventLoop, memory: int | None
+) -> tuple[subprocess.Popen[bytes], PipeWriter, int, int]:
+    """Start a worker program: it, its requests, and the pipes of its answers and prints."""
+    requests, answers, prints = os.pipe(), os.pipe(), os.pipe()
+    try:
+        # started in the folder that holds narval, to import the same narval; then it comes where we are
+        program = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "narval.calls.workers.worker"),
+                *(str(os.getpid()), os.getcwd(), str(memory or 0)),
+            ],
+            stdin=requests[0],
+            stdout=answers[1],
+            stderr=prints[1],
+            cwd=_FOLDER,
+            start_new_session=True,
+        )
+    except OSError:
+        for pipe in (requests[1], answers[0], prints[0]):
+            os.close(pipe)
+        raise
+    finally:
+        for pipe in (requests[0], answers[1], prints[1]):
+            os.close(pipe)
+    for pipe in (answers[0], prints[0]):
+        os.set_blocking(pipe, False)
+    return program, PipeWriter(loop, requests[1]), answers[0], prints[0]
+
+
+def _drain(read: Callable[[], bool]) -> None:
+    """Read all that is there, but not for ever: a program that it started may go on writing."""
+    for _ in range(_MOST_CHUNKS):
+        if not read():
+            return
+
+
+def _how(status: int) -> str:
+    """The way a program ended, for people."""
+    if status >= 0:
+        return f"exited with status {status}"
+    try:
+        return f"was killed by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"was killed by signal {-status}"

@@ -1,0 +1,175 @@
+"""Messages between the daemon and a worker: msgpack in frames, each after its length in four bytes.
+
+A length beyond `MOST` is refused before anything is read, and every message is checked against its type.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from narval.calls.context import CallContext, Target
+from narval.core.elements.element import Element
+from narval.core.engines.events import Failure, OutputElement
+from narval.core.errors import ActionError
+from narval.files.outside.services import Service
+from narval.system.clock import RunClock, SimulatedClock, SystemClock
+
+MOST = 128 * 1024 * 1024
+"""The most bytes that one frame may have."""
+
+_LENGTH = struct.Struct("!I")
+
+
+class FrameError(ActionError):
+    """Bytes received, or a message to be sent, that are no frame the other side would accept."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "too-large", final=True)
+
+
+class Given(msgspec.Struct, frozen=True, array_like=True):
+    """The elements that one input is given, each as (eid, xml, added)."""
+
+    elements: tuple[tuple[int, bytes, float], ...]
+    listed: bool
+
+
+class Allowance(msgspec.Struct, frozen=True, array_like=True):
+    """Limits of what is run for others: folders that may be read, bytes of memory, places inside that may be
+    fetched, services that may be asked.
+    """
+
+    folders: tuple[str, ...]
+    memory: int
+    fetch: tuple[str, ...] = ()
+    services: tuple[Service, ...] = ()
+
+
+class CallFrame(msgspec.Struct, frozen=True, tag=True):
+    """To a worker: answer this call, whose target has no `function` there.
+
+    `zone` is whose calendar it is told, `moment` when it is by a simulated clock, which stands still.
+    """
+
+    call: str
+    run: int
+    step: str
+    attempt: int
+    target: Target
+    inputs: dict[str, Given | None]
+    deadline: float | None
+    home: str | None
+    allowance: Allowance
+    payload: Mapping[str, Any] | None
+    zone: str
+    moment: float | None
+    agent: str
+
+
+class Ready(msgspec.Struct, frozen=True, tag=True):
+    """From a worker: it has started."""
+
+
+class Progressed(msgspec.Struct, frozen=True, tag=True):
+    """From a worker: the progress of a call."""
+
+    call: str
+    done: float
+    total: float | None
+
+
+class Answered(msgspec.Struct, frozen=True, tag=True):
+    """From a worker: the outcome of a call."""
+
+    call: str
+    elements: list[OutputElement]
+    problem: Failure | None
+    value: dict[str, Any] | None = None
+
+
+WorkerMessage = Ready | Progressed | Answered
+
+_encoder = msgspec.msgpack.Encoder()
+_calls = msgspec.msgpack.Decoder(CallFrame)
+_messages: msgspec.msgpack.Decoder[WorkerMessage] = msgspec.msgpack.Decoder(WorkerMessage)
+
+
+def pack(message: CallFrame | WorkerMessage) -> bytes:
+    """A message as a frame. Raises FrameError when it is too large."""
+    body = _encoder.encode(message)
+    if len(body) > MOST:
+        raise FrameError(
+            f"expected at most {MOST:,} bytes of elements, got {len(body):,}; keep them as files"
+        )
+    return _LENGTH.pack(len(body)) + body
+
+
+def read_call(body: bytes) -> CallFrame:
+    """The call in a frame from the daemon."""
+    return _calls.decode(body)
+
+
+def read_message(body: bytes) -> WorkerMessage:
+    """The message in a frame from a worker. Raises FrameError."""
+    try:
+        return _messages.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise FrameError(f"a worker sent what is no message: {error}") from None
+
+
+class FrameReader:
+    """Joins bytes, as they come, to complete frames."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The bodies of the frames that these bytes complete. Raises FrameError."""
+        self._bytes += data
+        bodies, at = [], 0
+        while len(self._bytes) - at >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(self._bytes, at)
+            if length > MOST:
+                raise FrameError(f"expected a frame of at most {MOST:,} bytes, got one of {length:,}")
+            end = at + _LENGTH.size + length
+            if len(self._bytes) < end:
+                break
+            bodies.append(bytes(self._bytes[at + _LENGTH.size : end]))
+            at = end
+        del self._bytes[:at]
+        return bodies
+
+
+def unpacked_call(frame: CallFrame, timeout: float | None = None) -> CallContext:
+    """The call that a frame asks for, as it is answered here; `timeout` is in seconds, None for none."""
+    home = None if frame.home is None else Path(frame.home)
+    inputs = {id: unpacked_input(value) for id, value in frame.inputs.items()}
+    caller = (frame.call, frame.run, frame.step, home, frame.deadline, frame.attempt)
+    clock = RunClock(SystemClock() if frame.moment is None else SimulatedClock(frame.moment), frame.zone)
+    call = CallContext(
+        *caller, frame.target, inputs, clock, timeout, payload=frame.payload, agent=frame.agent
+    )
+    call.allow(frame.allowance.fetch, frame.allowance.services)
+    return call
+
+
+def packed_input(value: Element | list[Element] | None) -> Given | None:
+    """The elements of an input, for the way to a worker."""
+    if value is None:
+        return None
+    listed = isinstance(value, list)
+    elements = value if isinstance(value, list) else [value]
+    return Given(tuple((element.eid, element.xml, element.added) for element in elements), listed)
+
+
+def unpacked_input(sent: Given | None) -> Element | list[Element] | None:
+    """The elements of an input, in the worker."""
+    if sent is None:
+        return None
+    elements = [Element(eid, xml, added) for eid, xml, added in sent.elements]
+    return elements if sent.listed else elements[0]

@@ -1,0 +1,205 @@
+"""The program of a worker: it answers one call after another, which come through a pipe (N33).
+
+    python -m narval.calls.workers.worker PARENT FOLDER MEMORY
+
+It moves the pipes to where actions cannot reach them, so that all prints of an action end in the log, and
+dies with the daemon: by signal where the system has one for that, else when its requests end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import faulthandler
+import hashlib
+import importlib
+import os
+import signal
+import sys
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from queue import SimpleQueue
+from types import ModuleType
+from typing import Any
+
+from narval.calls import conversion
+from narval.calls.backend import Outcome
+from narval.calls.context import CallContext, ModuleCode, Target
+from narval.calls.workers.frames import (
+    Allowance,
+    Answered,
+    CallFrame,
+    FrameError,
+    FrameReader,
+    Progressed,
+    Ready,
+    WorkerMessage,
+    pack,
+    read_call,
+    unpacked_call,
+)
+from narval.calls.workers.texts import drop, executed
+from narval.core.engines.events import Failure
+from narval.core.errors import ActionError
+from narval.system.memory_limit import bound_memory
+
+_PR_SET_PDEATHSIG = 1
+_MOST_MODULES = 32
+_BETWEEN_PROGRESS = 0.05
+_LIBC = ctypes.CDLL(None)
+
+
+class Pipe:
+    """The pipe to the daemon. Only this program writes to it, none that it forks."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+
+    def send(self, message: WorkerMessage) -> None:
+        """Send a message, whole."""
+        if os.getpid() != self._pid:
+            os._exit(0)
+        frame = memoryview(pack(message))
+        with self._lock:
+            while frame:
+                frame = frame[os.write(self._descriptor, frame) :]
+
+
+class WorkerModules:
+    """The modules loaded, by path and content, so that a run keeps the version it began with."""
+
+    def __init__(self) -> None:
+        self._loaded: OrderedDict[tuple[str, str], ModuleType] = OrderedDict()
+
+    def load(self, path: str, code: ModuleCode | None) -> ModuleType:
+        """The module with this text, or else with the text that its file has now."""
+        if code is None:
+            name, text = Path(path).stem, Path(path).read_bytes()
+            code = ModuleCode(name, ((name, path, text),), hashlib.sha256(text).hexdigest())
+        key = (path, code.digest)
+        if key not in self._loaded:
+            self._loaded[key] = executed(path, code)
+            if len(self._loaded) > _MOST_MODULES:
+                _, oldest = self._loaded.popitem(last=False)
+                drop(oldest)
+        self._loaded.move_to_end(key)
+        return self._loaded[key]
+
+
+def main() -> None:
+    """Answer calls until there are no more."""
+    parent, folder, memory = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+    sys.dont_write_bytecode = True  # modules/ is the user's folder
+    _die_with(parent)
+    requests, pipe = _take_pipes()
+    with contextlib.suppress(OSError):  # the folder may have been removed meanwhile
+        os.chdir(folder)
+    calls: SimpleQueue[CallFrame] = SimpleQueue()
+    threading.Thread(target=_read, args=(requests, calls), daemon=True).start()
+    modules = WorkerModules()
+    if memory:
+        bound_memory(memory)
+    pipe.send(Ready())
+    while True:
+        frame = calls.get()
+        outcome = _answer(frame, modules, pipe)
+        _flush()
+        answered = Answered(frame.call, outcome.elements, outcome.problem, outcome.value)
+        try:
+            pipe.send(answered)
+        except FrameError as error:
+            pipe.send(Answered(frame.call, [], Failure(error.kind, str(error), final=True)))
+
+
+def _answer(frame: CallFrame, modules: WorkerModules, pipe: Pipe) -> Outcome:
+    """The outcome of a call, whatever happens."""
+    target, call = frame.target, unpacked_call(frame)
+    call.attach(_Reporter(pipe).report)
+    run = importlib.import_module(target.runner).answer if target.runner else _call
+    outcome: Outcome = call.context().run(run, call, partial(_function, target, modules), frame.allowance)
+    return outcome
+
+
+def _call(call: CallContext, load: Callable[[], Any], allowance: Allowance) -> Outcome:
+    """Load the module and call its function; a coroutine gets a loop of its own."""
+    try:
+        result = load()(**conversion.arguments(call.inputs))
+        return Outcome(conversion.elements(conversion.awaited(result)))
+    except BaseException as error:
+        return Outcome(problem=conversion.failure(error, call.target.module_path, call.home))
+
+
+def _function(target: Target, modules: WorkerModules) -> Any:
+    """The function, or the class, that a target names in a module. Raises ActionError."""
+    module = modules.load(target.module_path, target.code)
+    function = getattr(module, target.function_name, None)
+    if not callable(function):
+        raise ActionError(f"{target.module_path} has no function {target.function_name!r}", "no-function")
+    return function
+
+
+class _Reporter:
+    """Sends progress to the daemon, but not more often than anybody could look."""
+
+    def __init__(self, pipe: Pipe) -> None:
+        self._pipe, self._next = pipe, 0.0
+
+    def report(self, call: CallContext) -> None:
+        """Send the progress of a call, unless the last was sent just before."""
+        if call.progressed is None:
+            return
+        done, total = call.progressed
+        now = time.monotonic()
+        if now >= self._next or done == total:
+            self._next = now + _BETWEEN_PROGRESS
+            self._pipe.send(Progressed(call.id, done, total))
+
+
+def _die_with(parent: int) -> None:
+    """Be killed when the parent dies, even in the middle of a call."""
+    if sys.platform == "linux":
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it died before that was asked for
+        os._exit(1)
+
+
+def _take_pipes() -> tuple[int, Pipe]:
+    """Keep the pipes to oneself: actions read nothing, and print to what goes to the log."""
+    requests, answers = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)  # type: ignore[union-attr]
+    faulthandler.enable()
+    return requests, Pipe(answers)
+
+
+def _read(requests: int, calls: SimpleQueue[CallFrame]) -> None:
+    """Queue the calls that come; when the pipe is closed, end, with all programs started here."""
+    frames = FrameReader()
+    while data := os.read(requests, 256 * 1024):
+        for body in frames.feed(data):
+            calls.put(read_call(body))
+    if os.getsid(0) == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(0)
+
+
+def _flush() -> None:
+    """Write out all prints, those of code in C too, so that they come before the answer."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    _LIBC.fflush(None)
+
+
+if __name__ == "__main__":
+    main()

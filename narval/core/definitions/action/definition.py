@@ -1,0 +1,120 @@
+"""Action: a prototype and a Python function's name (§2.1.3, tables 2.15-2.17, N30, N33, N36)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, TypeVar, overload
+
+from narval.core.definitions.action.resources import Resources
+from narval.core.definitions.library import ModuleDefinition
+from narval.core.definitions.prototype import EMPTY, Prototype
+from narval.core.definitions.prototype import Input as Input
+from narval.core.definitions.prototype import Output as Output
+from narval.core.definitions.reading.values import TextTemplate
+
+Where = Literal["thread", "worker", "inline", "async", "source", "cluster"]
+"""The places where a function runs (N33): `async` in the loop, as a task; `source` too, and it stays (N36).
+"""
+
+ActionRuns = Literal["thread", "worker", "inline", "cluster"]
+"""The places where a function that is no coroutine may run, as its author writes them."""
+
+DECLARATION = "__narval_action__"
+"""The attribute of a function that holds its `ActionDeclaration`."""
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Action(ModuleDefinition, frozen=True, eq=False, kw_only=True):
+    """A Python function that can be called; `where` is the place where it runs.
+
+    `describe` says in a sentence what a call does, by its inputs, to people who are to agree to it (P72).
+    `outside` says that what a call does can be seen outside the home. With `model` it gives what a language
+    model answers, which the input of that id names. `resources` are those that it needs of a worker of the
+    cluster, by name. `xml` is the `action` element that memory shows (N2).
+    """
+
+    kind: ClassVar[str] = "action"
+
+    prototype: Prototype = EMPTY
+    where: Where = "thread"
+    describe: TextTemplate | None = None
+    outside: bool = True
+    model: str = ""
+    resources: Resources = ()
+
+
+@dataclass(frozen=True)
+class ActionDeclaration:
+    """A declaration by `@action`, as its author wrote it."""
+
+    inputs: tuple[Input, ...] = ()
+    outputs: tuple[Output, ...] = ()
+    name: str | None = None
+    runs: ActionRuns | None = None
+    source: bool = False
+    description: str | None = None
+    pure: bool = False
+    describe: str | None = None
+    outside: bool | None = None
+    model: str | None = None
+    resources: Mapping[str, float] | None = None
+
+
+@overload
+def action(function: Function, /) -> Function: ...
+
+
+@overload
+def action(
+    *,
+    inputs: Iterable[Input] = (),
+    outputs: Iterable[Output] = (),
+    name: str | None = None,
+    runs: ActionRuns | None = None,
+    source: bool = False,
+    description: str | None = None,
+    pure: bool = False,
+    describe: str | None = None,
+    outside: bool | None = None,
+    model: str | None = None,
+    resources: Mapping[str, float] | None = None,
+) -> Callable[[Function], Function]: ...
+
+
+def action(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    inputs: Iterable[Input] = (),
+    outputs: Iterable[Output] = (),
+    name: str | None = None,
+    runs: ActionRuns | None = None,
+    source: bool = False,
+    description: str | None = None,
+    pure: bool = False,
+    describe: str | None = None,
+    outside: bool | None = None,
+    model: str | None = None,
+    resources: Mapping[str, float] | None = None,
+) -> Any:
+    """Declare that a function is an action; the function itself is returned unchanged.
+
+    The parameters are the ids of `inputs` ("-" becomes "_"); `name` overrides the function's name; `runs`
+    says where it runs ("thread" by default, "worker", "inline", "cluster"; `async def` runs in the loop), and
+    `resources` what it needs of a worker of the cluster, as in {"GPU": 1} (G65); `source` that it is an async
+    generator whose step stays running (N36); `pure` that it touches nothing outside, so that a
+    simulation may run it; `describe` what a call does, as in "Send {$email/@subject} to {$email/to}", to
+    people who are to agree to it (P72). `outside` says that what it does can be seen outside the home, as it
+    can of what is neither pure nor a source unless it says False: after a language model's answer such a call
+    asks first. `model` is the id of the input that names the model whose answer it gives.
+    """
+    how = runs, source, description, pure, describe, outside, model, resources
+    declaration = ActionDeclaration(tuple(inputs), tuple(outputs), name, *how)
+
+    def declare(declared: Function) -> Function:
+        setattr(declared, DECLARATION, declaration)
+        return declared
+
+    return declare if function is None else declare(function)

@@ -1,0 +1,162 @@
+"""Appointments: moments that come once, reckoned from when the steps before had ended (N41), or from a date
+that an element holds (N45).
+
+A length has days and seconds. Days go by the clock on the wall: three days on it shows the same. Seconds, and
+so minutes and hours, are time that passes. Where only some weekdays count, time on others does not: what
+begins on one of those is counted from the beginning of the next day that counts, and the moment lies on a day
+that counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime, timedelta, tzinfo
+from functools import lru_cache
+from typing import Literal
+
+import msgspec
+from lxml import etree
+
+from narval.core.definitions.schedule import Ranges
+from narval.core.definitions.wall import moment_of, zone_named
+from narval.core.elements.element import Element, Tree
+from narval.core.patterns.pattern import Pattern
+from narval.core.patterns.xpath1 import compiled
+
+_DAY = timedelta(1)
+_FORWARD, _BACK = 1, -1
+
+
+class Length(msgspec.Struct, frozen=True):
+    """A length of time: so many days of the calendar, and then so many seconds."""
+
+    days: int = 0
+    seconds: float = 0.0
+
+
+class Appointment(msgspec.Struct, frozen=True):
+    """A moment that a transition makes for itself: so long after its in-steps have ended (N41), or after the
+    date that the expression `at` gives, or `before` it (N45).
+
+    Of `weekdays` only those named count. `text` is how it is written.
+    """
+
+    text: str
+    length: Length = Length()
+    weekdays: Ranges = ()
+    missed: Literal["once", "skip"] = "once"
+    at: Pattern | None = None
+    before: bool = False
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """The variables of its expression."""
+        return self.at.variables if self.at is not None else frozenset()
+
+    def moment(self, since: float, zone: str) -> float | None:
+        """The moment reckoned from another, in a zone of that name; None for one past the calendar."""
+        way = _BACK if self.before else _FORWARD
+        try:
+            return _reckoned(since, self.length, _Days(self.weekdays), zone_named(zone), way)
+        except (OverflowError, ValueError):
+            return None
+
+
+def text_of(expression: Pattern, elements: Mapping[str, Sequence[Element]]) -> str:
+    """The text that an expression of XPath 1.0 gives of the elements of its variables; "" where one is too
+    large for it, or it cannot be evaluated.
+    """
+    trees = {name: [Tree(element) for element in elements.get(name, ())] for name in expression.variables}
+    if any(expression.outgrown_by(tree, None) for named in trees.values() for tree in named):
+        return ""
+    nodes = {name: [tree.root for tree in named] for name, named in trees.items()}
+    try:
+        return str(_compiled(expression)(_NOWHERE, **nodes))
+    except etree.XPathError:
+        return ""
+
+
+@lru_cache(maxsize=1024)
+def _compiled(expression: Pattern) -> etree.XPath:
+    return compiled(f"string({expression.text})", expression.namespaces)
+
+
+_NOWHERE = etree.Element("memory")
+
+
+def read_date(text: str, zone: str) -> float:
+    """The moment of a date and time of ISO 8601: with an offset, or as the clock of the zone shows it; a date
+    alone is its midnight. Raises ValueError.
+    """
+    date = datetime.fromisoformat(text.strip())
+    try:
+        return date.timestamp() if date.tzinfo is not None else moment_of(date, zone_named(zone))
+    except OverflowError:
+        raise ValueError(f"{text} is past the calendar") from None
+
+
+def _midnight(day: date) -> datetime:
+    return datetime.combine(day, datetime.min.time())
+
+
+class _Days:
+    """The days that count: those of some weekdays, or all."""
+
+    __slots__ = ("_counted",)
+
+    def __init__(self, weekdays: Ranges) -> None:
+        self._counted = [
+            not weekdays or any(day in range(first, last + 1, *step) for first, last, *step in weekdays)
+            for day in range(7)
+        ]
+
+    @property
+    def all(self) -> bool:
+        return all(self._counted)
+
+    def counts(self, day: date) -> bool:
+        return self._counted[day.weekday()]
+
+    def nearest(self, day: date, way: int) -> date:
+        """The day, or the first from it on in one way, that counts."""
+        while not self.counts(day):
+            day += way * _DAY
+        return day
+
+    def on(self, day: date, days: int, way: int) -> date:
+        """The day so many days that count on from one that does."""
+        weeks, rest = divmod(days, sum(self._counted))
+        day += way * weeks * 7 * _DAY
+        for _ in range(rest):
+            day = self.nearest(day + way * _DAY, way)
+        return day
+
+
+def _reckoned(since: float, length: Length, days: _Days, zone: tzinfo, way: int) -> float:
+    """The moment at a length of time from another, one way or the other."""
+    wall = datetime.fromtimestamp(since, zone).replace(tzinfo=None)
+    if days.all:
+        moment = moment_of(wall + way * length.days * _DAY, zone) if length.days else since
+        return moment + way * length.seconds
+    day, clock, left = wall.date(), wall - _midnight(wall.date()), length.days
+    moment = since
+    if not days.counts(day):
+        day = days.nearest(day, way)
+        if way == _FORWARD or left:
+            clock, left = timedelta(0), left - (way == _BACK)
+        else:
+            clock = _DAY
+        moment = moment_of(_midnight(day) + clock, zone)
+    if left:
+        day = days.on(day, left, way)
+        moment = moment_of(_midnight(day) + clock, zone)
+    seconds = length.seconds
+    while seconds:
+        edge = moment_of(_midnight(day) + (_DAY if way == _FORWARD else timedelta(0)), zone)
+        room = abs(edge - moment)
+        if seconds < room or (seconds == room and way == _BACK):
+            return moment + way * seconds
+        seconds -= room
+        day = days.nearest(day + way * _DAY, way)
+        moment = moment_of(_midnight(day) + (_DAY if way == _BACK else timedelta(0)), zone)
+    return moment

@@ -1,0 +1,313 @@
+"""Library: name to definition; frozen, replaced whole (habit 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple, Self
+
+import msgspec
+
+from narval.core.definitions.remote_calls import Addressed, RemoteCall
+from narval.core.definitions.suggestions import closest, nearest
+from narval.core.errors import DefinitionError, Fault
+
+
+class Reference(msgspec.Struct, frozen=True):
+    """A place in a definition that names another one, to be checked once all files are read (N13).
+
+    `what` is the part that names it, for people; `check` finds further faults once the target is there. With
+    a `group` the target may be named without one: that group is looked in first. It is no fault that an
+    `optional` target is not there. A `kind` of "" is any. `resolve` finds what is wrong where a kind has
+    names of its own.
+    """
+
+    kind: str
+    target: str
+    what: str
+    path: str
+    line: int
+    column: int
+    check: Check | None = None
+    group: str | None = None
+    optional: bool = False
+    resolve: Resolve | None = None
+
+    def fault(self, message: str) -> Fault:
+        """A fault at the place of the reference."""
+        return Fault(self.path, self.line, self.column, message)
+
+
+class Definition(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """The part that is the same in definitions of every kind.
+
+    `group` is the file, module or cookbook it belongs to; `descriptions` are by language; `digest` names the
+    version. `xml` is the definition alone, as memory shows it (N2) and as it can be read again; it begins on
+    `line` of the file `path`. `references` are the places where it names other definitions.
+    `draft` is there if it is made whole of others of its library, anew whenever one of them changes: it is
+    the definition before they are part of it. `warnings` are about what is allowed there, and may not be
+    meant.
+    """
+
+    group: str
+    name: str
+    descriptions: Mapping[str, str] = {}
+    references: tuple[Reference, ...] = ()
+    digest: str = ""
+    xml: bytes = b""
+    path: str = ""
+    line: int = 1
+    draft: Any = None
+    warnings: tuple[Fault, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """The name of its kind: that of its class, in small letters, unless it has another."""
+        return type(self).__name__.lower()
+
+    @property
+    def full_name(self) -> str:
+        """`group.name`, by which steps and people call it."""
+        return f"{self.group}.{self.name}"
+
+    def pinned(self) -> Self:
+        """The same definition for good: it is not made anew when others change."""
+        return msgspec.structs.replace(self, draft=None)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.full_name} {self.digest[:12]}>"
+
+
+class RunDefinition(Definition, frozen=True, eq=False, kw_only=True):
+    """A definition that is run; `decay` is the seconds after its end until a run is forgotten (N5)."""
+
+    decay: float | None = None
+
+    is_tried_again: ClassVar[bool] = True
+    """False if a step has it run once, however it ends and whatever its `retries` say."""
+
+    outcome_attribute: ClassVar[str] = ""
+    """The attribute of what it gives that says how it ended, where one can end in several ways (P71)."""
+
+    def line_of(self, part: str) -> int:
+        """The line of its file on which a part begins; that of the whole for what has no line of its own."""
+        return self.line
+
+    @property
+    def may_expire(self) -> bool:
+        """True if a run of it may end as failed with nothing having gone wrong: its time was over (P14)."""
+        return False
+
+    @property
+    def cannot_start(self) -> tuple[str, str] | None:
+        """The reason why no run of it can begin, as a stable word and for people; None if one can."""
+        return None
+
+    @property
+    def cannot_take(self) -> tuple[str, str] | None:
+        """The reason why no object can be put to it, as a stable word and for people; None if one can."""
+        return None
+
+    @property
+    def remote_calls(self) -> Iterator[RemoteCall]:
+        """The parts of it that call definitions of other agents (G33)."""
+        return iter(())
+
+    @property
+    def addressed(self) -> Iterator[Addressed]:
+        """The agents that its parts name."""
+        return (Addressed(call.agent, call.part, call.line) for call in self.remote_calls)
+
+
+class ModuleDefinition(Definition, frozen=True, eq=False, kw_only=True):
+    """A definition that a module declares: `function` is the name of a Python function or class there.
+
+    A `pure` one touches nothing outside, so that a simulation may call it.
+    """
+
+    function: str
+    pure: bool = False
+
+    @property
+    def key(self) -> str:
+        """Its name among all functions and classes of modules: `mail.send`, `predicate:isPaid`."""
+        return self.full_name
+
+
+Check = Callable[[Definition], Iterable[Fault]]
+"""Finds the faults that a reference has once its target is there."""
+
+Resolve = Callable[["Library"], Iterable[Fault]]
+"""Finds the faults of a reference in a library."""
+
+
+class Parsed(NamedTuple):
+    """The outcome of reading a file: its definitions, as far as they could be made, and all its faults.
+
+    `references` are those of the whole file, those of definitions with faults too; `names` the kinds and full
+    names of all the definitions that it is meant to have.
+    """
+
+    definitions: tuple[Definition, ...]
+    references: tuple[Reference, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    names: frozenset[tuple[str, str]] = frozenset()
+
+    def checked(self) -> tuple[Definition, ...]:
+        """The definitions of a file without faults. Raises DefinitionError with all there are."""
+        if self.faults:
+            raise DefinitionError(self.faults)
+        return self.definitions
+
+
+class Library:
+    """The definitions that can be run now, by kind and name. Never altered: a change makes a new library."""
+
+    __slots__ = ("__weakref__", "_by_kind", "_by_name", "_called", "_listeners", "by_kind_and_name")
+
+    def __init__(self, definitions: Iterable[Definition] = ()) -> None:
+        by_kind: dict[str, dict[str, Definition]] = {}
+        by_name: dict[str, Definition] = {}
+        for definition in definitions:
+            by_kind.setdefault(definition.kind, {})[definition.full_name] = definition
+            by_name.setdefault(definition.full_name, definition)
+        self._by_kind = {kind: MappingProxyType(named) for kind, named in by_kind.items()}
+        self.by_kind_and_name = {
+            (kind, name): named[name] for kind, named in by_kind.items() for name in named
+        }
+        self._by_name = by_name
+        self._called: dict[str, dict[str, list[Definition]]] = {}
+        self._listeners: Mapping[str, int] | None = None
+
+    def get(self, kind: str, full_name: str) -> Definition | None:
+        """The definition of that kind and name."""
+        return self.by_kind_and_name.get((kind, full_name))
+
+    def find(self, full_name: str) -> Definition | None:
+        """The definition of that name, of any kind; the first read where several kinds share it."""
+        return self._by_name.get(full_name)
+
+    def called(self, kind: str, name: str, group: str = "") -> tuple[Definition, ...]:
+        """The definitions of a kind that a name may mean: a full name one, a bare one those of any group.
+
+        The one of `group` is preferred to those of others.
+        """
+        exact = self.get(kind, name) or self.get(kind, f"{group}.{name}")
+        if exact is not None:
+            return (exact,)
+        if kind not in self._called:
+            called: dict[str, list[Definition]] = {}
+            for definition in sorted(self.of(kind).values(), key=lambda definition: definition.full_name):
+                called.setdefault(definition.name, []).append(definition)
+            self._called[kind] = called
+        return tuple(self._called[kind].get(name, ()))
+
+    def of(self, kind: str) -> Mapping[str, Definition]:
+        """The definitions of a kind, by name."""
+        return self._by_kind.get(kind, MappingProxyType({}))
+
+    @property
+    def listeners(self) -> Mapping[str, int]:
+        """The listeners to every run, by name: the bits of the events they listen to."""
+        if self._listeners is None:
+            listeners: Iterable[Any] = self.of("listener").values()
+            self._listeners = {found.name: found.mask for found in listeners if found.everywhere}
+        return self._listeners
+
+    def replace(self, definitions: Iterable[Definition], *, without: Iterable[str] = ()) -> Library:
+        """A library with these definitions in place of those of the same kind and name.
+
+        What was read from the files `without` is left out first.
+        """
+        dropped = frozenset(without)
+        kept = (definition for definition in self if definition.path not in dropped)
+        named = {(definition.kind, definition.full_name): definition for definition in (*kept, *definitions)}
+        return Library(named.values())
+
+    def __iter__(self) -> Iterator[Definition]:
+        for named in self._by_kind.values():
+            yield from named.values()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_kind.values()))
+
+
+def check_targets(
+    references: Iterable[Reference],
+    library: Library,
+    broken_files: Mapping[tuple[str, str], str] | None = None,
+    unloaded: Callable[[str], Collection[str]] = lambda kind: (),
+) -> list[Fault]:
+    """The faults of references whose targets are not there, or do not fit.
+
+    `broken_files` are files that did not load, by the kind and name of the definitions that they are meant to
+    have, or by kind and group where no name is known: their faults explain missing targets. `unloaded` gives
+    the names of definitions of a kind that are loaded when they are named: one may have been meant.
+    """
+    faults: list[Fault] = []
+    for reference in references:
+        if reference.resolve is not None:
+            wrong = list(reference.resolve(library))
+            because = _because(reference, broken_files or {}) if wrong else ""
+            faults.extend([reference.fault(because)] if because else wrong)
+            continue
+        found, several = named_by(reference, library)
+        if several:
+            names = " and ".join(definition.full_name for definition in several)
+            message = f"{reference.what}: {names} are of this name; write which is meant in full"
+            faults.append(reference.fault(message))
+        elif found is None and not reference.optional:
+            faults.append(reference.fault(_unknown(reference, library, broken_files or {}, unloaded)))
+        elif found is not None and reference.check is not None:
+            faults.extend(reference.check(found))
+    return faults
+
+
+def _because(reference: Reference, broken_files: Mapping[tuple[str, str], str]) -> str:
+    """The message that a target is not there because its file did not load; "" where none says so."""
+    kind, target = reference.kind, reference.target
+    for (of, name), path in broken_files.items():
+        if of == kind and name.partition(".")[2] == target:
+            return f"there is no {kind} {target!r}, because {path} did not load; set its faults right first"
+    return ""
+
+
+def named_by(reference: Reference, library: Library) -> tuple[Definition | None, tuple[Definition, ...]]:
+    """The definition that a reference names; or all that it may mean, if they are several."""
+    if not reference.kind:
+        return library.find(reference.target), ()
+    if reference.group is None:
+        return library.get(reference.kind, reference.target), ()
+    called = library.called(reference.kind, reference.target, reference.group)
+    return (called[0] if len(called) == 1 else None), (called if len(called) > 1 else ())
+
+
+def _unknown(
+    reference: Reference,
+    library: Library,
+    broken_files: Mapping[tuple[str, str], str],
+    unloaded: Callable[[str], Collection[str]],
+) -> str:
+    kind, target = reference.kind, reference.target
+    missing = f"{reference.what}: there is no {kind or 'definition'} {target!r}"
+    group = target.partition(".")[0]
+    names = library.of(kind) if kind else {found.full_name: found for found in library}
+    broken = broken_files.get((kind, target))
+    if reference.group is not None and "." not in target:
+        names = {definition.name: definition for definition in names.values()}
+        bare = {name.partition(".")[2]: path for (of, name), path in broken_files.items() if of == kind}
+        broken = broken or bare.get(target)
+    if broken is None and not (nearest(target, names) or "").startswith(f"{group}."):
+        broken = broken_files.get((kind, group))
+    if broken is not None:
+        return f"{missing}, because {broken} did not load; set its faults right first"
+    other = library.find(target)
+    if other is not None:
+        return f"{missing}; to call the {other.kind} of that name, write type={other.kind!r}"
+    others = unloaded(kind)
+    if target in others:
+        return f"{missing}; it ships, but a module of the home has taken its place: narval diff {group}"
+    meant = nearest(target, names) or nearest(target, others)
+    if meant is None and not names:
+        return f"{missing}; no {kind} is loaded"
+    return missing + closest(target, names if meant is None else (meant,))

@@ -1,0 +1,59 @@
+"""Approvals as definitions and homes name them (P72, P73): the work that is to agree before an action."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any
+
+from narval.core.definitions.kinds import ASKING
+from narval.core.definitions.library import Library
+from narval.core.definitions.people.directory import APPROVED, Approval
+from narval.core.definitions.reading.xml import Place, Reading
+from narval.core.definitions.suggestions import closest
+from narval.core.errors import Fault
+
+ACTION = "action"
+"""The kind of the calls before which somebody can be asked."""
+
+
+def refer_to_approval(reading: Reading, place: Place, kind: str, work: str, what: str) -> None:
+    """Note the work that is to agree to the calls of a part, which calls a definition of a kind."""
+    if kind != ACTION:
+        message = "approve: people agree to calls of actions alone; remove this, and ask by a part of its own"
+        reading.fault_at(place, message)
+        return
+    check = partial(_check_outcome, path=reading.source.path, place=place)
+    reading.refer(place, ASKING, work, f"approve of {what}", check)
+
+
+def _check_outcome(work: Any, *, path: str, place: Place) -> list[Fault]:
+    message = _lacks_outcome(work)
+    return [] if message is None else [Fault(path, *place, message)]
+
+
+def doubts_of_rules(rules: Iterable[Approval], library: Library) -> Iterator[tuple[int, str]]:
+    """Doubts about the rules of a home, each with the position of the rule: actions and work that are not
+    there, work that nobody agrees by.
+    """
+    for position, rule in enumerate(rules):
+        work, actions = library.get(ASKING, rule.work), library.of(ACTION)
+        if rule.action not in actions:
+            known = closest(rule.action, actions)
+            yield position, f"approval: there is no action {rule.action!r} here{known}"
+        if rule.condition is not None:
+            yield from ((position, doubt.message) for of in rule.condition.patterns for doubt in of.doubts)
+        if work is None:
+            known = closest(rule.work, library.of(ASKING))
+            message = f"approval: there is no work {rule.work!r}{known}"
+            yield position, f"{message}; no call of {rule.action} is made"
+        elif (lack := _lacks_outcome(work)) is not None:
+            yield position, lack
+
+
+def _lacks_outcome(work: Any) -> str | None:
+    """The words for work that nobody can agree by; None for any other."""
+    if work.outcome(APPROVED) is not None:
+        return None
+    known = ", ".join(outcome.name for outcome in work.outcomes)
+    return f"approve: {work.full_name} has no outcome {APPROVED!r}, by which a call is made; it has {known}"

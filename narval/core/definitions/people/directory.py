@@ -1,0 +1,261 @@
+"""The directory of people: who there is, which roles they hold, who acts for whom (P15–P19).
+
+It says what is so; what follows from it for a piece of work the engine of that decides, at each act (P18).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator, Mapping
+from datetime import date, datetime
+from functools import cached_property
+from typing import Literal
+
+import msgspec
+
+from narval.core.definitions.wall import zone_named
+from narval.core.patterns.pattern import Condition, compile_pattern
+
+WebRole = Literal["reader", "person", "operator"]
+"""The rights that a person has on pages (M66)."""
+
+
+APPROVED = "approve"
+"""The outcome of work by which a call that waits for it is made (P72)."""
+
+AFTER_A_MODEL = "model.approve"
+"""The work that asks, where neither step nor home does, before a call goes outside after a model's answer."""
+
+
+class Away(msgspec.Struct, frozen=True):
+    """An absence, of whole days in the zone of the home: the first and the last one (None: open).
+
+    `instead` is the person who acts meanwhile, "" for nobody.
+    """
+
+    first: date | None = None
+    last: date | None = None
+    instead: str = ""
+
+    def covers(self, day: date) -> bool:
+        """True on a day of the absence."""
+        return (self.first is None or self.first <= day) and (self.last is None or day <= self.last)
+
+
+class Person(msgspec.Struct, frozen=True):
+    """A person by a short `name`, which is what is recorded; `full_name` is for people to read.
+
+    `login` is the user of this machine, `mail` the addresses: written from any, written to at the first.
+    """
+
+    name: str
+    full_name: str = ""
+    login: str = ""
+    mail: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
+    web: WebRole = "person"
+    away: Away | None = None
+
+
+class Right(msgspec.Struct, frozen=True):
+    """The reason for which a person may act: the role that counted, "" where none was asked for.
+
+    `instead_of` is the person who is away and for whom this one acts, "" where that is nobody (P19).
+    """
+
+    person: str
+    role: str = ""
+    instead_of: str = ""
+
+
+class Approval(msgspec.Struct, frozen=True, dict=True):
+    """A home's own rule (P73): before an action whose inputs fit, somebody is asked by a definition of work.
+
+    An empty `match` fits whatever the action is given.
+    """
+
+    action: str
+    work: str
+    match: str = ""
+
+    @cached_property
+    def condition(self) -> Condition | None:
+        """The condition that an input must fit; None where any does."""
+        return Condition((compile_pattern(self.match),)) if self.match else None
+
+
+class Directory(msgspec.Struct, frozen=True, dict=True):
+    """All people of a home, in the order of its file, and its rules about them.
+
+    `above` has for each role those that it includes (K17). Administrators are listed by name or role.
+    `mail_trust` is the server whose word on the origin of a mail is believed (P65). `owner` is the person who
+    holds every role and is administrator, where there is no file (P16).
+    """
+
+    people: tuple[Person, ...] = ()
+    above: Mapping[str, tuple[str, ...]] = {}
+    admin_people: tuple[str, ...] = ()
+    admin_roles: tuple[str, ...] = ()
+    approvals: tuple[Approval, ...] = ()
+    mail_trust: str = ""
+    owner: str = ""
+
+    @classmethod
+    def of_owner(cls, name: str) -> Directory:
+        """The directory of a home without a file: one person, known by their login, with every role (P16)."""
+        return cls((Person(name, login=name, web="operator"),), owner=name)
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of all it says: equal for equal directories."""
+        return hashlib.sha256(msgspec.json.encode(self, order="sorted")).hexdigest()
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, Person]:
+        return {person.name: person for person in self.people}
+
+    @cached_property
+    def _by_login(self) -> Mapping[str, Person]:
+        return {person.login: person for person in self.people if person.login}
+
+    @cached_property
+    def _by_address(self) -> Mapping[str, Person]:
+        return {address.casefold(): person for person in self.people for address in person.mail}
+
+    @cached_property
+    def _counting(self) -> Mapping[str, Mapping[str, None]]:
+        """For each person the roles that count: their own first, then those below."""
+        return {person.name: self._all_roles(person) for person in self.people}
+
+    @cached_property
+    def _holding(self) -> Mapping[str, tuple[str, ...]]:
+        """The holders of each role, in the order of the file."""
+        found: dict[str, list[str]] = {}
+        for name, roles in self._counting.items():
+            for role in roles:
+                found.setdefault(role, []).append(name)
+        return {role: tuple(names) for role, names in found.items()}
+
+    @cached_property
+    def _represented(self) -> Mapping[str, tuple[Person, ...]]:
+        """The people for whom each is to act when they are away."""
+        found: dict[str, list[Person]] = {}
+        for person in self.people:
+            if person.away is not None and person.away.instead:
+                found.setdefault(person.away.instead, []).append(person)
+        return {name: tuple(people) for name, people in found.items()}
+
+    # --- who somebody is --------------------------------------------------------------------------------
+
+    def person(self, name: str) -> Person | None:
+        """The person of a name."""
+        return self._by_name.get(name)
+
+    def by_login(self, login: str) -> Person | None:
+        """The person who is a user of this machine."""
+        return self._by_login.get(login)
+
+    def by_address(self, address: str) -> Person | None:
+        """The person who writes from an address; case does not matter."""
+        return self._by_address.get(address.casefold())
+
+    # --- roles ------------------------------------------------------------------------------------------
+
+    def role_of(self, person: str, roles: Collection[str]) -> str | None:
+        """The first of these roles that a person holds, directly or by one above it; None without any."""
+        held = self._counting.get(person)
+        if held is None:
+            return None
+        return next((role for role in roles if role in held or person == self.owner), None)
+
+    def roles_of(self, person: str) -> tuple[str, ...]:
+        """All roles that a person holds, directly or by one above; of the owner those that are named."""
+        return tuple(self._counting.get(person, ()))
+
+    def holders(self, role: str) -> tuple[str, ...]:
+        """The people who hold a role, in the order of the file."""
+        return (self.owner,) if self.owner else self._holding.get(role, ())
+
+    def is_admin(self, person: str) -> bool:
+        """True for an administrator, who may reassign and release what others have."""
+        known = person in self._by_name
+        return known and (
+            person in (self.owner, *self.admin_people) or self.role_of(person, self.admin_roles) is not None
+        )
+
+    def _all_roles(self, person: Person) -> dict[str, None]:
+        held, reached = dict.fromkeys(person.roles), list(person.roles)
+        for role in reached:
+            below = [lower for lower in self.above.get(role, ()) if lower not in held]
+            held.update(dict.fromkeys(below))
+            reached += below
+        return held
+
+    # --- who may act ------------------------------------------------------------------------------------
+
+    def _own_right(self, person: str, people: Collection[str], roles: Collection[str]) -> Right | None:
+        """The right that a person has of their own, where these are asked for (P17).
+
+        With both, one must be listed and hold a role; with neither, anybody may.
+        """
+        if person not in self._by_name or (people and person not in people):
+            return None
+        role = self.role_of(person, roles) if roles else ""
+        return Right(person, role) if role is not None else None
+
+    def right(
+        self,
+        person: str,
+        people: Collection[str],
+        roles: Collection[str],
+        excluded: Collection[str],
+        day: date,
+    ) -> Right | None:
+        """The right by which a person may act on a day: their own, else that of one who is away (P17, P19).
+
+        Who is excluded has no right and gives none to a substitute, who may have one of their own.
+        """
+        if person in excluded:
+            return None
+        own = self._own_right(person, people, roles)
+        if own is not None:
+            return own
+        for absent in self.represented_by(person, day):
+            theirs = None if absent in excluded else self._own_right(absent, people, roles)
+            if theirs is not None:
+                return Right(person, theirs.role, absent)
+        return None
+
+    def eligible(
+        self, people: Collection[str], roles: Collection[str], excluded: Collection[str], day: date
+    ) -> dict[str, Right]:
+        """All who may act on a day, each with the right that counts, in the order of the file."""
+        names = list(self._by_name)
+        if people or roles:
+            own = {*people} if people else {name for role in roles for name in self.holders(role)}
+            may = own.union(name for absent in own for name in self.substitutes(absent, day))
+            names = [name for name in names if name in may]
+        rights = {name: self.right(name, people, roles, excluded, day) for name in names}
+        return {name: right for name, right in rights.items() if right is not None}
+
+    def represented_by(self, person: str, day: date) -> tuple[str, ...]:
+        """The people for whom one acts on a day: who is away, or was to act for those and is too."""
+        found = [person]
+        for name in found:
+            for absent in self._represented.get(name, ()):
+                if absent.away is not None and absent.away.covers(day):
+                    found.append(absent.name)
+        return tuple(found[1:])
+
+    def substitutes(self, person: str, day: date) -> Iterator[str]:
+        """The people who act for one on a day: who is named, and who acts for that one if away too."""
+        found = self._by_name.get(person)
+        while found is not None and found.away is not None and found.away.covers(day):
+            found = self._by_name.get(found.away.instead)
+            if found is not None:
+                yield found.name
+
+
+def day_of(moment: float, zone: str) -> date:
+    """The day that a moment is on, in the zone of a home, for absences."""
+    return datetime.fromtimestamp(moment, zone_named(zone)).date()

@@ -1,0 +1,314 @@
+"""Prototype: inputs and outputs of anything that can be called, and how a step tightens them (§1.4.1, N14).
+
+`Input` and `Output` are also what the author of an action writes. Their patterns are compiled when first
+asked for, so that declaring costs nothing.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+from narval.core.definitions.suggestions import closest
+from narval.core.errors import DefinitionError, Fault, PatternError
+from narval.core.patterns.pattern import Bound, Condition, condition
+
+HOLDS = ("pattern", "number", "duration", "date")
+"""The kinds of values that an attribute of an input may be declared to hold."""
+NAME_OF = "name of "
+"""Before the name of an element: the attribute holds the `name` of such an element."""
+
+NO_NAMESPACES: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, init=False)
+class Input:
+    """An element, or a list of them, that a call is given.
+
+    All of `match` must hold of the same element. `use`: never given twice to this input (N18); `list`:
+    takes every candidate of its best rank, the `newest` so many if that is not 0; `optional`: may be left
+    empty; `outdates`: what was taken is replaced once the call has succeeded. `tightens` is the input that a
+    step made this one from (N14). `holds` tells of attributes what they hold: one of `HOLDS`, the name of an
+    element (`"name of template"`), or words. What is declared in `data/memory.xml` is checked by it. `reads`
+    are all attributes that are read of such an element: another is told to be a slip. () says nothing.
+    """
+
+    id: str
+    match: tuple[str, ...]
+    use: bool = False
+    list: bool = False
+    optional: bool = False
+    outdates: bool = False
+    namespaces: Mapping[str, str] = field(default_factory=dict, hash=False)
+    tightens: Input | None = field(default=None, repr=False)
+    holds: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict, hash=False)
+    newest: int = 0
+    reads: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        id: str,
+        match: str | Iterable[str] = (),
+        use: bool = False,
+        list: bool = False,
+        optional: bool = False,
+        outdates: bool = False,
+        namespaces: Mapping[str, str] = NO_NAMESPACES,
+        tightens: Input | None = None,
+        holds: Mapping[str, str | tuple[str, ...]] = NO_NAMESPACES,
+        newest: int = 0,
+        reads: str | Iterable[str] = (),
+    ) -> None:
+        words = reads.split() if isinstance(reads, str) else reads
+        _set(self, holds=MappingProxyType(dict(holds)), newest=newest, reads=tuple(words))
+        _set(self, id=id, match=_texts(match), use=use, list=list, optional=optional, outdates=outdates)
+        _set(self, namespaces=MappingProxyType(dict(namespaces)), tightens=tightens)
+
+    @cached_property
+    def condition(self) -> Condition:
+        """The condition on an element that is given here. Raises PatternError."""
+        return _condition(self.match, self.namespaces, self.tightens)
+
+    @cached_property
+    def bound(self) -> Bound | None:
+        """The condition as it is for every call; None where it uses variables. Raises PatternError."""
+        return None if self.condition.variables else self.condition.bind()
+
+
+@dataclass(frozen=True, init=False)
+class Output:
+    """An element, or a list of them, that a call gives back (N20).
+
+    All of `match` must hold of the same element. `unique` is an XPath: an element of the same name whose
+    value for it was given before is dropped (N37). `replaces` is an attribute, such as "@key", or one of
+    another name, such as "event/@key": the element that counts and has the same value there is outdated by
+    this one, which is dropped if it is the same again.
+    """
+
+    id: str
+    match: tuple[str, ...]
+    list: bool = False
+    optional: bool = False
+    unique: str | None = None
+    namespaces: Mapping[str, str] = field(default_factory=dict, hash=False)
+    tightens: Output | None = field(default=None, repr=False)
+    replaces: str | None = None
+
+    def __init__(
+        self,
+        id: str,
+        match: str | Iterable[str] = (),
+        list: bool = False,
+        optional: bool = False,
+        unique: str | None = None,
+        namespaces: Mapping[str, str] = NO_NAMESPACES,
+        tightens: Output | None = None,
+        replaces: str | None = None,
+    ) -> None:
+        _set(self, id=id, match=_texts(match), list=list, optional=optional, unique=unique, replaces=replaces)
+        _set(self, namespaces=MappingProxyType(dict(namespaces)), tightens=tightens)
+
+    @cached_property
+    def condition(self) -> Condition:
+        """The condition on an element that is this output. Raises PatternError."""
+        return _condition(self.match, self.namespaces, self.tightens)
+
+
+REPLACES = re.compile(r"(?:(?P<name>[\w.-]+)/)?@(?P<attribute>[\w.-]+)")
+"""The form of what an output `replaces`."""
+
+
+def check_replaces(text: str, _namespaces: Mapping[str, str]) -> None:
+    """Raise PatternError for a text that is not of the form that `replaces` has."""
+    if not REPLACES.fullmatch(text):
+        raise PatternError(text, "expected an attribute, such as @key, or event/@key of another element")
+
+
+@dataclass(frozen=True)
+class Prototype:
+    """The inputs and outputs of a call, in the order of declaration."""
+
+    inputs: tuple[Input, ...] = ()
+    outputs: tuple[Output, ...] = ()
+
+    @cached_property
+    def lists(self) -> tuple[str, ...]:
+        """The ids of the inputs that take a list."""
+        return tuple(input.id for input in self.inputs if input.list)
+
+    @cached_property
+    def outdating(self) -> frozenset[str]:
+        """The ids of the inputs that outdate what they take."""
+        return frozenset(input.id for input in self.inputs if input.outdates)
+
+    @cached_property
+    def input_variables(self) -> frozenset[str]:
+        """The variables that the patterns of inputs use (N10). Raises PatternError."""
+        return frozenset[str]().union(*(slot.condition.variables for slot in self.inputs))
+
+    @cached_property
+    def output_variables(self) -> frozenset[str]:
+        """The variables that the patterns of outputs use (N10). Raises PatternError."""
+        return frozenset[str]().union(*(output.condition.variables for output in self.outputs))
+
+    @cached_property
+    def bound_outputs(self) -> tuple[tuple[Output, Bound], ...]:
+        """The outputs, and what must hold of each if its patterns use no variables. Raises PatternError."""
+        return tuple((output, output.condition.bind()) for output in self.outputs)
+
+    @cached_property
+    def each_output_once(self) -> dict[str, int]:
+        """The number of elements of each output where all are given once, by id."""
+        return {output.id: 1 for output in self.outputs}
+
+
+EMPTY = Prototype()
+
+
+@dataclass(frozen=True)
+class Narrowing:
+    """An `input` or `output` node of a step: what it adds to the input or output of its target (§1.4.1.6).
+
+    `stated` holds the attributes the author wrote; `places` the line and column of each attribute's value.
+    """
+
+    id: str
+    match: tuple[str, ...] = ()
+    stated: Mapping[str, bool] = field(default_factory=dict, hash=False)
+    namespaces: Mapping[str, str] = field(default_factory=dict, hash=False)
+    path: str = ""
+    line: int = 1
+    column: int = 1
+    places: Mapping[str, tuple[int, int]] = field(default_factory=dict, hash=False, repr=False)
+
+    def fault(self, message: str, attribute: str | None = None) -> Fault:
+        """A fault of this node, or of one of its attributes."""
+        line, column = self.places.get(attribute or "", (self.line, self.column))
+        return Fault(self.path, line, column, message)
+
+
+def parameter(id: str) -> str:
+    """The name of the Python parameter that gets an input: "in-reply-to" is `in_reply_to`, "from" is `from_`,
+    "2nd" is `_2nd`.
+    """
+    name = re.sub(r"\W", "_", id)
+    if keyword.iskeyword(name):
+        return name + "_"
+    return name if name.isidentifier() else "_" + name
+
+
+INPUT_OVERRIDES = {"optional": False, "list": False, "use": True, "outdates": True}
+OUTPUT_OVERRIDES = {"optional": False, "list": False}
+"""The one value each attribute may be changed to by a step (N14, Table 1.1): a step may only ask for more."""
+
+_STATED = frozenset(INPUT_OVERRIDES)
+"""The attributes that a step may set of an input that it states itself."""
+
+_WHY = {
+    "optional": "the target cannot do without it",
+    "list": "the target takes one element at a time",
+    "use": "the target must not see an element twice",
+    "outdates": "the target replaces what it takes",
+}
+
+
+def stated_inputs(written: Iterable[Narrowing]) -> Prototype:
+    """The inputs that a step alone states, where its target says nothing of what it takes.
+
+    Raises DefinitionError.
+    """
+    faults: list[Fault] = []
+    inputs = []
+    for given in written:
+        faults += (
+            given.fault(f"a step cannot set {attribute!r} of an input: only its target can", attribute)
+            for attribute in given.stated
+            if attribute not in _STATED
+        )
+        if not given.match:
+            faults.append(given.fault("input needs a match that says which elements it takes; add one"))
+        use, listed, optional, outdates = (
+            given.stated.get(name, False) for name in ("use", "list", "optional", "outdates")
+        )
+        inputs.append(Input(given.id, given.match, use, listed, optional, outdates, given.namespaces))
+    if faults:
+        raise DefinitionError(faults)
+    return Prototype(tuple(inputs))
+
+
+def narrow(prototype: Prototype, inputs: Iterable[Narrowing], outputs: Iterable[Narrowing]) -> Prototype:
+    """The prototype as a step tightens it. Raises DefinitionError for each override that N14 forbids."""
+    faults: list[Fault] = []
+    of_inputs, of_outputs = tuple(inputs), tuple(outputs)
+    if not of_inputs and not of_outputs:
+        return prototype
+    narrowed = Prototype(
+        tuple(_narrowed(prototype.inputs, of_inputs, "input", INPUT_OVERRIDES, faults)),
+        tuple(_narrowed(prototype.outputs, of_outputs, "output", OUTPUT_OVERRIDES, faults)),
+    )
+    if faults:
+        raise DefinitionError(faults)
+    return narrowed
+
+
+def _narrowed(
+    declared: tuple[Any, ...],
+    narrowings: tuple[Narrowing, ...],
+    what: str,
+    overrides: Mapping[str, bool],
+    faults: list[Fault],
+) -> Iterator[Any]:
+    by_id: dict[str, Narrowing] = {}
+    ids = [slot.id for slot in declared]
+    for narrowing in narrowings:
+        if narrowing.id in by_id:
+            message = f"expected one {what} node for {narrowing.id!r}, found two"
+            faults.append(narrowing.fault(message, "id"))
+        elif narrowing.id not in ids:
+            known = closest(narrowing.id, ids) or f"; the target has no {what}"
+            message = f"expected the id of an {what} of the target, found {narrowing.id!r}{known}"
+            faults.append(narrowing.fault(message, "id"))
+        by_id[narrowing.id] = narrowing
+    for slot in declared:
+        asked = by_id.get(slot.id)
+        yield slot if asked is None else _tightened(slot, asked, what, overrides, faults)
+
+
+def _tightened(
+    declared: Any, narrowing: Narrowing, what: str, overrides: Mapping[str, bool], faults: list[Fault]
+) -> Any:
+    changed: dict[str, Any] = {}
+    for attribute, value in narrowing.stated.items():
+        if attribute not in overrides:
+            message = f"a step cannot set {attribute!r} of an {what}: only its target can"
+            faults.append(narrowing.fault(message, attribute))
+        elif value != getattr(declared, attribute) and value != overrides[attribute]:
+            turn = "from no to yes" if value else "from yes to no"
+            message = f"a step cannot change {attribute!r} of the {what} {declared.id!r} {turn}"
+            faults.append(narrowing.fault(f"{message}: {_WHY[attribute]}; remove the attribute", attribute))
+        elif value != getattr(declared, attribute):
+            changed[attribute] = value
+    if narrowing.match:
+        changed |= {"match": narrowing.match, "namespaces": narrowing.namespaces, "tightens": declared}
+    return replace(declared, **changed) if changed else declared
+
+
+def _condition(
+    match: tuple[str, ...], namespaces: Mapping[str, str], tightens: Input | Output | None
+) -> Condition:
+    own = condition(*match, namespaces=namespaces)
+    return own if tightens is None else Condition((*tightens.condition.patterns, *own.patterns))
+
+
+def _texts(match: str | Iterable[str]) -> tuple[str, ...]:
+    return (match,) if isinstance(match, str) else tuple(match)
+
+
+def _set(target: object, **values: object) -> None:
+    for name, value in values.items():
+        object.__setattr__(target, name, value)

@@ -1,0 +1,101 @@
+"""The words of appointments: a `time` with `after`, `at` or `before`, which comes once (N41, N45)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from narval.core.definitions.appointment import Appointment, Length
+from narval.core.definitions.reading.patterns import Patterns
+from narval.core.definitions.reading.schedule import TIME
+from narval.core.definitions.reading.vocabulary import Attribute, Word, anything, length
+from narval.core.definitions.reading.xml import Entry, Reading
+from narval.core.patterns.pattern import Pattern
+
+TIME_OR_APPOINTMENT = Word(
+    {**TIME.attributes, "after": Attribute(length), "before": Attribute(length), "at": Attribute(anything)}
+)
+
+_A_DATE = re.compile(r"\d{4}-\d\d-\d\d|\d\d?:\d\d")
+_WORDS = ("after", "before", "at")
+_ALLOWED = frozenset({*_WORDS, "weekdays", "missed"})
+
+
+def interval(text: str) -> Appointment:
+    """The time from one moment to the next (N40), a length by the calendar."""
+    return Appointment(text, length(text))
+
+
+def is_appointment(entry: Entry) -> bool:
+    """True if a `time` comes once."""
+    return any(word in entry.written for word in _WORDS)
+
+
+def appointments(
+    reading: Reading, patterns: Patterns, entries: Iterable[Entry], own: frozenset[str]
+) -> Iterator[Appointment]:
+    """The appointments among `time` entries; `own` are the names that the conditions beside them give."""
+    for entry in filter(is_appointment, entries):
+        _check(reading, entry)
+        at = _expression(reading, patterns, entry, own) if "at" in entry.written else None
+        if any(word in entry.written and word not in entry.values for word in _WORDS):
+            continue
+        if at is not None or "after" in entry.values:
+            yield Appointment(
+                _text(entry),
+                entry.get("before") or entry.get("after") or Length(),
+                entry.get("weekdays", ()),
+                entry.get("missed", "once"),
+                at,
+                "before" in entry.values,
+            )
+
+
+def _check(reading: Reading, entry: Entry) -> None:
+    """Note the fields that do not go together."""
+    word = next(word for word in _WORDS if word in entry.written)
+    for field in entry.written:
+        if field not in _ALLOWED:
+            other = "for a date that comes again add another time node, the earliest of them counts"
+            reading.fault(entry, f"{field}: with {word} only weekdays may be given; {other}", field)
+    if "before" in entry.written and "after" in entry.written:
+        reading.fault(entry, "before: this time has after as well; remove one of them", "before")
+    if "before" in entry.written and "at" not in entry.written:
+        missing = 'what was before its in-steps had ended is past; add at, such as at="$STEP/@start"'
+        reading.fault(entry, f"before: {missing}, or write after", "before")
+    if word == "at" and "weekdays" in entry.written:
+        reading.fault(
+            entry, "weekdays: with at they say which days count of before or after; add one", "weekdays"
+        )
+
+
+def _expression(reading: Reading, patterns: Patterns, entry: Entry, own: frozenset[str]) -> Pattern | None:
+    """The expression that gives a date; a fault if it can give none of an element."""
+    wanted = "at: expected an expression of an element that a step produced, such as $STEP/@start"
+    if _A_DATE.match(written := entry.get("at", "")):
+        reading.fault(entry, f"{wanted}, found {written!r}; for a fixed date give its fields", "at")
+        return None
+    pattern = patterns.of_attribute(entry, "at")
+    if pattern is None:
+        return None
+    given = sorted(pattern.variables & own)
+    if pattern.shape.xpath3:
+        reading.fault(entry, f"at: expected an expression of XPath 1.0, found {pattern.text!r}", "at")
+    elif not pattern.variables:
+        reading.fault(entry, f"{wanted}, found {pattern.text!r}; for a fixed date give its fields", "at")
+    elif given:
+        late = (
+            f"${given[0]} is given by a condition of this transition, which is judged when the date has come"
+        )
+        reading.fault(entry, f"at: {late}; let a transition before it take the element", "at")
+    return pattern
+
+
+def _text(entry: Entry) -> str:
+    """An appointment as it is written."""
+    attributes = {name: entry.node.attributes[written].strip() for name, written in entry.written.items()}
+    days = f" of weekdays {attributes['weekdays']}" if "weekdays" in attributes else ""
+    for word in ("before", "after"):
+        if word in attributes and "at" in attributes:
+            return f"{attributes[word]}{days} {word} {attributes['at']}"
+    return f"at {attributes['at']}" if "at" in attributes else f"after {attributes['after']}{days}"

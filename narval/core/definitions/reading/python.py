@@ -1,0 +1,78 @@
+"""Declarations in Python modules: their values, their places in the file, and rules for functions."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Collection, Iterator, Mapping
+from types import ModuleType
+from typing import Any, Literal, TypeVar
+
+from narval.core.definitions.reading.xml import Place
+from narval.core.source.text import Source
+
+Runs = Literal["thread", "worker", "inline"]
+"""The places where a function that is no coroutine may run, as its author writes them (N33)."""
+
+RUNS: Mapping[str, Runs] = {"thread": "thread", "worker": "worker", "inline": "inline"}
+
+Declaration = TypeVar("Declaration")
+
+_DEFINED = re.compile(r"^[ \t]*(?:async\s+def|def|class)\s+(\w+)", re.M)
+_UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+
+
+def declarations(
+    module: ModuleType, attribute: str, wanted: type[Declaration]
+) -> Iterator[tuple[str, Any, Declaration]]:
+    """The name, value and declaration of all that a module declares itself; imported ones are left out."""
+    seen: set[int] = set()
+    for name, value in list(vars(module).items()):
+        own = getattr(value, "__dict__", {})
+        declaration = own.get(attribute) if isinstance(own, Mapping) else None
+        if (
+            isinstance(declaration, wanted)
+            and id(value) not in seen
+            and getattr(value, "__module__", None) == module.__name__
+        ):
+            seen.add(id(value))
+            yield name, value, declaration
+
+
+def definition_of(source: Source, name: str, function: Any) -> tuple[Place, tuple[int, int]]:
+    """The place of the `def` or `class` of a name, and the first and last offset of its decorators."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    first = code.co_firstlineno if code is not None and code.co_filename.endswith(source.path) else 1
+    start = source.offset(first)
+    own = getattr(inspect.unwrap(function), "__name__", name)
+    found = next((line for line in _DEFINED.finditer(source.text, start) if line[1] == own), None)
+    if found is None:
+        return (first, 1), (start, start)
+    at = found.end() - len(found[0].lstrip())
+    return source.place(at), (start, at)
+
+
+def misplaced_run(runs: object, is_async: bool, places: Collection[str] = tuple(RUNS)) -> str | None:
+    """The fault of a declaration's `runs`, which may be one of these places; None where it can be so."""
+    if runs not in (None, *places):
+        *others, last = places
+        return f"runs: expected {', '.join(others)} or {last}, found {runs!r}"
+    if runs is not None and is_async:
+        return f"runs={runs!r}: an async def runs in the loop itself; leave runs out"
+    return None
+
+
+def is_needed(parameter: inspect.Parameter) -> bool:
+    """True if no call can leave the parameter out."""
+    variable = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    return not variable and parameter.default is parameter.empty
+
+
+def first_paragraph(function: Any) -> str:
+    """The first paragraph of a docstring as one line; "" where there is none."""
+    return " ".join((inspect.getdoc(function) or "").partition("\n\n")[0].split())
+
+
+def writable(text: str) -> str:
+    """The text without the characters that XML does not know."""
+    return _UNWRITABLE.sub("", text)

@@ -1,0 +1,191 @@
+"""Vocabulary: tables of the elements and attributes of XML definitions, and readers of attribute values.
+
+A reader is given the text of an attribute without the blanks around it. It returns the value, or raises
+ValueError with what was expected and, if there is one, a hint (N12).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from narval.core.definitions.appointment import Length
+from narval.core.definitions.kinds import KINDS
+from narval.core.definitions.reading.durations import read_duration, read_length
+from narval.core.definitions.suggestions import closest
+
+
+class Attribute(msgspec.Struct, frozen=True):
+    """An attribute of an element: the reader of its value; a `required` one must be there."""
+
+    read: Callable[[str], Any]
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class Word:
+    """An element of narval's vocabulary: its attributes, and its child elements; None allows any.
+
+    A `foreign` one is read by the vocabulary of another kind.
+    """
+
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    children: tuple[str, ...] | None = ()
+    foreign: bool = False
+
+    def attribute_named(self, written: str) -> str | None:
+        """The name of an attribute in any spelling: on-error, on_error and onError are one."""
+        return self._names.get(_plain(written))
+
+    @cached_property
+    def _names(self) -> Mapping[str, str]:
+        return {_plain(name): name for name in self.attributes}
+
+
+Words = Mapping[str, Word]
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).replace("_", "-").lower()
+
+
+# --- readers --------------------------------------------------------------------------------------------
+
+
+def yes_no(text: str) -> bool:
+    """A switch."""
+    if text not in ("yes", "no"):
+        raise ValueError("yes or no")
+    return text == "yes"
+
+
+def matching(pattern: str, wanted: str) -> Callable[[str], str]:
+    """A reader of texts that are as a regular expression says; `wanted` describes them."""
+
+    def read(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(wanted)
+        return text
+
+    return read
+
+
+name = matching(r"[^\s./]+", "a name without dots, slashes and blanks")
+"""A group, or the name of a definition: a dot joins the two, so neither has one."""
+
+full_name = matching(r"[^\s./]+\.[^\s./]+", "a full name, such as group.name")
+"""The full name of a definition."""
+
+identifier = matching(r"\S+", "an id without blanks")
+"""The id of a part of a definition."""
+
+agent = matching(
+    r"[a-z][a-z0-9_-]{0,62}", "the name of an agent: a lower-case letter and up to 62 more, digits, - or _"
+)
+"""The name of an agent of the same daemon (G1)."""
+
+variable = matching(r"[^\W\d][\w.-]*", "a name that may stand behind a $, such as first")
+"""The name of a variable of patterns."""
+
+
+def kind(text: str) -> str:
+    """A kind of definitions."""
+    if text not in KINDS:
+        raise ValueError("a kind of definition", closest(text, KINDS))
+    return text
+
+
+def anything(text: str) -> str:
+    """Any text."""
+    return text
+
+
+def one_of(*words: str) -> Callable[[str], str]:
+    """A reader of one of a few words."""
+
+    def read(text: str) -> str:
+        if text not in words:
+            raise ValueError(f"{', '.join(words[:-1])} or {words[-1]}")
+        return text
+
+    return read
+
+
+def integer(least: int | None = None) -> Callable[[str], int]:
+    """A reader of whole numbers."""
+
+    def read(text: str) -> int:
+        wanted = "a whole number" if least is None else f"a whole number of {least} or more"
+        if not re.fullmatch(r"[+-]?[0-9]{1,9}", text) or (least is not None and int(text) < least):
+            raise ValueError(wanted)
+        return int(text)
+
+    return read
+
+
+def seconds(text: str) -> float:
+    """A length of time in seconds."""
+    if not re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,9})?|\.[0-9]{1,9}", text):
+        raise ValueError("a number of seconds, such as 3600 or 0.5")
+    return float(text)
+
+
+def timeout(text: str) -> float:
+    """A length of time in seconds, with or without a unit, more than 0."""
+    if not (limit := read_duration(text)):
+        raise ValueError("more than 0 seconds")
+    return limit
+
+
+def duration(text: str) -> float:
+    """A length of time in seconds, with or without a unit, more than 0."""
+    if not (length := read_duration(text)):
+        raise ValueError('more than no time, such as "10m"')
+    return length
+
+
+def length(text: str) -> Length:
+    """A length of time by the calendar: days, and seconds."""
+    return Length(*read_length(text))
+
+
+# --- what kinds share -----------------------------------------------------------------------------------
+
+RETRIES = {"timeout": Attribute(timeout), "retries": Attribute(integer(0)), "backoff": Attribute(seconds)}
+"""The attributes that limit a call and have it tried again (N29)."""
+
+ON_RESTART = Attribute(one_of("retry", "error"))
+
+CONDITION = Word({"use": Attribute(yes_no)}, ("match",))
+
+COMMON: Words = {
+    "description": Word({"lang": Attribute(identifier)}, None),
+    "input": Word(
+        {
+            "id": Attribute(identifier, required=True),
+            "use": Attribute(yes_no),
+            "list": Attribute(yes_no),
+            "optional": Attribute(yes_no),
+            "outdates": Attribute(yes_no),
+            "newest": Attribute(integer(1)),
+        },
+        ("match",),
+    ),
+    "output": Word(
+        {
+            "id": Attribute(identifier, required=True),
+            "list": Attribute(yes_no),
+            "optional": Attribute(yes_no),
+            "unique": Attribute(anything),
+            "replaces": Attribute(anything),
+        },
+        ("match",),
+    ),
+    "match": Word(),
+}
+"""The words of definitions with a prototype."""

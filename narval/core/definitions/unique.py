@@ -1,0 +1,64 @@
+"""The keys that `unique` gives of elements (N37).
+
+Its expression is a path within the element (`@id`), or a pattern, tried where patterns are (`mail/@id`, N9).
+A value that it gives of an element that has nothing either (`concat(@box, ' ', @id)` gives a blank) tells
+nothing of this one, and is no key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+
+from lxml import etree
+
+from narval.core.elements.element import Tree
+from narval.core.errors import PatternError
+from narval.core.patterns.pattern import compile_pattern
+
+_NOWHERE = re.compile(r"\s*/\s*(?![/*\s]|memory\b)")
+"""The beginning of a path that no element has."""
+
+_NOTHING = etree.Element("memory")
+"""An element that has nothing."""
+
+
+def check_unique(text: str, namespaces: Mapping[str, str]) -> None:
+    """Raise PatternError for an expression of `unique` that can give no key."""
+    pattern = compile_pattern(text, namespaces)
+    if pattern.variables:
+        at = text.index("$") + 1
+        raise PatternError(
+            text, f"expected a value of the element alone, found ${min(pattern.variables)}", at
+        )
+    try:
+        value = _compiled(text, _sorted(namespaces))[0](_NOTHING)
+    except etree.XPathError as error:
+        raise PatternError(text, f"a key is an expression of XPath 1.0: {error}") from None
+    if isinstance(value, bool):
+        raise PatternError(text, "it gives true or false, which is no key; expected a value such as @id")
+    if _NOWHERE.match(text):
+        raise PatternError(text, "it can give no key: a path from the root begins with /memory; try @id")
+
+
+def unique_value(text: str, namespaces: Mapping[str, str], tree: Tree) -> str:
+    """The value that makes an element unique, or "" if it has none. Raises XPathError of lxml."""
+    _, of, nothing = _compiled(text, _sorted(namespaces))
+    for place in (tree.root, tree.context):
+        value = str(of(place))
+        if value not in ("", nothing):
+            return value
+    return ""
+
+
+def _sorted(namespaces: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(namespaces.items()))
+
+
+@lru_cache(maxsize=1024)
+def _compiled(text: str, namespaces: tuple[tuple[str, str], ...]) -> tuple[etree.XPath, etree.XPath, str]:
+    """An expression as it is, and as a text; and the text that it gives of an element that has nothing."""
+    prefixes = dict(namespaces) or None
+    of = etree.XPath(f"string({text})", namespaces=prefixes)
+    return etree.XPath(text, namespaces=prefixes), of, str(of(_NOTHING))

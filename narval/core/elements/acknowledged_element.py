@@ -1,0 +1,28 @@
+"""The `acknowledged` element: incidents that somebody has seen, and why nothing more is to be done (M52)."""
+
+from __future__ import annotations
+
+from lxml import etree
+
+from narval.core.elements.element import Element, parse
+from narval.core.elements.error_element import xml_safe
+
+ACKNOWLEDGED = "acknowledged"
+
+
+def make_acknowledged(incident: str, count: int, reason: str, **about: str) -> bytes:
+    """The bytes of `<acknowledged incident="3f9c01ab" count="3" definition="w.r" … reason="…"/>`.
+
+    `about` are attributes that tell of the incident; of them and of the reason "" is left out.
+    """
+    root = etree.Element(ACKNOWLEDGED, incident=incident, count=str(count))
+    for name, value in {**about, "reason": reason}.items():
+        if value:
+            root.set(name, xml_safe(value))
+    return etree.tostring(root, encoding="utf-8")
+
+
+def read_acknowledged(element: Element) -> tuple[str, str]:
+    """The incident that such an element names, and the reason it gives."""
+    root = parse(element.xml)
+    return str(root.get("incident", "")), str(root.get("reason", ""))

@@ -1,0 +1,100 @@
+"""Changes: all that can happen to a memory. Each is a fact: applying it decides nothing."""
+
+from __future__ import annotations
+
+import msgspec
+
+from narval.core.elements.element import Element
+
+MarkScope = tuple[str, str, str]
+"""The user of an element (N18): definition, step or transition id, input id or condition position.
+
+It names the definition, not its version, so that marks survive new versions of a definition.
+"""
+
+
+HEARSAY: MarkScope = ("narval", "model", "answer")
+"""The scope that marks elements and runs into which a language model's answer has entered."""
+
+
+class Added(msgspec.Struct, frozen=True, gc=False):
+    """An element entered memory, and with `held` the context of that run (N3).
+
+    `declared` names the declaration (of memory.xml, of the library) that protects it.
+    """
+
+    element: Element
+    declared: str = ""
+    held: int = 0
+
+
+class Held(msgspec.Struct, frozen=True, gc=False):
+    """These elements joined the context of a run (N3)."""
+
+    run: int
+    eids: tuple[int, ...]
+
+
+class Unheld(msgspec.Struct, frozen=True):
+    """These elements left the context of a run that is being forgotten in chunks (N5)."""
+
+    run: int
+    eids: tuple[int, ...]
+
+
+class Used(msgspec.Struct, frozen=True, gc=False):
+    """These elements were given to that input or condition, and will not be given to it again (N18).
+
+    `run` is the run that they were given to; 0 where no run was: of a control element.
+    """
+
+    scope: MarkScope
+    eids: tuple[int, ...]
+    run: int = 0
+
+
+class Reserved(msgspec.Struct, frozen=True, gc=False):
+    """A call is going to replace these elements: no other gets them until it has returned (N18)."""
+
+    eids: tuple[int, ...]
+
+
+class Released(msgspec.Struct, frozen=True, gc=False):
+    """The call that reserved these elements failed: they are available again."""
+
+    eids: tuple[int, ...]
+
+
+class Outdated(msgspec.Struct, frozen=True, gc=False):
+    """These elements have been replaced: no input or condition gets them any more (N18)."""
+
+    eids: tuple[int, ...]
+
+
+class Keyed(msgspec.Struct, frozen=True, gc=False):
+    """An output with `unique` gave this value: an equal one is dropped, even after forgetting (N37)."""
+
+    name: str
+    expression: str
+    value: str
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """The output's name, its expression and the value, as `Memory.unique_values` keeps them."""
+        return self.name, self.expression, self.value
+
+
+class Undeclared(msgspec.Struct, frozen=True, gc=False):
+    """These elements are declared no more: they lose their protection (N4)."""
+
+    eids: tuple[int, ...]
+
+
+class Forgotten(msgspec.Struct, frozen=True, gc=False):
+    """These elements, and these runs with their contexts, left memory (N5)."""
+
+    eids: tuple[int, ...] = ()
+    runs: tuple[int, ...] = ()
+
+
+Change = Added | Held | Unheld | Used | Reserved | Released | Outdated | Keyed | Undeclared | Forgotten

@@ -1,0 +1,28 @@
+"""The names of control elements: `start-plan` and `quit` (N4, N6), `task-object` (K21)."""
+
+from __future__ import annotations
+
+from narval.core.elements.changes import MarkScope
+from narval.core.elements.element import CONTROL
+
+ACTED: MarkScope = ("narval", "start-plan", "acted")
+"""The scope that marks the `start-plan` and `task-object` elements that have been executed (N4)."""
+
+START_PLAN, QUIT = "start-plan", "quit"
+START_PLANS = (START_PLAN, f"{{{CONTROL}}}{START_PLAN}")
+"""The root names of elements that start a run: plain, or in the control namespace (N6)."""
+
+TARGET = "recipe"
+"""The attribute of such an element that names the definition to start."""
+
+TASK_OBJECT = f"{{{CONTROL}}}task-object"
+"""The root name of elements that put the object within them to a task."""
+
+TASK = "type"
+"""The attribute of such an element that names the task."""
+
+STARTING = (*START_PLANS, TASK_OBJECT)
+"""The root names of elements that begin a run, and wait for its definition if need be."""
+
+CONTROLS = frozenset({*STARTING, QUIT, f"{{{CONTROL}}}{QUIT}"})
+"""The root names of all control elements."""

@@ -1,0 +1,235 @@
+"""Element: an immutable XML tree with an id and an origin, kept as bytes (design, "Memory"; N1, N8).
+
+The bytes are the memory; a parsed tree is a view of them, made on demand. Every element passes `canonical`
+on its way in, so those in memory are well formed, bounded, and free of DTD and entities.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+from lxml import etree
+
+from narval.core.elements.flat_xml import flat_attributes, flat_name, flat_values
+from narval.core.errors import UnreadableError
+
+CONTROL = "http://www.logilab.org/namespaces/Narval/1.2"
+"""The control namespace (N6); narval reads its own words with it and without it."""
+
+SIGNAL = "signal"
+"""The root name of an element sent to a run by `narval signal`."""
+
+_BYTES_A_NODE = 4
+"""No element or attribute is shorter."""
+_TRUSTED = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=True)
+_BARE_NAME = re.compile(rb"<([A-Za-z_][A-Za-z0-9_.-]*)(?![^>]*xmlns)[\s/>]")
+"""The start of a root without a namespace, whose name is known without parsing."""
+
+
+class Origin(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """The origin of an element (N8): the run, step and call that made it, the eids it was made from.
+
+    For an element from the inbox, `run` is 0 and `step` the path of the file. `by` is the person who added,
+    started or signalled (P30), `actor` who did it in that person's name (P39); on the monitor `way` is "web"
+    and `session` the number of the login (M67). For one that came as a message, `agent` is its sender and
+    `message` its id (G25).
+    """
+
+    run: int = 0
+    step: str = ""
+    call: str = ""
+    inputs: tuple[int, ...] = ()
+    by: str = ""
+    actor: str = ""
+    agent: str = ""
+    message: str = ""
+    way: str = ""
+    session: str = ""
+
+
+class Element(msgspec.Struct, eq=False, gc=False):
+    """One element of memory: a new version is a new element that outdates this one (N1).
+
+    It is altered once, when it enters memory: then it is given number, moment and origin.
+
+    `eid` is its number (0: not in memory yet), `xml` its XML as `bytes`, not `str` (UTF-8, no declaration, no
+    eid attribute; `xml.decode()` is the text), `added` the moment it arrived (seconds since 1970, UTC),
+    `origin` its maker (None: from outside).
+    """
+
+    eid: int
+    xml: bytes
+    added: float = 0.0
+    origin: Origin | None = None
+    _name: str | None = None
+
+    def enter(self, eid: int, added: float, origin: Origin | None) -> None:
+        """Be of memory from now on, under a number."""
+        self.eid, self.added, self.origin = eid, added, origin
+
+    @property
+    def name(self) -> str:
+        """The root's name; in `{namespace}local` form when it has a namespace."""
+        if self._name is None:
+            self._name = flat_name(self.xml) or _name_in(self.xml)
+        return self._name
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """The root's attributes, `eid` included once the element is in memory."""
+        flat = flat_attributes(self.xml)
+        if flat is None:
+            return {str(key): str(value) for key, value in self.tree().attrib.items()}
+        if self.eid:
+            flat["eid"] = str(self.eid)
+        return flat
+
+    @property
+    def text(self) -> str:
+        """All text within the element, joined."""
+        return text_within(parse(self.xml))
+
+    @property
+    def addressed(self) -> bool:
+        """True if it is a signal sent to one run, found in the context of that run alone."""
+        origin = self.origin
+        return origin is not None and origin.run != 0 and not origin.step and self.name == SIGNAL
+
+    def tree(self) -> etree._Element:
+        """A fresh lxml copy: altering it alters nothing else."""
+        root = parse(self.xml)
+        if self.eid:
+            root.set("eid", str(self.eid))
+        return root
+
+    def xpath(self, expression: str) -> Any:
+        """The result of an XPath 1.0 expression, as lxml gives it.
+
+        The element is the only child of the context node, as in a pattern: `element.xpath("email/@subject")`.
+        """
+        return Tree(self).context.xpath(expression)
+
+    def with_eid(self) -> bytes:
+        """The bytes with the `eid` attribute set, for people."""
+        return etree.tostring(self.tree(), encoding="utf-8")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Element):
+            return NotImplemented
+        return self.eid == other.eid and self.xml == other.xml
+
+    def __hash__(self) -> int:
+        return hash((self.eid, self.xml))
+
+    def __repr__(self) -> str:
+        shown = self.xml[:60].decode("utf-8", "replace")
+        return f"<Element {self.eid}: {shown}{'…' if len(self.xml) > 60 else ''}>"
+
+
+class Tree:
+    """An element as patterns see it: `root`, the only child of `context`, a `memory` node (N9).
+
+    Parsed on demand: `get` reads attributes from the bytes where they stand plainly. A tree belongs to the
+    thread that made it.
+    """
+
+    __slots__ = ("_context", "_element", "_flat", "size")
+
+    def __init__(self, element: Element) -> None:
+        self._element = element
+        self._context: etree._Element | None = None
+        self._flat = flat_values(element.xml)
+        self.size = len(element.xml)
+
+    @property
+    def name(self) -> str:
+        """The root's name; in `{namespace}local` form when it has a namespace."""
+        return self._element._name or self._element.name
+
+    def get(self, name: str) -> str | None:
+        """The value of an attribute of the root, `eid` included; None when it is absent."""
+        if self._flat is None:
+            return self.root.get(name)
+        positions, values = self._flat
+        position = positions.get(name)
+        if position is not None:
+            return values[position]
+        return str(self._element.eid) if name == "eid" and self._element.eid else None
+
+    @property
+    def root(self) -> etree._Element:
+        """The node of the element itself."""
+        root: etree._Element = self.context[0]
+        return root
+
+    @property
+    def context(self) -> etree._Element:
+        """The node at which expressions are evaluated."""
+        context = self._context
+        if context is None:
+            element = self._element
+            context = self._context = etree.fromstring(b"<memory>" + element.xml + b"</memory>", _TRUSTED)
+            if element.eid:
+                context[0].set("eid", str(element.eid))
+        return context
+
+    def has_more_nodes(self, most: int) -> bool:
+        """True if the tree has more than `most` elements and attributes."""
+        if self.size <= _BYTES_A_NODE * most:
+            return False
+        counted = 0
+        for node in self.root.iter("*"):
+            counted += 1 + len(node.attrib)
+            if counted > most:
+                return True
+        return False
+
+
+def _name_in(xml: bytes) -> str:
+    bare = _BARE_NAME.match(xml)
+    return bare[1].decode("ascii") if bare is not None else str(parse(xml).tag)
+
+
+def parse(xml: bytes) -> etree._Element:
+    """The root of trusted bytes: those of an element in memory.
+
+    Raises UnreadableError where a damaged store has given them.
+    """
+    try:
+        return etree.fromstring(xml, _TRUSTED)
+    except etree.XMLSyntaxError as error:
+        if error.code == etree.ErrorTypes.ERR_NO_MEMORY:
+            raise MemoryError from None
+        raise UnreadableError(
+            f"an element cannot be read: {error}; the store is damaged: put back a backup "
+            "(docs/reference/store.md)"
+        ) from None
+
+
+def identity(element: Element) -> tuple[str, str] | None:
+    """The root name of a declared element and its `key`, else its `name`; None if it has neither (N4)."""
+    attributes = element.attributes
+    key = attributes.get("key") or attributes.get("name")
+    return (element.name, key) if key else None
+
+
+def children(root: etree._Element) -> list[etree._Element]:
+    """The element children, comments and processing instructions left out."""
+    return [child for child in root if isinstance(child.tag, str)]
+
+
+def text_within(node: etree._Element) -> str:
+    """All text within a node, joined."""
+    return "".join(map(str, node.itertext()))
+
+
+def local_name(tag: object) -> str | None:
+    """The name of one of narval's own words: bare, or in the control namespace (N6); None for any other."""
+    if not isinstance(tag, str):
+        return None
+    if not tag.startswith("{"):
+        return tag
+    namespace, _, local = tag[1:].partition("}")
+    return local if namespace == CONTROL else None

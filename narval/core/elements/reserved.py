@@ -1,0 +1,34 @@
+"""The names of elements that come from narval alone: those of runs and of definitions (N2).
+
+A pattern such as `plan[@state='failed']` can rely on them: nobody else can add one.
+"""
+
+from __future__ import annotations
+
+import re
+
+from narval.core.elements.element import Element, local_name
+from narval.core.errors import ElementError
+
+RUNS = frozenset({"plan", "process", "automaton", "work", "task", "task-server", "task-case", "dataflow"})
+"""The elements of runs; `dataflow` is a kind to come."""
+
+DEFINITIONS = frozenset({"recipe", "cookbook", "action", "transform", "module", "process-definition"})
+"""The elements of definitions."""
+
+
+_PERHAPS = re.compile(rf"<(?:[\w.-]+:)?(?:{'|'.join(RUNS | DEFINITIONS)})[\s/>]".encode())
+
+
+def check_name(xml: bytes, line: int = 1, column: int = 1) -> bytes:
+    """The bytes of an element from outside. Raises ElementError if its name is narval's own (`reserved`)."""
+    if _PERHAPS.match(xml) is None:
+        return xml
+    name = local_name(Element(0, xml).name)
+    if name in RUNS:
+        why = f"<{name}> is what narval calls a run; give the element another name"
+    elif name in DEFINITIONS:
+        why = f"<{name}> is what narval calls a definition: put it in a file of recipes/ or modules/"
+    else:
+        return xml
+    raise ElementError("reserved", why, line, column)

@@ -1,0 +1,149 @@
+"""The check of a call's outputs against its prototype (N7, N20, N37)."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+import msgspec
+from lxml import etree
+
+from narval.core.definitions.prototype import REPLACES, Output, Prototype
+from narval.core.definitions.unique import unique_value
+from narval.core.elements.element import Element, Tree
+from narval.core.engines.calls.candidates import Bindings
+from narval.core.engines.events import OutputElement
+from narval.core.engines.view import View
+from narval.core.patterns.pattern import Bound, condition
+
+ERROR = "error"
+
+
+UniqueKey = tuple[str, str, str]
+"""The value that `unique` gives of an element: name, expression, value."""
+
+Accepted = tuple[Element, UniqueKey | None, Bound | None]
+"""An element that may enter memory, the key of a unique output, and what of memory it takes the place of."""
+
+
+class Verdict(msgspec.Struct, frozen=True, gc=False):
+    """The elements to keep, not numbered yet; or the fault, and the output that it concerns."""
+
+    accepted: tuple[Accepted, ...] = ()
+    errors: tuple[Accepted, ...] = ()
+    fault: str = ""
+    output: str = ""
+
+
+NOTHING = Verdict()
+
+
+def judge(
+    prototype: Prototype,
+    raws: tuple[OutputElement, ...],
+    view: View,
+    bindings: Bindings = MappingProxyType({}),
+    *,
+    complete: bool = True,
+) -> Verdict:
+    """Each element fits exactly one output, none is missing, only a list has several (N20).
+
+    `complete=False` for what a call produced while it goes on: nothing can be missing yet. `error` elements
+    need no declaration and are never outputs (N26); when there is one nothing counts as missing. Those of a
+    call that goes on may be declared all the same, and then have a key too: a source that begins again tells
+    of the same trouble again (N37). The error that ends a call has none, for it is always told.
+    """
+    if not raws and not prototype.outputs:
+        return NOTHING
+    bounds = prototype.bound_outputs
+    if prototype.output_variables:
+        bounds = tuple((output, output.condition.bind(bindings)) for output, _ in bounds)
+    errors: list[Accepted] = []
+    accepted: list[Accepted] = []
+    counts: dict[str, int] = {}
+    for raw in raws:
+        element = Element(0, raw.xml)
+        refusal = view.schema_fault(raw.xml)
+        if refusal is not None:
+            fault = f"a {element.name} element is refused by its schema: {refusal}"
+            return Verdict(fault=fault, output=raw.output or "")
+        name = element.name
+        erred = name == ERROR
+        if erred and complete:
+            errors.append((element, None, None))
+            continue
+        fitting, tree = _fitting(element, name, bounds)
+        if not erred and (len(fitting) != 1 or raw.output not in (None, fitting[0].id)):
+            fault = _misfit(prototype, raw, element, fitting)
+            return Verdict(fault=fault, output=raw.output or ", ".join(output.id for output in fitting))
+        key = earlier = None
+        if fitting:
+            output = fitting[0]
+            counts[output.id] = counts.get(output.id, 0) + 1
+            if output.unique is not None:
+                fault, key = _key(output, tree or Tree(element))
+                if fault:
+                    named = raw.output or ", ".join(output.id for output in fitting)
+                    return Verdict(fault=fault, output=named)
+            if output.replaces is not None:
+                earlier = _earlier(output.replaces, element)
+        (errors if erred else accepted).append((element, key, earlier))
+    if complete and counts != prototype.each_output_once:
+        for output in prototype.outputs:
+            fault = _miscount(output, counts.get(output.id, 0), bool(errors))
+            if fault:
+                return Verdict(fault=fault, output=output.id)
+    return Verdict(tuple(accepted), tuple(errors))
+
+
+def _fitting(
+    element: Element, name: str, bounds: tuple[tuple[Output, Bound], ...]
+) -> tuple[list[Output], Tree | None]:
+    """The outputs that an element fits; and its tree, where its name alone did not tell."""
+    tree: Tree | None = None
+    found = []
+    for output, bound in bounds:
+        if name not in bound.sufficient:
+            tree = tree or Tree(element)
+            if not bound.test(tree):
+                continue
+        found.append(output)
+    return found, tree
+
+
+def _misfit(prototype: Prototype, raw: OutputElement, element: Element, fitting: list[Output]) -> str:
+    if not fitting:
+        wanted = ", ".join(f"{output.id} ({output.condition.text})" for output in prototype.outputs) or "none"
+        return f"element {element.name} fits no output; declared: {wanted}"
+    if len(fitting) > 1:
+        return f"element {element.name} fits several outputs: {', '.join(output.id for output in fitting)}"
+    return f"element {element.name} was returned for output {raw.output} but fits {fitting[0].id}"
+
+
+def _miscount(output: Output, count: int, erred: bool) -> str:
+    if count > 1 and not output.list:
+        return f"output {output.id} takes one element, got {count}"
+    if count == 0 and not output.optional and not erred:
+        return f"output {output.id} ({output.condition.text}) is missing"
+    return ""
+
+
+def _key(output: Output, tree: Tree) -> tuple[str, UniqueKey | None]:
+    """The fault of `unique` or "", and the key it gives; an empty value is no key (N37)."""
+    assert output.unique is not None, output
+    try:
+        value = unique_value(output.unique, output.namespaces, tree)
+    except etree.XPathError as error:
+        return f"the unique expression {output.unique!r} cannot be evaluated: {error}", None
+    return "", (str(tree.root.tag), output.unique, value) if value else None
+
+
+def _earlier(text: str, element: Element) -> Bound | None:
+    """The condition on elements that one takes the place of, as its output says by `replaces`; None where it
+    lacks the attribute, or has a namespace.
+    """
+    found = REPLACES.fullmatch(text)
+    assert found is not None, text
+    name, attribute = found["name"] or element.name, found["attribute"]
+    if attribute not in element.attributes or name.startswith("{"):
+        return None
+    return condition(f"{name}[@{attribute} = $new/@{attribute}]").bind({"new": (element,)})

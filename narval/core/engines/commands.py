@@ -1,0 +1,269 @@
+"""The commands of engines.
+
+*Inner* commands take effect inside the turn, as soon as they are given, and are recorded as facts. *Outer*
+ones are performed after the commit. An outer command has an id that derives from its cause, so a second
+delivery is recognised.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from narval.core.elements.changes import MarkScope
+from narval.core.elements.element import Element
+from narval.core.engines.events import Failure, Plain
+from narval.core.patterns.pattern import Bound
+
+# --- inner ----------------------------------------------------------------------------------------------
+
+
+class Add(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+    """Add an element to memory, and to the run's context if it is to be held."""
+
+    element: Element
+    held: bool = True
+
+
+class AddToContext(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """Add elements to the run's context: it was given them, or they triggered it."""
+
+    eids: tuple[int, ...]
+
+
+class MarkUsed(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """Mark elements as used by one input or condition."""
+
+    scope: MarkScope
+    eids: tuple[int, ...]
+
+
+class Reserve(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """Keep elements for a call that will outdate them."""
+
+    eids: tuple[int, ...]
+
+
+class Release(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """Let reserved elements be taken again; they are offered to the index anew."""
+
+    eids: tuple[int, ...]
+
+
+class Outdate(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """Replace elements: nothing takes them any more."""
+
+    eids: tuple[int, ...]
+
+
+class RecordUnique(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """Record that a unique output gave this value."""
+
+    name: str
+    expression: str
+    value: str
+
+
+class ScheduleForget(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """Forget this run, and what it alone holds, at a moment (seconds since 1970, UTC)."""
+
+    at: float
+
+
+class Watch(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+    """Ask for `Matched` when an element comes that fits one of these conditions and may be taken.
+
+    Stays until `Unwatch`. `scopes` go with `conditions` one to one: an element marked there does not count.
+    With `or_outdated` it also fires when an element that fits is replaced or forgotten: a step that waits for
+    a reserved one to come free must know that it never will (N18), and a condition of absence that it holds
+    (N44). With `standing` it is kept as long as the calls of its step are, each of which it may add another
+    to; so exploration, which would never end, passes it over.
+    It also fires when one of `elements` is replaced or forgotten (N45).
+    """
+
+    watch: str
+    conditions: tuple[Bound, ...]
+    scopes: tuple[MarkScope | None, ...]
+    or_outdated: bool = False
+    standing: bool = False
+    elements: tuple[int, ...] = ()
+
+
+class Unwatch(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """End a watch."""
+
+    watch: str
+
+
+class SetTimer(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+    """Ask for `TimerFired` at a moment (seconds since 1970, UTC).
+
+    `calendar`: it is a date of the calendar, and fires early when the clock was set back or the zone is
+    another, to be worked out anew. Any other is the end of a length of time: setting the clock moves it
+    along. `keeps` are elements that will be needed then: they are not forgotten before (N5). With `standing`
+    the same will be asked for again and again (N40); exploration follows that so often as makes a difference.
+    """
+
+    wake: str
+    at: float
+    calendar: bool = False
+    keeps: tuple[int, ...] = ()
+    standing: bool = False
+
+
+class CancelTimer(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """End a timer."""
+
+    wake: str
+
+
+RESTART_PAUSE = 1.0
+"""Seconds at least between starts of a definition that starts itself and has nothing to wait for (N28)."""
+
+
+class Start(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+    """Start a top-level run of the current version of a definition, at once or at a moment."""
+
+    name: str
+    elements: tuple[int, ...] = ()
+    at: float | None = None
+    attempt: int = 0
+
+
+class Finish(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+    """End the run: `state` in its kind's own word, `phase` one of done, failed, cancelled.
+
+    `eids` go to its caller; `error` is the eid of the error element that says why.
+    """
+
+    state: str
+    phase: str
+    eids: tuple[int, ...] = ()
+    error: int | None = None
+
+
+# --- outer ----------------------------------------------------------------------------------------------
+
+
+class Program(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A program of the operating system (A2, A9, A13, A14).
+
+    `words` are its command line and `text` its standard input; `environment` is added to what the daemon has,
+    and so is, for each of `selects`, the text that its XPath selects of the input of that name. It is not run
+    when `creates` are there and no older than `needs`, or when `unless` succeeds. `cpu` is in seconds,
+    `memory` in bytes, `files` the number that may be open; `grace` are the seconds between SIGTERM and
+    SIGKILL. With all that it starts it may be `processes` at once, all programs of its run `run_processes`
+    (A19).
+    """
+
+    words: tuple[str, ...]
+    text: str = ""
+    environment: tuple[tuple[str, str], ...] = ()
+    selects: tuple[tuple[str, str], ...] = ()
+    directory: str = ""
+    creates: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+    cpu: int | None = None
+    memory: int | None = None
+    files: int | None = None
+    grace: float = 2.0
+    processes: int | None = None
+    run_processes: int | None = None
+
+
+SEND = "send"
+"""The kind of the calls that send elements to other agents (G27); their name has the names of these."""
+
+
+FLOW = "flow"
+"""The kind of the calls that have a session of a dataflow done: their name is the dataflow's (T29)."""
+
+
+NOTICE = "notice"
+"""The kind of the calls that write to people about work (P60): their name is the way, their step a person."""
+
+
+SIGNAL = "signal"
+"""The kind of the calls that tell another run something within the turn (K52), as any signal is told.
+
+Their name is that of the definition whose standing run is told; `payload` has the name of the `signal`, its
+`arguments`, and the eid of the `run` that is told instead, if it is another. Their elements join its context,
+but not that of a standing run, which would keep them for ever.
+"""
+
+
+class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+    """Have something done outside the engine; exactly one `Returned` will name `call`.
+
+    A call that is tried again keeps its id; `attempt` is the number of the try, 1 for the first (N29). Where
+    it must not be made twice, the runtime keeps with it that it has `begun`.
+
+    `kind` and `name` say what answers: an action, a transform, a program, a person, or a definition whose run
+    answers. `inputs` pairs input ids with eids; `listed` are the inputs that take a list; `elements` are the
+    first context of a run; `nearby` are the eids nearest to the calling step, nearest rank first. `program`
+    is what a call of kind "program" runs. `payload` is plain data that goes with it: the token of a node, the
+    environment of a process, how elements are sent. Where `agent` is given the definition is that agent's
+    (G33): what the call is given goes along as the first context, and nothing else does.
+
+    Its step has it made only once somebody agrees by the work `approve` (P72). The runtime keeps with it the
+    works that have `approved` it, in a `version` of what it calls.
+    """
+
+    call: str
+    kind: str
+    name: str
+    step: str
+    inputs: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    listed: tuple[str, ...] = ()
+    elements: tuple[int, ...] = ()
+    nearby: tuple[tuple[int, ...], ...] = ()
+    timeout: float | None = None
+    on_restart: str = "retry"
+    attempt: int = 1
+    begun: bool = False
+    program: Program | None = None
+    payload: dict[str, Plain] | None = None
+    agent: str = ""
+    approve: str = ""
+    approved: tuple[str, ...] = ()
+    version: str = ""
+
+
+def telling(
+    call: str,
+    name: str,
+    step: str,
+    signal: str,
+    arguments: dict[str, Plain],
+    elements: tuple[int, ...] = (),
+    *,
+    run: int = 0,
+) -> Call:
+    """A call that tells the standing run of a definition a signal, or with `run` that run."""
+    payload: dict[str, Plain] = {"signal": signal, "arguments": arguments}
+    if run:
+        payload["run"] = run
+    return Call(call, SIGNAL, name, step, elements=elements, payload=payload)
+
+
+class CancelCall(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """Give up a call: its `Returned` will say `abandoned`."""
+
+    call: str
+
+
+class Answer(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+    """Answer a signal: with a value, or a problem.
+
+    Where a run has called by it, this is its return, and `eids` in the value become those of that.
+    """
+
+    signal: str
+    value: dict[str, Plain] | None = None
+    problem: Failure | None = None
+
+
+_OfMemory = Add | AddToContext | MarkUsed | Reserve | Release | Outdate | RecordUnique | ScheduleForget
+Inner = _OfMemory | Watch | Unwatch | SetTimer | CancelTimer | Start | Finish
+Outer = Call | CancelCall | Answer
+Command = Inner | Outer

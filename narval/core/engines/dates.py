@@ -1,0 +1,116 @@
+"""Dates that a run waits for, of whatever kind it is (N25, A10): when the next comes, and whether it has;
+appointments among them (N41, N45).
+
+The runtime says when the moment of a date is there, and says so early when the clock has been set back or the
+zone of the home is another now: then the date is worked out anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import ceil
+from typing import NamedTuple
+
+from narval.core.definitions.appointment import Appointment, read_date
+from narval.core.definitions.schedule import Time, schedule_of
+from narval.core.engines.view import View
+from narval.core.patterns.pattern import Pattern
+
+Eids = tuple[int, ...]
+
+
+def next_date(times: tuple[Time, ...], zone: str, after: float) -> float | None:
+    """The next date that fits, in seconds since 1970; None when none ever comes again."""
+    return schedule_of(times, zone).next(after)
+
+
+def has_come(times: tuple[Time, ...], date: float, now: float, view: View) -> bool:
+    """True if the date that was set is there, or was missed and is not to be dropped for that.
+
+    A date before `view.up_since` was missed: the daemon was not at work then.
+    """
+    if now < date:
+        return False
+    if date >= view.up_since:
+        return True
+    schedule = schedule_of(times, view.zone)
+    if schedule.missed(date - 1, now):
+        return True
+    first = schedule.next(ceil(view.up_since) - 1)
+    return first is not None and first <= now
+
+
+# --- appointments ---------------------------------------------------------------------------------------
+
+
+class Reckoning(NamedTuple):
+    """The moments of appointments, `made` at `since` (N41) from the elements `of` variables (N45).
+
+    `new` has those that are replaced, each with what has taken its place, `gone` those that count no more.
+    `fault` says what gives no date.
+    """
+
+    since: float = 0.0
+    made: tuple[tuple[Appointment, float], ...] = ()
+    of: tuple[tuple[str, Eids], ...] = ()
+    new: tuple[tuple[int, int], ...] = ()
+    gone: Eids = ()
+    fault: str = ""
+
+    def earliest(self, now: float, date: float | None) -> float | None:
+        """The next of its moments, or the date if that comes before; None if there is none."""
+        to_come = [moment for _, moment in self.made if moment > now]
+        return min(to_come if date is None else [date, *to_come], default=None)
+
+    def is_past(self, now: float) -> bool:
+        """True if a moment has gone by before it was set, and is not to be dropped for that."""
+        return any(moment <= now and appointment.missed == "once" for appointment, moment in self.made)
+
+    def has_come(self, now: float, view: View) -> bool:
+        """True if a moment is there, or was missed and is to be made up for."""
+        return any(
+            moment <= now and (appointment.missed == "once" or not view.was_missed(moment))
+            for appointment, moment in self.made
+        )
+
+
+def reckon(
+    appointments: Iterable[Appointment], since: float, known: Mapping[str, Eids], view: View
+) -> Reckoning:
+    """The moments of appointments, by the elements that count now in place of those that are `known`.
+
+    One that is reckoned from an element that nothing has replaced is not made.
+    """
+    now = {eid: view.current(eid) for eids in known.values() for eid in eids}
+    of = {name: tuple([eid for old in eids if (eid := now[old]) is not None]) for name, eids in known.items()}
+    made, fault = [], ""
+    for appointment in appointments:
+        if any(known[name] and not of[name] for name in appointment.variables):
+            continue
+        try:
+            begun = since if appointment.at is None else _date(appointment.at, of, view)
+        except ValueError as error:
+            fault = fault or str(error)
+            continue
+        moment = appointment.moment(begun, view.zone)
+        made += [] if moment is None else [(appointment, moment)]
+    new = tuple([(old, eid) for old, eid in now.items() if eid is not None and eid != old])
+    gone = tuple([old for old, eid in now.items() if eid is None])
+    return Reckoning(since, tuple(made), tuple(sorted(of.items())), new, gone, fault)
+
+
+def _date(expression: Pattern, of: Mapping[str, Eids], view: View) -> float:
+    """The moment that an expression gives of elements. Raises ValueError, which names them."""
+    names = sorted(expression.variables)
+    found = {name: [element for eid in of[name] if (element := view.element(eid))] for name in names}
+    text = view.text_of(expression, found)
+    try:
+        return read_date(text, view.zone)
+    except ValueError:
+        wanted = "a date and time such as 2026-11-25T10:00+01:00 or 2026-11-25T10:00, or a date"
+        given = "; ".join(f"${name} is {_named(of[name])}" for name in names)
+        raise ValueError(f"expected {expression.text} to give {wanted}, got {text!r:.80}; {given}") from None
+
+
+def _named(eids: Eids) -> str:
+    return f"element {', '.join(map(str, eids))}" if eids else "no element"

@@ -1,0 +1,258 @@
+"""One advance of one run: what every kind decides in the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
+from typing import Any, ClassVar, Generic, TypeVar
+
+import msgspec
+
+from narval.core.definitions.library import RunDefinition
+from narval.core.definitions.requirements import TransitionCondition
+from narval.core.elements.changes import MarkScope
+from narval.core.elements.element import Element, Origin
+from narval.core.elements.error_element import make_error
+from narval.core.elements.signal_element import signal_element
+from narval.core.engines import commands
+from narval.core.engines.calls.assignment import Slot, assign
+from narval.core.engines.calls.candidates import Bindings, CandidateSearch
+from narval.core.engines.calls.outputs import Accepted
+from narval.core.engines.commands import Command, Outer
+from narval.core.engines.events import Event, Failure, Plain, Signalled
+from narval.core.engines.run_state import RunState
+from narval.core.engines.view import View
+from narval.core.patterns.pattern import Bound
+
+Inputs = tuple[tuple[str, tuple[int, ...]], ...]
+"""The elements of each input that has any, by input id."""
+
+Wanted = list[tuple[Bound, MarkScope | None]]
+"""Conditions with their variables resolved, and where what they use is marked (N18)."""
+
+
+Followed = TypeVar("Followed", bound=RunDefinition)
+State = TypeVar("State", bound=RunState)
+Change = TypeVar("Change")
+
+
+class Recorder(msgspec.Struct, Generic[State, Change], eq=False):
+    """The `changes` and `commands` of one advance, in order.
+
+    `apply` is the engine's table of what each type of change does to a state.
+    """
+
+    state: State
+    apply: Mapping[type, Callable[[State, Any], None]]
+    event: Event
+    view: View
+    ordinal: int = 0
+    changes: list[Change] = []
+    commands: list[Command] = []
+
+    def change(self, change: Change) -> None:
+        """Decide a fact, which is applied at once."""
+        self.apply[type(change)](self.state, change)
+        self.changes.append(change)
+
+    def command(self, command: Command) -> None:
+        """Give a command; an inner one takes effect at once."""
+        self.view.apply(self.state.eid, command)
+        self.commands.append(command)
+
+    def ask(self, command: Outer) -> None:
+        """Give an outer command, performed once the turn is recorded."""
+        self.commands.append(command)
+
+    def identifier(self) -> str:
+        """Make a new identifier, unique in the home, derived from the event's id and an ordinal."""
+        self.ordinal += 1
+        return f"{self.event.id}.{self.ordinal}"
+
+
+class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_only=True, eq=False):
+    """One advance of one run of a definition: the recorder, and the verbs that all kinds share."""
+
+    RUN: ClassVar[str] = "run"
+    """The attribute of an error element that names the run."""
+
+    definition: Followed
+
+    # --- memory ---------------------------------------------------------------------------------------
+
+    def add(
+        self,
+        element: Element,
+        part: str = "",
+        call: str = "",
+        inputs: tuple[int, ...] = (),
+        *,
+        held: bool = True,
+    ) -> int:
+        """Let an element of this run enter memory; its eid."""
+        eid = self.view.next_eid
+        element.enter(eid, self.event.at, Origin(self.state.eid, part, call, inputs))
+        self.command(commands.Add(element, held))
+        return eid
+
+    def add_told(self, xml: bytes, event: Signalled) -> int:
+        """Let an element that a signal brought enter memory: it is by who signalled (P30); its eid."""
+        eid, state = self.view.next_eid, self.state
+        who = event.by, event.actor
+        origin = Origin(state.eid, "", event.signal, (), *who, way=event.way, session=event.session)
+        element = Element(0, xml)
+        element.enter(eid, event.at, origin)
+        self.command(commands.Add(element))
+        return eid
+
+    def add_error_element(
+        self,
+        kind: str,
+        message: str,
+        part: str = "",
+        detail: str = "",
+        call: str = "",
+        inputs: tuple[int, ...] = (),
+        where: dict[str, str | int | None] | None = None,
+        *,
+        held: bool = True,
+    ) -> int:
+        """Add an error element that names run, definition and part (N17, A5), and `where`; its eid."""
+        places: dict[str, str | int | None] = {self.RUN: self.state.eid}
+        places[self.definition.kind] = self.definition.full_name
+        xml = make_error(kind, message, detail, **places, step=part, **(where or {}))
+        return self.add(Element(0, xml), part, call, inputs, held=held)
+
+    def keep(
+        self, output: Accepted, part: str, call: str, inputs: tuple[int, ...] = (), *, held: bool = True
+    ) -> int | None:
+        """Add an output; its eid. It is dropped if `unique` has seen its value before (N37), or if what it
+        `replaces` is the same; one of another name also where there is nothing that it replaces.
+        """
+        element, key, earlier = output
+        replaced: tuple[int, ...] = ()
+        if earlier is not None:
+            replaced = tuple(self.view.matching(earlier, None))
+            known = [old for eid in replaced if (old := self.view.element(eid)) is not None]
+            if any(old.xml == element.xml for old in known) or not (known or earlier.admits(element.name)):
+                return None
+        if key is not None:
+            if self.view.unique_seen(*key):
+                return None
+            self.command(commands.RecordUnique(*key))
+        eid = self.add(element, part, call, (*inputs, *replaced), held=held)
+        if replaced:
+            self.command(commands.Outdate(replaced))
+        return eid
+
+    def use_input(self, scope: MarkScope | None, outdates: bool, eids: tuple[int, ...]) -> None:
+        """Mark what an input uses, reserve what it outdates, and add either to the context (N3, N18)."""
+        if scope is not None:
+            self.command(commands.MarkUsed(scope, eids))
+        if outdates:
+            self.command(commands.Reserve(eids))
+        if scope is not None or outdates:
+            self.command(commands.AddToContext(eids))
+
+    def free(self, reserved: tuple[int, ...], *, well: bool) -> None:
+        """Replace what a call had reserved, if it went well; else let others take it (N18)."""
+        if reserved:
+            self.command(commands.Outdate(reserved) if well else commands.Release(reserved))
+
+    def add_to_context(self, eids: tuple[int, ...]) -> None:
+        """Add elements, if there are any, to the run's context."""
+        if eids:
+            self.command(commands.AddToContext(eids))
+
+    # --- conditions -----------------------------------------------------------------------------------
+
+    def one_for_each(
+        self, search: CandidateSearch, wanted: Wanted, again: Sequence[tuple[int, ...]] = ()
+    ) -> tuple[int, ...] | None:
+        """One element for each condition, each its own, nearest first (N23); None if one has none.
+
+        `again` are those that a condition may take though they are marked there.
+        """
+        return self.one_for_each_slot(self.slots(search, wanted, again))
+
+    def slots(
+        self, search: CandidateSearch, wanted: Wanted, again: Sequence[tuple[int, ...]] = ()
+    ) -> list[Slot]:
+        """The conditions, each with the elements that fit it, nearest first."""
+        return [
+            Slot(str(at), search.ranks(bound, scope, again[at] if again else ()))
+            for at, (bound, scope) in enumerate(wanted)
+        ]
+
+    def one_for_each_slot(self, slots: list[Slot]) -> tuple[int, ...] | None:
+        """One element for each slot, each its own; None if one has none."""
+        assigned = assign(slots)
+        return None if assigned.missing else tuple([assigned.given[slot.id][0] for slot in slots])
+
+    def use_matches(self, wanted: Wanted, eids: tuple[int, ...], counts: tuple[int, ...] = ()) -> None:
+        """Add what conditions were given to the context, and mark what they use (N3, N18).
+
+        `counts` says how many of the elements each was given, if not one.
+        """
+        for scope, given in used(wanted, eids, counts):
+            self.command(commands.MarkUsed(scope, given))
+        self.add_to_context(tuple(dict.fromkeys(eids)))
+
+    def watch(self, watch: str, wanted: Wanted, *, or_outdated: bool = False) -> None:
+        """Set a watch for elements that satisfy conditions (N24), or for their replacement too."""
+        bounds, scopes = tuple(bound for bound, _ in wanted), tuple(scope for _, scope in wanted)
+        self.command(commands.Watch(watch, bounds, scopes, or_outdated))
+
+    # --- the end --------------------------------------------------------------------------------------
+
+    def report_end(self, result: tuple[int, ...]) -> None:
+        """Finish a run whose state is over: its caller gets `result`; it is forgotten in time (N5)."""
+        state = self.state
+        self.command(commands.Finish(state.status, state.PHASES[state.status], result, state.error))
+        if self.definition.decay is not None:
+            self.command(commands.ScheduleForget(self.event.at + self.definition.decay))
+
+    # --- answers --------------------------------------------------------------------------------------
+
+    def answer(self, event: Signalled, **value: Plain) -> None:
+        """Answer a signal: it was heard."""
+        self.ask(commands.Answer(event.signal, value))
+
+    def refuse(self, event: Signalled, kind: str, message: str) -> None:
+        """Answer a signal: it cannot be done."""
+        self.ask(commands.Answer(event.signal, problem=Failure(kind, message)))
+
+
+def used(
+    wanted: Wanted, eids: tuple[int, ...], counts: tuple[int, ...] = ()
+) -> Iterator[tuple[MarkScope, tuple[int, ...]]]:
+    """The elements that conditions use up, out of those they were given, and where each is marked as used.
+
+    `counts` says how many of `eids` each condition was given, if not one.
+    """
+    at = 0
+    for (_, scope), count in zip(wanted, counts or repeat(1, len(eids)), strict=True):
+        if scope is not None and count:
+            yield scope, eids[at : at + count]
+        at += count
+
+
+def element_of(event: Signalled, run: int) -> bytes:
+    """The element of a signal to a run. Raises ElementError for one too large or too deep."""
+    return signal_element(run, event.name, event.arguments, [output.xml for output in event.elements])
+
+
+def resolve(
+    conditions: Iterable[TransitionCondition],
+    definition: str,
+    part: str,
+    bindings: Callable[[frozenset[str]], Bindings],
+) -> Wanted:
+    """The conditions of a part; `bindings` says what variables stand for."""
+    return [
+        (
+            condition.condition.bind(bindings(condition.condition.variables)),
+            (definition, part, f"#{at}") if condition.use else None,
+        )
+        for at, condition in enumerate(conditions, 1)
+    ]

@@ -1,0 +1,190 @@
+"""Effects: one table of what each command does (§ "One turn").
+
+A row has what a command changes in memory (`facts`), what its run has in force from then on (`in_force`), and
+what becomes of it in the agent (`act`). A turn does all three. Replay of a journal does the second, for
+memory and agent have tables of their own. Exploration does the first on what it assumes, and the second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import msgspec
+from msgspec.structs import replace
+
+from narval.core.elements import changes
+from narval.core.elements.changes import Change
+from narval.core.engines import commands
+from narval.core.engines.commands import Call, Command, Reserve, SetTimer, Watch
+from narval.core.engines.events import CallApproved, CallStarting, Event, Returned, TimerFired
+
+
+class InForce(msgspec.Struct, kw_only=True, eq=False):
+    """The requests of a run that go on: calls, those given up, watches, timers, reserved elements.
+
+    `entries` counts the events noted.
+    """
+
+    calls: dict[str, Call] = msgspec.field(default_factory=dict)
+    abandoned: dict[str, None] = msgspec.field(default_factory=dict)
+    watches: dict[str, Watch] = msgspec.field(default_factory=dict)
+    wakes: dict[str, SetTimer] = msgspec.field(default_factory=dict)
+    reserved: dict[int, None] = msgspec.field(default_factory=dict)
+    entries: int = 0
+
+    SETTLED_BY: ClassVar[tuple[type, ...]] = (Returned, CallStarting, CallApproved, TimerFired)
+    """The events that settle something of it."""
+
+    def note(self, event: Event | None) -> None:
+        """Count an event, and settle the call or the timer that it is about; None is one about neither."""
+        self.entries += 1
+        if type(event) is Returned:
+            self.calls.pop(event.call, None)
+            if self.abandoned:
+                self.abandoned.pop(event.call, None)
+        elif type(event) is CallStarting:
+            if (call := self.calls.get(event.call)) is not None:
+                self.calls[call.call] = replace(call, begun=True)
+        elif type(event) is CallApproved:
+            if (call := self.calls.get(event.call)) is not None:
+                before = call.approved if call.version == event.version else ()
+                works = (*before, event.work)
+                self.calls[call.call] = replace(call, approved=works, version=event.version)
+        elif type(event) is TimerFired:
+            self.wakes.pop(event.wake, None)
+
+    def copy(self) -> InForce:
+        """The same, to be altered by itself."""
+        return InForce(
+            calls=dict(self.calls),
+            abandoned=dict(self.abandoned),
+            watches=dict(self.watches),
+            wakes=dict(self.wakes),
+            reserved=dict(self.reserved),
+        )
+
+    def wait_for_nothing(self) -> None:
+        """Drop calls, watches and timers."""
+        for asked in (self.wakes, self.watches, self.calls, self.abandoned):
+            asked.clear()
+
+    def commands(self) -> list[Command]:
+        """The commands that bring all this in force again."""
+        asked: list[Command] = [*self.calls.values(), *self.watches.values(), *self.wakes.values()]
+        asked += map(commands.CancelCall, self.abandoned)
+        return [*asked, Reserve(tuple(self.reserved))] if self.reserved else asked
+
+
+class Acts(Protocol):
+    """The acts of an agent that follow from commands; `run` is the part that it keeps of a run."""
+
+    def watch(self, run: Any, command: Watch) -> None:
+        """Wake the run for elements that fit."""
+
+    def unwatch(self, run: Any, command: commands.Unwatch) -> None:
+        """Wake it no more."""
+
+    def set_timer(self, run: Any, command: SetTimer) -> None:
+        """Wake the run at a moment."""
+
+    def cancel_timer(self, run: Any, command: commands.CancelTimer) -> None:
+        """Wake it no more."""
+
+    def offer_released(self, run: Any, command: commands.Release) -> None:
+        """Offer what is free again to those who watch for such."""
+
+    def follow_outdated(self, run: Any, command: commands.Outdate) -> None:
+        """Declare what replaces a declared element; tell runs that wait for a reserved one of it (N18)."""
+
+    def schedule_forget(self, run: Any, command: commands.ScheduleForget) -> None:
+        """Forget the run at a moment (N5)."""
+
+    def start_run(self, run: Any, command: commands.Start) -> None:
+        """Begin another run, now or at a moment (N28)."""
+
+    def finish_run(self, run: Any, command: commands.Finish) -> None:
+        """End the run, and tell its caller."""
+
+    def make_call(self, run: Any, command: Call) -> None:
+        """Have the call made, once all of this is recorded."""
+
+    def perform(self, run: Any, command: commands.CancelCall | commands.Answer) -> None:
+        """Have it performed, once all of this is recorded."""
+
+
+class Effect(NamedTuple):
+    """A row of the table.
+
+    `facts` are given the eid of the run; one that is no news to memory changes nothing. `act` is a method of
+    `Acts`. With `at_once`, the latter two happen when the command is given, as facts do, for later decisions
+    of the same advance may read it; else once `advance` has returned.
+    """
+
+    facts: Callable[[int, Any], tuple[Change, ...]] | None = None
+    in_force: Callable[[InForce, Any], object] | None = None
+    act: str = ""
+    at_once: bool = False
+
+
+def _watch(run: InForce, command: Watch) -> None:
+    run.watches[command.watch] = command
+
+
+def _set_timer(run: InForce, command: SetTimer) -> None:
+    run.wakes[command.wake] = command
+
+
+def _call(run: InForce, command: Call) -> None:
+    run.calls[command.call] = command
+
+
+def _cancel_call(run: InForce, command: commands.CancelCall) -> None:
+    run.abandoned[command.call] = None
+
+
+def _reserve(run: InForce, command: Reserve) -> None:
+    run.reserved.update(dict.fromkeys(command.eids))
+
+
+def _let_go(run: InForce, command: commands.Release | commands.Outdate) -> None:
+    for eid in command.eids:
+        run.reserved.pop(eid, None)
+
+
+EFFECTS: Mapping[type, Effect] = MappingProxyType(
+    {
+        commands.Add: Effect(
+            lambda run, command: (changes.Added(command.element, "", run if command.held else 0),)
+        ),
+        commands.AddToContext: Effect(lambda run, command: (changes.Held(run, command.eids),)),
+        commands.MarkUsed: Effect(lambda run, command: (changes.Used(command.scope, command.eids, run),)),
+        commands.RecordUnique: Effect(
+            lambda run, command: (changes.Keyed(command.name, command.expression, command.value),)
+        ),
+        Reserve: Effect(lambda run, command: (changes.Reserved(command.eids),), _reserve),
+        commands.Release: Effect(
+            lambda run, command: (changes.Released(command.eids),), _let_go, "offer_released", at_once=True
+        ),
+        commands.Outdate: Effect(
+            lambda run, command: (changes.Released(command.eids), changes.Outdated(command.eids)),
+            _let_go,
+            "follow_outdated",
+        ),
+        Watch: Effect(None, _watch, "watch", at_once=True),
+        commands.Unwatch: Effect(
+            None, lambda run, command: run.watches.pop(command.watch, None), "unwatch", at_once=True
+        ),
+        SetTimer: Effect(None, _set_timer, "set_timer"),
+        commands.CancelTimer: Effect(
+            None, lambda run, command: run.wakes.pop(command.wake, None), "cancel_timer"
+        ),
+        commands.ScheduleForget: Effect(act="schedule_forget"),
+        commands.Start: Effect(act="start_run"),
+        commands.Finish: Effect(act="finish_run"),
+        Call: Effect(None, _call, "make_call"),
+        commands.CancelCall: Effect(None, _cancel_call, "perform"),
+        commands.Answer: Effect(act="perform"),
+    }
+)

@@ -1,0 +1,231 @@
+"""The contract of an engine.
+
+    advance(definition, state, event, view) -> changes, commands
+    apply(state, change) -> None
+
+`advance` decides; `apply` alone alters a state, and only changes are stored, so recovery applies what was
+recorded and never decides again. `advance` works through a `Recorder`, which applies each change and lets
+each inner command take effect at once: later decisions of the same advance see earlier ones. An engine reads
+no clock, draws no random number and opens no file; moments and identifiers arrive in events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Protocol, runtime_checkable
+
+import msgspec
+
+from narval.core.definitions.schedule import Time
+from narval.core.elements.changes import MarkScope
+from narval.core.elements.element import Element
+from narval.core.engines.commands import Command, Watch
+from narval.core.engines.events import Event, Resume, Reusable
+from narval.core.engines.graph import Graph
+from narval.core.engines.run_state import RunState
+from narval.core.engines.view import View
+from narval.core.errors import RequestError
+from narval.core.patterns.pattern import Bound
+
+
+class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One thing a run waits for: `what` is one of condition, time, call, try, again, input, join,
+    signal, limit, person.
+
+    `until` is a moment or None; `conditions` and `scopes` go together, as in `Watch`, and so does `lasting`:
+    for how many seconds an element must fit each of them (N38), where there is one that must. `reckoned` says
+    from what a date was (N41). `absent`: True for conditions that nothing may fit (N44), if there are any.
+    """
+
+    id: str
+    what: str
+    text: str = ""
+    conditions: tuple[Bound, ...] = ()
+    scopes: tuple[MarkScope | None, ...] = ()
+    calls: tuple[str, ...] = ()
+    until: float | None = None
+    lasting: tuple[float | None, ...] = ()
+    reckoned: str = ""
+    absent: tuple[bool, ...] = ()
+
+
+Lookup = Callable[[int], Element | None]
+"""The element of an eid, or None when it was forgotten."""
+
+Find = Callable[[str, str], Any]
+"""The current definition of that kind and name, or None."""
+
+
+class Engine(Protocol):
+    """The contract that the module `engine` of each kind keeps.
+
+    Definitions and changes are the kind's own; its states derive from `RunState`. `Retryable`,
+    `HasEnvironment` and `HasTokens` are for the kinds that can do that; one that is not retryable may say in
+    `instead_of_retry` what to do instead.
+    """
+
+    @property
+    def kind(self) -> str:
+        """The kind of its runs."""
+
+    @property
+    def definition_kind(self) -> str:
+        """The kind of definition they follow."""
+
+    @property
+    def changes(self) -> Any:
+        """The union of its change types, for the journal to read them back."""
+
+    @property
+    def state_type(self) -> Any:
+        """The type of its states, for a snapshot to be read back."""
+
+    def begin(self, run: int, definition: Any, /) -> RunState:
+        """The state of a run that has not started."""
+
+    def advance(
+        self, definition: Any, state: Any, event: Event, view: View, /
+    ) -> tuple[list[Any], list[Command]]:
+        """Decide the changes and commands that follow from one event."""
+
+    def apply(self, state: Any, change: Any, /) -> None:
+        """Alter the state as the change says."""
+
+    def on_engine_error(
+        self, definition: Any, state: Any, event: Event, view: View, error: int, /
+    ) -> tuple[list[Any], list[Command]]:
+        """Decide how a run ends whose `advance` raised; `error` is the eid of the error element."""
+
+    def render(self, definition: Any, state: Any, context: Iterable[int], /) -> bytes:
+        """The run as an XML element (N2)."""
+
+    def waiting_for(self, definition: Any, state: Any, watches: dict[str, Watch], /) -> Iterator[Wait]:
+        """The things that the run waits for now; `watches` are those it has set."""
+
+    def parts(self, definition: Any, state: Any, /) -> dict[str, list[dict[str, Any]]]:
+        """The parts of the run with their states, as surfaces show them: each has an `id`.
+
+        What waits for a moment may say `until`.
+        """
+
+    def graph(self, definition: Any, state: Any, /) -> Graph:
+        """The run as nodes and edges, for drawing."""
+
+    def explain(self, definition: Any, state: Any, identifier: str | None, /) -> str | None:
+        """Why a part is in the state it is in, for people; None when there is none of that id.
+
+        With no identifier, how the run as a whole came to its end; None when there is nothing to tell.
+        """
+
+    def diagnose(
+        self, definition: Any, state: Any, identifier: str | None, element: Lookup, find: Find, /
+    ) -> Iterator[Wait]:
+        """The conditions that decide whether a part goes on, to be judged now, even if it waits no more.
+
+        With no identifier, those that kept a failed run from going on. `find` knows the targets of steps.
+        """
+
+
+@runtime_checkable
+class Retryable(Protocol):
+    """An engine whose runs can be begun again from a part of an earlier one."""
+
+    def plan_resume(
+        self, definition: Any, before: Any, part: str | None, given: Iterable[Reusable], element: Lookup, /
+    ) -> Resume:
+        """Plan what a new run takes over from an earlier one, to begin again from a part of it.
+
+        `given` are the inputs of the earlier run's calls. Raises RequestError where it cannot be done.
+        """
+
+    def resumed_from(self, state: Any, /) -> tuple[int, str] | None:
+        """The run, and the part of it, from which this one was begun again."""
+
+
+@runtime_checkable
+class Redefinable(Protocol):
+    """An engine whose runs go on with a newer version of their definition until they have taken something.
+
+    `advance` is told of it by `Redefined`.
+    """
+
+    def is_untouched(self, definition: Any, state: Any, find: Find, /) -> bool:
+        """True while a run waits at its beginning: it has used no element, and made no call with effects.
+
+        `find` has the definitions that count for the run.
+        """
+
+
+@runtime_checkable
+class Renewable(Protocol):
+    """An engine that says with what a run begins anew in place of one that is ended; of any other kind it is
+    the first context.
+    """
+
+    def begun_anew(
+        self, definition: Any, state: Any, newest: Any, /
+    ) -> tuple[tuple[int, ...], tuple[tuple[str, tuple[int, ...]], ...]]:
+        """The elements, and those of inputs, for a run of the newest version. Raises RequestError where it
+        would not do what one means.
+        """
+
+
+@runtime_checkable
+class HasTokens(Protocol):
+    """An engine whose runs move tokens, which the user's code is shown."""
+
+    def token_view(self, definition: Any, state: Any, token: int | None, /) -> dict[str, Any]:
+        """A token, or with None the run alone, as plain data."""
+
+
+@runtime_checkable
+class HasDates(Protocol):
+    """An engine whose parts wait for dates that come again (N25, A10)."""
+
+    def dates_of(self, definition: Any, part: str, /) -> tuple[Time, ...]:
+        """The dates that a part waits for; empty for one that waits for none."""
+
+
+@runtime_checkable
+class HasEnvironment(Protocol):
+    """An engine whose runs begin with attributes."""
+
+    def read_environment(self, values: Mapping[str, Any], /) -> dict[str, str]:
+        """The attributes as a run keeps them, without those that are None.
+
+        Raises ValueError or TypeError where one cannot be kept.
+        """
+
+
+@runtime_checkable
+class HeedsPeople(Protocol):
+    """An engine whose runs rest on what the directory of people says."""
+
+    def heeds_people(self, state: Any, /) -> str:
+        """The signal by which a run is told that the directory is another; "" if that alters nothing."""
+
+
+@runtime_checkable
+class Conceals(Protocol):
+    """An engine whose runs keep something from those who look at them while they go on (P27)."""
+
+    def conceal(self, definition: Any, state: Any, line: dict[str, Any], /) -> dict[str, Any]:
+        """A line of history as anybody may read it."""
+
+
+def instead_of_retry(engine: Engine) -> str:
+    """The advice that follows a refusal to begin a run again; "" if the kind gives none."""
+    instead: str = getattr(engine, "instead_of_retry", "")
+    return f": {instead}" if instead else ""
+
+
+def tokens_of(engine: Engine) -> HasTokens:
+    """The engine, if its runs move tokens. Raises RequestError."""
+    if isinstance(engine, HasTokens):
+        return engine
+    raise RequestError(f"runs of kind {engine.kind} have no tokens")
+
+
+def resumed_from(engine: Engine, state: Any) -> tuple[int, str] | None:
+    """The run, and the part of it, from which this one was begun again; None if it was not."""
+    return engine.resumed_from(state) if isinstance(engine, Retryable) else None

@@ -1,0 +1,98 @@
+"""Engines by kind: imported when the first definition of their kind is to be run.
+
+The rows are in `narval.core.definitions.kinds`. Worker programs see events alone and import no engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from typing import cast
+
+from narval.core.definitions.kinds import KINDS
+from narval.core.definitions.library import Definition, Library, RunDefinition
+from narval.core.engines.engine import Engine
+
+
+def engine_of(kind: str) -> Engine:
+    """The engine of a kind of definitions, such as `recipe`. Raises KeyError for one that is not run."""
+    return _engine(KINDS[kind].engine)
+
+
+def engine_of_run(run_kind: str) -> Engine:
+    """The engine of a kind of runs, such as `plan`. Raises KeyError where there is none."""
+    return _engine(next((kind.runs[run_kind] for kind in KINDS.values() if run_kind in kind.runs), ""))
+
+
+def is_runnable(kind: str) -> bool:
+    """True if definitions of a kind can be run; those of others are called."""
+    return kind in KINDS and bool(KINDS[kind].engine)
+
+
+def runnable_kinds() -> Iterator[str]:
+    """The kinds of definitions that can be run."""
+    return (name for name, kind in KINDS.items() if kind.engine)
+
+
+def run_kinds() -> Iterator[str]:
+    """The kinds of runs, which are the names of their elements in memory."""
+    return (run for kind in KINDS.values() for run in kind.runs)
+
+
+def listed_kinds() -> Iterator[str]:
+    """The kinds of runs that a listing has unless it asks for one: items have a list of their own (P6), and
+    standing runs are there as long as their definitions are.
+    """
+    return (run for kind in KINDS.values() if not kind.asks for run in kind.runs if run != kind.standing)
+
+
+def standing_kinds() -> dict[str, str]:
+    """The kinds of standing runs, by kind of definition."""
+    return {name: kind.standing for name, kind in KINDS.items() if kind.standing}
+
+
+def import_engines(library: Library) -> None:
+    """Import the engines of all that a library holds, before the first run waits for one."""
+    for kind in runnable_kinds():
+        for run_kind in KINDS[kind].runs if library.of(kind) else ():
+            engine_of_run(run_kind)
+
+
+def runnable(library: Library, name: str) -> Definition | None:
+    """The definition of that name that can be run; an action of the same name is another thing."""
+    known = library.by_kind_and_name
+    for kind, row in KINDS.items():
+        if row.engine and (found := known.get((kind, name))) is not None:
+            return found
+    return None
+
+
+def definition_kind(kind: str) -> str:
+    """The kind of the definitions that runs of a kind follow; a kind of definitions itself."""
+    return next((name for name, row in KINDS.items() if kind in row.runs), kind)
+
+
+def is_standing(run_kind: str) -> bool:
+    """True of the kind of standing runs."""
+    return bool(run_kind) and any(kind.standing == run_kind for kind in KINDS.values())
+
+
+def is_beside(run_kind: str) -> bool:
+    """True of a kind of runs that is not the usual one of their definitions."""
+    return any(run_kind in kind.besides for kind in KINDS.values())
+
+
+def taking(library: Library, name: str) -> tuple[RunDefinition, str] | None:
+    """The definition of that name to which objects are put, and the kind of run that begins with one."""
+    for kind, row in KINDS.items():
+        if row.cases and (found := library.by_kind_and_name.get((kind, name))) is not None:
+            return cast("RunDefinition", found), row.cases
+    return None
+
+
+@cache
+def _engine(package: str) -> Engine:
+    if not package:
+        raise KeyError(package)
+    return cast("Engine", import_module(f"{package}.engine"))

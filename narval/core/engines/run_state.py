@@ -1,0 +1,130 @@
+"""The header of a run's state, the same for every kind, the base of its changes, and their tables; and the
+parts that the elements of all runs share (N2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
+from operator import or_
+from typing import Any, ClassVar
+
+import msgspec
+from lxml import etree
+
+from narval.core.engines.events import Caller
+from narval.core.errors import InternalError
+
+Moves = Mapping[str, frozenset[str]]
+"""For each status, those that may follow."""
+
+
+class RunChange(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+    """A fact that changes a run. The changes of a kind derive from one subclass of this."""
+
+    @classmethod
+    def types(cls) -> tuple[type[RunChange], ...]:
+        """The types of change that derive from this one, in the order of their definition."""
+        derived = cls.__subclasses__()
+        return tuple(leaf for change in derived for leaf in change.types()) if derived else (cls,)
+
+    @classmethod
+    def union(cls) -> Any:
+        """The union of these types, for the journal to read changes back."""
+        return reduce(or_, cls.types())
+
+
+class RunBegan(RunChange, frozen=True):
+    """The fields of the change that begins a run; `elements` are its first context."""
+
+    at: float
+    elements: tuple[int, ...] = ()
+    caller: Caller | None = None
+    attempt: int = 0
+
+
+class RunState(msgspec.Struct, omit_defaults=True):
+    """The state of a run: its header here, its parts in the class of its kind.
+
+    `definition` is the full name of what it follows, `status` the kind's own word. `started` and `ended` are
+    in seconds since 1970, UTC; `first` are the eids that it began with; `attempt` counts restarts in a row
+    (N28); `error` is the eid of the element that says why it failed.
+    """
+
+    KIND: ClassVar[str]
+    MOVES: ClassVar[Moves]
+    PHASES: ClassVar[Mapping[str, str]] = {"done": "done", "failed": "failed", "cancelled": "cancelled"}
+    """The phase of a run that is over, by status; with any other status it is active."""
+
+    eid: int
+    definition: str
+    status: str = "ready"
+    started: float = 0.0
+    ended: float | None = None
+    first: tuple[int, ...] = ()
+    caller: Caller | None = None
+    attempt: int = 0
+    error: int | None = None
+
+    @property
+    def over(self) -> bool:
+        """True if the run has ended."""
+        return self.status in self.PHASES
+
+    @property
+    def answerers(self) -> Iterable[str]:
+        """The people who have answered it, if it asks any."""
+        return ()
+
+    def begin(self, change: RunBegan) -> None:
+        """Note when the run began, with which elements, for whom."""
+        self.started, self.first = change.at, change.elements
+        self.caller, self.attempt = change.caller, change.attempt
+
+    def move(self, to: str, at: float | None = None, error: int | None = None) -> None:
+        """Go on to another status, at a moment. Raises InternalError where `MOVES` does not list it."""
+        if to not in self.MOVES.get(self.status, ()):
+            raise illegal_move(self, f"{self.KIND} {self.eid}", self.status, to)
+        self.status = to
+        if error is not None:
+            self.error = error
+        if self.over:
+            self.ended = at
+
+    def progress(self) -> Iterable[tuple[str, str]]:
+        """The parts that have been reached, by name, with their states: the story of the run."""
+        return ()
+
+
+def apply_table(*modules: Mapping[str, Any]) -> dict[type, Callable[[Any, Any], None]]:
+    """The functions of modules that apply changes to a state, by the type of their argument `change`."""
+    functions = (value for names in modules for value in names.values())
+    appliers = [function for function in functions if "change" in getattr(function, "__annotations__", ())]
+    table = {function.__globals__[function.__annotations__["change"]]: function for function in appliers}
+    return {change: function for change, function in table.items() if not change.__subclasses__()}
+
+
+def illegal_move(run: RunState, part: str, found: str, to: str) -> InternalError:
+    """The error for a part of a run that cannot go from one state to another, with the run's story."""
+    story = ", ".join(f"{name} {state}" for name, state in run.progress())
+    return InternalError(
+        f"{run.KIND} {run.eid} of {run.definition} ({run.status}): {part} cannot go from {found} to {to}; "
+        f"so far: {story or 'nothing'}"
+    )
+
+
+def add_caller(root: etree._Element, state: RunState, attribute: str) -> None:
+    """Name the run that called this one in an attribute, and the step of it."""
+    if state.caller is not None:
+        if state.caller.agent:
+            root.set("parent_agent", state.caller.agent)
+        root.set(attribute, str(state.caller.run or state.caller.asked_by))
+        root.set("parent_step", state.caller.step)
+
+
+def finished(root: etree._Element, context: Iterable[int]) -> bytes:
+    """The element with the run's context by reference, as bytes."""
+    elements = etree.SubElement(root, "elements")
+    for eid in context:
+        etree.SubElement(elements, "element", eid=str(eid))
+    return etree.tostring(root, encoding="utf-8")

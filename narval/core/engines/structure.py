@@ -1,0 +1,108 @@
+"""The parts of a definition, as exploration sees them: optional capabilities of engines.
+
+An engine offers `structure` if all states of its runs can be walked through, and `unreachable` if its
+definitions are analysed without a walk. An engine that offers neither is not explored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import msgspec
+
+from narval.core.definitions.library import Library
+from narval.core.patterns.pattern import Condition
+
+PartKey = tuple[str, str]
+"""The list of parts in which an engine shows a part, and its id there."""
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One part of a definition.
+
+    `cannot` says what it never does when it is never in one of the states `did`; in one of the states `lost`
+    it never will any more, in `ended` it failed to, in `waits` it would. It can do nothing before the parts
+    `after`, all of them or one of them, have.
+    """
+
+    key: PartKey
+    line: int
+    name: str
+    cannot: str
+    did: frozenset[str]
+    lost: frozenset[str] = frozenset({"impossible", "fail"})
+    ended: frozenset[str] = frozenset({"failed"})
+    waits: frozenset[str] = frozenset({"ready", "wait-condition", "wait-time"})
+    after: tuple[PartKey, ...] = ()
+    needs_all: bool = False
+
+
+class Structure(msgspec.Struct, frozen=True):
+    """The parts of a definition; `end` ends its runs well, those of the list `calling` make calls.
+
+    An error of a part is handled when the part goes from the state `in_error` to `handled`. `outlived` is
+    true if there are dates which come no more from some year on.
+    """
+
+    parts: Mapping[PartKey, Part]
+    end: PartKey
+    calling: str
+    run: str
+    in_error: str
+    handled: str
+    restarts: bool = False
+    outlived: bool = False
+
+
+class Finding(msgspec.Struct, frozen=True, order=True):
+    """One result of exploring a definition: a place, a message, and the shortest story that leads there.
+
+    An *error* is a proof that something cannot be; a *note* is a story of what may be. `part` is the id of
+    the part concerned, or "".
+    """
+
+    path: str
+    line: int
+    column: int
+    severity: Literal["error", "note"]
+    part: str
+    message: str
+    story: tuple[str, ...] = ()
+
+
+class Exit(msgspec.Struct, frozen=True):
+    """A part that calls a definition, by kind and name, and its ways on: the conditions of each.
+
+    `on_error` are those that take its errors.
+    """
+
+    part: str
+    line: int
+    target: tuple[str, str]
+    ways: tuple[tuple[Condition, ...], ...]
+    on_error: tuple[tuple[Condition, ...], ...] = ()
+
+
+@runtime_checkable
+class HasExits(Protocol):
+    """An engine whose definitions go on by what their parts are answered (P81)."""
+
+    def exits(self, definition: Any, /) -> Iterator[Exit]:
+        """The ways on from each part that calls a definition."""
+
+
+@runtime_checkable
+class Walkable(Protocol):
+    """An engine whose runs can be walked through, state by state."""
+
+    def structure(self, definition: Any, /) -> Structure:
+        """The parts of a definition."""
+
+
+@runtime_checkable
+class Analysable(Protocol):
+    """An engine whose definitions are analysed as they are written."""
+
+    def unreachable(self, definition: Any, library: Library, /) -> list[Finding]:
+        """The parts that no run can ever reach."""

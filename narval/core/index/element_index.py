@@ -1,0 +1,191 @@
+"""ElementIndex: the eids that may satisfy a condition, by root name and by attribute value.
+
+Fast path, measured by `make bench ONLY=W8`: names are indexed as elements arrive, the values of an attribute
+when a pattern first asks for them.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from types import MappingProxyType
+
+from narval.core.elements.element import SIGNAL, Element
+from narval.core.index.attribute_values import ValueIndex
+from narval.core.index.result_sets import ResultSet, ResultSets
+from narval.core.index.sorted_ints import SortedInts, Span
+from narval.core.memory.packed import ElementTable
+from narval.core.patterns.pattern import Bound
+
+WORTH_INDEXING = 32
+"""With fewer elements of a name than this, trying each is cheaper than an index of an attribute."""
+
+TRIED_OFTEN = 8 * WORTH_INDEXING
+"""Tries of a few elements after which an index has paid: where a thousand runs ask for one of ten."""
+
+TRIED_FIRST = 1024
+"""So many of the newest are tried before an index of an attribute is made to find a few of all."""
+
+_NONE = SortedInts()
+_NO_INDEXES: Mapping[str, ValueIndex] = MappingProxyType({})
+
+
+class ElementIndex:
+    """The eids of elements and runs by root name, by attribute value, and by condition (`result_sets`)."""
+
+    def __init__(self, elements: ElementTable) -> None:
+        self.result_sets = ResultSets()
+        self._elements = elements
+        self._by_name: defaultdict[str, SortedInts] = defaultdict(SortedInts)
+        self._by_value: dict[str, dict[str, ValueIndex]] = {}
+        """By root name and attribute, of the attributes that a pattern has asked for."""
+        self._tried: dict[str, int] = {}
+        """The elements of a name that were tried because they were few."""
+        self._run_names: set[str] = set()
+        """Runs change, so the attributes of elements of these names are not indexed."""
+        self._addressed: set[int] = set()
+        """Signals sent to one run, which are found in its context alone."""
+
+    # --- changing -------------------------------------------------------------------------------------
+
+    def add(self, element: Element) -> None:
+        """Add the youngest element of all."""
+        name = element.name
+        self._by_name[name].add(element.eid)
+        if name in self._by_value:
+            for index in self._by_value[name].values():
+                index.add(element)
+        if name in self.result_sets.by_name:
+            self.result_sets.add(element, self._elements.tree)
+        if name == SIGNAL and element.addressed:
+            self._addressed.add(element.eid)
+
+    def discard(self, element: Element) -> None:
+        """Remove an element that has left memory."""
+        for index in self._by_value.get(element.name, _NO_INDEXES).values():
+            index.discard(element)
+        self._by_name[element.name].discard(element.eid)
+        self.result_sets.discard(element)
+        self._addressed.discard(element.eid)
+
+    def add_run(self, eid: int, name: str) -> None:
+        """Add a run; from now on the attributes of elements of its name are not indexed."""
+        if name not in self._run_names:
+            self._run_names.add(name)
+            self.result_sets.drop_named(name)
+        self._by_name[name].add(eid)
+
+    def discard_run(self, eid: int, name: str) -> None:
+        """Remove a run; one that is not there is ignored."""
+        self._by_name.get(name, _NONE).discard(eid)
+
+    # --- reading --------------------------------------------------------------------------------------
+
+    def named(self, names: Iterable[str]) -> Iterable[int]:
+        """The eids of elements with one of these root names, oldest first."""
+        buckets = self._named(names)
+        return buckets[0] if len(buckets) == 1 else heapq.merge(*buckets)
+
+    def candidates(self, bound: Bound) -> Iterable[int] | None:
+        """The eids that may satisfy a condition, oldest first; None when any may."""
+        buckets = self._buckets(bound, make=True)
+        if buckets is None:
+            return None
+        return buckets[0] if len(buckets) == 1 else _distinct(heapq.merge(*buckets))
+
+    def newest(self, bound: Bound | None, below: int | None = None, *, make: bool = True) -> Iterator[int]:
+        """The eids that may satisfy a condition (None: all), or those of them below one, newest first.
+
+        They are sought as they are asked for; memory may change meanwhile. With `make` false no index is made
+        for it, however many are asked for (M21).
+        """
+        tried = 0
+        for eid in self._descending(self._buckets(bound, make=False), below):
+            if make and tried == TRIED_FIRST:
+                yield from self._descending(self._buckets(bound, make=True), below)
+                return
+            yield eid
+            tried, below = tried + 1, eid
+
+    def counts(self) -> Iterator[tuple[str, int]]:
+        """The root names there are, each with the number of its elements and runs (M22)."""
+        return ((name, count) for name, eids in self._by_name.items() if (count := len(eids)))
+
+    def newest_named(self, names: Iterable[str], below: int | None = None) -> Iterator[int]:
+        """The eids of elements and runs with one of these names, or those below one, newest first."""
+        return self._descending(self._named(names), below)
+
+    def unaddressed(self, eids: Iterable[int]) -> Iterable[int]:
+        """The `eids` that are not addressed to one run."""
+        return (eid for eid in eids if eid not in self._addressed) if self._addressed else eids
+
+    def new_result_set(
+        self, bound: Bound, candidates: Iterable[int], current: Callable[[Bound], Iterable[int]]
+    ) -> ResultSet | None:
+        """A new result set of a condition, filled by `current`; None where it is not worth keeping."""
+        names = None if bound.variables else bound.names
+        is_small = isinstance(candidates, Sized) and len(candidates) < WORTH_INDEXING
+        if names is None or is_small or not self._run_names.isdisjoint(names):
+            return None
+        return self.result_sets.of(bound, names, lambda: current(bound))
+
+    # --- inside ---------------------------------------------------------------------------------------
+
+    def _named(self, names: Iterable[str]) -> list[SortedInts | Span]:
+        return [bucket for name in names if (bucket := self._by_name.get(name))]
+
+    def _descending(self, buckets: list[SortedInts | Span] | None, below: int | None) -> Iterator[int]:
+        """The eids of some buckets (None: all there are) below one, greatest first."""
+        ways = [
+            bucket.descending(below) for bucket in (self._by_name.values() if buckets is None else buckets)
+        ]
+        return ways[0] if len(ways) == 1 else _distinct(heapq.merge(*ways, reverse=True))
+
+    def _buckets(self, bound: Bound | None, *, make: bool) -> list[SortedInts | Span] | None:
+        """Sets that hold all that may satisfy a condition; None when any may.
+
+        Indexes of attributes are asked; those that are missing are made, if `make` says so.
+        """
+        if bound is None or bound.keys is None:
+            return None if bound is None or bound.names is None else self._named(bound.names)
+        buckets = []
+        for key in bound.keys:
+            if key.tag is None:
+                return None
+            buckets.append(self._bucket(key.tag, key.eq, make))
+        return buckets
+
+    def _bucket(self, name: str, equalities: Iterable[tuple[str, str]], make: bool) -> SortedInts | Span:
+        """The smallest indexed set that holds every element of that name with these attribute values."""
+        best: SortedInts | Span = self._by_name.get(name, _NONE)
+        least = len(best)
+        if least <= 1 or name in self._run_names:
+            return best
+        if least < WORTH_INDEXING:
+            tried = self._tried[name] = self._tried.get(name, 0) + least
+            if tried < TRIED_OFTEN:
+                return best
+        for attribute, value in equalities:
+            if not make and attribute not in self._by_value.get(name, _NO_INDEXES):
+                continue
+            bucket = self._values(name, attribute).of(value)
+            if (size := len(bucket)) < least:
+                best, least = bucket, size
+        return best
+
+    def _values(self, name: str, attribute: str) -> ValueIndex:
+        indexes = self._by_value.setdefault(name, {})
+        index = indexes.get(attribute)
+        if index is None:
+            documents = self._elements.documents(self._by_name.get(name, ()))
+            index = indexes[attribute] = ValueIndex(attribute, documents)
+        return index
+
+
+def _distinct(eids: Iterable[int]) -> Iterator[int]:
+    last = 0
+    for eid in eids:
+        if eid != last:
+            yield eid
+            last = eid

@@ -1,0 +1,92 @@
+"""Lineage: an element and those that it replaced, one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import takewhile
+from math import inf
+
+from narval.core.elements.changes import MarkScope
+from narval.core.elements.element import Element
+from narval.core.memory.memory import Memory
+from narval.core.patterns.pattern import Bound
+
+
+def fits_since(memory: Memory, eid: int, bound: Bound, scope: MarkScope | None, known: float = inf) -> float:
+    """The moment when an element that fits was added, or the first of those that it replaced (N38).
+
+    It replaced those it was made from that are outdated, fitted and were not used by `scope`. An element that
+    was replaced and forgotten since is not found any more; `known` is the moment found before it was.
+    """
+    used = memory.marks.get(scope, ()) if scope is not None else ()
+    since, pending, seen = known, [eid], {eid}
+    while pending:
+        element = memory.element(pending.pop())
+        if element is None:
+            continue
+        since = min(since, element.added)
+        for before in element.origin.inputs if element.origin is not None else ():
+            if before in memory.outdated and before not in used and before not in seen:
+                seen.add(before)
+                replaced = memory.element(before)
+                if replaced is not None and bound.test(memory.tree(replaced)):
+                    pending.append(before)
+    return since
+
+
+def in_force(memory: Memory, eid: int) -> list[int]:
+    """The versions of an element that count now, oldest first: itself, or those of its name that it was
+    replaced by, one after another; none where it was replaced by nothing, or is forgotten.
+
+    Looks at the elements of its name that are younger.
+    """
+    element = memory.element(eid)
+    if element is None or eid not in memory.outdated:
+        return [] if element is None else [eid]
+    younger = list(takewhile(lambda other: other > eid, memory.index.newest_named([element.name])))
+    versions, found = {eid}, []
+    for other in reversed(younger):
+        if not versions.isdisjoint(_made_from(memory, other)):
+            if other in memory.outdated:
+                versions.add(other)
+            else:
+                found.append(other)
+    return found
+
+
+def current(memory: Memory, eid: int) -> int | None:
+    """The version that counts for an element: itself, or the youngest it was replaced by, or None (N45).
+
+    Of what was replaced just now that is the youngest of the name, so few are looked at.
+    """
+    there = eid
+    while there in memory.outdated and (element := memory.element(there)) is not None:
+        younger = takewhile(there.__lt__, memory.index.newest_named([element.name]))
+        new = next((new for new in younger if there in _made_from(memory, new)), None)
+        if new is None:
+            versions = in_force(memory, eid) if there != eid else ()
+            return versions[-1] if versions else None
+        there = new
+    return there if there in memory else None
+
+
+def _made_from(memory: Memory, eid: int) -> tuple[int, ...]:
+    element = memory.element(eid)
+    return element.origin.inputs if element is not None and element.origin is not None else ()
+
+
+def made_of(memory: Memory, eid: int) -> Iterator[tuple[Element, bool] | None]:
+    """Each younger element, oldest first: with True if it was made from the element, with False if from what
+    was made of it; None for one that was not.
+    """
+    family = {eid}
+    for younger in memory:
+        if younger <= eid or memory.is_run(younger):
+            continue
+        element = memory.element(younger)
+        inputs = element.origin.inputs if element is not None and element.origin is not None else ()
+        if element is None or family.isdisjoint(inputs):
+            yield None
+        else:
+            family.add(younger)
+            yield element, eid in inputs

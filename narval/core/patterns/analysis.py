@@ -1,0 +1,266 @@
+"""Analysis: the clauses of an expression, which tell what elements it can match and when they decide alone.
+
+The context node is a `memory` whose only child is the element (N9), so `email[@subject='Hi']` asks for a name
+and an attribute of the root, as do `/memory/email/@subject = 'Hi'` and `*[self::email and @subject='Hi']`.
+A part that is not understood demands nothing and is not exact: it is evaluated, never guessed. Of XPath 3.1
+only what means the same there is used (numbers are read otherwise), and nothing is exact, since it may raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from narval.core.patterns.field import Field
+from narval.core.patterns.field_paths import field_of, name_of
+from narval.core.patterns.functions import type_of
+from narval.core.patterns.key import MOST_CLAUSES, Clause, Template, Term, conjunction, inexact
+from narval.core.patterns.syntax import (
+    COMPARISONS,
+    BinaryOperation,
+    Expression,
+    Filter,
+    FunctionCall,
+    Path,
+    PathStep,
+)
+from narval.core.patterns.terms import ShapeSource, term_of
+
+_ALWAYS = [Clause(None, (), True)]
+_UNKNOWN = [Clause(None, (), False)]
+_FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_ORDERINGS = {">": "gt", ">=": "ge", "<": "lt", "<=": "le"}
+
+
+class _PathTarget(NamedTuple):
+    """The target of a path: the root, if it satisfies `head`, then on by `rest`."""
+
+    head: list[Clause]
+    rest: tuple[PathStep, ...]
+
+
+def clauses(source: ShapeSource, tree: Expression) -> tuple[Clause, ...]:
+    """The alternatives of a shape; none when no element can match."""
+    found = _Analysis(source).holds(tree, at_root=False)
+    return tuple(inexact(found) if source.xpath3 else found)
+
+
+class _Analysis:
+    """The analysis of one shape. `at_root`: the context node is the element, not the memory around it."""
+
+    def __init__(self, source: ShapeSource) -> None:
+        self.source = source
+
+    # --- the clauses of an expression ------------------------------------------------------
+
+    def holds(self, node: Expression, *, at_root: bool) -> list[Clause]:
+        term = term_of(self.source, node)
+        if term is not None:
+            return _decided(node, term)
+        match node:
+            case BinaryOperation(operator="and", operands=operands):
+                return reduce(conjunction, (self.holds(operand, at_root=at_root) for operand in operands))
+            case BinaryOperation(operator="or" | "|", operands=operands):
+                return _either(self.holds(operand, at_root=at_root) for operand in operands)
+            case BinaryOperation(operator=operator, operands=(left, right)) if operator in COMPARISONS:
+                return self.compared(operator, left, right, at_root)
+            case FunctionCall():
+                return self.called(node, at_root)
+            case Filter(primary=primary, predicates=()):
+                return self.holds(primary, at_root=at_root)
+            case Filter():
+                roots = self.roots(node, at_root)
+                return _UNKNOWN if roots is None else roots
+            case Path():
+                return self.present(node, at_root)
+        return _UNKNOWN
+
+    def called(self, node: FunctionCall, at_root: bool) -> list[Clause]:
+        match node:
+            case FunctionCall(name="not", arguments=(inner,)) if type_of(inner) != "number":
+                return _negated(self.holds(inner, at_root=at_root))
+            case FunctionCall(name="boolean", arguments=(inner,)) if type_of(inner) != "number":
+                return self.holds(inner, at_root=at_root)
+            case FunctionCall(name="contains" | "starts-with", arguments=(Path() as where, text)) if at_root:
+                return self.searched(node.name, where, text)
+        return _UNKNOWN
+
+    def searched(self, operator: str, where: Path, text: Expression) -> list[Clause]:
+        """The clauses of `contains(@subject, 'x')`: of several nodes the first counts, of none ""."""
+        term = term_of(self.source, text) if type_of(text) in ("string", "nodes") else None
+        target = self.target(where, at_root=True)
+        field = self.field(target) if target is not None and target.head is _ALWAYS else None
+        if term is None or field is None:
+            return _UNKNOWN
+        return [Clause(None, (Template(field, operator, term),), True)]
+
+    def present(self, path: Path, at_root: bool) -> list[Clause]:
+        """The clauses of a path: it selects a node."""
+        target = self.target(path, at_root)
+        if target is None:
+            return _UNKNOWN
+        if not target.rest:
+            return target.head
+        field = self.field(target)
+        if field is not None:
+            return conjunction(target.head, [Clause(None, (Template(field, "has"),), True)])
+        bare = tuple(replace(step, predicates=()) for step in target.rest)
+        field = self.field(target._replace(rest=bare))
+        if field is None:
+            return inexact(target.head)
+        return conjunction(target.head, [Clause(None, (Template(field, "has"),), False)])
+
+    # --- comparisons ------------------------------------------------------------------------------------
+
+    def compared(self, operator: str, left: Expression, right: Expression, at_root: bool) -> list[Clause]:
+        for node, other, sign in ((left, right, operator), (right, left, _FLIPPED[operator])):
+            term = term_of(self.source, other)
+            if term is not None:
+                return self.against(sign, node, term, type_of(other), at_root)
+        if isinstance(left, Path) and isinstance(right, Path):
+            return inexact(conjunction(self.present(left, at_root), self.present(right, at_root)))
+        return _UNKNOWN
+
+    def against(self, operator: str, node: Expression, term: Term, kind: str, at_root: bool) -> list[Clause]:
+        """The clauses of a part of the element that is compared with a term."""
+        if kind == "boolean":
+            return _UNKNOWN
+        if isinstance(node, FunctionCall) and node.name == "number" and len(node.arguments) == 1:
+            return self.number_against(operator, node.arguments[0], term, kind, at_root)
+        if isinstance(node, Filter) and not node.predicates:
+            return self.against(operator, node.primary, term, kind, at_root)
+        if not isinstance(node, Path):
+            return _UNKNOWN
+        target = self.target(node, at_root)
+        field = self.field(target)
+        template = self.template(operator, field, term, kind) if field is not None else None
+        if target is None or template is None:
+            return inexact(self.present(node, at_root))
+        return conjunction(target.head, [Clause(None, (template,), True)])
+
+    def number_against(
+        self, operator: str, node: Expression, term: Term, kind: str, at_root: bool
+    ) -> list[Clause]:
+        """The clauses of `number(@size) > 10`: as of `@size > 10`, but an absent attribute is NaN."""
+        if not isinstance(node, Path) or self.source.xpath3:
+            return _UNKNOWN
+        target = self.target(node, at_root)
+        field = self.field(target)
+        if target is None or field is None or field.attribute is None:
+            return _UNKNOWN
+        numbers = field.as_numbers
+        if operator == "!=":
+            if kind == "nodes" or target.head is not _ALWAYS:
+                return _UNKNOWN
+            return [Clause(None, (Template(numbers, "eq", term, positive=False),), True)]
+        template = self.template(operator, numbers, term, kind)
+        return _UNKNOWN if template is None else conjunction(target.head, [Clause(None, (template,), True)])
+
+    def template(self, operator: str, field: Field, term: Term, kind: str) -> Template | None:
+        """The test of a field against a term of that kind; None when no test is equivalent."""
+        if operator in _ORDERINGS:
+            return None if self.source.xpath3 else Template(field.as_numbers, _ORDERINGS[operator], term)
+        if kind == "number" and self.source.xpath3:
+            return None
+        if operator == "=":
+            numeric = field.as_numbers if kind == "number" else field
+            return Template(numeric, "in" if kind == "nodes" else "eq", term)
+        if kind == "nodes":
+            return None
+        return Template(field, "differs-as-number" if kind == "number" else "differs", term)
+
+    # --- paths ------------------------------------------------------------------------------------------
+
+    def target(self, path: Path, at_root: bool) -> _PathTarget | None:
+        """The target of a path; None unless it goes through the root and nowhere else."""
+        steps = tuple(step for step in path.steps if not _goes_nowhere(step))
+        if path.origin == "/":
+            if not steps or not _leads_to_memory(steps[0]):
+                return None
+            steps, at_root = steps[1:], False
+        elif path.origin is not None and not isinstance(path.origin, str):
+            roots = self.roots(path.origin, at_root)
+            return None if roots is None else _PathTarget(roots, steps)
+        if at_root and not (steps and steps[0].axis == "self"):
+            return _PathTarget(_ALWAYS, steps)
+        if not steps or steps[0].axis not in ("child", "self"):
+            return None
+        head = self.root(steps[0]) if at_root or steps[0].axis == "child" else None
+        return None if head is None else _PathTarget(head, steps[1:])
+
+    def field(self, target: _PathTarget | None) -> Field | None:
+        """The field that a target is; None when there is none."""
+        return None if target is None else field_of(target.rest, self.source.namespaces)
+
+    def root(self, step: PathStep) -> list[Clause] | None:
+        """The clauses of a step that selects the root; None when it is not understood."""
+        if step.test in ("*", "node()"):
+            head = _ALWAYS
+        elif (tag := name_of(step.test, self.source.namespaces)) is not None:
+            head = [Clause(tag, (), True)]
+        else:
+            return None
+        return self.filtered(head, step.predicates)
+
+    def roots(self, node: Expression, at_root: bool) -> list[Clause] | None:
+        """The clauses of an expression that can select the root alone, as `(email | note)[@subject]`; else
+        None.
+        """
+        match node:
+            case Path():
+                target = self.target(node, at_root)
+                return target.head if target is not None and not target.rest else None
+            case Filter(primary=primary, predicates=predicates):
+                head = self.roots(primary, at_root)
+                return None if head is None else self.filtered(head, predicates)
+            case BinaryOperation(operator="|", operands=operands):
+                sides = [self.roots(operand, at_root) for operand in operands]
+                return None if None in sides else _either(side for side in sides if side is not None)
+        return None
+
+    def filtered(self, head: list[Clause], predicates: Iterable[Expression]) -> list[Clause]:
+        """The clauses of the root with its predicates; a number is a position, of which nothing is known."""
+        for predicate in predicates:
+            truth = _UNKNOWN if type_of(predicate) == "number" else self.holds(predicate, at_root=True)
+            head = conjunction(head, truth)
+        return head
+
+
+def _decided(node: Expression, term: Term) -> list[Clause]:
+    """The clauses of an expression that does not depend on the element: decided when it is bound."""
+    if type_of(node) == "number":
+        return _UNKNOWN
+    return [Clause(None, (Template(None, "fixed", term),), True)]
+
+
+def _either(sides: Iterable[list[Clause]]) -> list[Clause]:
+    alternatives = [clause for side in sides for clause in side]
+    if len(alternatives) <= MOST_CLAUSES:
+        return alternatives
+    tags = dict.fromkeys(clause.tag for clause in alternatives)
+    return _UNKNOWN if None in tags or len(tags) > MOST_CLAUSES else [Clause(tag) for tag in tags]
+
+
+def _negated(alternatives: list[Clause]) -> list[Clause]:
+    """The clauses of a negation; unknown unless each alternative is exact and names no root."""
+    if not all(clause.exact and clause.tag is None for clause in alternatives):
+        return _UNKNOWN
+    none = _ALWAYS
+    for clause in alternatives:
+        broken = [Clause(None, (replace(test, positive=not test.positive),), True) for test in clause.tests]
+        if len(none) * len(broken) > MOST_CLAUSES:
+            return _UNKNOWN
+        none = conjunction(none, broken)
+    return none
+
+
+def _leads_to_memory(step: PathStep) -> bool:
+    """True if a first step from the top selects the context node itself."""
+    return step.axis == "child" and step.test in ("memory", "*") and not step.predicates
+
+
+def _goes_nowhere(step: PathStep) -> bool:
+    return step.axis == "self" and step.test == "node()" and not step.predicates

@@ -1,0 +1,118 @@
+"""Paths that take longer than they look: where lxml joins what many nodes lead to, or reads text again (N10).
+
+A step from many nodes may lead to the same node again, so lxml compares each that it finds with all before.
+One step from one node does not; nor do steps to children and attributes, which have one parent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+
+from narval.core.patterns.syntax import (
+    COMPARISONS,
+    BinaryOperation,
+    Expression,
+    Filter,
+    FunctionCall,
+    Literal,
+    LiteralSlot,
+    Path,
+    parts,
+    walk,
+)
+
+
+class Joins(Enum):
+    """The nodes that are joined: none, at most one of each, or all that each leads to."""
+
+    NOTHING = 0
+    PARENTS = 1
+    NODES = 2
+
+
+NARROW = ("child", "attribute", "self", "namespace")
+DOWN = ("descendant", "descendant-or-self")
+IN_TEXT = ("contains", "substring-before", "substring-after")
+
+
+def joins(tree: Expression) -> Joins:
+    """The joins of the paths of an expression, at worst."""
+    return max(_joins_of(tree, top=True), key=lambda found: found.value)
+
+
+def _joins_of(node: Expression, *, top: bool) -> Iterator[Joins]:
+    """The joins of each part of an expression; `top` if its paths start above the element."""
+    yield Joins.NOTHING
+    if isinstance(node, Path):
+        yield _of_path(node, top)
+    if (
+        isinstance(node, BinaryOperation)
+        and node.operator == "|"
+        and not (top and all(map(_is_one, node.operands)))
+    ):
+        yield Joins.PARENTS
+    inner = (
+        [predicate for step in node.steps for predicate in step.predicates] if isinstance(node, Path) else []
+    )
+    if isinstance(node, Filter):
+        inner = list(node.predicates)
+    for part in parts(node):
+        yield from _joins_of(part, top=top and part not in inner)
+
+
+def _of_path(path: Path, top: bool) -> Joins:
+    """The joins of a path. Memory and the element in it are `alone`: the steps to them lead to one node."""
+    many = path.origin is not None and not isinstance(path.origin, str)
+    worst, alone = Joins.NOTHING, 2 if path.origin == "/" else 1 if top and path.origin is None else 0
+    for step in path.steps:
+        if step.axis in NARROW:
+            if step.axis != "self":
+                many, alone = many or alone == 0, max(0, alone - 1)
+            continue
+        if many and step.axis == "parent":
+            worst = max(worst, Joins.PARENTS, key=lambda found: found.value)
+        elif many:
+            worst = Joins.NODES
+        many, alone = many or step.axis != "parent", 0
+    return worst
+
+
+def _is_one(node: Expression) -> bool:
+    """True if an expression leads to the element itself at most."""
+    return isinstance(node, Path) and len(node.steps) == 1 and node.steps[0].axis in ("child", "self")
+
+
+def searches_text_in_text(tree: Expression) -> bool:
+    """True if a text is searched for another that is not written in the pattern."""
+    return any(
+        isinstance(node, FunctionCall)
+        and node.name in IN_TEXT
+        and not all(isinstance(needle, Literal | LiteralSlot) for needle in node.arguments[1:])
+        for node in walk(tree)
+    )
+
+
+def reads_text_of_each(tree: Expression) -> bool:
+    """True if the text in each of many nodes is read, some of which may lie within others."""
+    paths = [node for node in walk(tree) if isinstance(node, Path)]
+    return any(
+        step.axis not in NARROW and any(map(_reads_text, later.predicates))
+        for path in paths
+        for at, step in enumerate(path.steps)
+        for later in path.steps[at:]
+    )
+
+
+def _reads_text(node: Expression) -> bool:
+    """True if a part of an expression compares or searches the text of an element."""
+    return any(
+        any(map(_is_element, parts(part))) or (isinstance(part, FunctionCall) and not part.arguments)
+        for part in walk(node)
+        if isinstance(part, FunctionCall)
+        or (isinstance(part, BinaryOperation) and part.operator in COMPARISONS)
+    )
+
+
+def _is_element(node: Expression) -> bool:
+    return isinstance(node, Path) and not (node.steps and node.steps[-1].axis == "attribute")

@@ -1,0 +1,50 @@
+"""Doubts about patterns: what XPath 1.0 allows, and can never hold (N9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from narval.core.patterns.lexer import ExpressionError
+from narval.core.patterns.number import number
+from narval.core.patterns.syntax import BinaryOperation, Expression, Literal, parse, walk
+
+_BY_VALUE = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+"""The operators by which XPath 1.0 compares numbers alone, and those of XPath 3.1 that compare texts too."""
+
+
+class Doubt(NamedTuple):
+    """A part of a pattern that can never hold: its offset, and why, with what to write instead."""
+
+    offset: int
+    message: str
+
+
+def doubts_of(text: str) -> Iterator[Doubt]:
+    """The comparisons of an expression of XPath 1.0 that order by a text which is no number."""
+    try:
+        tree = parse(text)
+    except ExpressionError:
+        return
+    for node in walk(tree):
+        if why := never_holds(text, node):
+            assert isinstance(node, BinaryOperation)
+            left, right = (text[side.start : side.end] for side in node.operands)
+            better = f"{left} {_BY_VALUE[node.operator]} {right}"
+            written = text[node.start : node.end]
+            yield Doubt(node.start, f"{written} never holds: {why}; write {better}, which compares texts")
+
+
+def never_holds(text: str, node: Expression) -> str:
+    """The reason why a part of an expression of XPath 1.0 never holds; "" of any that may."""
+    if not isinstance(node, BinaryOperation) or node.operator not in _BY_VALUE:
+        return ""
+    for side in node.operands:
+        if (
+            isinstance(side, Literal)
+            and isinstance(side.value, str)
+            and number(side.value) != number(side.value)
+        ):
+            shown = text[side.start : side.end]
+            return f"{node.operator} compares numbers, and {shown} is none"
+    return ""

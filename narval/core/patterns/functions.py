@@ -1,0 +1,152 @@
+"""Functions and types of XPath 1.0, and a check for errors that lxml would only find when it evaluates.
+
+lxml compiles unknown functions, undeclared prefixes and impossible arguments without a word. A pattern that
+can never be evaluated is an author's mistake, to be reported when it is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Literal as Word
+from typing import NamedTuple, TypeAlias, assert_never
+
+from narval.core.patterns.lexer import ExpressionError
+from narval.core.patterns.syntax import (
+    BinaryOperation,
+    Expression,
+    Filter,
+    FunctionCall,
+    Literal,
+    LiteralSlot,
+    Negation,
+    Path,
+    PathStep,
+    Variable,
+    parts,
+)
+
+Type: TypeAlias = Word["nodes", "string", "number", "boolean"]
+
+
+class Signature(NamedTuple):
+    """The type of a function's result, the number of its arguments; `nodes` if the first must be nodes."""
+
+    gives: Type
+    least: int
+    most: int
+    nodes: bool = False
+
+
+_ANY_NUMBER = 1_000_000
+FUNCTIONS: dict[str, Signature] = {
+    **dict.fromkeys(("last", "position"), Signature("number", 0, 0)),
+    **dict.fromkeys(("count", "sum"), Signature("number", 1, 1, nodes=True)),
+    "id": Signature("nodes", 1, 1),
+    **dict.fromkeys(("local-name", "namespace-uri", "name"), Signature("string", 0, 1, nodes=True)),
+    **dict.fromkeys(("string", "normalize-space"), Signature("string", 0, 1)),
+    "concat": Signature("string", 2, _ANY_NUMBER),
+    **dict.fromkeys(("starts-with", "contains"), Signature("boolean", 2, 2)),
+    **dict.fromkeys(("substring-before", "substring-after"), Signature("string", 2, 2)),
+    "substring": Signature("string", 2, 3),
+    "translate": Signature("string", 3, 3),
+    **dict.fromkeys(("string-length", "number"), Signature("number", 0, 1)),
+    **dict.fromkeys(("boolean", "not", "lang"), Signature("boolean", 1, 1)),
+    **dict.fromkeys(("true", "false"), Signature("boolean", 0, 0)),
+    **dict.fromkeys(("floor", "ceiling", "round"), Signature("number", 1, 1)),
+}
+"""The functions of XPath 1.0."""
+
+CONTEXT_FUNCTIONS = frozenset(("last", "position", "lang", "id"))
+"""Functions whose results depend on the context node, whatever their arguments; of the others, those that may
+be called without an argument do so then."""
+
+_ARITHMETIC = frozenset(("+", "-", "*", "div", "mod"))
+
+
+def type_of(node: Expression) -> Type:
+    """The type of an expression; a variable is always nodes."""
+    match node:
+        case Literal(value=value):
+            return "string" if isinstance(value, str) else "number"
+        case LiteralSlot(kind=kind):
+            return kind
+        case Variable() | Path():
+            return "nodes"
+        case FunctionCall(name=name):
+            return FUNCTIONS[name].gives if name in FUNCTIONS else "string"
+        case BinaryOperation(operator=operator):
+            return "nodes" if operator == "|" else "number" if operator in _ARITHMETIC else "boolean"
+        case Negation():
+            return "number"
+        case Filter(primary=primary, predicates=predicates):
+            return "nodes" if predicates else type_of(primary)
+    assert_never(node)
+
+
+def check(node: Expression, namespaces: Mapping[str, str]) -> None:
+    """Raise ExpressionError at the first part of an XPath 1.0 expression that lxml could never evaluate."""
+    for part in parts(node):
+        check(part, namespaces)
+    match node:
+        case Variable(name=name) if ":" in name:
+            raise ExpressionError(f"a variable's name has no prefix: ${name}", node.start)
+        case FunctionCall():
+            _check_call(node)
+        case BinaryOperation(operator="|", operands=operands):
+            for operand in operands:
+                _must_be_nodes(operand, "'|' joins paths")
+        case Path(origin=origin, steps=steps):
+            if origin is not None and not isinstance(origin, str):
+                _must_be_nodes(origin, "a path goes on from nodes")
+            for step in steps:
+                _check_step(step, namespaces)
+        case Filter(primary=primary, predicates=predicates) if predicates:
+            _must_be_nodes(primary, "only nodes take a predicate")
+
+
+def check_focus(node: Expression) -> None:
+    """Raise ExpressionError at a position() or last() outside predicates, where lxml knows neither."""
+    match node:
+        case FunctionCall(name="position" | "last"):
+            raise ExpressionError(f"{node.name}() stands in a predicate", node.start)
+        case Filter(primary=primary):
+            check_focus(primary)
+        case Path(origin=origin):
+            if origin is not None and not isinstance(origin, str):
+                check_focus(origin)
+        case _:
+            for part in parts(node):
+                check_focus(part)
+
+
+def _check_call(node: FunctionCall) -> None:
+    signature = FUNCTIONS.get(node.name)
+    if signature is None:
+        near = get_close_matches(node.name, FUNCTIONS, 1, cutoff=0.8)
+        hint = f"; did you mean {near[0]}()?" if near else ""
+        raise ExpressionError(f"unknown function {node.name}(){hint}", node.start)
+    given = len(node.arguments)
+    if not signature.least <= given <= signature.most:
+        raise ExpressionError(f"{node.name}() takes {_count(signature)}, found {given}", node.start)
+    if signature.nodes and node.arguments:
+        _must_be_nodes(node.arguments[0], f"{node.name}() takes nodes")
+
+
+def _count(signature: Signature) -> str:
+    if signature.most == _ANY_NUMBER:
+        return f"{signature.least} arguments or more"
+    if signature.least < signature.most:
+        return f"{signature.least} or {signature.most} arguments"
+    return {0: "no argument", 1: "one argument"}.get(signature.most, f"{signature.most} arguments")
+
+
+def _check_step(step: PathStep, namespaces: Mapping[str, str]) -> None:
+    prefix, colon, _ = step.test.partition(":")
+    if colon and not step.test.endswith(")") and prefix not in namespaces and prefix != "xml":
+        raise ExpressionError(f"the prefix {prefix!r} is not declared", step.start)
+
+
+def _must_be_nodes(node: Expression, why: str) -> None:
+    if (found := type_of(node)) != "nodes":
+        raise ExpressionError(f"{why}, not a {found}", node.start)

@@ -1,0 +1,229 @@
+"""Keys: tests that an element must pass for a condition to hold, made without evaluating an expression.
+
+A shape is analysed once into *clauses*, whose tests compare fields with terms. A condition resolves the terms
+by its literals and variables, and has *keys*, whose tests compare fields with values. Both are alternatives:
+an element that satisfies none cannot match, and one that satisfies an `exact` alternative does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+import msgspec
+from lxml import etree
+from msgspec.structs import replace
+
+from narval.core.patterns.field import Facts, Field
+from narval.core.patterns.number import number
+from narval.core.patterns.xpath1 import string_of
+
+NAN = float("nan")
+MOST_CLAUSES = 128
+"""The most alternatives of a shape; beyond them it is analysed less finely."""
+
+_NOWHERE = etree.Element("nowhere")
+
+Strings: TypeAlias = tuple[str, ...]
+"""The string values of a node set, in document order."""
+Value: TypeAlias = str | int | float | bool | Strings
+Variables: TypeAlias = Callable[[], Mapping[str, Any]]
+"""Returns lxml's variables; called only when they are needed, since elements have to be parsed for them."""
+
+
+# --- tests ----------------------------------------------------------------------------------------------
+
+
+OPERATORS: dict[str, Callable[[Sequence[Any], Any], bool]] = {
+    "eq": lambda values, operand: operand in values,
+    "in": lambda values, operand: not operand.isdisjoint(values),
+    "gt": lambda values, operand: bool(values) and max(values) > operand,
+    "ge": lambda values, operand: bool(values) and max(values) >= operand,
+    "lt": lambda values, operand: bool(values) and min(values) < operand,
+    "le": lambda values, operand: bool(values) and min(values) <= operand,
+    "differs": lambda values, operand: any(value != operand for value in values),
+    "differs-as-number": lambda values, operand: any(number(value) != operand for value in values),
+    "has": lambda values, operand: bool(values),
+    "contains": lambda values, operand: operand in (values[0] if values else ""),
+    "starts-with": lambda values, operand: (values[0] if values else "").startswith(operand),
+}
+"""The comparisons of the values of a field with an operand."""
+
+
+class Test(msgspec.Struct, frozen=True):
+    """A field of the element compared with a value; `positive` is False under `not()`."""
+
+    field: Field
+    operator: str
+    operand: Any = None
+    positive: bool = True
+
+    def holds(self, facts: Facts) -> bool:
+        """True if the test holds of an element."""
+        return OPERATORS[self.operator](facts[self.field], self.operand) is self.positive
+
+
+class Key(msgspec.Struct, frozen=True):
+    """One alternative of a condition: the root's name (None: any) and tests that must all hold.
+
+    If it is `exact`, the key decides alone: the expression need not be evaluated.
+    """
+
+    tag: str | None
+    tests: tuple[Test, ...] = ()
+    exact: bool = False
+
+    @property
+    def eq(self) -> frozenset[tuple[str, str]]:
+        """The attributes whose values must be equal to these strings."""
+        return frozenset(
+            (test.field.attribute, test.operand)
+            for test in self.tests
+            if test.operator == "eq" and test.positive and test.field.attribute is not None
+        )
+
+    def holds(self, facts: Facts) -> bool:
+        """True if an element has the name and passes the tests."""
+        return self.tag in (None, facts.tree.name) and all(test.holds(facts) for test in self.tests)
+
+
+# --- terms ----------------------------------------------------------------------------------------------
+
+
+class Lifted(msgspec.Struct, frozen=True):
+    """A term that is a literal lifted out of the pattern."""
+
+    slot: int
+
+    def value(self, literals: Sequence[Value], variables: Variables) -> Value:
+        """The literal."""
+        return literals[self.slot]
+
+
+class Constant(msgspec.Struct, frozen=True):
+    """A term that stands in the shape itself."""
+
+    constant: Value
+
+    def value(self, literals: Sequence[Value], variables: Variables) -> Value:
+        """The constant."""
+        return self.constant
+
+
+class Closed(msgspec.Struct, frozen=True):
+    """A term of literals and variables alone, such as `$ask/@message-id`: evaluated when it is bound."""
+
+    xpath: etree.XPath
+
+    def value(self, literals: Sequence[Value], variables: Variables) -> Value:
+        """The result: a value, or the strings of the nodes."""
+        result: Value | list[Any] = self.xpath(_NOWHERE, **variables())
+        if isinstance(result, list):
+            return tuple(node if isinstance(node, str) else string_of(node) for node in result)
+        return result
+
+
+Term: TypeAlias = Lifted | Constant | Closed
+
+
+class Template(msgspec.Struct, frozen=True):
+    """A test before its term is resolved; without a field it is the same for every element."""
+
+    field: Field | None
+    operator: str
+    term: Term | None = None
+    positive: bool = True
+
+    def resolved(self, literals: Sequence[Any], variables: Variables) -> Test | bool:
+        """The test with its operand; True or False when it is the same for every element."""
+        field = self.field
+        operand: Any = None if self.term is None else self.term.value(literals, variables)
+        if field is None:
+            return bool(operand) is self.positive
+        if isinstance(operand, tuple):
+            operand = _operand_of_nodes(self.operator, field.numeric, operand)
+        elif field.numeric:
+            operand = number(operand) if isinstance(operand, str) else float(operand)
+        if operand == frozenset() or (field.numeric and operand != operand):
+            return not self.positive  # no value is equal to none, to NaN, or beyond it
+        return Test(field, self.operator, operand, self.positive)
+
+
+def _operand_of_nodes(operator: str, numeric: bool, values: Strings) -> Any:
+    """The operand for a term of several nodes, of which one must compare."""
+    if operator in ("contains", "starts-with"):
+        return values[0] if values else ""
+    if not numeric:
+        return frozenset(values)
+    numbers = frozenset(value for value in map(number, values) if value == value)
+    if operator == "in":
+        return numbers
+    extreme = min if operator in ("gt", "ge") else max
+    return extreme(numbers, default=NAN)
+
+
+# --- alternatives ---------------------------------------------------------------------------------------
+
+
+class Clause(msgspec.Struct, frozen=True):
+    """One alternative of a shape: a key before its terms are resolved."""
+
+    tag: str | None
+    tests: tuple[Template, ...] = ()
+    exact: bool = False
+
+    def keys(self, literals: Sequence[Any], variables: Variables) -> list[Key]:
+        """The keys it resolves to: none when it can never hold, several when a term has several values."""
+        tests: list[Test] = []
+        several = False
+        for template in self.tests:
+            test = template.resolved(literals, variables)
+            if test is False:
+                return []
+            if test is not True:
+                tests.append(test)
+                several = several or test.operator == "in"
+        if not several:
+            return [Key(self.tag, tuple(tests), self.exact)]
+        return [Key(self.tag, alternative, self.exact) for alternative in _one_value_each(tests)]
+
+
+def _one_value_each(tests: list[Test]) -> Iterator[tuple[Test, ...]]:
+    """The same tests with the smallest set of values spelled out as alternatives, each a hash key."""
+    sets = [test for test in tests if test.operator == "in" and test.positive]
+    if not sets:
+        yield tuple(tests)
+        return
+    chosen = min(sets, key=lambda test: len(test.operand))
+    others = tuple(test for test in tests if test is not chosen)
+    for value in sorted(chosen.operand):
+        yield (Test(chosen.field, "eq", value), *others)
+
+
+Alternative = TypeVar("Alternative", Clause, Key)
+
+
+def conjunction(
+    left: Sequence[Alternative], right: Sequence[Alternative], most: int = MOST_CLAUSES
+) -> list[Alternative]:
+    """The alternatives of `left and right`; where they would be more than `most`, of the narrower side."""
+    if len(left) * len(right) > most and min(len(left), len(right)) > 1:
+        narrower = max((left, right), key=lambda side: (min(map(_narrowness, side)), -len(side)))
+        return inexact(narrower)
+    return [joined for a in left for b in right if (joined := _joined(a, b)) is not None]
+
+
+def inexact(alternatives: Sequence[Alternative]) -> list[Alternative]:
+    """The same alternatives as necessary conditions only."""
+    return [replace(alternative, exact=False) for alternative in alternatives]
+
+
+def _narrowness(alternative: Alternative) -> int:
+    return len(alternative.tests) + (alternative.tag is not None)
+
+
+def _joined(a: Alternative, b: Alternative) -> Alternative | None:
+    if a.tag is not None and b.tag is not None and a.tag != b.tag:
+        return None
+    tests: tuple[Any, ...] = (*a.tests, *[test for test in b.tests if test not in a.tests])
+    return replace(a, tag=a.tag if b.tag is None else b.tag, tests=tests, exact=a.exact and b.exact)

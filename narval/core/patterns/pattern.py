@@ -1,0 +1,397 @@
+"""Patterns, conditions and bound conditions (N9, N10, N11).
+
+A *pattern* is one expression; a *condition* is patterns that must all hold of the same element; it is *bound*
+when its variables stand for elements, and can then be tried, compared, indexed, stored and explained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import lru_cache, reduce
+from types import EllipsisType, MappingProxyType
+from typing import Any
+
+from lxml import etree
+
+from narval.core.elements.element import CONTROL, Element, Tree
+from narval.core.errors import PatternError
+from narval.core.patterns.budget.held import most_nodes
+from narval.core.patterns.compiled import compile_shape
+from narval.core.patterns.doubts import Doubt, doubts_of
+from narval.core.patterns.explain import Explainer, PatternParts
+from narval.core.patterns.explain import Mismatch as Mismatch
+from narval.core.patterns.field import Facts, Prefixes
+from narval.core.patterns.key import Key, conjunction
+from narval.core.patterns.lexer import ExpressionError
+from narval.core.patterns.syntax import parse
+from narval.core.patterns.terms import ShapeSource, term_of
+
+Nodes = Mapping[str, list[etree._Element]]
+"""The nodes that variables stand for, as lxml takes them."""
+
+
+class Pattern:
+    """One XPath expression, known to be valid. Patterns are equal when their text and namespaces are."""
+
+    __slots__ = ("_arguments", "_literals", "_prefixes", "shape", "text")
+
+    def __init__(self, text: str, prefixes: Prefixes = ()) -> None:
+        """Use `compile_pattern`, which caches patterns."""
+        self.text = text
+        self._prefixes = prefixes
+        self.shape, self._literals = compile_shape(text, prefixes)
+        """The expression without its literals: its root names, its language, its limit."""
+        self._arguments: dict[str, Any] | None = None
+        """The literals by name, once they have been needed for an evaluation."""
+
+    @property
+    def namespaces(self) -> dict[str, str]:
+        """The namespaces of the prefixes it uses."""
+        return dict(self._prefixes)
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """The names used as `$name` (N10)."""
+        return self.shape.variables
+
+    @property
+    def doubts(self) -> list[Doubt]:
+        """The parts of it that can never hold, though it is an expression."""
+        return [] if self.shape.xpath3 else list(doubts_of(self.text))
+
+    @property
+    def is_closed(self) -> bool:
+        """True if it does not look at the element that it is tried on: it holds of any, or of none."""
+        try:
+            source = ShapeSource(self.text, self.namespaces, self.shape.xpath3)
+            return term_of(source, parse(self.text)) is not None
+        except ExpressionError:  # of XPath 3.1 alone
+            return False
+
+    def keys(self, nodes: Callable[[], Nodes]) -> list[Key]:
+        """The alternatives of which a matching element satisfies one; none when no element can match."""
+        keys: list[Key] = []
+        for clause in self.shape.clauses:
+            keys += clause.keys(self._literals, lambda: self.arguments(nodes()))
+        return keys
+
+    def outgrown_by(self, tree: Tree, most: int | None) -> bool:
+        """True if an element is too large to be tried (N10), or has more nodes than `most`."""
+        limits = self.shape.limits
+        nodes = limits.nodes if most is None or most > limits.nodes else most
+        return nodes < 0 or tree.size > limits.size or tree.has_more_nodes(nodes)
+
+    def matches(self, context: etree._Element, nodes: Nodes) -> bool:
+        """True if it holds at a node (N9); False if it cannot be evaluated there."""
+        try:
+            return self.shape.truth(context, **self.arguments(nodes))
+        except Exception:
+            # A pattern is tried on any element: a type error of XPath 3.1, or an error within elementpath,
+            # is a reason not to match (`explain` shows it) and none to stop.
+            return False
+
+    def arguments(self, nodes: Nodes) -> dict[str, Any]:
+        """The values of the variables of its shape: literals, and nodes of elements."""
+        if self._arguments is None:
+            self._arguments = dict(zip(self.shape.slots, self._literals, strict=True))
+        if not self.shape.variables:
+            return self._arguments
+        return self._arguments | {name: nodes.get(name, []) for name in self.shape.variables}
+
+    @property
+    def identity(self) -> Hashable:
+        """A key that equal patterns share: text and namespaces; mostly the text alone."""
+        return (self.text, self._prefixes) if self._prefixes else self.text
+
+    def __eq__(self, other: object) -> bool:
+        return self.identity == other.identity if isinstance(other, Pattern) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.identity)
+
+    def __repr__(self) -> str:
+        return f"<Pattern {self.text}>"
+
+
+def compile_pattern(text: str, namespaces: Mapping[str, str] | None = None) -> Pattern:
+    """The pattern of a text, cached; raises PatternError. `al` is the control namespace unless declared."""
+    if not namespaces and "al:" not in text:
+        return _pattern(text, ())
+    known = {"al": CONTROL, **(namespaces or {})}
+    used = ((prefix, uri) for prefix, uri in known.items() if prefix and f"{prefix}:" in text)
+    return _pattern(text, tuple(sorted(used)))
+
+
+_pattern = lru_cache(maxsize=1024)(Pattern)
+
+
+FEW_KEYS = 8
+"""The most keys that are tried rather than an expression evaluated."""
+
+_NO_ELEMENTS: Mapping[str, Sequence[Element]] = MappingProxyType({})
+
+
+class Condition:
+    """Patterns that must all hold of the same element (N9)."""
+
+    __slots__ = ("_bound", "patterns", "variables")
+
+    def __init__(self, patterns: Iterable[Pattern]) -> None:
+        self.patterns = tuple(patterns)
+        self.variables: frozenset[str] = frozenset().union(*(pattern.variables for pattern in self.patterns))
+        """The names its patterns use as `$name`."""
+        self._bound: Bound | None = None
+        """The bound condition, kept if there are no variables."""
+
+    @property
+    def names(self) -> frozenset[str] | None:
+        """The root names it can match, as lxml writes them; None for any."""
+        known = [names for pattern in self.patterns if (names := pattern.shape.names) is not None]
+        return frozenset.intersection(*known) if known else None
+
+    @property
+    def text(self) -> str:
+        """The patterns as one text, for people."""
+        return " and ".join(pattern.text for pattern in self.patterns)
+
+    def grows_in(self, names: frozenset[str]) -> bool:
+        """True if more elements of these variables never match less: those that match by one of them match
+        by all of them at once.
+        """
+        return all(names & pattern.variables <= pattern.shape.growing for pattern in self.patterns)
+
+    def bind(self, bindings: Mapping[str, Sequence[Element]] = _NO_ELEMENTS) -> Bound:
+        """The condition with its variables bound to these elements; one that is not given has none."""
+        if not self.variables:
+            if self._bound is None:
+                self._bound = Bound(self.patterns)
+            return self._bound
+        named = tuple((name, tuple(bindings.get(name, ()))) for name in sorted(self.variables))
+        return Bound(self.patterns, named)
+
+    def __eq__(self, other: object) -> bool:
+        return self.patterns == other.patterns if isinstance(other, Condition) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.patterns)
+
+    def __repr__(self) -> str:
+        return f"<Condition {self.text}>"
+
+
+def named_one_of(names: frozenset[str] | None) -> Bound:
+    """The condition that an element has one of these root names, as lxml writes them; None: any."""
+    if names is None:
+        return condition("*").bind()
+    known = [etree.QName(name) for name in sorted(names)]
+    spaces = {f"p{at}": name.namespace for at, name in enumerate(known) if name.namespace}
+    texts = (f"p{at}:{name.localname}" if name.namespace else name.localname for at, name in enumerate(known))
+    return condition(" | ".join(texts) or "*[false()]", namespaces=spaces).bind()
+
+
+def condition(*texts: str, namespaces: Mapping[str, str] | None = None) -> Condition:
+    """The condition that all these patterns hold; raises PatternError."""
+    return Condition(compile_pattern(text, namespaces) for text in texts)
+
+
+class Bound:
+    """A condition whose variables stand for elements. Equal by content, so that the index tests it once."""
+
+    __slots__ = (
+        "_decisive",
+        "_keys",
+        "_names",
+        "_nodes",
+        "_room",
+        "_sufficient",
+        "identity",
+        "patterns",
+        "variables",
+    )
+
+    def __init__(
+        self, patterns: tuple[Pattern, ...], variables: tuple[tuple[str, tuple[Element, ...]], ...] = ()
+    ) -> None:
+        """Use `Condition.bind`."""
+        self.patterns = patterns
+        self.variables = variables
+        """The elements of each variable, in order of the names."""
+        self.identity: Hashable
+        """A key that equal ones share; quicker in dictionaries than the object itself."""
+        if len(patterns) == 1 and not variables:
+            self.identity = patterns[0].identity
+        else:
+            self.identity = (tuple([pattern.identity for pattern in patterns]), variables)
+        self._nodes: Nodes | None = None
+        self._decisive: list[Key] | EllipsisType | None = ...
+        self._keys: list[Key] | None = None
+        self._names: frozenset[str] | EllipsisType | None = ...
+        self._sufficient: frozenset[str] | None = None
+        self._room: tuple[int | None, ...] | None = None if variables else (None,) * len(patterns)
+
+    @property
+    def text(self) -> str:
+        """The patterns as one text, for people."""
+        return " and ".join(pattern.text for pattern in self.patterns)
+
+    @property
+    def keys(self) -> tuple[Key, ...] | None:
+        """The alternatives of which a matching element satisfies one; None when any element may match."""
+        keys = self.alternatives()
+        return None if Key(None) in keys else tuple(keys)
+
+    @property
+    def names(self) -> frozenset[str] | None:
+        """The root names it can match, as lxml writes them; None for any."""
+        if self._names is ...:
+            tags = [key.tag for key in self.alternatives()]
+            self._names = None if None in tags else frozenset(tag for tag in tags if tag is not None)
+        return self._names
+
+    def admits(self, name: str) -> bool:
+        """True if an element of that name can match, whatever the variables stand for."""
+        for pattern in self.patterns:
+            names = pattern.shape.names
+            if names is not None and name not in names:
+                return False
+        return True
+
+    @property
+    def sufficient(self) -> frozenset[str]:
+        """The root names that decide alone: every element of such a name matches."""
+        if self._sufficient is None:
+            keys = self.alternatives() if not self.variables else []
+            self._sufficient = frozenset(key.tag for key in keys if key.tag and key.exact and not key.tests)
+        return self._sufficient
+
+    def alternatives(self) -> list[Key]:
+        """The keys, those included that demand nothing."""
+        if self._keys is not None:
+            return self._keys
+        if -1 in self.room:
+            return []
+        sides = [pattern.keys(self.nodes) for pattern in self.patterns] or [[Key(None, (), True)]]
+        keys = reduce(conjunction, sides)
+        if self.variables:  # their elements had to be parsed
+            self._keys = keys
+        return keys
+
+    def test(self, tree: Tree) -> bool:
+        """True if an element matches. Fast path (`make bench ONLY=W3`): by keys that decide alone."""
+        keys = self._decisive
+        if keys is ...:
+            keys = self._decisive = self._deciding()
+        if keys is not None:
+            facts = Facts(tree)
+            if not any(key.holds(facts) for key in keys):
+                return False
+            return not self._outgrown_by(tree)
+        nodes = self._nodes
+        if nodes is None:
+            nodes = self._nodes = self.nodes()
+        if self._outgrown_by(tree):
+            return False
+        if len(self.patterns) == 1:
+            return self.patterns[0].matches(tree.context, nodes)
+        return all(pattern.matches(tree.context, nodes) for pattern in self.patterns)
+
+    def _outgrown_by(self, tree: Tree) -> bool:
+        for pattern, most in zip(self.patterns, self.room, strict=True):
+            if pattern.outgrown_by(tree, most):
+                return True
+        return False
+
+    @property
+    def room(self) -> tuple[int | None, ...]:
+        """For each pattern, the most nodes that what its variables hold leaves to an element (N10)."""
+        if self._room is None:
+            held = dict(self.variables)
+            self._room = tuple(
+                [
+                    most_nodes(
+                        pattern.shape.held, (of for name in pattern.variables for of in held.get(name, ()))
+                    )
+                    if pattern.shape.held
+                    else None
+                    for pattern in self.patterns
+                ]
+            )
+        return self._room
+
+    def _deciding(self) -> list[Key] | None:
+        """The keys if they are few and decide alone, so that no expression need be evaluated; else None."""
+        keys = self.alternatives()
+        return keys if len(keys) <= FEW_KEYS and all(key.exact for key in keys) else None
+
+    def nodes(self) -> Nodes:
+        """The nodes that the variables stand for, parsed."""
+        return {name: [Tree(element).root for element in elements] for name, elements in self.variables}
+
+    def explain(self, tree: Tree) -> Mismatch | None:
+        """The reason why an element does not match (N11); None when it does."""
+        nodes, held = self.nodes(), 0
+        for pattern, room in zip(self.patterns, self.room, strict=True):
+            if pattern.outgrown_by(tree, room):
+                most, size = pattern.shape.limits
+                if room is not None and room < most:
+                    value = "what its variables hold is too large for this pattern"
+                    return Mismatch(pattern.text, value, held)
+                value = f"more than {most:,} nodes or {size:,} bytes: too large for this pattern"
+                return Mismatch(pattern.text, value, held)
+            explainer = Explainer(PatternParts(pattern.text, pattern.namespaces, pattern.shape.xpath3, nodes))
+            if not pattern.matches(tree.context, nodes):
+                return explainer.mismatch(tree.context).after(held)
+            held += explainer.weight
+        return None
+
+    def plain(self) -> dict[str, Any]:
+        """The condition as plain data, for the store: elements by their eid, those not of memory as text."""
+        return {
+            "texts": [pattern.text for pattern in self.patterns],
+            "namespaces": [pattern.namespaces for pattern in self.patterns],
+            "variables": {
+                name: [element.eid or element.xml.decode() for element in elements]
+                for name, elements in self.variables
+            },
+        }
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any], element: Callable[[int], Element | None]) -> Bound:
+        """The condition that `plain` describes; an element that was forgotten since is left out."""
+        named = {
+            name: [found for eid in eids if (found := _stored(eid, element)) is not None]
+            for name, eids in plain["variables"].items()
+        }
+        return Condition(map(compile_pattern, plain["texts"], plain["namespaces"])).bind(named)
+
+    def __eq__(self, other: object) -> bool:
+        return self.identity == other.identity if isinstance(other, Bound) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.identity)
+
+    def __repr__(self) -> str:
+        return f"<Bound {self.text}>"
+
+
+def _stored(found: int | str, element: Callable[[int], Element | None]) -> Element | None:
+    return Element(0, found.encode()) if isinstance(found, str) else element(found)
+
+
+def fits(element: Element, pattern: str, namespaces: Mapping[str, str] | None = None) -> bool:
+    """True if an element fits a pattern, as it would in a recipe (N9, N10): what actions try patterns with.
+
+    `namespaces` are the prefixes that the pattern uses. Raises PatternError, a NarvalError, for what is no
+    pattern, or uses a variable.
+    """
+    compiled = compile_pattern(pattern, namespaces)
+    if compiled.variables:
+        name = min(compiled.variables)
+        raise PatternError(pattern, f"${name} stands for nothing here", pattern.index(f"${name}") + 1)
+    return _alone(compiled).test(Tree(element))
+
+
+@lru_cache(maxsize=1024)
+def _alone(pattern: Pattern) -> Bound:
+    """The condition of one pattern without variables, bound."""
+    return Condition((pattern,)).bind()

@@ -1,0 +1,291 @@
+"""The syntax tree of an XPath 1.0 expression; every node knows where in the text it stands.
+
+lxml has accepted the text (or left it to XPath 3.1), so this parser need not refuse every wrong text: it must
+never misread a right one. XPath 3.1 text that fits the same grammar is read too, since its structure then
+means the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal as Word
+from typing import TypeAlias
+
+import msgspec
+
+from narval.core.patterns.lexer import ExpressionError, TokenCursor, XPathToken
+from narval.core.patterns.number import number
+
+
+class _Node(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of the text: the offsets from `start` to `end`."""
+
+    start: int
+    end: int
+
+
+class Literal(_Node, frozen=True):
+    """A string or a number."""
+
+    value: str | float
+
+
+class LiteralSlot(_Node, frozen=True):
+    """A literal that was lifted out: its index and its type."""
+
+    index: int
+    kind: Word["string", "number"]
+
+
+class Variable(_Node, frozen=True):
+    """`$name`."""
+
+    name: str
+
+
+class FunctionCall(_Node, frozen=True):
+    """A function call."""
+
+    name: str
+    arguments: tuple[Expression, ...]
+
+
+class BinaryOperation(_Node, frozen=True):
+    """An operator between two operands; `and`, `or` and `|` take as many as are written."""
+
+    operator: str
+    operands: tuple[Expression, ...]
+
+
+class Negation(_Node, frozen=True):
+    """Unary minus."""
+
+    operand: Expression
+
+
+class PathStep(_Node, frozen=True):
+    """One step of a path: `axis::test[predicate]…`."""
+
+    axis: str
+    test: str
+    predicates: tuple[Expression, ...]
+
+
+class Path(_Node, frozen=True):
+    """Steps from an `origin`: None is the context node, "/" the root, else an expression."""
+
+    origin: Expression | str | None
+    steps: tuple[PathStep, ...]
+
+
+class Filter(_Node, frozen=True):
+    """An expression with predicates: `(email | note)[1]`; without any it is a pair of parentheses."""
+
+    primary: Expression
+    predicates: tuple[Expression, ...]
+
+
+Expression: TypeAlias = (
+    Literal | LiteralSlot | Variable | FunctionCall | BinaryOperation | Negation | Path | Filter
+)
+
+COMPARISONS = frozenset(("=", "!=", "<", "<=", ">", ">="))
+_LEVELS = ("or", "and", "= !=", "< <= > >=", "+ -", "* div mod", "", "|")
+"""The operators from the loosest to the tightest; the empty level is that of unary minus."""
+_TIGHTNESS = {operator: level for level, operators in enumerate(_LEVELS, 1) for operator in operators.split()}
+_OF_UNARY_MINUS = 7
+_MANY = ("and", "or", "|")
+_NODE_TYPES = ("node", "text", "comment", "processing-instruction")
+_LONGEST_CHAIN = 64
+"""The most operators of one level in a row; more would nest the tree too deep to walk."""
+
+
+def parse(text: str, *, lifted: bool = False) -> Expression:
+    """The syntax tree of an expression; raises ExpressionError. Brackets must have passed `check_depth`.
+
+    If `lifted`, the text is a shape, whose variables named `_s0`, `_i1`… are slots.
+    """
+    reader = _SyntaxReader(text, lifted)
+    expression = reader.expression()
+    if reader.tokens.now.kind != "end":
+        raise reader.tokens.fault("an operator or the end")
+    return expression
+
+
+class _SyntaxReader:
+    """A recursive descent over the tokens: a method for each rule of the grammar that it needs."""
+
+    def __init__(self, text: str, lifted: bool) -> None:
+        self.tokens = TokenCursor(text)
+        self.lifted = lifted
+
+    # --- operators ------------------------------------------------------------------------------------
+
+    def expression(self, tightness: int = 1) -> Expression:
+        start, left, chain = self.tokens.now.start, self.unary(), 0
+        while (operator := self.operator()) and _TIGHTNESS[operator] >= tightness:
+            operands = [left, self.operand(operator)]
+            while operator in _MANY and self.operator() == operator:
+                operands.append(self.operand(operator))
+            left = BinaryOperation(operator, tuple(operands), start=start, end=self.tokens.last)
+            chain += 1
+            if chain > _LONGEST_CHAIN:
+                raise ExpressionError("too many operators in a row", self.tokens.now.start)
+        return left
+
+    def operand(self, operator: str) -> Expression:
+        self.tokens.advance()
+        return self.expression(_TIGHTNESS[operator] + 1)
+
+    def operator(self) -> str | None:
+        if self.tokens.now.kind in ("symbol", "name") and self.tokens.now.text in _TIGHTNESS:
+            return self.tokens.now.text
+        return None
+
+    def unary(self) -> Expression:
+        start, signs = self.tokens.now.start, 0
+        while self.tokens.accept("-"):
+            signs += 1
+        if not signs:
+            return self.path()
+        negated: Expression = self.expression(_OF_UNARY_MINUS + 1)
+        for _ in range(2 - signs % 2):
+            negated = Negation(negated, start=start, end=self.tokens.last)
+        return negated
+
+    # --- paths ----------------------------------------------------------------------------------------
+
+    def path(self) -> Expression:
+        start = self.tokens.now.start
+        if self.tokens.accept("/"):
+            steps = self.steps() if self.starts_step() else ()
+            return Path("/", steps, start=start, end=self.tokens.last)
+        if self.tokens.is_at("//"):
+            return Path("/", self.further_steps(), start=start, end=self.tokens.last)
+        if not self.starts_filter():
+            return Path(None, self.steps(), start=start, end=self.tokens.last)
+        primary = self.primary()
+        predicates = self.predicates()
+        if predicates:
+            primary = Filter(primary, predicates, start=start, end=self.tokens.last)
+        if self.tokens.is_at("/", "//"):
+            return Path(primary, self.further_steps(), start=start, end=self.tokens.last)
+        return primary
+
+    def steps(self) -> tuple[PathStep, ...]:
+        return (self.step(), *self.further_steps())
+
+    def further_steps(self) -> tuple[PathStep, ...]:
+        steps: list[PathStep] = []
+        while self.tokens.is_at("/", "//"):
+            slash = self.tokens.advance()
+            if slash.text == "//":
+                steps.append(PathStep("descendant-or-self", "node()", (), start=slash.start, end=slash.end))
+            steps.append(self.step())
+        return tuple(steps)
+
+    def starts_step(self) -> bool:
+        return self.tokens.now.kind == "name" or self.tokens.is_at(".", "..", "@", "*")
+
+    def starts_filter(self) -> bool:
+        now = self.tokens.now
+        if now.kind == "name":
+            return self.tokens.is_before("(") and now.text not in _NODE_TYPES
+        return now.kind in ("variable", "string", "number") or self.tokens.is_at("(")
+
+    def step(self) -> PathStep:
+        start = self.tokens.now.start
+        if self.tokens.accept("."):
+            return PathStep("self", "node()", self.predicates(), start=start, end=self.tokens.last)
+        if self.tokens.accept(".."):
+            return PathStep("parent", "node()", self.predicates(), start=start, end=self.tokens.last)
+        axis = "child"
+        if self.tokens.accept("@"):
+            axis = "attribute"
+        elif self.tokens.now.kind == "name" and self.tokens.is_before("::"):
+            axis = self.tokens.advance().text
+            self.tokens.advance()
+        test = self.node_test()
+        return PathStep(axis, test, self.predicates(), start=start, end=self.tokens.last)
+
+    def node_test(self) -> str:
+        if self.tokens.accept("*"):
+            return "*"
+        if self.tokens.now.kind != "name":
+            raise self.tokens.fault("an expression")
+        name = self.tokens.advance().text
+        if not self.tokens.is_at("("):
+            return name
+        if name not in _NODE_TYPES:
+            raise self.tokens.fault("a step")
+        self.tokens.advance()
+        inside = self.tokens.advance().text if self.tokens.now.kind == "string" else ""
+        self.tokens.expect(")")
+        return f"{name}({inside})"
+
+    def predicates(self) -> tuple[Expression, ...]:
+        predicates: list[Expression] = []
+        while self.tokens.accept("["):
+            predicates.append(self.expression())
+            self.tokens.expect("]")
+        return tuple(predicates)
+
+    # --- primaries ------------------------------------------------------------------------------------
+
+    def primary(self) -> Expression:
+        token = self.tokens.advance()
+        if token.kind == "variable" and self.lifted and token.text.startswith("_"):
+            kind: Word["string", "number"] = "string" if token.text[1] == "s" else "number"
+            return LiteralSlot(int(token.text[2:]), kind, start=token.start, end=token.end)
+        if token.kind == "variable":
+            return Variable(token.text, start=token.start, end=token.end)
+        if token.kind == "string":
+            return Literal(token.text[1:-1], start=token.start, end=token.end)
+        if token.kind == "number":
+            return Literal(number(token.text), start=token.start, end=token.end)
+        if token.kind == "symbol":
+            inner = self.expression()
+            self.tokens.expect(")")
+            return Filter(inner, (), start=token.start, end=self.tokens.last)
+        return self.call(token)
+
+    def call(self, name: XPathToken) -> FunctionCall:
+        self.tokens.advance()
+        arguments: list[Expression] = []
+        if not self.tokens.is_at(")"):
+            arguments.append(self.expression())
+            while self.tokens.accept(","):
+                arguments.append(self.expression())
+        self.tokens.expect(")")
+        return FunctionCall(name.text, tuple(arguments), start=name.start, end=self.tokens.last)
+
+
+def parts(node: Expression) -> Iterator[Expression]:
+    """The expressions directly within an expression, in the order in which they are written."""
+    match node:
+        case FunctionCall(arguments=arguments):
+            yield from arguments
+        case BinaryOperation(operands=operands):
+            yield from operands
+        case Negation(operand=operand):
+            yield operand
+        case Filter(primary=primary, predicates=predicates):
+            yield primary
+            yield from predicates
+        case Path(origin=origin, steps=steps):
+            if origin is not None and not isinstance(origin, str):
+                yield origin
+            for step in steps:
+                yield from step.predicates
+
+
+def walk(node: Expression) -> Iterator[Expression]:
+    """An expression and all within it, in the order in which they are written."""
+    yield node
+    for part in parts(node):
+        yield from walk(part)
+
+
+def variables(node: Expression) -> frozenset[str]:
+    """The names of the variables an expression uses."""
+    return frozenset(part.name for part in walk(node) if isinstance(part, Variable))

@@ -1,0 +1,75 @@
+"""Terms: the parts of an expression that do not depend on the element, to be evaluated when it is bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from narval.core.patterns.functions import CONTEXT_FUNCTIONS, FUNCTIONS
+from narval.core.patterns.key import Closed, Constant, Lifted, Term
+from narval.core.patterns.syntax import (
+    Expression,
+    Filter,
+    FunctionCall,
+    Literal,
+    LiteralSlot,
+    Path,
+    Variable,
+    parts,
+)
+from narval.core.patterns.xpath1 import compiled
+
+
+class ShapeSource(NamedTuple):
+    """A shape to be analysed: its text and namespaces; `xpath3` if it is XPath 3.1."""
+
+    text: str
+    namespaces: Mapping[str, str]
+    xpath3: bool
+
+
+def term_of(source: ShapeSource, node: Expression) -> Term | None:
+    """An expression as a term; None when it depends on more than literals and variables."""
+    if isinstance(node, LiteralSlot):
+        return Lifted(node.index)
+    if isinstance(node, Literal):
+        return Constant(node.value)
+    if not _is_closed(node, source.xpath3, inside=False):
+        return None
+    return Closed(compiled(source.text[node.start : node.end], source.namespaces))
+
+
+def _is_closed(node: Expression, xpath3: bool, *, inside: bool) -> bool:
+    """True if an expression does not depend on the element; `inside` a closed path no relative path does."""
+    match node:
+        case Literal() | LiteralSlot() | Variable():
+            return True
+        case Path():
+            return _is_closed_path(node, xpath3, inside=inside)
+    if xpath3 or (isinstance(node, FunctionCall) and not _ignores_context(node, inside)):
+        return False
+    if isinstance(node, Filter):
+        outside = _is_closed(node.primary, xpath3, inside=inside)
+        return outside and _are_closed(node.predicates, xpath3, inside=True)
+    return _are_closed(parts(node), xpath3, inside=inside)
+
+
+def _is_closed_path(path: Path, xpath3: bool, *, inside: bool) -> bool:
+    if path.origin is None or isinstance(path.origin, str):
+        starts = path.origin is None and inside
+    else:
+        starts = _is_closed(path.origin, xpath3, inside=inside)
+    predicates = (predicate for step in path.steps for predicate in step.predicates)
+    has_values = all(step.axis != "namespace" for step in path.steps)
+    return starts and has_values and _are_closed(predicates, xpath3, inside=True)
+
+
+def _are_closed(nodes: Iterable[Expression], xpath3: bool, *, inside: bool) -> bool:
+    return all(_is_closed(node, xpath3, inside=inside) for node in nodes)
+
+
+def _ignores_context(call: FunctionCall, inside: bool) -> bool:
+    """True if a function's result does not depend on the context node."""
+    if call.name in CONTEXT_FUNCTIONS:
+        return inside and call.name in ("last", "position")
+    return inside or bool(call.arguments) or FUNCTIONS[call.name].most == 0

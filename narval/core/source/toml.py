@@ -1,0 +1,174 @@
+"""TOML that knows the place of each key and value, which `tomllib` cannot tell."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from narval.core.errors import DefinitionError
+from narval.core.source.text import Source
+
+Path = tuple[str | int, ...]
+"""The way to a value: keys of tables, and numbers of items, from the outermost."""
+
+
+class Place(NamedTuple):
+    """The offsets at which a key and its value begin; those of an item are the same."""
+
+    key: int
+    value: int
+
+
+class TomlText:
+    """A text of TOML: its `table`, and the place of all that is in it.
+
+    Raises DefinitionError with the first fault of its syntax, behind which nothing can be read.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        try:
+            self.table: Mapping[str, Any] = tomllib.loads(source.text)
+        except tomllib.TOMLDecodeError as error:
+            raise _syntax_error(source, str(error)) from None
+        except RecursionError:
+            raise source.error("values are nested too deep") from None
+        except ValueError as error:  # a number of more digits than Python reads
+            raise source.error(f"not TOML: {error}") from None
+
+    @cached_property
+    def _places(self) -> dict[Path, Place]:
+        try:
+            return _PlaceReader(self.source.text).read()
+        except RecursionError:  # as deep as the parser of Python can just read
+            return {(): Place(0, 0)}
+
+    def key(self, *path: str | int) -> tuple[int, int]:
+        """The line and column of a key, or of the innermost that stands in the text itself."""
+        return self.source.place(self._known(path).key)
+
+    def value(self, *path: str | int) -> tuple[int, int]:
+        """The line and column of a value, or of the innermost that it stands in."""
+        return self.source.place(self._known(path).value)
+
+    def _known(self, path: Path) -> Place:
+        while path not in self._places:
+            path = path[:-1]
+        return self._places[path]
+
+
+_TOKEN = re.compile(
+    r"""(?P<blank>[ \t\r]+|\#[^\n]*)
+    |(?P<newline>\n)
+    |(?P<text>\"{3}(?:\\.|[^\\])*?\"{3,5}|'{3}.*?'{3,5}|"(?:\\.|[^"\\\n])*"|'[^'\n]*')
+    |(?P<mark>[\[\]{}=,.])
+    |(?P<word>[^\s\[\]{}=,.\#"']+)""",
+    re.DOTALL | re.VERBOSE,
+)
+
+
+class _PlaceReader:
+    """Reads the places of a text that is known to be TOML; what it holds matters little here."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._places: dict[Path, Place] = {(): Place(0, 0)}
+        self._tables: dict[Path, int] = {}
+        self._tokens = self._scan()
+        self._kind, self._word, self._at = next(self._tokens)
+
+    def _scan(self) -> Iterator[tuple[str, str, int]]:
+        for found in _TOKEN.finditer(self._text):
+            if found.lastgroup != "blank":
+                yield found.lastgroup or "", found[0], found.start()
+        yield "end", "", len(self._text)
+
+    def _step(self) -> str:
+        """Go on to the next token; the word of this one."""
+        word = self._word
+        self._kind, self._word, self._at = next(self._tokens)
+        return word
+
+    def read(self) -> dict[Path, Place]:
+        """The places by path."""
+        table: Path = ()
+        while self._kind != "end":
+            if self._kind == "newline":
+                self._step()
+            elif self._word == "[":
+                table = self._header()
+            else:
+                self._pair(table)
+        return self._places
+
+    def _header(self) -> Path:
+        self._step()
+        of_list = self._word == "["
+        if of_list:
+            self._step()
+        path, at = self._key((), items=True)
+        if of_list:
+            number = self._tables[path] = self._tables.get(path, -1) + 1
+            self._places[*path, number] = Place(at, at)
+            path = *path, number
+            self._step()
+        self._step()
+        return path
+
+    def _key(self, path: Path, *, items: bool = False) -> tuple[Path, int]:
+        """A key, perhaps of several words with dots between, and where the last of them begins.
+
+        Within a header (`items`), one that names a list means its last item.
+        """
+        while True:
+            at, kind, word = self._at, self._kind, self._step()
+            path = *path, tomllib.loads(f"key = {word}")["key"] if kind == "text" else word
+            if items and self._word != "]":
+                path = (*path, self._tables[path]) if path in self._tables else path
+            self._places.setdefault(path, Place(at, at))
+            if self._word != ".":
+                return path, at
+            self._step()
+
+    def _pair(self, table: Path) -> None:
+        path, at = self._key(table)
+        self._step()
+        self._places[path] = Place(at, self._at)
+        self._value(path)
+
+    def _value(self, path: Path) -> None:
+        if self._word == "[" and self._kind == "mark":
+            self._list(path)
+        elif self._word == "{" and self._kind == "mark":
+            self._step()
+            while self._skip("newline", ",") != "}":
+                self._pair(path)
+            self._step()
+        else:
+            while self._kind not in ("newline", "end") and self._word not in (",", "]", "}"):
+                self._step()
+
+    def _list(self, path: Path) -> None:
+        self._step()
+        number = 0
+        while self._skip("newline", ",") != "]":
+            self._places[*path, number] = Place(self._at, self._at)
+            self._value((*path, number))
+            number += 1
+        self._step()
+
+    def _skip(self, *what: str) -> str:
+        while self._kind in what or self._word in what:
+            self._step()
+        return self._word
+
+
+def _syntax_error(source: Source, message: str) -> DefinitionError:
+    place = re.search(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$", message)
+    if place is None:
+        return source.error(f"not TOML: {message}")
+    at = source.place(len(source.text)) if place[1] is None else (int(place[1]), int(place[2]))
+    return source.error(f"not TOML: {message[: place.start()]}", *at)

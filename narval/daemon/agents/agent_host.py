@@ -1,0 +1,179 @@
+"""Agent host: one agent at work within a daemon, whose turns are made in rounds."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from narval.agent.agent import AgentState
+from narval.agent.loop import Delivery, Loop, Request, Settle
+from narval.agent.run import Run
+from narval.agent.turn import Turn
+from narval.calls.dispatcher import Dispatcher
+from narval.core.elements.error_element import read_error
+from narval.core.errors import NarvalError
+from narval.daemon.agents.listings import Listings
+from narval.daemon.main_loop import MainLoop
+from narval.daemon.messages.agent_mail import AgentMail
+from narval.daemon.waiters import Waiters, future, settle
+from narval.files.agents.settings import AgentSettings
+from narval.kinds.process.calls.questions import QuestionAnswerer
+
+log = logging.getLogger("narval.daemon")
+
+MOST_LOGGED = 1_000
+"""So many characters of an error's message are in the log."""
+
+
+class AgentHost:
+    """One agent at work: its loop decides turns, its dispatcher performs them; it answers those who wait."""
+
+    def __init__(
+        self,
+        settings: AgentSettings,
+        loop: Loop,
+        dispatcher: Dispatcher,
+        questions: QuestionAnswerer,
+        mail: AgentMail,
+        main_loop: MainLoop,
+    ) -> None:
+        self.loop, self.dispatcher, self.questions, self.mail = loop, dispatcher, questions, mail
+        self._main_loop = main_loop
+        self.use_settings(settings)
+        self.waiters = Waiters()
+        self.last_used = 0.0
+        """The moment of its last turn, or of the end of an operation (seconds since 1970)."""
+        self._users = 0
+        self._on_fault: Callable[[Exception], bool] = lambda error: False
+        self.listings = Listings(loop.agent)
+
+    @property
+    def agent(self) -> AgentState:
+        """The agent that is at work."""
+        return self.loop.agent
+
+    @property
+    def name(self) -> str:
+        """The name of the agent."""
+        return self.dispatcher.identity.name
+
+    @property
+    def weight(self) -> int:
+        """Its part of the processor's time, compared with others (1 to 100, G12)."""
+        return self.settings.weight
+
+    def use_settings(self, settings: AgentSettings) -> None:
+        """Let other settings count from now on; zone and `forget_after` when the agent is next activated."""
+        self.settings = settings
+        self.agent.use_settings(settings)
+        self._main_loop.executor.places.limit(self.name, settings.calls)
+        if self.mail.mailbox.is_held:
+            self.mail.mailbox.try_again()
+
+    @property
+    def is_in_use(self) -> bool:
+        """True while somebody asks it something, or keeps it open."""
+        return self._users > 0
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Count as in use meanwhile."""
+        self._users += 1
+        try:
+            yield
+        finally:
+            self._users -= 1
+            self.last_used = self._main_loop.rounds.clock.now()
+
+    def post(self, item: Delivery | Request) -> None:
+        """Leave something for the next turn."""
+        self.loop.intake.post(item)
+        if self.loop.intake.gone is None:
+            self._main_loop.rounds.has_work(self)
+
+    def wake(self) -> None:
+        """Look again whether there is something to do, or whether it is over."""
+        self._main_loop.wake()
+
+    async def submit(self, work: Callable[[Turn], Any], then: Settle | None = None) -> Any:
+        """Do something within a turn; its result once the turn is recorded, and `then` is told that. Raises
+        what `work` raises.
+        """
+        answer = future()
+
+        def settled(result: Any, error: BaseException | None) -> None:
+            if then is not None:
+                then(result, error)
+            settle(answer, result, error)
+
+        self.post(Request(work, settled))
+        if not self._main_loop.is_at_work:
+            await self._main_loop.work_until(answer.done)
+        return await answer
+
+    async def ended(self, run: Run, timeout: float | None = None) -> None:
+        """Wait until a run is over, or for so many seconds."""
+        if not run.active:
+            return
+        if self.loop.intake.gone is not None:
+            raise self.loop.intake.gone
+        end = self.waiters.end_of(run.eid)
+        await self._main_loop.wait_for(end, timeout)
+        self.waiters.no_longer(run.eid, end)
+        if end.done():
+            end.result()
+
+    async def turned(self, wait: float) -> float:
+        """Wait for the next turn; the seconds that are left of `wait`."""
+        began = time.monotonic()
+        await self.waiters.turn(wait)
+        return max(0.0, wait - (time.monotonic() - began))
+
+    def perform(self, turn: Turn) -> None:
+        """Perform a turn that is recorded, and answer those who waited for it."""
+        self.last_used = turn.transaction.at
+        if turn.transaction.batch.messages:
+            self.mail.office.hand_over(turn.transaction.batch.messages)
+        if self.mail.mailbox.is_held and turn.transaction.batch.forgotten_elements:
+            self.mail.mailbox.try_again()
+        self.loop.perform(turn)
+        for run in turn.transaction.ended:
+            run.load(None)
+            if run.phase == "failed":
+                self._main_loop.failed.append((self.agent, run))
+                self._log_failure(run)
+            self.waiters.over(run.eid)
+        if self.waiters.asked:
+            self.waiters.answered(turn.transaction.batch.journal)
+        self.waiters.turned(turn.transaction.batch, turn.transaction.at)
+
+    def hear_of_faults(self, on_fault: Callable[[Exception], bool]) -> None:
+        """Call `on_fault` when a turn breaks down: it is True if that costs this activation alone."""
+        self._on_fault = on_fault
+
+    def broke_down(self, error: Exception) -> bool:
+        """Hear that a turn broke down; True if that costs this activation alone."""
+        return self._on_fault(error)
+
+    def give_up(self, error: NarvalError) -> None:
+        """Make no more turns, and answer all who wait for one with `error`."""
+        self.dispatcher.stop()
+        self.mail.mailbox.close()
+        self.loop.intake.close(error)
+        self.waiters.give_up(error)
+        self.questions.close()
+
+    def _log_failure(self, run: Run) -> None:
+        element = self.agent.memory.element(run.error) if run.error is not None else None
+        kind, message, step = read_error(element) if element is not None else ("failed", "", "")
+        where = f" in step {step}" if step else ""
+        name = "" if self.agent.store.is_own else self.dispatcher.identity.name
+        of, option = (f"{name}: ", f" --agent {name}") if name else ("", "")
+        said = f"run {run.eid} of {run.name} failed{where}: {kind}: {message[:MOST_LOGGED]}"
+        if run.caller is None:
+            log.warning("%s%s; `narval why %d%s` tells more", of, said, run.eid, option)
+        else:
+            log.info("%s%s", of, said)

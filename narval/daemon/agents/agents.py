@@ -1,0 +1,232 @@
+"""Agents: those of a home besides its own, as surfaces ask and change them (G5, G20)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from functools import partial
+from itertools import groupby, takewhile
+from operator import attrgetter
+from typing import Literal
+
+from narval.agent.loop import Request
+from narval.agent.turn import Turn
+from narval.core.errors import ElsewhereError, InternalError, NarvalError, RequestError
+from narval.daemon.agents.activations import Activations
+from narval.daemon.agents.agent_host import AgentHost
+from narval.daemon.agents.agent_rows import AgentRows
+from narval.daemon.messages.contract import OVERDUE, Refusal
+from narval.daemon.messages.envelope import unseal
+from narval.daemon.messages.remote_calls import CALL
+from narval.daemon.rounds import Alarm, Rounds
+from narval.store.batch import ACTIVE, PASSIVE, SUSPENDED, AgentRow, MessageRow, TakenRow
+from narval.store.store import Store
+
+ELSEWHERE = "elsewhere"
+"""The state of an agent that another daemon has, or none has taken yet."""
+
+log = logging.getLogger("narval.daemon")
+
+
+class Agents:
+    """The agents of a home besides its own: their rows, and the activations of those at work."""
+
+    def __init__(self, rows: AgentRows, at_work: Activations, store: Store) -> None:
+        self.rows, self.at_work = rows, at_work
+        self._store = store
+
+    @property
+    def takes(self) -> Literal["none", "asked", "all"]:
+        """The agents that it may take of a store that daemons share: those that it is asked of, or any."""
+        if self._store.leases is None:
+            return "none"
+        return "asked" if self.at_work.record_only else "all"
+
+    def start(self, rounds: Rounds) -> None:
+        """A daemon starts: activate who has something to do, and hand over messages. Raises StoreError."""
+        own, alarm = self.rows.own, Alarm(self._look_for_overdue, lambda by: None)
+        look_at = partial(rounds.call_at, alarm=alarm)
+        own.mail.office.open(self._everybody(), self._mail_came, look_at)
+        own.mail.mailbox.open()
+        self.at_work.start()
+        for number in self.rows.numbers():
+            own.mail.office.remind(number)
+
+    def _everybody(self) -> Iterator[AgentRow]:
+        yield self.rows.own.mail.identity
+        yield from self.rows.all()
+
+    def knows_run(self, name: str, run: int) -> bool:
+        """True unless it is certain that an agent has no such run."""
+        own = self.rows.own
+        host = own if name == own.dispatcher.identity.name else self.at_work.host(name)
+        return name in self.rows if host is None else run in host.agent.runs
+
+    @asynccontextmanager
+    async def asked(self, name: str, *, reads: bool = False) -> AsyncIterator[AgentHost]:
+        """The host of an agent, activated if it is not at work; it stays so meanwhile.
+
+        Of one that another daemon has it shows to who only `reads` what the store has. Raises RequestError
+        where there is none, ElsewhereError, StoreError and InternalError where it cannot be restored.
+        """
+        if self._store.leases is not None and (found := await self._elsewhere(name)) is not None:
+            if not reads:
+                raise found[1]
+            yield await self.at_work.restorations.shown(*found)
+            return
+        try:
+            await self.at_work.restorations.prepare(name)
+            host = await self.at_work.activated(name)
+        except NarvalError:
+            raise
+        except Exception as error:
+            log.exception("agent %s could not be activated", name)
+            raise InternalError(f"agent {name} could not be activated: {error!r}") from error
+        with host.in_use():
+            if not host.loop.turns:
+                await host.submit(lambda turn: None)
+            yield host
+
+    async def here(self, name: str) -> AgentRow:
+        """An agent besides the home's own that this daemon has: it takes one that none has.
+
+        Raises ElsewhereError, and RequestError where there is none of that name.
+        """
+        if self._store.leases is not None and (found := await self._elsewhere(name)) is not None:
+            raise found[1]
+        return self.rows.find(name)
+
+    async def pinned(self, name: str) -> AgentRow | None:
+        """An agent that has its files in this home, and may be at work at no other; None where there is none
+        of that name. Raises ElsewhereError.
+        """
+        leases = self._store.leases
+        if leases is not None and (found := await self._elsewhere(name)) is not None:
+            raise found[1]
+        if (row := self.rows.get(name)) is not None and leases is not None:
+            await asyncio.to_thread(leases.pin, row.agent, self.rows.own_name())
+        return row
+
+    async def _elsewhere(self, name: str) -> tuple[AgentRow, ElsewhereError] | None:
+        """An agent that another daemon has, and who; None of one that is here, or nowhere."""
+        from narval.daemon.fleet.holding import look_for
+
+        leases = self._store.leases
+        while leases is not None and name not in self.rows and name != self.rows.own_name():
+            found = await asyncio.to_thread(look_for, leases, name)
+            if not isinstance(found, AgentRow):
+                return found
+            if name not in self.rows:  # else it was taken for another reason meanwhile
+                self.rows.note(found)
+                self.at_work.begin(found)
+        return None
+
+    def state_of(self, row: AgentRow) -> str:
+        """The state of an agent: of one that is not suspended, as this daemon has it."""
+        if row.state == SUSPENDED:
+            return row.state
+        if self.takes != "none" and row.name not in self.rows:
+            return ELSEWHERE
+        if self.at_work.host(row.name) is not None:
+            return ACTIVE
+        return row.state if self.at_work.record_only else PASSIVE
+
+    async def suspend(self, name: str, why: str) -> AgentRow:
+        """Let an agent do nothing until it is resumed: it records what it is asked. Raises RequestError."""
+        await self.at_work.settled(name)
+        row = (await self.here(name))._replace(state=SUSPENDED, why=why, wake_at=None)
+        self.rows.note(row)  # at once, so that nobody activates it while its calls end
+        self.at_work.end(name, row.id)
+        await self.at_work.calls.over(row.id)
+        return await self.rows.put(row)
+
+    async def resume(self, name: str) -> AgentRow:
+        """Let a suspended agent go on. Raises RequestError."""
+        row = await self.here(name)
+        if row.state != SUSPENDED:
+            raise RequestError(f"expected an agent that is suspended, got {name}, which is {row.state}")
+        await self.at_work.settled(name)
+        await self.at_work.calls.over(row.id)
+        self.at_work.end(name, row.id)
+        self.at_work.breakdowns.faults.forget(name)
+        row = row._replace(state=ACTIVE, why="")
+        self.rows.note(row)
+        await self.rows.put(row)
+        self.at_work.go_on_with(name)
+        return row
+
+    async def passivate(self, name: str) -> AgentRow:
+        """Make an agent passive that has nothing to do. Raises RequestError where it has, or is suspended."""
+        if (row := await self.here(name)).state == SUSPENDED:
+            raise RequestError(f"{name} is suspended, and does nothing until `narval agents resume {name}`")
+        if self.at_work.record_only:
+            raise RequestError(f"no daemon runs, so {row.name} is not in memory")
+        if not await self.at_work.lay_down(row.name):
+            raise RequestError(f"{name} has something to do: events to be told, or code of a process at work")
+        return self.rows[name]
+
+    async def remove(self, name: str, *, now: bool = False) -> None:
+        """Remove an agent with all that it has; one with active runs only if it is to go `now`.
+
+        Raises RequestError.
+        """
+        row = await self.here(name)
+        active = sum(run.phase == "active" for run in self._store.of(row.agent).runs())
+        if active and not now:
+            runs = f"{active} run{'s' * (active > 1)}"
+            raise RequestError(f"{name} has {runs} under way; cancel them, or have it go at once (--now)")
+        await self.at_work.settled(name)
+        self.at_work.end(name, row.id)
+        self.at_work.breakdowns.faults.forget(name)
+        own, asked = self.rows.own.mail, list(self._asked_of(row))
+        left = self._store.letters.messages(row.agent)
+
+        def tell(turn: Turn) -> None:
+            own.calls.tell_of_gone(turn, name=name, asked=asked)
+            own.bury(turn, left, name, Refusal("removed", "it was removed"))
+            if self._store.leases is not None:  # what comes later is a stray of its sender
+                turn.transaction.batch.taken.extend(TakenRow(*message[:3]) for message in left)
+
+        await self.rows.remove(row, tell)
+        await self.at_work.calls.over(row.id)
+        self.rows.own.mail.office.forget(row.agent)
+
+    def _asked_of(self, row: AgentRow) -> Iterator[tuple[str, str]]:
+        """The calls that others wait for an agent to answer: who waits, and the id of the call (G34)."""
+        for run in self._store.of(row.agent).runs():
+            if run.phase == "active" and run.parent_run == 0:
+                yield run.parent_step, run.parent_call
+        for message in self._store.letters.messages(row.agent):
+            if message.kind == CALL:
+                yield unseal(message.origin).sender, message.id
+
+    def _look_for_overdue(self, now: float) -> None:
+        """Have messages that waited for too long become dead letters: of a suspended agent too (G32)."""
+        for name in self.rows.own.mail.office.overdue(now):
+            row = self.rows.address(name)
+            if row is not None and row.state == SUSPENDED:
+                self.rows.own.post(Request(partial(self._bury_overdue, row), self._buried))
+            else:
+                self._mail_came(name)
+
+    def _bury_overdue(self, row: AgentRow, turn: Turn) -> list[MessageRow]:
+        """Take what is overdue for an agent that takes nothing itself, as far as its order allows."""
+        overdue: list[MessageRow] = []
+        of_senders = groupby(self._store.letters.messages(row.agent), key=attrgetter("sender"))
+        for _, messages in of_senders:
+            overdue += takewhile(lambda sent: sent.until is not None and sent.until <= turn.at, messages)
+        self.rows.own.mail.bury(turn, overdue, row.name, OVERDUE)
+        last = {message.sender: message.number for message in overdue}
+        turn.transaction.batch.taken.extend(TakenRow(row.agent, *pair) for pair in last.items())
+        return overdue
+
+    def _buried(self, overdue: list[MessageRow] | None, error: BaseException | None) -> None:
+        if overdue is not None and error is None:
+            self.rows.own.mail.office.taken(overdue)
+
+    def _mail_came(self, name: str) -> None:
+        """Have an agent activated that is not at work, for messages; one that is suspended is waited for."""
+        if name in self.rows and self.rows[name].state != SUSPENDED:
+            self.at_work.go_on_soon(name)

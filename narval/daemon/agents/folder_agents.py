@@ -1,0 +1,122 @@
+"""Agents with folders: one for each folder in `agents/`; none of them acts without its folder (G2).
+
+    a folder comes           its agent is made, or resumed if it was suspended for want of it
+    a folder goes            its agent is suspended; nothing of it is lost
+    agent.toml has faults    the settings before count; where there were none, the agent is suspended
+
+Which agents have a folder is a fact of the store, so that one that went while no daemon ran is missed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+from narval.agent.turn import Turn
+from narval.core.errors import RequestError
+from narval.daemon.agents.agents import Agents
+from narval.daemon.reload import FilesInForce
+from narval.files.agents.collections import AGENTS, folder_of
+from narval.files.agents.settings import AGENT_FILE
+from narval.store.batch import ACTIVE, SUSPENDED, AgentRow
+from narval.store.store import Store
+
+log = logging.getLogger("narval.daemon")
+
+RECORDED = "folders"
+"""The fact of the store that holds the names of the agents with folders."""
+
+
+class FolderAgents:
+    """The agents of a home's folders, kept in line with them."""
+
+    def __init__(self, agents: Agents, files: FilesInForce) -> None:
+        self._agents, self._files = agents, files
+        self._known: frozenset[str] | None = None
+        """The agents that have, or had, a folder; None until that is read."""
+
+    async def follow(self) -> None:
+        """Bring the agents in line with the folders there are, now and after each change."""
+        self._files.hear_of_changes(self._change)
+        await self._follow()
+
+    async def _change(self) -> None:
+        await self._follow()
+        for name in self._files.followers.always_active:
+            if name in self._agents.rows and self._agents.rows[name].state != SUSPENDED:
+                self._agents.at_work.go_on_with(name)
+
+    async def _follow(self) -> None:
+        folders, rows, takes = self._files.followers.folders, self._agents.rows, self._agents.takes
+        if self._known is None and (folders or len(rows) or takes != "none"):
+            self._known = frozenset(rows.own.agent.store.meta.get(RECORDED, "").split())
+        if not folders and not self._known:
+            return
+        known = self._known or frozenset()
+        left = sorted(known - folders.keys())
+        for name in left if takes == "all" else ():
+            with suppress(RequestError):  # another home's now, or removed
+                await self._agents.here(name)
+        await self._note((*folders, *(name for name in left if name in rows or takes == "asked")))
+        for name in folders if takes != "asked" else folders.keys() - known:
+            await self._bring_in_line(name)
+        for name in left:
+            if name in rows and rows[name].state != SUSPENDED:
+                log.warning("%s/%s is gone: its agent is suspended until it is back", AGENTS, name)
+                await self._agents.suspend(name, gone(name))
+
+    async def _note(self, names: Iterable[str]) -> None:
+        """Record which agents have a folder, before there are any that were made for theirs."""
+        noted = frozenset(names)
+        if noted != self._known:
+            fact = (RECORDED, " ".join(sorted(noted)))
+            await self._agents.rows.own.submit(lambda turn: _record(turn, fact))
+            self._known = noted
+
+    async def _bring_in_line(self, name: str) -> None:
+        rows, is_good = self._agents.rows, self._files.followers.folders[name].given is not None
+        try:
+            row = await self._agents.pinned(name)
+            if row is None:
+                await rows.add(name, ACTIVE)
+                await self._agents.pinned(name)
+                log.info("agent %s is there: %s/%s", name, AGENTS, name)
+            if not is_good and (row is None or row.state != SUSPENDED):
+                await self._agents.suspend(name, faulty(name))
+            elif row is None:
+                self._agents.at_work.go_on_with(name)
+            elif is_good and is_held(row):
+                log.info("agent %s goes on: %s/%s is back", name, AGENTS, name)
+                await self._agents.resume(name)
+        except RequestError as error:  # somebody has just asked for the same
+            log.warning("%s/%s: %s", AGENTS, name, error)
+
+
+def gone(name: str) -> str:
+    """The reason for which an agent is suspended whose folder is not there."""
+    return f"{AGENTS}/{name} is gone"
+
+
+def faulty(name: str) -> str:
+    """The reason for which an agent is suspended whose settings never were without faults."""
+    return f"{AGENTS}/{name}/{AGENT_FILE} has faults"
+
+
+def is_held(row: AgentRow) -> bool:
+    """True if an agent is suspended for what is wrong with its folder, and goes on once that is set right."""
+    return row.state == SUSPENDED and row.why in (gone(row.name), faulty(row.name))
+
+
+def stored_files(store: Store, path: str) -> Sequence[bytes]:
+    """The last good version of a file, as the store kept it for who follows it."""
+    folder = folder_of(path)
+    if not folder:
+        return store.of().stored_files(path)
+    owner = folder.removeprefix(f"{AGENTS}/").rstrip("/") if folder.startswith(AGENTS) else ""
+    numbers = (row.agent for row in store.agents() if owner in ("", row.name))
+    return next((found for number in numbers if (found := store.of(number).stored_files(path))), ())
+
+
+def _record(turn: Turn, fact: tuple[str, str]) -> None:
+    turn.transaction.batch.meta.append(fact)

@@ -1,0 +1,137 @@
+"""News: what the last turns of an agent have changed, for who follows it (M6).
+
+It is kept while somebody asks, and for a minute after; otherwise a turn costs a look at one attribute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from contextlib import suppress
+from typing import NamedTuple
+
+from narval.store.batch import Batch
+
+TURNS = 1024
+"""So many turns that changed something are remembered."""
+
+MINUTE = 60.0
+"""Seconds for which turns are remembered after the last question."""
+
+PAUSE = 0.05
+"""Seconds between two answers to who waits: what many turns change is told at once."""
+
+MOST_RUNS = 10_000
+"""Of more runs that have changed it is said that they are lost."""
+
+
+class Changes(NamedTuple):
+    """The changes up to a turn: the runs by eid, memory, work of people, the files that count.
+
+    `work` is for who asks to find out from the runs. `lost` says that it is not known from when on it was to
+    be told: everything may have changed.
+    """
+
+    turn: int
+    runs: tuple[int, ...] = ()
+    elements: bool = False
+    work: bool = False
+    faults: bool = False
+    lost: bool = False
+
+
+class News:
+    """The changes of the last turns, by the number of the turn.
+
+    Numbers begin at the microsecond of the first question, so that one from before, or of another daemon,
+    is known to be none of them.
+    """
+
+    __slots__ = ("_asked", "_asking", "_coming", "_files", "_last", "_ring", "_told", "is_kept")
+
+    def __init__(self) -> None:
+        self.is_kept = False
+        """True while turns are remembered."""
+        self._ring: deque[Changes] = deque(maxlen=TURNS)
+        self._last, self._asked, self._asking = 0, 0.0, 0
+        self._told = 0.0
+        """The moment at which somebody who waits was told something (monotonic seconds)."""
+        self._files = False
+        """True from when other files count until the end of that turn."""
+        self._coming: asyncio.Event | None = None
+        """None unless somebody waits for the next turn that changes something."""
+
+    def since(self, after: int, now: float) -> Changes | None:
+        """The changes after a turn, or None without any; from now on, a moment, turns are remembered."""
+        self._asked = now
+        if not self.is_kept:
+            self.is_kept, self._files, self._last = True, False, int(now * 1e6)
+        ring = self._ring
+        first = ring[0].turn - 1 if ring else self._last
+        if after == self._last:
+            return None
+        lost = Changes(self._last, elements=True, work=True, faults=True, lost=True)
+        if not first <= after < self._last:
+            return lost
+        runs, elements, faults = set[int](), False, False
+        for found in reversed(ring):
+            if found.turn <= after or len(runs) > MOST_RUNS:
+                break
+            runs.update(found.runs)
+            elements, faults = elements or found.elements, faults or found.faults
+        if len(runs) > MOST_RUNS:
+            return lost
+        return Changes(self._last, tuple(sorted(runs)), elements, faults=faults)
+
+    async def rest(self, wait: float) -> None:
+        """Let the pause go by since who waits was told something last, at most so many seconds of it."""
+        left = self._told + PAUSE - time.monotonic()
+        if left > 0:
+            await asyncio.sleep(min(left, wait))
+        self._told = time.monotonic()
+
+    async def more(self, wait: float) -> None:
+        """Wait for a turn that changes something, so many seconds at most."""
+        self._coming = self._coming or asyncio.Event()
+        self._asking += 1
+        try:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._coming.wait(), wait)
+        finally:
+            self._asking -= 1
+            self._told = time.monotonic()
+
+    def use_files(self) -> None:
+        """Note that other definitions, settings or people count from now on."""
+        self._files = True
+
+    def note(self, batch: Batch, at: float) -> None:
+        """Remember what a turn changed that is recorded."""
+        if not self._asking and at - self._asked > MINUTE:
+            self.close()
+            return
+        runs = {advance.run for advance in batch.journal}
+        if batch.runs:
+            runs.update(row.eid for row in batch.runs)
+        if batch.forgotten_runs:
+            runs.update(batch.forgotten_runs)
+        elements = bool(
+            batch.elements or batch.outdated or batch.forgotten_elements or batch.shared or batch.undeclared
+        )
+        if runs or elements or self._files:
+            self._last += 1
+            self._ring.append(Changes(self._last, tuple(runs), elements, faults=self._files))
+            self._files = False
+            self._tell()
+
+    def close(self) -> None:
+        """Remember nothing any more; who waits is told that what comes is lost."""
+        self.is_kept = False
+        self._ring.clear()
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._coming is not None:
+            self._coming.set()
+            self._coming = None

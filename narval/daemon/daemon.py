@@ -1,0 +1,399 @@
+"""Daemon: the parts of a home at work, assembled, opened and closed; only this module knows them all."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import ExitStack, asynccontextmanager
+from copy import copy
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from narval.agent.agent import AgentState
+from narval.agent.recovery import at_once, restoring_memory
+from narval.calls.executor import Executor
+from narval.calls.output_capture import capture_output
+from narval.calls.programs.backend import programs_of
+from narval.core.definitions.people.directory import Directory
+from narval.core.errors import DaemonGoneError, RequestError, SettingsError
+from narval.daemon.agents.activations import Activations, acted_before, begin_own, bring_back_runs
+from narval.daemon.agents.agent_host import AgentHost
+from narval.daemon.agents.agent_rows import AgentRows
+from narval.daemon.agents.agents import Agents
+from narval.daemon.agents.detached_calls import DetachedCalls
+from narval.daemon.agents.folder_agents import FolderAgents, stored_files
+from narval.daemon.agents.host_maker import HostMaker
+from narval.daemon.agents.restorations import Restorations
+from narval.daemon.bell import Bell
+from narval.daemon.committer import Committer
+from narval.daemon.home_files import HomeFiles
+from narval.daemon.main_loop import MainLoop
+from narval.daemon.messages.post_office import PostOffice
+from narval.daemon.opening import Note, join, note_nothing, once_it_answers
+from narval.daemon.reload import FilesInForce, log_start
+from narval.daemon.rounds import Rounds
+from narval.daemon.settings_in_force import SettingsInForce
+from narval.daemon.stop import Stop
+from narval.daemon.watcher import FileWatcher
+from narval.files.agents.folders import AgentFolder, paths_of
+from narval.files.home import Home
+from narval.files.loader import Loaded, Loader
+from narval.files.people_file import load_people
+from narval.files.schemas import Schemas
+from narval.files.settings import FILE, Settings
+from narval.files.shipped import unloaded
+from narval.store.open import open_store
+from narval.store.store import Store
+from narval.system.clock import Clock, SimulatedClock, SystemClock
+from narval.system.log import Logbook
+from narval.system.zone import machine_zone
+
+if TYPE_CHECKING:
+    from narval.daemon.fleet.fleet import Fleet
+
+log = logging.getLogger("narval.daemon")
+
+
+class Daemon:
+    """A home at work: its own agent at its host, the others, the main loop, the files that count, store, log.
+
+    `of` gives it as another agent sees it, who is `host` then; `fleet` is its part among others of its store.
+    """
+
+    def __init__(
+        self,
+        home: Home | None,
+        store: Store,
+        main_loop: MainLoop,
+        host: AgentHost,
+        files: FilesInForce,
+        logbook: Logbook,
+        agents: Agents,
+        closing: ExitStack,
+    ) -> None:
+        self.home, self.store, self.main_loop = home, store, main_loop
+        self.host, self.files, self.logbook, self.agents = host, files, logbook, agents
+        self.fleet: Fleet | None = None
+        self._closing = closing
+        self._watcher: FileWatcher | None = None
+
+    @classmethod
+    async def open(
+        cls,
+        home: Home | None,
+        *,
+        record_only: bool = False,
+        clock: Clock | None = None,
+        as_daemon: bool = False,
+        standby: bool = False,
+    ) -> Daemon:
+        """Open a home, or make one in memory, and resume what was under way.
+
+        With `record_only`, commit requests, advance nothing and perform nothing: that is left to the next
+        daemon. `as_daemon` says that it will stay until it is stopped: it waits for the server of its store
+        where that is away, and with `standby` for the end of a daemon of this home on another machine.
+        Raises NoHomeError, HomeHeldError, SettingsError, ElsewhereError, StoreError.
+        """
+        with ExitStack() as holding:
+            settings = Settings()
+            note: Note = note_nothing
+            if home is not None:
+                note = holding.enter_context(home.lock(as_daemon=as_daemon))
+                settings = Settings.load(home.path)
+            how = {"record_only": record_only, "standby": standby}
+            start = partial(_started, home, settings, clock or SystemClock(), note, **how)
+            waits = as_daemon and settings.store is not None
+            daemon = await (once_it_answers(start, settings.store_patience, note) if waits else start())
+            holding.push(daemon._closing)
+            daemon._closing = holding.pop_all()
+            return daemon
+
+    @classmethod
+    async def look(cls, home: Home, settings: Settings, store: Store) -> Daemon:
+        """Open a home for queries over a store that is only looked at: nothing is locked, nothing altered.
+        `store` is one in which the home's own agent is found by its name, if that has several.
+
+        What its files declare and the store does not know yet is there, for as long as one looks.
+        """
+        with ExitStack() as closing:
+            if store.is_shared:
+                from narval.daemon.fleet.joining import find_own
+
+                find_own(store, settings.name)
+            daemon = _on_home(home, settings, store, SystemClock(), closing, record_only=True)
+            daemon._closing = closing.pop_all()
+        return await daemon._resumed()
+
+    async def simulate(self, declared: list[bytes] | None) -> None:
+        """Begin to follow the definitions in a memory of their own; `close` ends it. `declared` is what
+        `data/memory.xml` would be (N4); None leaves what is declared alone.
+        """
+        _collect_output(self, self._closing)
+        self.files.use(self.files.loaded)
+        await self.host.submit(lambda turn: self.files.sync_declared(turn, declared))
+        self.agents.start(self.rounds)
+
+    def follow_files(self) -> None:
+        """Let what changes in the home take effect by itself from now on (N31)."""
+        if self.home is None or self.record_only or self._watcher is not None:
+            return
+        self._watcher = FileWatcher(self.home.path, self.host, self.files, self.agents, self.rounds.clock)
+        self.main_loop.expect(self._watcher.is_busy)
+
+    @asynccontextmanager
+    async def of(self, name: str, *, reads: bool = False) -> AsyncIterator[Daemon]:
+        """The daemon as an agent sees it, which is activated and stays so meanwhile.
+
+        Who only `reads` sees also one that another daemon has. Raises RequestError where there is no agent of
+        that name, ElsewhereError, StoreError where it cannot be restored.
+        """
+        seen = copy(self)
+        if name == self.files.settings.name:
+            seen.host = self.agents.rows.own
+            yield seen
+            return
+        async with self.agents.asked(name, reads=reads) as seen.host:
+            yield seen
+
+    @property
+    def name(self) -> str:
+        """The name of the agent that is asked."""
+        return self.files.settings.name if self.agent.store.is_own else self.host.name
+
+    @property
+    def agent(self) -> AgentState:
+        """The agent that is asked."""
+        return self.host.agent
+
+    @property
+    def rounds(self) -> Rounds:
+        """The rounds of the agents at work."""
+        return self.main_loop.rounds
+
+    @property
+    def executor(self) -> Executor:
+        """The executor of the calls of all agents."""
+        return self.main_loop.executor
+
+    @property
+    def stop(self) -> Stop:
+        """The stop of this daemon."""
+        return self.main_loop.stop
+
+    @property
+    def follows_files(self) -> bool:
+        """True once what changes in the home takes effect by itself."""
+        return self._watcher is not None
+
+    @property
+    def record_only(self) -> bool:
+        """True if requests are committed, and nothing else is done."""
+        return self.host.loop.record_only
+
+    def stub(self, name: str, function: Callable[..., Any]) -> None:
+        """Call a function instead of an action or a type of nodes, for tests and dry runs; what ships need
+        not be loaded yet. Raises RequestError.
+        """
+        library = self.agent.library
+        known = library.get("action", name) or library.get("node-type", name)
+        if known is None and name not in unloaded("action"):
+            wanted = "the name of an action, or of a type of nodes"
+            raise RequestError(f"expected {wanted}, got {name!r}, which is not loaded")
+        self.host.dispatcher.targets.stub(name, function)
+
+    async def close(self) -> None:
+        """Stop at once what still runs, and let the home go."""
+        if not self.record_only:
+            log.info("stopped")
+        with self._closing:
+            if self._watcher is not None:
+                await self._watcher.close()
+            if self.fleet is not None:
+                await self.fleet.close()
+            await self.agents.at_work.restorations.close()
+            self.rounds.give_up(DaemonGoneError("the daemon has ended"))
+            self.stop.cancel()
+            await self.executor.close(0.0)
+
+    async def _resumed(self) -> Daemon:
+        """This daemon, once it has resumed; it is closed where that fails."""
+        try:
+            await self._resume()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def _resume(self) -> None:
+        """Bring memory in line with what declares it, then resume what was under way."""
+        host, runs = self.host, self.agent.runs.active
+        _collect_output(self, self._closing)
+        if (leases := self.store.leases) is not None and leases.daemon:
+            from narval.daemon.fleet.fleet import Fleet
+
+            self.fleet = Fleet(leases, self.store, self.agents, self.main_loop)
+            await self.fleet.begin()
+        bring_back_runs(host, self.rounds.clock.now())
+        self.files.keep(run.definition for run in runs.values() if run.definition is not None)
+        self.files.use(self.files.loaded)
+        declared = self.files.declared()
+        folders = FolderAgents(self.agents, self.files)
+        if self.record_only:
+            await host.submit(partial(begin_own, host, self.files, declared, ()))
+            await _follow(self, folders)
+            if self.fleet is not None:
+                self.fleet.start()
+            return
+        self.store.make_room()
+        await self.executor.end_former()
+        host.dispatcher.resume()
+        await host.submit(partial(begin_own, host, self.files, declared, acted_before(host)))
+        await _follow(self, folders)
+        self.agents.start(self.rounds)
+        if self.fleet is not None:
+            self.fleet.start(listens=self.files.settings.listen)
+        log_start(self.home, len(runs), self.files)
+
+
+async def _started(
+    home: Home | None, settings: Settings, clock: Clock, note: Note, *, record_only: bool, standby: bool
+) -> Daemon:
+    """A daemon on a home that is held, once it has resumed."""
+    with ExitStack() as starting, ExitStack() as closing:
+        where = settings.store or home.store if home is not None else None
+        opened = open_store(where, settings.durability, settings.store_patience)
+        store = closing.enter_context(opened)
+        if home is not None and store.leases is not None:
+            closing.callback(await join(home, settings, store, clock, starting, note, standby=standby))
+        daemon = _on_home(home, settings, store, clock, closing, record_only=record_only)
+        daemon._closing = closing.pop_all()
+        return await daemon._resumed()
+
+
+def _collect_output(daemon: Daemon, closing: ExitStack) -> None:
+    daemon.logbook.attach()
+    closing.callback(daemon.logbook.detach)
+    if not daemon.record_only:
+        closing.callback(capture_output())
+
+
+async def _follow(daemon: Daemon, folders: FolderAgents) -> None:
+    """Have agents follow what is published, where daemons share the store, and the folders of agents."""
+    store, home = daemon.store, daemon.home
+    if store.published is not None and home is not None:
+        from narval.daemon.fleet.roaming import RoamingAgents
+
+        roaming = RoamingAgents(home.path, store, store.published, daemon.files, daemon.agents)
+        await roaming.begin()
+        if daemon.fleet is not None:
+            daemon.fleet.follow(roaming)
+    await folders.follow()
+
+
+def _on_home(
+    home: Home | None,
+    settings: Settings,
+    store: Store,
+    clock: Clock,
+    closing: ExitStack,
+    *,
+    record_only: bool,
+) -> Daemon:
+    """Make the daemon of a home, or of one in memory, with its definitions read."""
+    loader = Loader(home.path, partial(stored_files, store)) if home is not None else Loader(None)
+    daemon = assemble(home, store, settings, loader, clock, record_only=record_only, closing=closing)
+    loader.forget_fallback()
+    return daemon
+
+
+def assemble(
+    home: Home | None,
+    store: Store,
+    settings: Settings,
+    loader: Loader,
+    clock: Clock,
+    *,
+    closing: ExitStack,
+    record_only: bool = False,
+    loaded: Loaded | None = None,
+    model: Home | None = None,
+    executor: Executor | None = None,
+    people: Directory | None = None,
+    folders: Mapping[str, AgentFolder] | None = None,
+) -> Daemon:
+    """Put the parts of a daemon together; what is to be done when it closes goes into `closing`.
+
+    `loaded` is used instead of what `loader` would load, `people` instead of those of the home. `model` is a
+    home whose files are read and never written: its definitions are followed; nothing is remembered in it.
+    `folders` are those of the other agents where there is no home to read them in.
+    """
+    files, bell = home or model, Bell()
+    followed = paths_of(files.path, settings.own) if files is not None else ()
+    loaded = loader.load(followed) if loaded is None else loaded
+    own = store.of().identity()._replace(name=settings.name)
+    schemas = Schemas(files.schemas if files is not None else None)
+    people = people or load_people(files.path if files is not None else None)
+    is_up_to_date = None
+    if executor is None:
+        programs = programs_of(
+            files, own, record_only=record_only, is_known=lambda agent, run: agents.knows_run(agent, run)
+        )
+        zone = settings.timezone or machine_zone()
+        executor = Executor(settings.limits, clock=clock, programs=programs, zone=zone)
+        is_up_to_date = programs.is_up_to_date
+    main_loop = _main_loop(store, settings, executor, clock, bell, closing)
+    logbook = Logbook(home.log if home is not None else None, settings.log_level, writes=not record_only)
+    rounds = main_loop.rounds
+    in_force = SettingsInForce(settings, rounds.participants, executor, main_loop.stop, logbook)
+    office = PostOffice(
+        store.letters, lambda name: rows.address(name), lambda name: files_in_force.message_limit(name)
+    )
+    if store.leases is not None:
+        from narval.daemon.messages.other_daemons import OtherDaemons
+
+        office.share(OtherDaemons(store.leases))
+    at_hand = (store, files, main_loop, office, lambda: in_force.now, is_up_to_date)
+    maker = HostMaker(*at_hand, record_only=record_only)
+    host = maker.make(own.agent, own.name, loaded.library, schemas, settings.own, since=clock.now())
+    at_once(restoring_memory(host.agent))
+    rounds.add(host)
+    read = HomeFiles.of(loaded, schemas, settings, people)._replace(agents=folders or {})
+    if home is not None:
+        read = read.with_agents(home, loader, own.name, {})
+    files_in_force = FilesInForce(home, loader, read, host, in_force)
+    rows = AgentRows(host, lambda: in_force.now.name, store, is_thin=not record_only)
+    if settings.name in rows:
+        raise _taken(settings.name)
+    agents = _agents(rows, maker, files_in_force, main_loop, store)
+    if not record_only and not isinstance(clock, SimulatedClock):
+        bell.follow_wall_clock()
+    return Daemon(home, store, main_loop, host, files_in_force, logbook, agents, closing)
+
+
+def _main_loop(
+    store: Store, settings: Settings, executor: Executor, clock: Clock, bell: Bell, closing: ExitStack
+) -> MainLoop:
+    """Make the main loop, which `bell` wakes; both that and the committer are closed by `closing`."""
+    committer = Committer(store, syncs=settings.durability == "power")
+    for close in (committer.close, bell.close):
+        closing.callback(close)
+    executor.notify(lambda call: bell.ring())
+    stop = Stop(executor, settings.stop_grace, bell.ring)
+    stop.give_up_by(committer.give_up)
+    return MainLoop(Rounds(clock, committer, stop, bell), executor, stop, bell)
+
+
+def _agents(
+    rows: AgentRows, maker: HostMaker, files: FilesInForce, main_loop: MainLoop, store: Store
+) -> Agents:
+    """Make the agents besides the home's own: none is at work yet."""
+    main_loop.executor.places.share(lambda: len(rows) > 0)
+    restorations = Restorations(rows, maker, files.followers, DetachedCalls(), main_loop.wake)
+    main_loop.expect(restorations.are_under_way)
+    return Agents(rows, Activations(rows, main_loop.rounds, files, restorations), store)
+
+
+def _taken(name: str) -> SettingsError:
+    """The error that the home's own agent is to have the name of another."""
+    wanted = "expected a name that no other agent of this home has"
+    return SettingsError(f"{FILE}: name: {wanted}, found {name!r}; rename the home's own, or remove that one")

@@ -1,0 +1,278 @@
+"""The drop folder on the disk: files are claimed under numbers, read, removed or set aside (N8, N35).
+
+    inbox/NAME -> inbox/.taken/NUMBER-NAME -> read -> removed, or inbox/refused/NAME and its reason
+
+All of this may block, and is called in threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import itertools
+import logging
+import os
+import re
+import signal
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from narval.core.elements.canonical import MAX_BYTES, check_together, elements_of
+from narval.core.errors import ElementError, SurroundingsError
+from narval.files.found_files import BACKUPS, names_in
+from narval.system.logins import login
+from narval.system.regular_file import kind_of
+
+log = logging.getLogger("narval.inbox")
+
+FOLDER, TAKEN, REFUSED = "inbox", ".taken", "refused"
+REASON = ".reason.txt"
+
+UNFINISHED = (*BACKUPS, ".part", ".partial", ".crdownload")
+"""Names under which programs write what they will rename."""
+
+LONGEST = 200
+"""Bytes of a name: there is room for a number before it and an ending behind it."""
+
+_CLAIM = re.compile(r"(\d{12})-(.+)", re.DOTALL)
+
+
+class NotSetAsideError(SurroundingsError):
+    """A file that cannot be added cannot be set aside either."""
+
+
+class Claim(NamedTuple):
+    """A file that is out of the reach of other programs, under its number; `folder` is where it was dropped,
+    as a path within the home.
+    """
+
+    number: int
+    name: str
+    path: Path
+    folder: str = FOLDER
+
+    @property
+    def shown(self) -> str:
+        """The path at which it was dropped, in characters that can be written down."""
+        return _shown(f"{self.folder}/{self.name}")
+
+
+class Standing(NamedTuple):
+    """The inbox of a home: why nothing can be set aside ("" where it can), the files that are taken and not
+    added yet, and how many are refused.
+    """
+
+    stuck: str
+    taken: list[str]
+    refused: int
+
+
+def standing(home: Path) -> Standing:
+    """The inbox of a home as it lies there, whether a daemon is up or not."""
+    refused = home / FOLDER / REFUSED
+    stuck = ""
+    if os.path.lexists(refused):
+        if not refused.is_dir():
+            stuck = f"{FOLDER}/{REFUSED} is no folder; move it away"
+        elif not os.access(refused, os.W_OK | os.X_OK):
+            stuck = f"{FOLDER}/{REFUSED} cannot be written to; it must be yours"
+    claims = filter(None, map(_CLAIM.fullmatch, names_in(home / FOLDER / TAKEN)))
+    taken = [_shown(f"{FOLDER}/{found[2]}") for found in claims]
+    aside = [] if stuck else [name for name in names_in(refused) if not name.endswith(REASON)]
+    return Standing(stuck, taken, len(aside))
+
+
+class DropFolder:
+    """The folder of a home in which files are dropped; `recorded` is the number of the last one added.
+
+    With `within` it is the one in that folder of the home, a path with a slash at its end; `name` is its own,
+    `refused` where files are set aside, seen from it. `durable`: what is done to the folder survives a loss
+    of power, too.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        recorded: int,
+        *,
+        within: str = "",
+        name: str = FOLDER,
+        refused: str = REFUSED,
+        durable: bool = False,
+    ) -> None:
+        self._shown = f"{within}{name}"
+        self._home, self._folder, self._durable = home, home / self._shown, durable
+        self._refused = self._folder / refused
+        self._recorded = self._last = recorded
+        self._warned: set[tuple[str, int]] = set()
+
+    def unclaimed(self) -> list[str]:
+        """Names of the files in the folder, in order; not hidden ones, nor those still being written."""
+        return [name for name in names_in(self._folder) if name != REFUSED and _is_finished(name)]
+
+    def left_over(self) -> list[Claim]:
+        """Files claimed and not added when the last daemon ended; those that were added are removed."""
+        claims = []
+        for found in filter(None, map(_CLAIM.fullmatch, names_in(self._folder / TAKEN))):
+            claim = Claim(int(found[1]), found[2], self._folder / TAKEN / found[0], self._shown)
+            if claim.number <= self._recorded:
+                _remove(claim.path)
+            else:
+                claims.append(claim)
+                self._last = max(self._last, claim.number)
+        return claims
+
+    def claim(self, name: str) -> Claim | None:
+        """Put a file out of the reach of others; None when it is gone, or still being written."""
+        path, taken = self._folder / name, self._folder / TAKEN
+        try:
+            found = path.lstat()
+            if stat.S_ISREG(found.st_mode) and _is_being_written(path):
+                return None
+            taken.mkdir(mode=0o700, exist_ok=True)
+            number = self._last + 1
+            claim = Claim(number, name, taken / f"{number:012}-{next(_paths(taken, name)).name}", self._shown)
+            path.rename(claim.path)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._warn_once(
+                name, f"{_shown(f'{self._shown}/{name}')} cannot be taken: {error.strerror}; move it away"
+            )
+            return None
+        self._last = claim.number
+        if self._durable:
+            _flush(self._folder, taken)
+        return claim
+
+    def remove(self, claim: Claim) -> None:
+        """Remove a file that has been added; where that fails, its number says that it was."""
+        self._recorded = claim.number
+        _remove(claim.path)
+
+    def set_aside(self, claim: Claim, refusal: ElementError) -> None:
+        """Put a file where people find it, its reason beside it: that first, so that it is never missing.
+
+        Raises NotSetAsideError.
+        """
+        reason = f"{claim.shown}:{refusal.line}:{refusal.column}: {refusal.message}"
+        folder = self._refused
+        try:
+            folder.mkdir(exist_ok=True)
+            target = next(path for path in _paths(folder, claim.name) if not os.path.lexists(path))
+            folder.joinpath(target.name + REASON).write_text(reason + "\n", "utf-8", "replace")
+            claim.path.rename(target)
+        except OSError as error:
+            why = standing(self._folder.parent).stuck or error.strerror
+            raise NotSetAsideError(f"{reason}; and it cannot be set aside: {why}") from error
+        log.warning("%s; it is in %s", reason, _shown(os.path.relpath(folder, self._home)))
+
+    def _warn_once(self, name: str, message: str) -> None:
+        with contextlib.suppress(OSError):
+            key = (name, (self._folder / name).lstat().st_ino)
+            if key not in self._warned:
+                self._warned.add(key)
+                log.warning("%s", message)
+
+
+def has_work(home: Path, within: str, name: str = FOLDER) -> bool:
+    """True if something lies in an inbox that is to be added, or to be removed."""
+    folder = home / within / name
+    return bool(names_in(folder / TAKEN)) or any(
+        name != REFUSED and _is_finished(name) for name in names_in(folder)
+    )
+
+
+def contents(claim: Claim, most: int = MAX_BYTES) -> tuple[bytes, os.stat_result] | None:
+    """The bytes of a file, and what the system knows of it; None when it has been removed meanwhile.
+
+    Raises ElementError for what is no file, or has more than `most` bytes.
+    """
+    try:
+        found = claim.path.lstat()
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        raise ElementError("invalid", f"expected a file, found {kind_of(found.st_mode)}")
+    if found.st_size > most:
+        raise ElementError(
+            "too-large", f"expected at most {most:,} bytes, found {found.st_size:,}; divide it"
+        )
+    try:
+        with open(claim.path, "rb", opener=_open_itself) as file:
+            return file.read(most + 1), os.fstat(file.fileno())
+    except OSError as error:
+        raise ElementError("invalid", f"cannot be read: {error.strerror}") from None
+
+
+def read(claim: Claim) -> tuple[list[bytes], str]:
+    """The elements of a file, and the login of its owner; none when it has been removed meanwhile.
+
+    Raises ElementError.
+    """
+    found = contents(claim)
+    if found is None:
+        return [], ""
+    elements = elements_of(found[0])
+    check_together(elements)
+    return elements, login(found[1].st_uid)
+
+
+def _shown(path: str) -> str:
+    """A path in characters that can be written down, on one line."""
+    text = os.fsencode(path).decode("utf-8", "replace")
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+
+
+def _is_finished(name: str) -> bool:
+    return not name.startswith((".", "#")) and not name.endswith(UNFINISHED)
+
+
+def _is_being_written(path: Path) -> bool:
+    """True if some program has the file open for writing, as far as the system tells.
+
+    Linux grants a read lease on a file that no program writes. One that opens it for writing meanwhile waits
+    until the lease is given up, at once; the signal sent for that is SIGURG, which is ignored.
+    """
+    try:
+        with open(path, "rb", opener=_open_itself) as file:
+            fcntl.fcntl(file, fcntl.F_SETSIG, signal.SIGURG)
+            fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+            fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    except BlockingIOError:
+        return True
+    except (OSError, AttributeError):  # a file of another user, a file system or a system without leases
+        return False
+    return False
+
+
+def _open_itself(path: str, flags: int) -> int:
+    """Open a file, not what a link leads to, and without waiting for anybody."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+
+
+def _paths(folder: Path, name: str) -> Iterator[Path]:
+    """The path of a name in the folder, cut where it is too long, then variants of it without end."""
+    while len(os.fsencode(name)) > LONGEST:
+        name = name[1:]
+    yield folder / name
+    for number in itertools.count(2):
+        yield folder / f"{number}-{name}"
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:  # it is recorded that it was added: it will not be added again
+        log.warning("%s cannot be removed: %s", path, error.strerror)
+
+
+def _flush(*folders: Path) -> None:
+    for folder in folders:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

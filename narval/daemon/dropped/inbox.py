@@ -1,0 +1,248 @@
+"""The inbox: an XML file moved to `inbox/` becomes elements, exactly once (N8, N35).
+
+    inbox/FILE      -> inbox/.taken/NUMBER-FILE -> read, checked -> added, and the number noted, in one commit
+                    -> removed
+    inbox/NAME/FILE -> the same, but sent to the agent of that name, wherever it is (G58)
+
+The number tells how far the inbox has been read: a file in `.taken` under a number that is noted was added,
+and is only to be removed; one with a higher number was not. So there is no moment at which `kill -9` loses a
+file or adds it twice. A file that is refused goes to `inbox/refused/`, its reason beside it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from pathlib import Path
+
+from narval.agent.agent import OVER_LIMIT
+from narval.agent.turn import Turn
+from narval.core.elements.element import Origin
+from narval.core.elements.error_element import make_error
+from narval.core.errors import ElementError, NarvalError, RequestError
+from narval.daemon.agents.agent_host import AgentHost
+from narval.daemon.agents.agents import Agents
+from narval.daemon.dropped.drop_folder import (
+    FOLDER,
+    REFUSED,
+    Claim,
+    DropFolder,
+    NotSetAsideError,
+    has_work,
+    read,
+)
+from narval.daemon.messages.post_office import PostOffice
+from narval.daemon.messages.sending import send_from_outside
+from narval.daemon.reload import FilesInForce
+from narval.files.agents.collections import AGENTS
+from narval.files.agents.settings import NAME
+from narval.files.found_files import names_in
+from narval.files.schemas import Schemas
+from narval.store.rows import number
+from narval.system.file_events import Debounce
+from narval.system.lone_thread import LoneThread
+from narval.system.regular_file import read_regular
+from narval.system.time_slice import TimeSlice
+
+log = logging.getLogger("narval.inbox")
+
+RECORDED = "inbox"
+"""The fact of the store that holds the number of the last file added."""
+
+SETTLE, MOST = 0.05, 0.5
+AGAIN = 5.0
+"""Seconds after which it is tried again to set a file aside."""
+
+
+class Inbox:
+    """Adds what is dropped into a folder, one file after another, in order of their names.
+
+    `host` adds elements, `schemas` are those that elements must fit; with a `receiver`, it sends them to the
+    agent of that name, whose matter schemas are. When a file can be neither added nor set aside, no further
+    one is claimed: a later number would tell the next start that this one was added.
+    """
+
+    def __init__(self, folder: DropFolder, host: AgentHost, schemas: Schemas, receiver: str = "") -> None:
+        self._folder, self._host, self._schemas, self._receiver = folder, host, schemas, receiver
+        self._noted = noted_for(receiver)
+
+    async def add_all(self, is_left: Callable[[str], bool] = lambda name: False) -> None:
+        """Add all that lies there but what is to be left there, by name. Raises NotSetAsideError."""
+        for claim in await asyncio.to_thread(self._folder.left_over):
+            await self._add(claim)
+        for name in await asyncio.to_thread(self._folder.unclaimed):
+            if is_left(name):
+                continue
+            claimed = await asyncio.to_thread(self._folder.claim, name)
+            if claimed is not None:
+                await self._add(claimed)
+
+    async def _add(self, claim: Claim) -> None:
+        """Add what a file holds, all of it or nothing, and remove it."""
+        try:
+            elements, owner = await LoneThread(partial(read, claim), "narval-inbox").done
+            if not self._receiver:
+                await self._check(elements, claim)
+        except ElementError as refusal:
+            await asyncio.to_thread(self._folder.set_aside, claim, refusal)
+            return
+        origin = Origin(step=claim.shown, by=owner)
+
+        def work(turn: Turn) -> None:
+            note = (self._noted, str(claim.number))
+            if self._receiver:
+                send_from_outside(self._host.mail, turn, self._receiver, elements, by=owner)
+                turn.transaction.batch.meta.append(note)
+                return
+            if over := turn.agent.no_room_for(elements):
+                raise ElementError(OVER_LIMIT, f"{OVER_LIMIT}: {over}", 1, 1)
+            turn.transaction.batch.meta.append(note)
+            for xml in elements:
+                turn.add(xml, origin)
+
+        try:
+            await self._host.submit(work)
+        except ElementError as refusal:
+            await asyncio.to_thread(self._folder.set_aside, claim, refusal)
+            return
+        log.info("%s: %d elements", claim.shown, len(elements))
+        await asyncio.to_thread(self._folder.remove, claim)
+
+    async def _check(self, elements: list[bytes], claim: Claim) -> None:
+        """Raise ElementError for the first element that its schema refuses (N7), with its place."""
+        schemas, time_slice = self._schemas, TimeSlice()
+        for position, xml in enumerate(elements):
+            refusal = schemas.refusal(xml)
+            if refusal is not None:
+                document = await asyncio.to_thread(read_regular, claim.path)
+                fault = schemas.refusal_in(document, position)
+                reason, line, column = (fault.message, fault.line, fault.column) if fault else (refusal, 1, 1)
+                raise ElementError("invalid", f"refused by its schema: {reason}", line, column)
+            await time_slice.yield_if_due()
+
+
+def noted_for(receiver: str) -> str:
+    """The fact of the store that holds the number of the last file that was sent to an agent; without a name,
+    of the last one added.
+    """
+    return f"{RECORDED} {receiver}".rstrip()
+
+
+class Inboxes:
+    """The inboxes of a home, of its agents with folders, and those within its own for agents anywhere: looked
+    after one after another.
+
+    `host` is the home's own agent, which is woken when nothing is left to add. An agent is activated by a
+    file in its inbox (G5). It is tried again from time to time to set aside what could not be, and an error
+    element says so.
+    """
+
+    def __init__(self, home: Path, host: AgentHost, files: FilesInForce, agents: Agents) -> None:
+        durable = files.settings.durability == "power"
+        self._folder = DropFolder(home, number(host.agent.store.meta, RECORDED, 0), durable=durable)
+        self._home, self._host, self._files, self._agents = home, host, files, agents
+        self._settling = Debounce(SETTLE, MOST)
+        self._stuck: dict[str, str] = {}
+        """The reasons for which nothing is added at present, by the names of agents; "" is the home's own."""
+        self._left_alone: set[str] = set()
+        self.is_busy = True
+        """True while there may be something to add."""
+        self._task = asyncio.get_running_loop().create_task(self._follow(), name="narval-inbox")
+
+    async def close(self) -> None:
+        """Add nothing more; what is under way is for the next start."""
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    def look(self) -> None:
+        """Look soon: something may have been dropped."""
+        self.is_busy = True
+        self._settling.notice()
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                await self._add_all("", self._of_home)
+                for name in await asyncio.to_thread(self._for_agents):
+                    await self._add_all(f"{FOLDER}/{name}", partial(self._sent_to, name))
+                folders = tuple(self._files.followers.folders)
+                for name in await asyncio.to_thread(self._with_work, folders) if folders else ():
+                    await self._add_all(name, partial(self._of_agent, name))
+            finally:
+                self.is_busy = False
+                self._host.wake()
+            await self._settling.quiet(AGAIN if self._stuck else None)
+            self.is_busy = True
+
+    def _with_work(self, names: Iterable[str]) -> list[str]:
+        return [name for name in names if has_work(self._home, f"{AGENTS}/{name}/")]
+
+    async def _add_all(self, name: str, add: Callable[[], Awaitable[None]]) -> None:
+        """Add what lies in an inbox, unless it is left alone."""
+        if name in self._left_alone:
+            return
+        try:
+            await add()
+            self._stuck.pop(name, None)
+        except NotSetAsideError as error:
+            await self._tell(name, str(error))
+        except RequestError as error:  # its agent is gone, or rests: a later look finds it
+            log.warning("the inbox of %s waits: %s", name or "the home", error)
+            self._stuck[name] = str(error)
+        except Exception as error:
+            known = isinstance(error, NarvalError)
+            whose = (f"the inbox of {name}" if "/" not in name else name) if name else "the inbox"
+            log.error("%s is left alone from now on: %s", whose, error, exc_info=None if known else error)
+            self._left_alone.add(name)
+
+    async def _of_home(self) -> None:
+        await Inbox(self._folder, self._host, self._files.schemas).add_all(self._is_for_agent)
+
+    def _is_for_agent(self, name: str) -> bool:
+        """True for a folder in the home's inbox whose files are sent to the agent of that name."""
+        is_name = NAME.fullmatch(name) is not None and name != REFUSED
+        return is_name and (self._home / FOLDER / name).is_dir() and self._office.find(name) is not None
+
+    def _for_agents(self) -> list[str]:
+        """The folders in the home's inbox in which something lies that is to be sent, or to be removed."""
+        names = names_in(self._home / FOLDER)
+        named = [name for name in names if NAME.fullmatch(name) is not None and name != REFUSED]
+        return [name for name in named if has_work(self._home / FOLDER, "", name)]
+
+    async def _sent_to(self, name: str) -> None:
+        if self._office.find(name) is None:
+            return
+        recorded = number(self._host.agent.store.meta, noted_for(name), 0)
+        durable = self._files.settings.durability == "power"
+        aside = f"../{REFUSED}"
+        folder = DropFolder(
+            self._home, recorded, within=f"{FOLDER}/", name=name, refused=aside, durable=durable
+        )
+        await Inbox(folder, self._host, self._files.schemas, name).add_all()
+
+    async def _of_agent(self, name: str) -> None:
+        async with self._agents.asked(name) as host:
+            recorded = number(host.agent.store.meta, RECORDED, 0)
+            durable = self._files.settings.durability == "power"
+            folder = DropFolder(self._home, recorded, within=f"{AGENTS}/{name}/", durable=durable)
+            await Inbox(folder, host, self._files.followers.of(name).schemas).add_all()
+
+    @property
+    def _office(self) -> PostOffice:
+        return self._host.mail.office
+
+    async def _tell(self, name: str, why: str) -> None:
+        """Tell once that nothing more is added until something is put right."""
+        if why == self._stuck.get(name):
+            return
+        self._stuck[name] = why
+        message = f"nothing is taken from the inbox until that is put right: {why}"
+        log.error("%s", message)
+        error = make_error("inbox-stuck", message)
+        if not name or "/" in name:
+            await self._host.submit(lambda turn: turn.add(error))
+            return
+        async with self._agents.asked(name) as host:
+            await host.submit(lambda turn: turn.add(error))

@@ -1,0 +1,195 @@
+"""The folders of people: files offered for the items that ask them, and their answers taken (P55–P57).
+
+    item offered -> work/ann/57-purchase.approve.xml -> work/ann/done/ -> taken under a number as the inbox
+    does -> told to the item, and the number noted, in one commit -> removed; or refused/ and its reason
+
+Nothing is polled: a file event says that something was moved, and the turns which items have changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from narval.agent.turn import Turn
+from narval.core.definitions.people.directory import Person
+from narval.core.errors import ElementError
+from narval.daemon.agents.agent_host import AgentHost
+from narval.daemon.dropped.drop_folder import Claim, DropFolder, NotSetAsideError, contents
+from narval.files.found_files import names_in
+from narval.people.files import (
+    DONE,
+    MOST_BYTES_OF_ANSWER,
+    REFUSED_ANSWERS,
+    WORK_FOLDER,
+    FiledAnswer,
+    check_folder,
+    items_asked,
+    name_of,
+    offered_file,
+    owner_of,
+    read_answer,
+    tell,
+    version,
+    write_offered,
+)
+from narval.people.telling import text_shown
+from narval.store.rows import number
+from narval.system.clock import Clock
+from narval.system.file_events import Debounce
+
+log = logging.getLogger("narval.work")
+
+SETTLING, AT_MOST = 0.05, 0.5
+
+_OFFERED = re.compile(r"(\d{1,18})-(.+)\.xml")
+
+
+class WorkFolders:
+    """The folders of people in a home, looked after one after another; `host` is the home's own agent."""
+
+    def __init__(self, home: Path, host: AgentHost, clock: Clock, *, durable: bool) -> None:
+        self._home, self._host, self._clock, self._durable = home, host, clock, durable
+        self._settling = Debounce(SETTLING, AT_MOST)
+        self._folders: dict[str, DropFolder] = {}
+        self._told: dict[str, str] = {}
+        self.is_busy = True
+        """True while there may be something to take."""
+        loop = asyncio.get_running_loop()
+        self._task = loop.create_task(self._follow(), name="narval-work-folders")
+        self._turns: asyncio.Task[None] | None = None
+
+    async def close(self) -> None:
+        """Take and offer nothing more."""
+        tasks = [task for task in (self._task, self._turns) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+    def look(self) -> None:
+        """Look soon: something may have been moved."""
+        self.is_busy = True
+        self._settling.notice()
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                there = await asyncio.to_thread(names_in, self._home / WORK_FOLDER)
+                people = [person for person in self._people() if person.name in there]
+                for person in people:
+                    await self._serve(person)
+                if people and self._turns is None:
+                    loop = asyncio.get_running_loop()
+                    self._turns = loop.create_task(self._heed_turns(), name="narval-work-turns")
+            finally:
+                self.is_busy = False
+                self._host.wake()
+            await self._settling.quiet()
+            self.is_busy = True
+
+    async def _heed_turns(self) -> None:
+        """Look again after each turn in which an item or the directory has changed."""
+        known = self._version()
+        while True:
+            await self._host.turned(3600.0)
+            if self._version() != known:
+                known = self._version()
+                self._settling.notice()
+
+    def _version(self) -> tuple[int, str]:
+        return version(self._host.listings.of), self._host.agent.lookup.people.digest
+
+    def _people(self) -> tuple[Person, ...]:
+        return self._host.agent.lookup.people.people
+
+    async def _serve(self, person: Person) -> None:
+        """Take what a person has answered, then offer what they are asked; what is wrong is told once."""
+        folder, wrong = self._home / WORK_FOLDER / person.name, ""
+        try:
+            await asyncio.to_thread(check_folder, folder, person, self._home.stat())
+            await self._take_all(person)
+            await self._offer(person, folder)
+        except (ElementError, NotSetAsideError, OSError) as error:
+            wrong = str(error)
+        except Exception:
+            wrong = "it is left alone"
+            log.exception("the answers of %s", person.name)
+        if wrong and wrong != self._told.get(person.name):
+            log.error("%s/%s is not looked after: %s", WORK_FOLDER, person.name, wrong)
+        self._told[person.name] = wrong
+
+    # --- taking -----------------------------------------------------------------------------------------
+
+    async def _take_all(self, person: Person) -> None:
+        folder = self._folders.get(person.name)
+        if folder is None:
+            recorded = number(self._host.agent.store.meta, _recorded(person), 0)
+            within, aside = f"{WORK_FOLDER}/{person.name}/", REFUSED_ANSWERS
+            folder = DropFolder(
+                self._home, recorded, within=within, name=DONE, refused=aside, durable=self._durable
+            )
+            self._folders[person.name] = folder
+        for claim in await asyncio.to_thread(folder.left_over):
+            await self._take(person, folder, claim)
+        for name in await asyncio.to_thread(folder.unclaimed):
+            claimed = await asyncio.to_thread(folder.claim, name)
+            if claimed is not None:
+                await self._take(person, folder, claimed)
+
+    async def _take(self, person: Person, folder: DropFolder, claim: Claim) -> None:
+        """Tell an item what a file answers, and remove the file; or set it aside with the reason (P57)."""
+        try:
+            found = await asyncio.to_thread(contents, claim, MOST_BYTES_OF_ANSWER)
+            if found is not None:
+                owner = owner_of(found[1], person, self._home.stat())
+                told = await asyncio.to_thread(read_answer, found[0])
+                refused = await self._host.submit(lambda turn: _take_answer(turn, person, owner, claim, told))
+                if refused:
+                    raise ElementError("invalid", refused)
+        except ElementError as refusal:
+            await asyncio.to_thread(folder.set_aside, claim, refusal)
+            return
+        await asyncio.to_thread(folder.remove, claim)
+
+    # --- offering ---------------------------------------------------------------------------------------
+
+    async def _offer(self, person: Person, folder: Path) -> None:
+        """Make the files of the items that a person may answer so, and remove those of others."""
+        view, at = self._host.loop.view, self._clock.now()
+        asked = items_asked(self._host.listings.of, self._host.agent, view, at, person.name)
+        wanted = {name_of(run): run for run in asked}
+        there = await asyncio.to_thread(names_in, folder)
+        known = self._host.agent.runs
+        for name in there:
+            if (found := _OFFERED.fullmatch(name)) and name not in wanted:
+                run = known.get(int(found[1]))
+                if run is not None and name == name_of(run):
+                    await asyncio.to_thread(_remove_offered, folder / name)
+        for name in wanted.keys() - set(there):
+            run = wanted[name]
+            shown = text_shown(self._host.agent.store, run.eid)
+            text = offered_file(run, person.name, shown)
+            await asyncio.to_thread(write_offered, folder, name, text)
+
+
+def _recorded(person: Person) -> str:
+    """The fact of the store that holds the number of the last answer taken from a person's folder."""
+    return f"work/{person.name}"
+
+
+def _take_answer(turn: Turn, person: Person, owner: str, claim: Claim, told: FiledAnswer) -> str:
+    """Tell an item, and note the number of the file in the same commit; why it is refused, or ""."""
+    refused = tell(turn, person, owner, claim.shown, told)
+    if not refused:
+        turn.transaction.batch.meta.append((_recorded(person), str(claim.number)))
+    return refused
+
+
+def _remove_offered(path: Path) -> None:
+    with suppress(FileNotFoundError):
+        if stat.S_ISREG(path.lstat().st_mode):
+            path.unlink()

@@ -1,0 +1,129 @@
+"""Fleet: what a daemon does beside its rounds where others work on the same store: beats, mail, draining."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from narval.core.errors import StoreAwayError, StoreError
+from narval.daemon.agents.agents import Agents
+from narval.daemon.fleet.gate import LeaseGate
+from narval.daemon.fleet.holding import TakingOver
+from narval.daemon.fleet.mail import FleetMail
+from narval.daemon.fleet.members import Members
+from narval.daemon.fleet.roaming import RoamingAgents
+from narval.daemon.main_loop import MainLoop
+from narval.store.postgresql.leases import RENEWAL, Leases
+from narval.store.store import Store
+
+log = logging.getLogger("narval.fleet")
+
+
+async def in_thread(work: Callable[..., Any], *given: Any) -> Any:
+    """Do some work that may block."""
+    return await asyncio.to_thread(work, *given)
+
+
+class Fleet:
+    """The membership of a daemon, and the messages that come from others.
+
+    It beats by itself once it is started, but on a simulated clock, whose owner calls `beat`.
+    """
+
+    def __init__(self, leases: Leases, store: Store, agents: Agents, main_loop: MainLoop) -> None:
+        self._main_loop, self._agents = main_loop, agents
+        gate = LeaseGate(main_loop.rounds.clock.monotonic)
+        main_loop.rounds.keep_to(gate)
+        self._taking_over = TakingOver(store, agents.rows, agents.at_work, main_loop.wake)
+        main_loop.expect(self._taking_over.is_under_way)
+        at_hand = (leases, agents, main_loop, gate, self._taking_over, in_thread)
+        self.members = Members(*at_hand, main_loop.executor.programs.reaper.hold_until)
+        self.mail = FleetMail(store, agents, in_thread, main_loop.wake)
+        self._roaming: RoamingAgents | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._is_started = asyncio.Event()
+        self._drained_by = 0.0
+        """The moment at which what is left to drain is given back as it is."""
+
+    async def begin(self) -> None:
+        """Open the gate, before anything is decided, and keep it open however long the start takes.
+
+        Raises FencedError, StoreError.
+        """
+        await self.members.begin()
+        if not self._main_loop.rounds.clock.is_simulated:
+            self._task = asyncio.get_running_loop().create_task(self._beat(), name="narval-beats")
+
+    def start(self, *, listens: bool = False) -> None:
+        """Beat from now on, and hear what others send, with `listens` at once; but where all that is done is
+        recording.
+        """
+        if self._agents.takes == "all":
+            if listens:
+                self.mail.listen()
+            self.members.on_beat.append(self.mail.beat)
+            self._main_loop.expect(self.mail.is_busy)
+        self._is_started.set()
+
+    async def _beat(self) -> None:
+        """Renew while the daemon starts, and then beat."""
+        while not self._is_started.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(RENEWAL):  # `wait_for` may swallow that it is cancelled
+                    await self._is_started.wait()
+                break
+            try:
+                await self.members.begin()
+            except StoreAwayError as error:
+                self.members.store_is_away(error)
+            except StoreError as error:  # which the first beat meets as well
+                log.warning("this daemon could not be renewed while it starts: %s", error)
+        await self.members.run()
+
+    def follow(self, roaming: RoamingAgents) -> None:
+        """Have the agents that any daemon may have follow what beats tell to be published."""
+        self._roaming = roaming
+        self.members.on_beat.append(lambda beat: roaming.hear(beat.published))
+
+    async def beat(self) -> None:
+        """Beat once. Raises FencedError where all is lost."""
+        await self.members.beat()
+
+    def drain(self) -> None:
+        """Give all agents away as they come to rest, and stop; what is left when `stop_grace` is over is
+        given back as it is (G56).
+        """
+        if not self.members.is_draining:
+            self.members.drain()
+            self._drained_by = self.members.gate.monotonic() + self._main_loop.stop.grace
+            self.members.on_beat.append(lambda beat: self._drain_on())
+            self._drain_on()
+
+    def _drain_on(self) -> None:
+        stop, left = self._main_loop.stop, self._drained_by - self.members.gate.monotonic()
+        if self._lay_down() and left > 0:
+            return
+        stop.set_grace(max(0.0, left))
+        stop.request()
+
+    def _lay_down(self) -> int:
+        """Have all agents be passive that have nothing to do; the number of those that are not given yet."""
+        rows, at_work = self._agents.rows, self._agents.at_work
+        for name in rows.names():
+            host = at_work.host(name)
+            if host is not None and not host.is_in_use:
+                host.post(at_work.laying_down.request(name, host))
+        return len(rows)
+
+    async def close(self) -> None:
+        """Beat no more; what is held is given back when the store is left."""
+        await self.mail.close()
+        await self._taking_over.close()
+        if self._roaming is not None:
+            await self._roaming.close()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])

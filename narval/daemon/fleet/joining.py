@@ -1,0 +1,118 @@
+"""Joining: a home becomes a daemon of the store that it shares with others (G46)."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import os
+import socket
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+
+import msgspec
+
+from narval import __version__
+from narval.core.definitions.people.directory import Directory
+from narval.core.errors import ElsewhereError, StoreError
+from narval.daemon.fleet.renewals import Renewals
+from narval.files.settings import Settings
+from narval.store.batch import AgentRow
+from narval.store.postgresql.leases import DaemonRow, Leases
+from narval.store.store import Store
+
+log = logging.getLogger("narval.daemon")
+
+OF_THE_MACHINE = (
+    "name", "store", "store_patience", "listen", "threads", "workers", "worker_memory",
+    "active_memory", "log_level",
+)  # fmt: skip
+"""The settings in which the daemons of a store may differ."""
+
+LOOKS = 0.2
+"""Seconds after which it is looked again whether the daemon of a home has renewed or is over."""
+
+STANDBY_LOOKS = 1.0
+"""Seconds after which a standby looks again."""
+
+
+async def join(leases: Leases, settings: Settings, people: Directory, *, standby: bool = False) -> AgentRow:
+    """Be a daemon of a store: the own agent of the home.
+
+    A daemon of the home that was killed is waited for until its time is over, with `standby` any. Raises
+    ElsewhereError where one is at work, SettingsError, StoreError.
+    """
+    name, address, digest = settings.name, address_of_this(), digest_of(settings, people)
+    first: DaemonRow | None = None
+    while True:
+        try:
+            return await asyncio.to_thread(leases.join, name, address, __version__, digest)
+        except ElsewhereError:
+            holder = await asyncio.to_thread(_holder, leases, name)
+            if first is not None and holder is not None and not standby and _has_renewed(holder, first):
+                raise
+        if holder is not None and first is None:
+            first = holder
+            log.warning("waiting for the daemon of %s at %s to end", name, holder.address)
+        await asyncio.sleep(STANDBY_LOOKS if standby else LOOKS)
+
+
+async def join_store(
+    store: Store, settings: Settings, people: Directory, starting: ExitStack | None, *, standby: bool
+) -> Callable[[], None]:
+    """Be a daemon of a store, as `join` says, and have its own agent; a function that leaves it.
+
+    It renews by itself until the end of `starting`.
+    """
+    assert store.leases is not None
+    own = await join(store.leases, settings, people, standby=standby)
+    store.use_own(own.agent)
+    if starting is None:
+        return partial(_leave, store.leases)
+    renewals = Renewals(store.leases)
+    starting.callback(renewals.end)
+    return partial(_leave, store.leases, renewals)
+
+
+def find_own(store: Store, name: str) -> None:
+    """Have the agent of a name be the home's own. Raises StoreError where it was never at work."""
+    own = next((row for row in store.agents() if row.name == name), None)
+    if own is None:
+        raise StoreError(
+            f"the store has no agent {name} yet: start the daemon of this home once (narval run)"
+        )
+    store.use_own(own.agent)
+
+
+def _leave(leases: Leases, renewals: Renewals | None = None) -> None:
+    """Give back all agents, and be no daemon of the store any more; where it is away, time does that."""
+    if renewals is not None:
+        renewals.close()
+    try:
+        if leases.daemon:
+            leases.leave()
+    except StoreError as error:
+        log.warning("other daemons may take the agents of this one in some seconds: %s", error)
+
+
+def address_of_this() -> str:
+    """The machine and the program, for people."""
+    return f"{socket.gethostname()}, program {os.getpid()}"
+
+
+def digest_of(settings: Settings, people: Directory) -> str:
+    """The digest of settings and people, which is to be the same for all daemons of a store."""
+    known = msgspec.structs.asdict(settings).items()
+    said = {name: value for name, value in known if name not in OF_THE_MACHINE}
+    plain = msgspec.json.encode((said, people.digest), order="sorted", enc_hook=dict)
+    return hashlib.sha256(plain).hexdigest()
+
+
+def _holder(leases: Leases, name: str) -> DaemonRow | None:
+    found = leases.find(name)
+    return found[1] if found is not None else None
+
+
+def _has_renewed(now: DaemonRow, before: DaemonRow) -> bool:
+    return now.daemon == before.daemon and now.until > before.until

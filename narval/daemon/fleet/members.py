@@ -1,0 +1,177 @@
+"""Members: a daemon's part in its fleet: it renews, takes agents and gives some back, as the protocol says.
+
+    beat: renew -> take over, or let go and give;   every half second, or whenever a test says so
+
+What blocks is done in a thread, and one thing at a time; what is to be done to agents, in the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from narval.core.errors import FencedError, StoreAwayError, StoreError
+from narval.daemon.agents.agents import Agents
+from narval.daemon.fleet import protocol
+from narval.daemon.fleet.clocks import Clocks
+from narval.daemon.fleet.gate import LeaseGate
+from narval.daemon.fleet.holding import TakingOver, let_go
+from narval.daemon.main_loop import MainLoop
+from narval.store.batch import SUSPENDED
+from narval.store.postgresql.leases import RENEWAL, Beat, Leases
+
+log = logging.getLogger("narval.fleet")
+
+InThread = Callable[..., Awaitable[Any]]
+
+
+class Members:
+    """The membership of one daemon: `agents` are those that it has, of which `leases` tells the store.
+
+    `hold_until` is told, at each renewal, the moment at which programs are to be ended (G48).
+    """
+
+    def __init__(
+        self,
+        leases: Leases,
+        agents: Agents,
+        main_loop: MainLoop,
+        gate: LeaseGate,
+        taking_over: TakingOver,
+        in_thread: InThread,
+        hold_until: Callable[[float], None],
+    ) -> None:
+        self._leases, self._agents, self._main_loop = leases, agents, main_loop
+        self.gate, self._in_thread, self._hold_until = gate, in_thread, hold_until
+        self._taking_over = taking_over
+        self.clocks = Clocks(main_loop.rounds.clock.now)
+        self.on_beat: list[Callable[[Beat], None]] = []
+        """Told each answer to a renewal, in the event loop."""
+
+    async def begin(self) -> None:
+        """Be sure of what it holds, before anything is decided. Raises FencedError, StoreError."""
+        sent = self.gate.monotonic()
+        beat = await self._in_thread(partial(self._leases.renew))
+        self.clocks.compare(beat.at)
+        self._note(protocol.joined(sent))
+
+    def store_is_away(self, error: StoreAwayError) -> None:
+        """Take note that a renewal was not answered."""
+        self.gate.store_is_away(self._main_loop.rounds.clock.now(), error)
+
+    async def beat(self) -> None:
+        """Renew once, and do what follows from the answer. Raises FencedError where all is lost."""
+        try:
+            await self._tell(protocol.Due(self.gate.monotonic()))
+        except StoreAwayError as error:
+            self.store_is_away(error)
+
+    async def run(self) -> None:
+        """Renew every half second, until it is cancelled or has lost everything."""
+        while not self.gate.member.over:
+            began = self.gate.monotonic()
+            try:
+                await self.beat()
+            except FencedError:
+                return
+            except StoreError as error:
+                log.error("the membership of this daemon could not be renewed: %s", error)
+            except Exception:
+                log.exception("a renewal broke down")
+            await asyncio.sleep(max(0.0, began + RENEWAL - self.gate.monotonic()))
+
+    @property
+    def is_draining(self) -> bool:
+        """True once all agents are to be given away."""
+        return self.gate.member.draining
+
+    def drain(self) -> None:
+        """Take no agents any more, and give away those that come to rest (G56)."""
+        self.gate.follow(protocol.advance(self.gate.member, protocol.Drain())[0])
+
+    # --- what the protocol says -----------------------------------------------------------------------
+
+    async def _tell(self, event: protocol.Event) -> None:
+        member, commands = protocol.advance(self.gate.member, event)
+        if isinstance(event, protocol.Prolonged):
+            self._note(member)
+        else:
+            self.gate.follow(member)
+        for command in commands:
+            try:
+                following = await self._perform(command)
+            except FencedError as error:
+                self._start_over(error)
+                raise
+            if following is not None:
+                await self._tell(following)
+
+    async def _perform(self, command: protocol.Command) -> protocol.Event | None:
+        match command:
+            case protocol.Renew():
+                return await self._renew(draining=command.draining)
+            case protocol.Take():
+                taken = await self._in_thread(
+                    partial(self._leases.take, command.most, of_others=command.of_others)
+                )
+                self._taking_over.expect(one.row for one in taken)
+                numbers = tuple(one.row.agent for one in taken)
+                return protocol.Took(self.gate.monotonic(), numbers, len(numbers) < command.most)
+            case protocol.TakeOver():
+                log.info("agents taken over: %d", len(command.agents))
+                self._taking_over.go_on(command.agents)
+            case protocol.FindAtRest():
+                return protocol.AtRest(await self._at_rest(command.most))
+            case protocol.LetGo():
+                let_go(self._agents.rows, self._agents.at_work, frozenset(command.agents))
+            case protocol.Give():
+                log.info("agents given back: %d", len(command.agents))
+                await self._in_thread(partial(self._leases.give, command.agents))
+        return None
+
+    async def _renew(self, *, draining: bool) -> protocol.Prolonged:
+        sent = self.gate.monotonic()
+        beat = await self._in_thread(partial(self._leases.renew, draining=draining))
+        self.clocks.compare(beat.at)
+        members = sum(not row.draining for row in beat.daemons)
+        free = 0 if self.clocks.are_far_apart or self._agents.takes != "all" else beat.free
+        known = sum(row.agents for row in beat.daemons) + beat.free
+        held = len(self._leases.held())
+        return protocol.Prolonged(self.gate.monotonic(), sent, held, known, members, free)
+
+    def _note(self, member: protocol.Membership) -> None:
+        """Take note of a renewal: the gate opens, and programs may go on for a while."""
+        self.gate.follow(member)
+        self.gate.store_is_back(self._main_loop.rounds.clock.now())
+        self._hold_until(protocol.calls_until(member))
+        self._main_loop.wake()
+        if (beat := self._leases.latest) is not None:
+            for hear in tuple(self.on_beat):
+                hear(beat)
+
+    async def _at_rest(self, most: int) -> tuple[int, ...]:
+        """Agents that have nothing to do here, and may be elsewhere, at most so many."""
+        rows, at_work = self._agents.rows, self._agents.at_work
+        owners = await self._in_thread(self._leases.owners)
+        whole = {row.name for row in rows.in_full() if row.state != SUSPENDED}
+
+        def is_at_rest(name: str) -> bool:
+            return not (name in whole or name in at_work.restorations or at_work.host(name))
+
+        free = {owned.agent for owned in owners if not owned.pinned}
+        numbers = zip(rows.names(), rows.numbers(), strict=True)
+        found = (number for name, number in numbers if is_at_rest(name))
+        return tuple(islice((number for number in found if number in free), most))
+
+    def _start_over(self, error: FencedError) -> None:
+        """Decide and perform nothing more: the main loop ends with the error."""
+        if self.gate.member.over:
+            return
+        self.gate.follow(protocol.advance(self.gate.member, protocol.Gone())[0])
+        log.error("the time of this daemon was over, and others may have its agents: it starts over")
+        self._main_loop.rounds.give_up(error)
+        self._main_loop.wake()

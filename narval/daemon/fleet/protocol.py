@@ -1,0 +1,203 @@
+"""Protocol of leases: what a daemon of a fleet does, in which order, and when it may do nothing (G46 to G49).
+
+    Due        -> Renew
+    Prolonged  -> Take, or FindAtRest, or nothing
+    Took       -> TakeOver, and Take where there is more
+    AtRest     -> LetGo, then Give
+    Drain      -> FindAtRest with each renewal
+    Gone       -> StartOver: another daemon may have all that it held
+
+It is pure, as an engine is, so that all that two daemons can come to is explored (G98). Moments are seconds
+of the daemon's own monotonic clock; whose time is over the store says, by its own.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from narval.store.postgresql.leases import DOUBTED, GIVEN_UP, LEASE, PORTION
+
+OVER_SHARE = 0.1
+"""The part of its share by which a daemon may have more before it gives any back."""
+
+GIVEN_AT_ONCE = 0.05
+"""The part of its agents that a daemon gives back with one renewal."""
+
+
+class Membership(NamedTuple):
+    """The part that a daemon has in its fleet.
+
+    `renewed` is when the last renewal was sent that was answered, `present` since when the answers came
+    without a gap as long as a lease; `unclaimed` since when there are agents that it leaves to others, if it
+    does; `wanted` are those that it still wants to take.
+    """
+
+    renewed: float
+    present: float
+    unclaimed: float | None = None
+    wanted: int = 0
+    draining: bool = False
+    over: bool = False
+
+
+def joined(sent: float) -> Membership:
+    """The part of a daemon whose request to join was sent at a moment, and answered."""
+    return Membership(sent, sent)
+
+
+def may_work(member: Membership, at: float) -> bool:
+    """True if the daemon may begin turns, and perform what is recorded, as of a moment (G48)."""
+    return not member.over and at - member.renewed < DOUBTED
+
+
+def calls_until(member: Membership) -> float:
+    """The moment at which calls of its agents are ended, in workers and programs above all (G48)."""
+    return member.renewed + GIVEN_UP
+
+
+# --- events -------------------------------------------------------------------------------------------
+
+
+class Due(msgspec.Struct, frozen=True):
+    """The time to renew has come."""
+
+    at: float
+
+
+class Prolonged(msgspec.Struct, frozen=True):
+    """A renewal was answered that was sent at a moment.
+
+    `agents` are those that the daemon has, `all` those that it and the others have or may take, `members` the
+    daemons that do not drain, `free` are those it may take.
+    """
+
+    at: float
+    sent: float
+    agents: int
+    all: int
+    members: int
+    free: int
+
+
+class Gone(msgspec.Struct, frozen=True):
+    """The daemon's row is gone, for its time was over; or its home's own agent is another's."""
+
+
+class Took(msgspec.Struct, frozen=True):
+    """Agents were taken: all that was asked for if it is not `short`."""
+
+    at: float
+    agents: tuple[int, ...]
+    short: bool
+
+
+class AtRest(msgspec.Struct, frozen=True):
+    """Agents that were looked for: they have nothing to do."""
+
+    agents: tuple[int, ...]
+
+
+class Drain(msgspec.Struct, frozen=True):
+    """All agents are to be given away."""
+
+
+Event: TypeAlias = Due | Prolonged | Gone | Took | AtRest | Drain
+
+# --- commands -----------------------------------------------------------------------------------------
+
+
+class Renew(msgspec.Struct, frozen=True):
+    """Renew, and say when it was sent."""
+
+    draining: bool
+
+
+class Take(msgspec.Struct, frozen=True):
+    """Take agents, at most so many; with `of_others` from daemons whose time is over."""
+
+    most: int
+    of_others: bool
+
+
+class TakeOver(msgspec.Struct, frozen=True):
+    """Go on with agents that were taken."""
+
+    agents: tuple[int, ...]
+
+
+class FindAtRest(msgspec.Struct, frozen=True):
+    """Look for agents at rest that others may have, at most so many."""
+
+    most: int
+
+
+class LetGo(msgspec.Struct, frozen=True):
+    """Have agents at work no more: nothing of them is decided or performed from now on."""
+
+    agents: tuple[int, ...]
+
+
+class Give(msgspec.Struct, frozen=True):
+    """Give agents back, that they may be taken at once."""
+
+    agents: tuple[int, ...]
+
+
+class StartOver(msgspec.Struct, frozen=True):
+    """Drop everything, as if killed, and join anew."""
+
+
+Command: TypeAlias = Renew | Take | TakeOver | FindAtRest | LetGo | Give | StartOver
+
+
+def advance(member: Membership, event: Event) -> tuple[Membership, tuple[Command, ...]]:
+    """Decide what is to be done after an event. A request that was not answered is none: it is made anew
+    with the next renewal, which tells of what was taken all the same.
+    """
+    if member.over:
+        return member, ()
+    match event:
+        case Due():
+            return member, (Renew(member.draining),)
+        case Prolonged():
+            return _renewed(member, event)
+        case Took():
+            return _took(member, event)
+        case AtRest():
+            return member, (LetGo(event.agents), Give(event.agents)) if event.agents else ()
+        case Drain():
+            return member._replace(draining=True, wanted=0), ()
+        case Gone():
+            return member._replace(over=True), (StartOver(),)
+
+
+def _renewed(member: Membership, event: Prolonged) -> tuple[Membership, tuple[Command, ...]]:
+    was_cut_off = event.sent - member.renewed >= LEASE
+    present = event.sent if was_cut_off else member.present
+    unclaimed = None if not event.free else event.at if member.unclaimed is None else member.unclaimed
+    member = member._replace(renewed=event.sent, present=present, unclaimed=unclaimed, wanted=0)
+    if member.draining:
+        return member, (FindAtRest(PORTION),)
+    share = -(-event.all // max(1, event.members))
+    if event.free:
+        nobody_takes_them = unclaimed is not None and event.at - unclaimed >= LEASE
+        wanted = event.free if nobody_takes_them else min(event.free, share - event.agents)
+        if wanted > 0:
+            return _take(member._replace(wanted=wanted), event.at)
+    elif event.agents > share + max(1, OVER_SHARE * share):
+        return member, (FindAtRest(min(event.agents - share, max(1, int(GIVEN_AT_ONCE * event.agents)))),)
+    return member, ()
+
+
+def _took(member: Membership, event: Took) -> tuple[Membership, tuple[Command, ...]]:
+    wanted = 0 if event.short or member.draining else max(0, member.wanted - len(event.agents))
+    member, more = _take(member._replace(wanted=wanted), event.at)
+    return member, (TakeOver(event.agents), *more) if event.agents else more
+
+
+def _take(member: Membership, at: float) -> tuple[Membership, tuple[Command, ...]]:
+    if not member.wanted:
+        return member, ()
+    return member, (Take(min(member.wanted, PORTION), at - member.present >= LEASE),)

@@ -1,0 +1,260 @@
+"""Roaming agents: those that any daemon of a store may have, what they follow, and their settings (G58).
+
+    publish -> a beat tells the digest -> fetched, in a thread -> the folder is written -> read as any change
+
+Their settings are a fact of the store. What they follow is written by each daemon into its `collections/`;
+one whose collections are not there yet as they are published is not activated: it would take what it does not
+find for gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from pathlib import Path
+
+from narval.agent.turn import Turn
+from narval.core.errors import (
+    DefinitionError,
+    NarvalError,
+    NotFetchedError,
+    RequestError,
+    StoreAwayError,
+    StoreError,
+    SurroundingsError,
+)
+from narval.daemon.agents.agent_host import AgentHost
+from narval.daemon.agents.agents import Agents
+from narval.daemon.fleet.shared_files import WantedFiles, lacking, with_shared
+from narval.daemon.followers import Roaming
+from narval.daemon.home_files import HomeFiles
+from narval.daemon.reload import FilesInForce
+from narval.files.agents.packed import unpack
+from narval.files.agents.published_folders import (
+    digest_here,
+    is_own,
+    published_here,
+    remove_published,
+    write_published,
+)
+from narval.files.agents.settings import HOME_COLLECTION, OWN, SETTINGS, Given, parse_stored_settings
+from narval.files.loader import Loader
+from narval.files.settings import Settings
+from narval.store.postgresql.published import Published
+from narval.store.store import Store
+
+log = logging.getLogger("narval.collections")
+
+
+class RoamingAgents(Roaming):
+    """The settings of agents that any daemon may have, and the folders of the collections they follow.
+
+    `agents` are those of the home, which go on once what they follow is here.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        store: Store,
+        published: Published,
+        files: FilesInForce,
+        agents: Agents,
+    ) -> None:
+        self._home, self._store, self._published, self._files = home, store, published, files
+        self._agents = agents
+        self._given: dict[str, Given] = {}
+        """The settings of agents by name, once they were asked for."""
+        self._coming: dict[str, str] = {}
+        """The texts of settings that are being recorded."""
+        self._wanted = WantedFiles()
+        self._waiting: set[str] = set()
+        self._fetching = Fetching(self._fetch_all)
+
+    # --- settings -------------------------------------------------------------------------------------
+
+    def given(self, name: str) -> Given:
+        """The settings that the store has of an agent. Raises StoreError."""
+        if self._agents.rows.number(name) is None and name not in self._coming:
+            return {}
+        if name not in self._given:
+            given, faults = parse_stored_settings(self.text(name))
+            for fault in faults:
+                log.error("the settings of agent %s do not count: %s", name, fault)
+            self._given[name] = given or {}
+        return self._given[name]
+
+    def text(self, name: str) -> str:
+        """The text of the settings of an agent; "" of one that has none. Raises StoreError."""
+        if name in self._coming:
+            return self._coming[name]
+        number = self._agents.rows.number(name)
+        return self._store.of(number).meta.get(SETTINGS, "") if number is not None else ""
+
+    async def check(self, text: str) -> None:
+        """Make sure that a text can be the settings of an agent. Raises DefinitionError with all its faults,
+        RequestError where it names a collection that is not published, StoreError.
+        """
+        given, faults = parse_stored_settings(text)
+        if given is None:
+            raise DefinitionError(faults)
+        there = {row.name for row in await asyncio.to_thread(self._published.all)}
+        for name in given.get("collections", ()):
+            if name not in there and name not in (HOME_COLLECTION, OWN):
+                known = f"those there are: {', '.join(sorted(there)) or 'none'}"
+                todo = f"publish it first: narval collection publish collections/{name}"
+                raise RequestError(f"there is no published collection {name}; {known}; {todo}")
+
+    async def give(self, name: str, text: str) -> None:
+        """Let an agent have settings from now on, which it takes over in the turn that records them.
+
+        Raises NotFetchedError where what it is to follow is not here, RequestError, StoreError.
+        """
+        self._coming[name] = text
+        self._forget(name)
+        try:
+            async with self._agents.asked(name) as host:
+                try:
+                    self._files.followers.require(name)
+                except NotFetchedError:
+                    await self.fetch()
+                    self._files.followers.require(name)
+                await host.submit(partial(self._record, host, text))
+        finally:
+            del self._coming[name]
+            self._forget(name)
+
+    def _record(self, host: AgentHost, text: str, turn: Turn) -> None:
+        turn.transaction.batch.meta.append((SETTINGS, text))
+        self._files.followers.take_over(host, turn)
+
+    def _forget(self, name: str) -> None:
+        """Look up the settings of an agent again when they are asked for."""
+        self._given.pop(name, None)
+
+    # --- what is followed -----------------------------------------------------------------------------
+
+    def read(self, files: HomeFiles, loader: Loader, before: HomeFiles, current: Settings) -> HomeFiles:
+        """The files of the home, with what agents follow of published collections."""
+        return with_shared(self._home, files, loader, before, files.settings or current, self._wanted)
+
+    def require(self, name: str) -> None:
+        """Make sure that all that an agent follows has been read as it is published; else it waits until that
+        is so. Raises NotFetchedError, StoreError.
+        """
+        self._forget(name)  # another daemon may have altered its settings
+        followers, published = self._files.followers, self._wanted.published
+        names = followers.settings_of(name).collections
+        missing = lacking(self._home, names, published, followers.published)
+        follows_home = HOME_COLLECTION not in published and {*names} <= {HOME_COLLECTION, OWN}
+        if missing is None and (follows_home or followers.followed(name) is not None):
+            self._waiting.discard(name)
+            return
+        if not self._waiting:
+            log.info("agents wait for collections that are not here as they are published, %s first", name)
+        self._waiting.add(name)
+        if names not in self._wanted.followed:
+            self._wanted = self._wanted._replace(followed=self._wanted.followed | {names})
+            self._fetching.begin()
+        if missing is None or missing in published:
+            why = f"of which this daemon does not have the published version yet: {missing or names[0]}"
+        else:
+            why = f"one of which is not published, and not in collections/ here: {missing}"
+        raise NotFetchedError(f"{name} follows collections {why}; `narval collection list` tells which are")
+
+    async def go_on(self) -> None:
+        """Have those go on whose collections are here now; write anew what was changed in a folder."""
+        if self._files.followers.published != self._wanted.published:
+            self._fetching.begin()
+        for name in sorted(self._waiting):
+            self._agents.at_work.go_on_with(name, is_start=True)
+
+    # --- fetching -------------------------------------------------------------------------------------
+
+    async def begin(self) -> None:
+        """Fetch all that is published, before any agent is activated. Raises StoreError."""
+        self._files.followers.roam(self)
+        self._files.hear_of_changes(self.go_on)
+        rows = await asyncio.to_thread(self._published.all)
+        self._wanted = WantedFiles({row.name: row.digest for row in rows})
+        if self._wanted.published or published_here(self._home):
+            await self._fetch_all()
+
+    def hear(self, published: Iterable[tuple[str, str]]) -> None:
+        """Take note of the digests that a beat tells, and have fetched what is not here."""
+        now = dict(published)
+        if now != self._wanted.published or self._fetching.failed:
+            self._wanted = self._wanted._replace(published=now)
+            self._fetching.begin()
+
+    async def fetch(self) -> None:
+        """Fetch what is not here, if that can be, and have it read."""
+        await asyncio.wait([self._fetching.begin()])
+
+    async def close(self) -> None:
+        """Fetch no more."""
+        await self._fetching.close()
+
+    async def _fetch_all(self) -> None:
+        await self._files.reload(first=self._write_folders)
+
+    def _write_folders(self) -> None:
+        """Bring the folders in line with what is published. Raises StoreAwayError."""
+        published = self._wanted.published
+        for name, digest in published.items():
+            if digest_here(self._home, name) == digest or is_own(self._home, name):
+                continue
+            try:
+                self._write_folder(name)
+            except StoreAwayError:
+                raise
+            except (StoreError, SurroundingsError) as error:
+                log.error("the collection %s, as it is published, is not taken over: %s", name, error)
+        for name in published_here(self._home) - published.keys():
+            log.info("the collection %s is not published any more", name)
+            remove_published(self._home, name)
+
+    def _write_folder(self, name: str) -> None:
+        if (found := self._published.get(name)) is None:
+            return  # the next beat tells that it was withdrawn
+        digest, data = found
+        write_published(self._home, name, digest, unpack(data, digest))
+        log.info("the collection %s was fetched: %.12s", name, digest)
+
+
+class Fetching:
+    """Work that is done again when it was asked for meanwhile, and never twice at a time."""
+
+    def __init__(self, work: Callable[[], Awaitable[None]]) -> None:
+        self._work = work
+        self._task: asyncio.Task[None] | None = None
+        self._again = False
+        self.failed = False
+        """True if it was not done the last time."""
+
+    def begin(self) -> asyncio.Task[None]:
+        """Have it done, from now on."""
+        self._again = True
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._do(), name="narval-collections")
+        return self._task
+
+    async def close(self) -> None:
+        """Do it no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _do(self) -> None:
+        while self._again:
+            self._again = False
+            try:
+                await self._work()
+                self.failed = False
+            except NarvalError as error:
+                if not self.failed:
+                    log.warning("collections cannot be fetched, which is tried again: %s", error)
+                self.failed = True
+            except Exception:
+                log.exception("collections were not fetched")

@@ -1,0 +1,71 @@
+"""Shared files: what counts for agents by the collections that their store has for all daemons (G58)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from narval.daemon.home_files import HomeFiles
+from narval.files.agents.folders import paths_of
+from narval.files.agents.followed import FollowedFiles, read_followed
+from narval.files.agents.published_folders import digest_here, own_folder_faults
+from narval.files.agents.settings import (
+    COLLECTIONS,
+    HOME_COLLECTION,
+    OWN,
+    AgentSettings,
+    CollectionsOf,
+)
+from narval.files.loader import Loader
+from narval.files.schemas import Schemas
+from narval.files.settings import Settings
+
+
+class WantedFiles(NamedTuple):
+    """The files wanted: the digests of the `published` collections by name, and the collections, by name,
+    that agents without a folder have `followed`.
+    """
+
+    published: Mapping[str, str] = {}
+    followed: frozenset[tuple[str, ...]] = frozenset()
+
+
+def with_shared(
+    home: Path, files: HomeFiles, loader: Loader, before: HomeFiles, settings: Settings, wanted: WantedFiles
+) -> HomeFiles:
+    """The files of a home, with what is followed of published collections. What would be of other files than
+    those that are published stays as it was `before`.
+    """
+    there = {name: digest_here(home, name) for name in wanted.published}
+    faults = sorted({*files.faults, *own_folder_faults(home, wanted.published, there)})
+    instead = f"{COLLECTIONS}/{HOME_COLLECTION}/" if HOME_COLLECTION in there else ""
+    beneath, followed = Schemas(None) if instead else files.schemas, dict[tuple[str, ...], FollowedFiles]()
+    for names in {*wanted.followed, AgentSettings().collections} if instead else wanted.followed:
+        known = before.followed.get(names)
+        if lacking(home, names, wanted.published, there) is None:
+            limits = msgspec.structs.replace(settings.usual, collections=names)
+            paths = paths_of(home, limits, home_collection=instead)
+            read = read_followed(home, loader, paths, beneath, limits)
+            followed[names] = known if known is not None and known.state == read.state else read
+        elif known is not None:
+            followed[names] = known
+    return files._replace(faults=tuple(faults), published=there, followed=followed)
+
+
+def lacking(
+    home: Path, names: Iterable[str], published: Mapping[str, str], there: Mapping[str, str]
+) -> str | None:
+    """The first of some collections that is not here as it is published, or, where it is not, as a folder.
+
+    `published` are the digests of the store, `there` those of what stands in the folders.
+    """
+    for name in names:
+        if name in published:
+            if there.get(name) != published[name]:
+                return name
+        elif name not in (HOME_COLLECTION, OWN) and name not in CollectionsOf(home):
+            return name
+    return None

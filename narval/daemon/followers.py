@@ -1,0 +1,225 @@
+"""Followers: the agents besides the home's own, and the files that count for each (G2, G4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping
+from functools import partial
+from typing import NamedTuple, Protocol
+
+from narval.agent.declared import declare_library, declare_memory, start_declared
+from narval.agent.loop import Request
+from narval.agent.turn import Turn
+from narval.calls.targets import LoadedModules
+from narval.core.definitions.people.directory import Directory
+from narval.core.engines.engine import HeedsPeople
+from narval.core.engines.events import PersonsAct, Signalled
+from narval.core.errors import NotFetchedError
+from narval.daemon.agents.agent_host import AgentHost
+from narval.daemon.home_files import AgentFiles, HomeFiles
+from narval.daemon.standing_runs import follow_newest, keep_standing
+from narval.files.agents.folders import AgentFolder
+from narval.files.agents.followed import FollowedFiles
+from narval.files.agents.settings import AgentSettings, Given
+from narval.files.loaded import Loaded
+from narval.files.loader import Loader
+from narval.files.settings import Settings
+
+PEOPLE = "people"
+"""The fact of the store that says by which directory of people an agent went last."""
+
+
+class FilesNow(NamedTuple):
+    """The files of a home as they count now; `loaded` is what its own agent follows, with what was added."""
+
+    files: HomeFiles
+    loaded: Loaded
+    settings: Settings
+    people: Directory
+
+
+class Roaming(Protocol):
+    """The agents that any daemon of a store may have (`fleet/roaming.py`)."""
+
+    def given(self, name: str) -> Given:
+        """The settings that the store has of an agent. Raises StoreError."""
+
+    def text(self, name: str) -> str:
+        """The text of the settings of an agent; "" of one that has none. Raises StoreError."""
+
+    async def check(self, text: str) -> None:
+        """Make sure that a text can be the settings of an agent. Raises DefinitionError, RequestError,
+        StoreError.
+        """
+
+    async def give(self, name: str, text: str) -> None:
+        """Let an agent have settings from now on. Raises NotFetchedError, RequestError, StoreError."""
+
+    def require(self, name: str) -> None:
+        """Make sure that all that an agent follows has been read as it is published; else it waits until that
+        is so. Raises NotFetchedError, StoreError.
+        """
+
+    def hear(self, published: Iterable[tuple[str, str]]) -> None:
+        """Take note of the digests that a beat tells, and have fetched what is not here."""
+
+    async def fetch(self) -> None:
+        """Fetch what is not here, if that can be, and have it read."""
+
+    def read(self, files: HomeFiles, loader: Loader, before: HomeFiles, current: Settings) -> HomeFiles:
+        """The files of the home, with what agents follow of published collections."""
+
+    async def close(self) -> None:
+        """Fetch no more."""
+
+
+class Followers:
+    """The agents besides the home's own; `now` gives what counts at present."""
+
+    def __init__(self, now: Callable[[], FilesNow]) -> None:
+        self._now = now
+        self._hosts: dict[AgentHost, FollowedFiles | None] = {}
+        """With what each follows of published collections, as it was taken over last."""
+        self.roaming: Roaming | None = None
+        """The agents that any daemon of a store may have; None where one daemon at most works on it."""
+
+    def roam(self, roaming: Roaming) -> None:
+        """Let agents without a folder be those that any daemon of the store may have."""
+        self.roaming = roaming
+
+    @property
+    def folders(self) -> Mapping[str, AgentFolder]:
+        """The folders of agents by name."""
+        return self._now().files.agents
+
+    @property
+    def published(self) -> Mapping[str, str]:
+        """The digests of published collections, by name, as they were read from their folders."""
+        return self._now().files.published
+
+    @property
+    def always_active(self) -> frozenset[str]:
+        """The agents that are never to be passive."""
+        given = ((name, folder.given or {}) for name, folder in self.folders.items())
+        return frozenset(name for name, said in given if said.get("always_active"))
+
+    def of(self, name: str) -> AgentFiles:
+        """The files that count for an agent: without a folder those of the home's own."""
+        now, settings = self._now(), self.settings_of(name)
+        found = now.files.agents.get(name) or self.followed(name)
+        if found is None:
+            return AgentFiles(now.loaded, now.files.schemas, settings, now.files.faults, None)
+        loaded = now.loaded if found.loaded is now.files.loaded else found.loaded
+        return AgentFiles(loaded, found.schemas, settings, found.faults, found.declared)
+
+    def settings_of(self, name: str) -> AgentSettings:
+        """The settings that count for an agent."""
+        folder, usual = self.folders.get(name), self._now().settings.usual
+        if folder is not None:
+            return usual.with_given(folder.given or {})
+        return usual.with_given(self.roaming.given(name)) if self.roaming is not None else usual
+
+    def followed(self, name: str) -> FollowedFiles | None:
+        """The collections of the store that an agent follows; None where it follows the home's own files."""
+        if self.roaming is None or name in self.folders:
+            return None
+        return self._now().files.followed.get(self.settings_of(name).collections)
+
+    def require(self, name: str) -> None:
+        """Make sure that all that an agent follows is here as it is published. Raises NotFetchedError, and
+        StoreError where that cannot be told.
+        """
+        if self.roaming is not None and name not in self.folders:
+            self.roaming.require(name)
+
+    async def fetch_for(self, name: str) -> None:
+        """Have all be here that an agent follows, if that can be. Raises StoreError."""
+        try:
+            self.require(name)
+        except NotFetchedError:
+            if self.roaming is not None:
+                await self.roaming.fetch()
+
+    async def close(self) -> None:
+        """Fetch no more."""
+        if self.roaming is not None:
+            await self.roaming.close()
+
+    def follow(self, host: AgentHost) -> None:
+        """Let files count for one more agent, now and after each change."""
+        self.show(host)
+        self._hosts[host] = self.followed(host.name)
+
+    def show(self, host: AgentHost) -> None:
+        """Let files count for an agent as they are now."""
+        use_for(host, self.of(host.name).loaded, self._now().people)
+
+    def leave(self, host: AgentHost) -> None:
+        """Let no further change count for an agent."""
+        self._hosts.pop(host, None)
+
+    def tell(self, before: HomeFiles | None = None) -> None:
+        """Have all take over at their next turn what counts now; all for whom it differs from `before`."""
+        files = self._now().files
+        alike = before is not None and before.own_state == files.own_state
+        for host, taken in self._hosts.items():
+            old, new = ((found or files).agents.get(host.name) for found in (before, files))
+            alters = old is not new and (old is None or new is None or old.state != new.state)
+            if not alike or alters or taken is not self.followed(host.name):
+                host.post(Request(partial(self.take_over, host)))
+
+    def take_over(self, host: AgentHost, turn: Turn) -> None:
+        """Have a turn of an agent take over what counts for it now."""
+        files, people = self.of(host.name), known_by(host.agent.lookup.people)
+        if host in self._hosts:
+            self._hosts[host] = self.followed(host.name)
+        use_for(host, files.loaded, self._now().people)
+        host.use_settings(files.settings)
+        turn.surroundings.use_schemas(files.schemas)
+        sync(turn, files)
+        tell_of_people(turn, people)
+
+
+def sync(turn: Turn, files: AgentFiles, again: Container[int] = ()) -> None:
+    """Bring the memory of an agent in line with its library, its faults, and what its `memory.xml` declares,
+    and with its library the runs that follow that.
+
+    The `start-plan` elements of `again` act once more.
+    """
+    declare_library(turn, files.loaded.library, files.loaded.sources, files.faults)
+    if files.declared is not None:
+        declare_memory(turn, files.declared)
+    if not turn.transaction.record_only:
+        keep_standing(turn)
+        follow_newest(turn)
+    start_declared(turn, again)
+
+
+def use_for(host: AgentHost, loaded: Loaded, people: Directory) -> None:
+    """Let definitions and people count for an agent; whoever follows it hears of it."""
+    host.waiters.news.use_files()
+    host.agent.use(loaded.library)
+    host.agent.lookup.use_people(people)
+    modules = LoadedModules(loaded.functions, loaded.texts, loaded.leases)
+    host.dispatcher.targets.use(loaded.library, modules)
+
+
+def tell_of_people(turn: Turn, before: str) -> None:
+    """Tell the runs that rest on it that the directory of people is another than `before` (P18).
+
+    What counts now is recorded, for the next start.
+    """
+    agent = turn.agent
+    now = known_by(agent.lookup.people)
+    if now == before:
+        return
+    turn.transaction.batch.meta.append((PEOPLE, now))
+    for run in list(agent.runs.active.values()):
+        engine: object = run.engine
+        name = engine.heeds_people(run.state) if isinstance(engine, HeedsPeople) and run.state else ""
+        if name:
+            turn.tell(run.eid, Signalled(0, 0.0, "", name, act=PersonsAct("")))
+
+
+def known_by(people: Directory) -> str:
+    """The digest by which a directory is known again; "" where there is no file."""
+    return "" if people.owner or not people.people else people.digest

@@ -1,0 +1,168 @@
+"""Main loop: makes rounds while there is work, and sleeps while there is none."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from narval.agent.agent import AgentState
+from narval.agent.jobs import ForgetRun, Job
+from narval.agent.run import Run
+from narval.calls.executor import Executor
+from narval.core.errors import FencedError, RequestError
+from narval.daemon.bell import Bell
+from narval.daemon.rounds import Rounds
+from narval.daemon.stop import Stop
+from narval.system.clock import SimulatedClock
+
+SLICE = 0.005
+"""Seconds for which the event loop is kept from sockets and calls that are over."""
+
+FAILED_KEPT = 1000
+"""So many failed runs are remembered for the summary of a time of work."""
+
+YIELDS = 3
+"""Turns of the event loop in which a request is read, handled and answered."""
+
+
+class Later(NamedTuple):
+    """A moment (seconds since 1970) at which a run begins again or is resumed, and of which agent."""
+
+    at: float
+    agent: AgentState
+    key: tuple[int, str]
+    job: Job | None
+
+
+class Summary(NamedTuple):
+    """A time of work: the runs that failed in it, and what will begin again or be resumed."""
+
+    idle: bool
+    timed_out: bool
+    failed: list[tuple[AgentState, Run]]
+    later: list[Later]
+
+
+class MainLoop:
+    """The work of a daemon: it goes on only while one of `work_until`, `run`, `until_idle`, `elapse` is
+    awaited; no two of them at once.
+    """
+
+    def __init__(self, rounds: Rounds, executor: Executor, stop: Stop, bell: Bell) -> None:
+        self.rounds, self.executor, self.stop = rounds, executor, stop
+        self.is_at_work = False
+        self.since = rounds.clock.now()
+        self.failed: deque[tuple[AgentState, Run]] = deque(maxlen=FAILED_KEPT)
+        """The runs that have failed of late."""
+        self._bell = bell
+        self._expecting: list[Callable[[], bool]] = []
+
+    def expect(self, is_expecting: Callable[[], bool]) -> None:
+        """Do not count as idle while `is_expecting` says that something new may come by itself."""
+        self._expecting.append(is_expecting)
+
+    def wake(self) -> None:
+        """Look again whether there is something to do, or whether it is over."""
+        self._bell.ring()
+
+    def is_idle(self) -> bool:
+        """True if nothing can go on without something from outside."""
+        if self.rounds.is_due() or any(is_expecting() for is_expecting in self._expecting):
+            return False
+        if self.stop.requested:
+            return self.stop.calls_are_over
+        return not self.executor.is_busy()
+
+    def is_stopped(self) -> bool:
+        """True once calls have had their time, and what came of them is recorded."""
+        return self.stop.calls_are_over and (not self.rounds.is_due() or self.stop.is_overdue)
+
+    async def run(self, *, until_idle: bool = False, timeout: float | None = None) -> Summary:
+        """Work until stopped, or idle, or out of time (seconds). Raises StoreError."""
+        deadline = time.monotonic() + timeout if timeout is not None else None
+        self.failed.clear()
+
+        def is_over() -> bool:
+            return self.is_stopped() or (until_idle and self.is_idle())
+
+        await self.work_until(is_over, deadline=deadline)
+        timed_out = _is_past(deadline) and not is_over()
+        return Summary(self.is_idle(), timed_out, list(self.failed), self._later())
+
+    async def until_idle(self) -> None:
+        """Work until nothing can go on by itself, or the daemon is stopped."""
+        await self.work_until(lambda: self.is_stopped() or self.is_idle())
+
+    async def elapse(self, seconds: float) -> None:
+        """Let simulated time pass: each moment on the way comes in order."""
+        clock = self.rounds.clock
+        if not isinstance(clock, SimulatedClock):
+            raise RequestError("expected a home opened with a SimulatedClock, got one on real time")
+        target = clock.now() + seconds
+        await self.until_idle()
+        while (due := self._next_moment()) is not None and due <= target:
+            clock.set(max(due, clock.now()))
+            await self.until_idle()
+        clock.set(target)
+        await self.until_idle()
+
+    async def wait_for(self, waiting: asyncio.Future[Any], timeout: float | None = None) -> None:
+        """Wait until a future is done, at most so many seconds; where nobody makes rounds, make them."""
+        if self.is_at_work:
+            await asyncio.wait([waiting], timeout=timeout)
+            return
+        deadline = time.monotonic() + timeout if timeout is not None else None
+        await self.work_until(lambda: waiting.done() or self.is_stopped(), deadline=deadline)
+
+    async def work_until(self, is_over: Callable[[], bool], *, deadline: float | None = None) -> None:
+        """Make rounds while there is work, sleep while there is none, until `is_over` or the deadline.
+
+        `is_over` is asked between rounds and whenever the bell rings; `deadline` is in monotonic seconds.
+        """
+        rounds = self.rounds
+        if self.is_at_work:
+            raise RequestError("the home is at work already; ask it from within its own event loop")
+        if rounds.gone is not None:
+            raise rounds.gone
+        self.is_at_work = True
+        since = time.monotonic()
+        try:
+            while True:
+                self.executor.release()
+                if isinstance(rounds.gone, FencedError):
+                    raise rounds.gone
+                if is_over() or _is_past(deadline):
+                    break
+                if rounds.is_due():
+                    await rounds.round()
+                    if time.monotonic() - since < SLICE:
+                        continue
+                    for _ in range(YIELDS):
+                        await asyncio.sleep(0)
+                else:
+                    await self._bell.wait(rounds.next_moment(), deadline)
+                since = time.monotonic()
+        finally:
+            self.is_at_work = False
+
+    def _later(self) -> list[Later]:
+        """The moments that agents wait for, but those at which something is only forgotten; in order."""
+        waiting = (
+            Later(at, participant.loop.agent, key, job)
+            for participant in self.rounds.participants
+            for at, key, job in participant.loop.agent.clockwork.timers.waiting()
+            if not isinstance(job, ForgetRun)
+        )
+        return sorted(waiting, key=lambda later: (later.at, later.key))
+
+    def _next_moment(self) -> float | None:
+        """The next moment at which something is due: to a run, or to a call asleep on a simulated clock."""
+        due = (self.rounds.next_moment(), self.executor.next())
+        return min((moment for moment in due if moment is not None), default=None)
+
+
+def _is_past(deadline: float | None) -> bool:
+    return deadline is not None and time.monotonic() >= deadline

@@ -1,0 +1,222 @@
+"""Agent mail: the messages that one agent at work sends and takes."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from msgspec.structs import replace
+
+from narval.agent.agent import AgentState
+from narval.agent.declared import declared_names
+from narval.agent.loop import Delivery, Request
+from narval.agent.turn import Turn
+from narval.core.elements.control_elements import CONTROLS
+from narval.core.elements.element import Origin, local_name
+from narval.core.elements.error_element import make_error
+from narval.core.errors import StoreAwayError, UnreadableError
+from narval.core.memory.hearsay import is_hearsay
+from narval.daemon.messages.contract import OVERDUE, Refusal
+from narval.daemon.messages.envelope import ELEMENT, RECEIPT, UNDELIVERED, Envelope, seal, unseal
+from narval.daemon.messages.kinds import KINDS
+from narval.daemon.messages.mailbox import Mailbox
+from narval.daemon.messages.outbox import Outbox
+from narval.daemon.messages.post_office import PostOffice
+from narval.daemon.messages.remote_calls import CALL, RemoteCalls
+from narval.files.agents.settings import EVERYBODY, AgentSettings
+from narval.store.batch import STORE, AgentRow, Batch, DeadLetterRow, MessageRow, TakenRow
+
+log = logging.getLogger("narval.messages")
+
+
+_OF_THE_POST = (UNDELIVERED, RECEIPT)
+"""Kinds that tell a sender of what it sent: of these nobody is told."""
+
+
+class AgentMail:
+    """The outbox and the mailbox of one activation, and its calls at other agents.
+
+    `post` leaves something for its next turn, `settings` are those of the agent now.
+    """
+
+    def __init__(
+        self,
+        agent: AgentState,
+        identity: AgentRow,
+        office: PostOffice,
+        post: Callable[[Delivery | Request], None],
+        settings: Callable[[], AgentSettings],
+    ) -> None:
+        self.identity, self.office, self._settings, self.post = identity, office, settings, post
+        self.outbox = Outbox(identity, office)
+        self.calls = RemoteCalls(agent, identity, self.outbox, office, lambda: settings().offers)
+        self.mailbox = Mailbox(identity.agent, office, post, self._receive)
+        self.waiting: dict[str, str] = {}
+        """By call that waits for room, for what it waits."""
+        self._agent = agent
+        self._declared: tuple[Batch | None, frozenset[str]] = (None, frozenset())
+        """The names of the elements that its files declare, as of the turn with that batch."""
+
+    def why_not(self, envelope: Envelope, name: str) -> Refusal | None:
+        """The reason why this agent is not to be sent elements of a name (G29); None if it may be."""
+        rules, shown = self._settings().receives, local_name(name) or name
+        given = [rule.elements for rule in rules or () if rule.sender in (envelope.sender, EVERYBODY)]
+        if any(shown in elements for elements in given):
+            return None
+        if name in self._declared[1]:
+            why = f"{self.identity.name} declares its {shown} itself, in data/memory.xml"
+        elif name not in CONTROLS and (rules is None or any(EVERYBODY in elements for elements in given)):
+            return None
+        else:
+            why = f"{self.identity.name} takes no {shown} from {envelope.sender}"
+        return Refusal("not-granted", why)
+
+    def send(
+        self,
+        turn: Turn,
+        name: str,
+        kind: str,
+        id: str,
+        envelope: Envelope,
+        data: bytes,
+        keep: float | None = None,
+    ) -> None:
+        """Send a message to an agent by its name, to wait for so many seconds at most (None: as the settings
+        say); to one that is not there it is a dead letter at once.
+        """
+        until = turn.at + (self._settings().keep if keep is None else keep)
+        receiver = self.office.find(name)
+        if receiver is not None:
+            self.outbox.send(turn, receiver, kind, id, envelope, data, until)
+            return
+        refusal = Refusal("unknown-agent", f"there is no agent {name!r:.80} here")
+        row = MessageRow(0, self.identity.agent, 0, id, kind, turn.at, until, seal(envelope), data)
+        turn.transaction.batch.dead_letters.append(_dead(row, name, refusal, turn.at))
+        eid = turn.add(_notice(name, envelope, refusal), Origin(agent=name, message=id))
+        if is_hearsay(turn.agent.memory, (envelope.run, *envelope.inputs)):
+            turn.transaction.mark_hearsay(eid)
+
+    def lacking(self, turn: Turn, sent: Iterable[tuple[str, bytes]]) -> tuple[AgentRow, str] | None:
+        """The receiver whose mailbox has no room for what is sent, and for what that waits (G31); None where
+        there is room for all. While the store is away nobody has room.
+        """
+        many: Counter[str] = Counter()
+        size: Counter[str] = Counter()
+        for name, xml in sent:
+            many[name] += 1
+            size[name] += len(xml)
+        for name in many:
+            try:
+                receiver = self.office.find(name)
+                if receiver is not None:
+                    self.outbox.know(receiver)
+            except StoreAwayError:
+                return AgentRow(STORE, "", name), f"word of {name} from the store, which is away"
+            if receiver is not None:
+                decided = self.outbox.in_turn(turn, receiver)
+                more = many[name], size[name], decided
+                lacks = self.office.room.lacking(receiver, self.identity.agent, *more)
+                if lacks:
+                    return receiver, lacks
+        return None
+
+    def wait(self, receiver: AgentRow, what: str, call: str, retry: Callable[[], None]) -> None:
+        """Do something again once a receiver has room for more; `call` waits for `what` meanwhile."""
+
+        def again() -> None:
+            self.waiting.pop(call, None)
+            retry()
+
+        self.waiting[call] = what
+        self.office.room.wait(receiver.agent, self.identity.agent, call, again)
+
+    def bury(self, turn: Turn, rows: Iterable[MessageRow], receiver: str, refusal: Refusal) -> None:
+        """Let elements that another agent will not take be dead letters; `receiver` is its name."""
+        for row in rows:
+            if row.kind == ELEMENT:
+                self._undelivered(turn, row, unseal(row.origin), receiver, refusal)
+
+    def come_back(self, turn: Turn, rows: Iterable[MessageRow]) -> None:
+        """Have messages of this agent be dead letters, in order, whose receivers were removed as it sent."""
+        for row in rows:
+            turn.transaction.batch.taken.append(TakenRow(*row[:3]))
+            if row.kind not in (ELEMENT, CALL):
+                continue
+            envelope, receiver = unseal(row.origin), self.office.names.get(row.agent, f"agent {row.agent}")
+            refusal = Refusal("removed", "it was removed")
+            if row.kind == ELEMENT:
+                turn.transaction.batch.dead_letters.append(_dead(row, receiver, refusal, turn.at))
+            notice = row._replace(kind=UNDELIVERED, data=_notice(receiver, envelope, refusal))
+            KINDS[UNDELIVERED](self, turn, notice, Envelope(receiver, "", envelope.run, envelope.step))
+
+    def _receive(self, turn: Turn, row: MessageRow) -> bool:
+        """Do what a message says; one that cannot be taken becomes a dead letter of its sender (G32).
+
+        False, and nothing is done, while memory has no room for it.
+        """
+        if self._declared[0] is not turn.transaction.batch:
+            self._declared = turn.transaction.batch, frozenset(declared_names(self._agent.memory))
+        try:
+            envelope = unseal(row.origin)
+        except UnreadableError as error:
+            log.error("a message of agent %d is lost: %s", row.sender, error)
+            return True
+        over = self._agent.no_room_for((row.data,)) if row.kind == ELEMENT else ""
+        if over and len(row.data) <= self._settings().element_bytes:
+            log.warning("%s takes no messages: %s", self.identity.name, over)
+            return False
+        refusal = Refusal("too-large", over) if over else self._refusal(turn, row, envelope)
+        if refusal is not None:
+            log.warning("%s: %s from %s: %s", self.identity.name, row.kind, envelope.sender, refusal)
+        if refusal is not None or envelope.awaited:
+            self._undelivered(turn, row, envelope, self.identity.name, refusal)
+        return True
+
+    def _undelivered(
+        self, turn: Turn, row: MessageRow, envelope: Envelope, receiver: str, refusal: Refusal | None
+    ) -> None:
+        """Tell a sender that its message was not taken; or that it was, where there is no refusal."""
+        if row.kind in _OF_THE_POST:
+            return
+        sender = self.office.find_same(envelope.sender, envelope.sender_id)
+        if sender is None:
+            return  # nobody is there to be told
+        back = replace(self.outbox.envelope(envelope.run, envelope.step), hearsay=envelope.hearsay)
+        if refusal is None:
+            self.outbox.send(turn, sender, RECEIPT, row.id, back, b"")
+            return
+        turn.transaction.batch.dead_letters.append(_dead(row, receiver, refusal, turn.at))
+        self.outbox.send(turn, sender, UNDELIVERED, row.id, back, _notice(receiver, envelope, refusal))
+
+    def _refusal(self, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
+        if why := turn.transaction.telling.reason(0, row):
+            return Refusal("internal-error", why)
+        if row.until is not None and row.until < turn.at:
+            return OVERDUE
+        take = KINDS.get(row.kind)
+        if take is None:
+            return Refusal("unknown-kind", f"this version of narval knows no messages of kind {row.kind}")
+        turn.transaction.hear(envelope.hearsay)
+        try:
+            return take(self, turn, row, envelope)
+        finally:
+            turn.transaction.hear(False)
+
+
+def _dead(row: MessageRow, receiver: str, refusal: Refusal, at: float) -> DeadLetterRow:
+    number, id, kind, _, until, origin, data = row[2:]
+    return DeadLetterRow(row.sender, receiver, number, id, kind, str(refusal), at, until, origin, data)
+
+
+def _notice(receiver: str, envelope: Envelope, refusal: Refusal) -> bytes:
+    """The error element that tells a sender (G32)."""
+    return make_error(
+        "undelivered",
+        f"{receiver} did not take it: {refusal.message}",
+        receiver=receiver,
+        element=envelope.inputs[0] if envelope.inputs else None,
+        reason=refusal.kind,
+        plan=envelope.run or None,
+        step=envelope.step,
+    )

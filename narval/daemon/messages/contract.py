@@ -1,0 +1,44 @@
+"""The contract of those who take messages: receivers, and the reasons why one takes none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from narval.agent.turn import Turn
+from narval.daemon.messages.envelope import Envelope
+from narval.daemon.messages.outbox import Outbox
+from narval.daemon.messages.post_office import PostOffice
+from narval.daemon.messages.remote_calls import RemoteCalls
+from narval.store.batch import AgentRow, MessageRow
+
+
+class Refusal(NamedTuple):
+    """The reason why a message cannot be taken: a stable word, and words for people."""
+
+    kind: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}"
+
+
+OVERDUE = Refusal("expired", "it waited for longer than it was to be kept")
+
+
+class Receiver(Protocol):
+    """An agent that takes a message: who it is, what it may be sent, what it sends in turn, which calls it
+    makes and answers.
+    """
+
+    identity: AgentRow
+    office: PostOffice
+    outbox: Outbox
+    calls: RemoteCalls
+
+    def why_not(self, envelope: Envelope, name: str) -> Refusal | None:
+        """The reason why it is not to be sent elements of a name by that sender (G29); None if it may be."""
+
+
+Take = Callable[[Receiver, Turn, MessageRow, Envelope], Refusal | None]
+"""Takes a message within a turn, all of it or nothing; or gives the reason why it cannot be taken."""

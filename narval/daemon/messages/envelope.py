@@ -1,0 +1,41 @@
+"""Envelope: from whom a message is, and what it was made of (G23)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from narval.store.codec import read
+
+ELEMENT, UNDELIVERED, RECEIPT = "element", "undelivered", "receipt"
+"""Kinds of messages: an element; the error element that tells of one that could not be taken; the word that
+one was taken.
+"""
+
+
+class Envelope(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """The sender by name and id (G1); the run and step that sent, and the eids of what was sent, as the
+    sender has them; for which person, and who acted in that person's name (P39).
+    `awaited`: a call waits until it is taken. `hearsay`: a language model's answer has entered into it.
+    """
+
+    sender: str
+    sender_id: str
+    run: int = 0
+    step: str = ""
+    inputs: tuple[int, ...] = ()
+    by: str = ""
+    actor: str = ""
+    awaited: bool = False
+    hearsay: bool = False
+
+
+seal = msgspec.msgpack.Encoder().encode
+"""An envelope for the store."""
+
+_decode = msgspec.msgpack.Decoder(Envelope).decode
+
+
+def unseal(data: bytes) -> Envelope:
+    """An envelope from the store. Raises UnreadableError."""
+    envelope: Envelope = read("the envelope of a message", _decode, data)
+    return envelope

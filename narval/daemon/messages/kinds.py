@@ -1,0 +1,75 @@
+"""Kinds of messages: what a receiver does with each, in the turn that takes it.
+
+A new kind is a function and a row of `KINDS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from narval.agent.turn import Turn
+from narval.core.elements.element import Element, Origin
+from narval.core.elements.error_element import read_error
+from narval.core.elements.reserved import check_name
+from narval.core.engines.events import Failure
+from narval.core.errors import ElementError
+from narval.daemon.messages.contract import Receiver, Refusal, Take
+from narval.daemon.messages.envelope import ELEMENT, RECEIPT, UNDELIVERED, Envelope
+from narval.daemon.messages.receipts import settle_call
+from narval.daemon.messages.remote_calls import CALL, CANCEL, RETURNED
+from narval.daemon.messages.remote_kinds import take_call, take_cancel, take_return, take_undelivered
+from narval.daemon.messages.stamp import stamped
+from narval.store.batch import MessageRow
+
+
+def take_element(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
+    """Add the element that somebody sent, if it may be sent and its schema accepts it (G25, G29)."""
+    name = Element(0, row.data).name
+    refusal = receiver.why_not(envelope, name)
+    if refusal is not None:
+        return refusal
+    try:
+        check_name(row.data)
+    except ElementError as error:
+        return Refusal(error.kind, str(error))
+    fault = turn.surroundings.schema_fault(row.data)
+    if fault is not None:
+        return Refusal("invalid", f"refused by its schema: {fault}")
+    turn.add(stamped(row.data, envelope.sender, row.id), _origin(row, envelope))
+    return None
+
+
+def take_notice(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
+    """Add the error element that tells of a message not taken (G32); a call that waits for it fails, and of
+    one at another agent the run alone is told.
+    """
+    found = receiver.calls.waiting(row.id)
+    if found is not None and found[1].agent and take_undelivered(receiver, turn, row):
+        return None
+    turn.add(row.data, _origin(row, envelope))
+    _, why, _ = read_error(Element(0, row.data))
+    settle_call(receiver, turn, envelope.run, row.id, Failure("undelivered", why, final=True))
+    return None
+
+
+def take_receipt(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
+    """Answer a call that waits until what it sent is taken (G27)."""
+    settle_call(receiver, turn, envelope.run, row.id)
+    return None
+
+
+def _origin(row: MessageRow, envelope: Envelope) -> Origin:
+    return Origin(by=envelope.by, actor=envelope.actor, agent=envelope.sender, message=row.id)
+
+
+KINDS: Mapping[str, Take] = MappingProxyType(
+    {
+        ELEMENT: take_element,
+        UNDELIVERED: take_notice,
+        RECEIPT: take_receipt,
+        CALL: take_call,
+        CANCEL: take_cancel,
+        RETURNED: take_return,
+    }
+)

@@ -1,0 +1,121 @@
+"""Mailbox: the messages that an agent at work has not taken yet (G25, G30)."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+
+from narval.agent.loop import Delivery, Request
+from narval.agent.turn import Turn
+from narval.daemon.messages.post_office import PostOffice
+from narval.store.batch import MessageRow, TakenRow
+
+MOST_IN_A_TURN = 100
+"""The messages that a turn takes at most, so that they do not starve what the agent has to do."""
+
+log = logging.getLogger("narval.messages")
+
+
+class Mailbox:
+    """Takes the messages of one activation, from senders in turn.
+
+    `post` leaves something for the agent's next turn; `receive` does within a turn what a message says, and
+    is False if there is no room for it.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        office: PostOffice,
+        post: Callable[[Delivery | Request], None],
+        receive: Callable[[Turn, MessageRow], bool],
+    ) -> None:
+        self.number = number
+        self._office, self._post, self._receive = office, post, receive
+        self._senders: dict[int, deque[MessageRow]] = {}
+        """The messages of each sender in order, the senders in the order of their turns."""
+        self._taken: dict[int, int] | None = None
+        self._is_asking = False
+        self.is_held = False
+        """True while nothing is taken because memory has no room (G16, G31)."""
+
+    def open(self) -> None:
+        """Have messages from now on, and those that wait. Raises StoreError."""
+        if self._office.elsewhere is not None:
+            self._taken = self._taken_before()
+        for row in self._office.begin(self):
+            self.put(row)
+
+    def close(self) -> None:
+        """Have no more."""
+        self._office.end(self)
+
+    def put(self, row: MessageRow) -> bool:
+        """Have a message that is recorded; False if it is there already, or one before it is not.
+
+        Where other daemons send too, one before it may not have been read yet.
+        """
+        if row.sender in self._senders or self._taken is not None:
+            last, is_shared = self.reached(row.sender), self._office.elsewhere is not None
+            if row.number <= last or (is_shared and row.number > last + 1):
+                return False
+        self._senders.setdefault(row.sender, deque()).append(row)
+        self._ask()
+        return True
+
+    def reached(self, sender: int) -> int:
+        """The number of the last message of a sender that it has or has taken, as far as is known."""
+        waiting = self._senders.get(sender)
+        return waiting[-1].number if waiting else (self._taken or {}).get(sender, 0)
+
+    def try_again(self) -> None:
+        """Take what was held: memory may have room for it now."""
+        self.is_held = False
+        self._ask()
+
+    def _ask(self) -> None:
+        if self._senders and not (self._is_asking or self.is_held):
+            self._is_asking = True
+            self._post(Request(self._take, self._took, is_whole=True))
+
+    def _take(self, turn: Turn) -> list[MessageRow]:
+        """Take messages, as many as a turn may; which they are."""
+        if self._taken is None:
+            self._taken = self._taken_before()
+        taken, senders, done = self._taken, self._senders, list[MessageRow]()
+        reached: dict[int, int] = {}
+        while senders and len(done) < MOST_IN_A_TURN:
+            sender = next(iter(senders))
+            waiting = senders.pop(sender)
+            row, last = waiting[0], taken.get(sender, 0)
+            if row.number > last + 1:
+                missing = f"{last + 1} to {row.number - 1}"
+                log.error("messages %s of agent %d are missing: those after wait", missing, sender)
+                continue
+            if row.number == last + 1:
+                try:
+                    is_taken = self._receive(turn, row)
+                except Exception:
+                    turn.transaction.telling.blame(0, row)
+                    raise
+                if not is_taken:
+                    self.is_held, senders[sender] = True, waiting
+                    break
+                taken[sender] = reached[sender] = row.number
+                done.append(row)
+            waiting.popleft()
+            if waiting:
+                senders[sender] = waiting
+        turn.transaction.batch.taken.extend(TakenRow(self.number, *pair) for pair in reached.items())
+        return done
+
+    def _taken_before(self) -> dict[int, int]:
+        return {row.sender: row.number for row in self._office.letters.taken(self.number)}
+
+    def _took(self, done: list[MessageRow] | None, error: BaseException | None) -> None:
+        """Go on with what is left, once the turn is recorded; where it could not be, the activation ends."""
+        self._is_asking = False
+        if error is None and done is not None:
+            self._office.taken(done)
+            self._ask()

@@ -1,0 +1,59 @@
+"""Other daemons: agents that work on the same store elsewhere, as they are addressed from here (G30)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from narval.store.batch import AgentRow
+from narval.store.postgresql.leases import Leases
+
+Find = Callable[[str], AgentRow | None]
+
+
+class OtherDaemons:
+    """The agents of a store that other daemons hold, or nobody: each is looked for there once."""
+
+    def __init__(self, leases: Leases) -> None:
+        self._tell: Callable[[int], None] = lambda agent: None
+        self._leases = leases
+        self._known: dict[str, AgentRow] = {}
+        self._numbers: set[int] = set()
+
+    def __contains__(self, number: object) -> bool:
+        return number in self._numbers
+
+    def tell(self, agent: int) -> None:
+        """Let whoever holds an agent know that a message for it is recorded: else a heartbeat will."""
+        self._tell(agent)
+
+    def tell_by(self, tell: Callable[[int], None]) -> None:
+        """Use `tell` for that, which returns at once."""
+        self._tell = tell
+
+    def found_after(self, here: Find) -> Find:
+        """Find an agent by its name: with `here`, or else in the store. Raises StoreError."""
+
+        def find(name: str) -> AgentRow | None:
+            if (found := here(name)) is None:
+                return self._find(name)
+            self.forget(name)
+            return found
+
+        return find
+
+    def forget(self, name: str) -> None:
+        """Look for an agent in the store when it is next found."""
+        if (known := self._known.pop(name, None)) is not None:
+            self._numbers.discard(known.agent)
+
+    def forget_all(self) -> None:
+        """Look for all agents in the store when they are next found: some may have changed hands."""
+        self._known.clear()
+        self._numbers.clear()
+
+    def _find(self, name: str) -> AgentRow | None:
+        known = self._known.get(name)
+        if known is None and (found := self._leases.find(name)) is not None:
+            known = self._known[name] = found[0]
+            self._numbers.add(known.agent)
+        return known

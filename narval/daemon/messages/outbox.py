@@ -1,0 +1,75 @@
+"""Outbox: the messages that an agent sends, numbered for each receiver (G23, G24)."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from msgspec.structs import replace
+
+from narval.agent.turn import Turn
+from narval.core.memory.hearsay import is_hearsay
+from narval.daemon.messages.envelope import Envelope, seal
+from narval.daemon.messages.post_office import PostOffice
+from narval.store.batch import AgentRow, Batch, MessageRow
+
+
+class Outbox:
+    """Numbers what one activation of an agent sends, and leaves it in the batch of the turn that sends.
+
+    The numbers go with the activation: of a turn that was not recorded they leave no gap, for the next
+    activation finds in the store how far each pair has come.
+    """
+
+    def __init__(self, sender: AgentRow, office: PostOffice) -> None:
+        self._sender, self._office = sender, office
+        self._last: dict[str, int] = {}
+        """The number of the last message by the id of its receiver."""
+        self._now: tuple[Batch | None, Counter[int]] = (None, Counter())
+        """The messages of the turn with that batch, by receiver: they are not counted as waiting yet."""
+
+    def in_turn(self, turn: Turn, receiver: AgentRow) -> int:
+        """The messages for a receiver that this turn sends so far."""
+        return self._now[1][receiver.agent] if self._now[0] is turn.transaction.batch else 0
+
+    def know(self, receiver: AgentRow) -> int:
+        """The number of the last message for a receiver. Raises StoreError."""
+        number = self._last.get(receiver.id)
+        if number is None:
+            number = self._office.letters.last_sent(receiver.agent, self._sender.agent)
+            self._last[receiver.id] = number
+        return number
+
+    def envelope(
+        self,
+        run: int = 0,
+        step: str = "",
+        inputs: tuple[int, ...] = (),
+        by: str = "",
+        actor: str = "",
+        *,
+        awaited: bool = False,
+    ) -> Envelope:
+        """The envelope of what this agent sends."""
+        return Envelope(self._sender.name, self._sender.id, run, step, inputs, by, actor, awaited)
+
+    def send(
+        self,
+        turn: Turn,
+        receiver: AgentRow,
+        kind: str,
+        id: str,
+        envelope: Envelope,
+        data: bytes,
+        until: float | None = None,
+    ) -> None:
+        """Send a message with what this turn records."""
+        if is_hearsay(turn.agent.memory, (envelope.run, *envelope.inputs)):
+            envelope = replace(envelope, hearsay=True)
+        self._last[receiver.id] = number = self.know(receiver) + 1
+        self._office.expect(receiver)
+        batch = turn.transaction.batch
+        if self._now[0] is not batch:
+            self._now = batch, Counter()
+        self._now[1][receiver.agent] += 1
+        pair = (receiver.agent, self._sender.agent, number)
+        batch.messages.append(MessageRow(*pair, id, kind, turn.at, until, seal(envelope), data))

@@ -1,0 +1,195 @@
+"""Post office: hands messages that are recorded to their receivers, one for a daemon (G25, G30)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Protocol
+
+from narval.agent.run import Run
+from narval.agent.turn import Turn
+from narval.daemon.messages.overdue import OverdueMessages
+from narval.daemon.messages.room import MailboxRoom
+from narval.store.batch import STORE, AgentRow, MessageRow
+from narval.store.letters import Letters, WaitingRow
+
+if TYPE_CHECKING:  # a home whose store is its own has none
+    from narval.daemon.messages.other_daemons import OtherDaemons
+
+Find = Callable[[str], AgentRow | None]
+"""Finds an agent of the store by its name."""
+
+
+StandIn = Callable[[Turn, Run, object], bool]
+"""A stand-in, which does what a run asks of another agent within a turn; False where that is to do it."""
+
+
+class Addressee(Protocol):
+    """A receiver at work; `number` is that of its agent."""
+
+    number: int
+
+    def put(self, row: MessageRow) -> bool:
+        """Have a message that is recorded; False if it is there already, or one before it is not."""
+
+    def reached(self, sender: int) -> int:
+        """The number of the last message of a sender that it has or has taken."""
+
+
+class PostOffice:
+    """The messages of a store that are not taken, counted, and the receivers at work.
+
+    A message for one that is not at work stays a row: `wake` is asked to activate it, by name. One for an
+    agent that another daemon holds is that daemon's matter, which is told of it (`elsewhere`).
+    """
+
+    def __init__(self, letters: Letters, find: Find, limit: Callable[[str], int]) -> None:
+        self.letters, self.find = letters, find
+        self.elsewhere: OtherDaemons | None = None
+        """The agents of other daemons; None where all are of this one."""
+        self._room, self._is_counted = MailboxRoom(limit), False
+        self._overdue = OverdueMessages()
+        self.names: dict[int, str] = {}
+        """The names of agents that had messages, by number."""
+        self.receivers: dict[int, Addressee] = {}
+        """The receivers at work, by the numbers of their agents."""
+        self._wake: Callable[[str], None] = _ignore
+        self.stand_in: StandIn = _leaves_it
+
+    def open(
+        self,
+        agents: Iterable[AgentRow],
+        wake: Callable[[str], None],
+        look_at: Callable[[float | None], None],
+    ) -> None:
+        """Begin to hand over, with what waits in the store; `look_at` has `overdue` be asked at a moment.
+
+        Raises StoreError.
+        """
+        self._wake = wake
+        self._overdue.begin(look_at)
+        if self.room:
+            self.names.update((row.agent, row.name) for row in agents if row.agent in self.room)
+            for row in self.letters.waiting():
+                self._overdue.expect(row.until)
+
+    def share(self, elsewhere: OtherDaemons) -> None:
+        """Have other daemons work on the same store: agents that this one does not hold are found there."""
+        self.find, self.elsewhere = elsewhere.found_after(self.find), elsewhere
+
+    @property
+    def room(self) -> MailboxRoom:
+        """The messages that are not taken, counted; those of the store when first asked for."""
+        if not self._is_counted:
+            self._is_counted = True
+            for row in self.letters.waiting():
+                self._room.load(row)
+        return self._room
+
+    def overdue(self, now: float) -> list[str]:
+        """The names of agents that have messages whose time is over, as of a moment."""
+        due = self._overdue.due(now, self.letters.waiting())
+        return list(dict.fromkeys(self.names[number] for number in due if number in self.names))
+
+    def simulate(self, stand_in: StandIn) -> None:
+        """Let any name be that of an agent, of which those that are not there take nothing: a simulation
+        tells what would be sent. `stand_in` is asked first what others are to do.
+        """
+        known, self.stand_in = self.find, stand_in
+        self.find = lambda name: known(name) or AgentRow(STORE, "", name)
+
+    def find_same(self, name: str, id: str) -> AgentRow | None:
+        """An agent by its name, if it still is the one with that id (G1)."""
+        found = self.find(name)
+        if found is not None and found.id != id and self.elsewhere is not None:
+            self.elsewhere.forget(name)
+            found = self.find(name)
+        return found if found is not None and found.id == id else None
+
+    def remind(self, number: int) -> None:
+        """Have an agent activated if messages for it wait."""
+        if number in self.room and number not in self.receivers and number in self.names:
+            self._wake(self.names[number])
+
+    def expect(self, receiver: AgentRow) -> None:
+        """Know an agent by its number: a message for it is about to be recorded."""
+        self.names[receiver.agent] = receiver.name
+
+    def hand_over(self, rows: Iterable[MessageRow]) -> None:
+        """Give messages that are recorded to their receivers."""
+        for row in rows:
+            receiver, elsewhere = self.receivers.get(row.agent), self.elsewhere
+            if receiver is None and elsewhere is not None and row.agent in elsewhere:
+                self.room.add(row)
+                elsewhere.tell(row.agent)
+                continue
+            if receiver is not None and not receiver.put(row) and elsewhere is not None:
+                elsewhere.tell(row.agent)  # it is there already, or what is missing before it is in the store
+                continue
+            self.room.add(row)
+            self._overdue.expect(row.until)
+            if receiver is None:
+                self._wake(self.names[row.agent])
+
+    def taken(self, rows: Iterable[MessageRow]) -> None:
+        """Count messages no more whose taking is recorded."""
+        for row in rows:
+            self.room.remove(row)
+
+    def came(self, rows: Iterable[MessageRow]) -> list[MessageRow]:
+        """Give to receivers at work what was read in the store; those that cannot be given, for one before is
+        missing.
+        """
+        missing = []
+        for row in rows:
+            receiver = self.receivers.get(row.agent)
+            if receiver is not None and receiver.put(row):  # else it is found when that is at work again
+                self.room.add(row)
+                self._overdue.expect(row.until)
+            elif receiver is not None and row.number > receiver.reached(row.sender):
+                missing.append(row)
+        return missing
+
+    def recount(self, waiting: Iterable[WaitingRow], held: Iterable[AgentRow]) -> None:
+        """Count what waits in the store, which other daemons work on too, for all that are not at work here,
+        and wake those of them that are `held` here.
+
+        `room.begin_recount` was called before it was read.
+        """
+        self.room.recount((row for row in waiting if row.agent not in self.receivers), self.receivers)
+        for receiver in held:
+            self.expect(receiver)
+        for row in waiting:
+            if row.agent in self.names:
+                self._overdue.expect(row.until)
+        for receiver in held:
+            if receiver.agent not in self.receivers:
+                self._wake(receiver.name)
+
+    # --- receivers --------------------------------------------------------------------------------------
+
+    def begin(self, receiver: Addressee) -> list[MessageRow]:
+        """Let an agent at work have its messages from now on; those that wait. Raises StoreError."""
+        number, is_shared = receiver.number, self.elsewhere is not None
+        waiting = self.letters.messages(number) if is_shared or number in self.room else []
+        if is_shared:
+            self.room.count_only(number, waiting)
+        self.receivers[number] = receiver
+        return waiting
+
+    def end(self, receiver: Addressee) -> None:
+        """Keep the messages of an agent for its next activation."""
+        if self.receivers.get(receiver.number) is receiver:
+            del self.receivers[receiver.number]
+
+    def forget(self, number: int) -> None:
+        """Let an agent that was removed have no messages."""
+        self.room.forget(number)
+        self.names.pop(number, None)
+
+
+def _leaves_it(turn: Turn, run: Run, what: object) -> bool:
+    return False
+
+
+def _ignore(_: object) -> None:
+    """Do nothing: nothing is handed over before `open`."""

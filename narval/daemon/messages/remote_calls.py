@@ -1,0 +1,244 @@
+"""Calls between agents: a run of one answers a call of another (G33 to G36).
+
+A call goes out with the turn that asks for it, what comes of it with the turn that ends the run, and a
+mailbox takes each of them once. So there is nothing to make again after a kill: the caller has the call in
+force, and the row of the run says who waits for it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+
+from narval.agent.agent import AgentState
+from narval.agent.jobs import GiveUpCall
+from narval.agent.run import Run
+from narval.agent.runs import failure_of
+from narval.agent.transaction import CallGivenUp
+from narval.agent.turn import Turn
+from narval.core.definitions.remote_calls import limit_of_remote
+from narval.core.elements.error_element import make_error
+from narval.core.engines.commands import Call, Finish
+from narval.core.engines.events import Caller, Failure, Returned
+from narval.daemon.messages.envelope import UNDELIVERED
+from narval.daemon.messages.outbox import Outbox
+from narval.daemon.messages.post_office import PostOffice
+from narval.store.batch import AgentRow
+from narval.store.codec import read
+
+log = logging.getLogger("narval.messages")
+
+CALL, CANCEL, RETURNED = "call", "cancel", "returned"
+"""Kinds of messages: a call, the wish that it be given up, and what came of it."""
+
+MOST_BYTES = 16 * 1024 * 1024
+"""The bytes of elements that go along with a call, or come back, at most."""
+
+MOST_DEEP = 32
+"""So many agents at most wait for one another, each for the next (G36)."""
+
+PATIENCE = 30.0
+"""Seconds after which a call that was given up is over, though nobody has said so (G35)."""
+
+Offers = Mapping[str, tuple[str, ...]]
+"""The agents that may call each definition, by its full name; "*" is everybody (G34)."""
+
+
+class RunAsked(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The request of a call: a definition, its first context, the attributes of a process, until when."""
+
+    kind: str
+    name: str
+    until: float
+    depth: int
+    elements: tuple[bytes, ...] = ()
+    environment: dict[str, str] = {}
+
+
+class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The answer to a call of `run`, as that agent counts it: elements, and why it failed, if it has."""
+
+    run: int
+    elements: tuple[bytes, ...] = ()
+    problem: Failure | None = None
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_asked = msgspec.msgpack.Decoder(RunAsked).decode
+_decode_reply = msgspec.msgpack.Decoder(Reply).decode
+
+
+def read_asked(data: bytes) -> RunAsked:
+    """The request of a call. Raises UnreadableError."""
+    asked: RunAsked = read("a call of another agent", _decode_asked, data)
+    return asked
+
+
+def read_reply(data: bytes) -> Reply:
+    """The answer to a call. Raises UnreadableError."""
+    reply: Reply = read("what came of a call at another agent", _decode_reply, data)
+    return reply
+
+
+class RemoteCalls:
+    """The calls that one activation makes at other agents, and those of others that it answers.
+
+    `offers` says who may call what here (G34).
+    """
+
+    def __init__(
+        self,
+        agent: AgentState,
+        identity: AgentRow,
+        outbox: Outbox,
+        office: PostOffice,
+        offers: Callable[[], Offers],
+    ) -> None:
+        self._agent, self._identity = agent, identity
+        self._outbox, self._office, self._offers = outbox, office, offers
+        self.dropped = 0
+        """Replies that came when nobody waited for them any more."""
+
+    def correspond(self, turn: Turn) -> None:
+        """Send what the runs of a turn ask of other agents, give up, or answer."""
+        for run, what in turn.transaction.remote:
+            if self._office.stand_in(turn, run, what):
+                continue
+            if isinstance(what, Call):
+                self._call(turn, run, what)
+            elif isinstance(what, CallGivenUp):
+                self._give_up(turn, run, what.call)
+            else:
+                self._answer(turn, run, what)
+
+    # --- the caller's side ------------------------------------------------------------------------------
+
+    def waiting(self, id: str, run: int = 0) -> tuple[Run, Call] | None:
+        """The call under way whose message has that id, and its run; None if nobody waits for it."""
+        agent, _, of = id.partition(".")
+        name, _, attempt = of.partition("~")
+        if agent != self._identity.id:
+            return None
+        runs = self._agent.runs.active
+        asked = runs.get(run)
+        if asked is None or name not in asked.calls:
+            asked = next((found for found in runs.values() if name in found.calls), None)
+        if asked is None or str(asked.calls[name].attempt) != (attempt or "1"):
+            return None
+        return asked, asked.calls[name]
+
+    def come_back(
+        self,
+        turn: Turn,
+        id: str,
+        run: int,
+        add: Callable[[Run, Call], tuple[tuple[int, ...], Failure | None]],
+    ) -> None:
+        """Tell a run what came of its call: `add` lets that enter memory. It is dropped if nobody waits."""
+        found = self.waiting(id, run)
+        if found is None:
+            self.dropped += 1
+            log.info("what came of call %s was dropped: nobody waits for it any more", id)
+            return
+        asked, call = found
+        eids, problem = add(asked, call)
+        if turn.transaction.hears:  # what it failed by may have its words
+            turn.transaction.mark_hearsay(asked.eid)
+        given_up = call.call in asked.abandoned
+        back = Returned(0, 0.0, call.call, eids=eids, problem=problem, abandoned=given_up)
+        turn.tell(asked.eid, back)
+
+    def id_of(self, call: Call) -> str:
+        """The id of the message of a call; a call that is tried again is another message."""
+        again = f"~{call.attempt}" if call.attempt > 1 else ""
+        return f"{self._identity.id}.{call.call}{again}"
+
+    def _call(self, turn: Turn, run: Run, call: Call) -> None:
+        receiver = self._office.find(call.agent)
+        eids = tuple(dict.fromkeys((*call.elements, *(eid for _, given in call.inputs for eid in given))))
+        elements = self._bytes_of(eids)
+        depth = self._depth(run) + 1
+        problem = None
+        if receiver is None:
+            problem = Failure("undelivered", f"there is no agent {call.agent} here: narval agents lists them")
+        elif sum(map(len, elements)) > MOST_BYTES:
+            problem = _too_large(f"what goes along with the call of {call.name} of {call.agent}")
+        elif depth > MOST_DEEP:
+            why = f"{MOST_DEEP} agents wait for one another, down to {self._identity.name}"
+            message = f"{why}, and it calls {call.name} of {call.agent}; see whether that has an end"
+            problem = Failure("too-deep", message, final=True)
+        if receiver is None or problem is not None:
+            self._agent.queue.append((0, run.eid, Returned(0, 0.0, call.call, problem=problem)))
+            return
+        environment = (call.payload or {}).get("environment")
+        until = turn.at + limit_of_remote(call.timeout)
+        given = dict(environment) if isinstance(environment, dict) else {}
+        asked = RunAsked(call.kind, call.name, until, depth, elements, given)
+        envelope = self._outbox.envelope(run.eid, call.step, eids, run.by, run.actor)
+        self._outbox.send(turn, receiver, CALL, self.id_of(call), envelope, _encode(asked))
+
+    def _give_up(self, turn: Turn, run: Run, call: Call) -> None:
+        receiver = self._office.find(call.agent)
+        if receiver is not None:
+            envelope = self._outbox.envelope(run.eid, call.step)
+            self._outbox.send(turn, receiver, CANCEL, self.id_of(call), envelope, b"")
+        if run.active:
+            turn.transaction.later(turn.at + (PATIENCE if receiver else 0.0), GiveUpCall(run.eid, call.call))
+
+    def _depth(self, run: Run) -> int:
+        """So many agents wait for what a run does, each for the next."""
+        caller = _caller_of(self._agent.runs.get(self._agent.runs.top(run), run))
+        return caller.depth if caller is not None else 0
+
+    # --- the other side ---------------------------------------------------------------------------------
+
+    def refusal(self, kind: str, name: str, sender: str) -> Failure | None:
+        """The reason why another agent may not call a definition here (G34); None if it may."""
+        allowed = self._offers().get(name, ())
+        if "*" in allowed or sender in allowed:
+            return None
+        here = self._identity.name
+        how = f'offers = {{"{name}" = ["{sender}"]}}'
+        return Failure("not-granted", f"{here} does not offer {kind} {name} to {sender}: {how}", final=True)
+
+    def reply(self, turn: Turn, to: str, id: str, reply: Reply, run: int = 0) -> None:
+        """Send what came of a call to the agent that asked, if that is still there; `run` has answered it."""
+        caller = self._office.find_same(to, id.partition(".")[0])
+        if caller is None:
+            log.info("what came of call %s was dropped: %s is not there any more", id, to)
+            return
+        self._outbox.send(turn, caller, RETURNED, id, self._outbox.envelope(run), _encode(reply))
+
+    def tell_of_gone(self, turn: Turn, name: str, asked: Iterable[tuple[str, str]]) -> None:
+        """Tell who waits for an agent that was removed, given who that is and the ids of their calls."""
+        notice = make_error("undelivered", f"{name} was removed", receiver=name, reason="removed")
+        for waiting, id in asked:
+            caller = self._office.find_same(waiting, id.partition(".")[0])
+            if caller is not None:
+                self._outbox.send(turn, caller, UNDELIVERED, id, self._outbox.envelope(), notice)
+
+    def _answer(self, turn: Turn, run: Run, end: Finish) -> None:
+        caller = _caller_of(run)
+        assert caller is not None
+        problem = None if end.phase == "done" else failure_of(turn.transaction, run)
+        elements = self._bytes_of(end.eids)
+        if sum(map(len, elements)) > MOST_BYTES:
+            elements, problem = (), _too_large(f"what {run.name} of {self._identity.name} gave")
+        self.reply(turn, caller.agent, caller.call, Reply(caller.asked_by, elements, problem), run.eid)
+
+    def _bytes_of(self, eids: Iterable[int]) -> tuple[bytes, ...]:
+        found = (self._agent.memory.element(eid) for eid in eids)
+        return tuple(element.xml for element in found if element is not None)
+
+
+def _caller_of(run: Run) -> Caller | None:
+    """The caller of a run, as its state has it: its row, from which it may have been restored, has less."""
+    return run.state.caller if run.state is not None and run.state.caller is not None else run.caller
+
+
+def _too_large(what: str) -> Failure:
+    most = MOST_BYTES // 1024 // 1024
+    message = f"{what} is larger than {most} MB; leave it in a file, and say where that is"
+    return Failure("too-large", message, final=True)

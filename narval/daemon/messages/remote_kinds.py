@@ -1,0 +1,122 @@
+"""The messages of calls between agents, as they are taken (G33 to G35)."""
+
+from __future__ import annotations
+
+from narval.agent.agent import OVER_LIMIT
+from narval.agent.run import Run
+from narval.agent.runs import cannot_start
+from narval.agent.turn import Turn
+from narval.core.elements.control_elements import CONTROLS
+from narval.core.elements.element import Element, Origin
+from narval.core.elements.error_element import read_error
+from narval.core.elements.reserved import check_name
+from narval.core.engines.commands import Call
+from narval.core.engines.events import Caller, Cancelled, Failure
+from narval.core.errors import ElementError, UnreadableError
+from narval.daemon.messages.contract import Receiver, Refusal
+from narval.daemon.messages.envelope import Envelope
+from narval.daemon.messages.remote_calls import Reply, RunAsked, read_asked, read_reply
+from narval.daemon.messages.stamp import stamped
+from narval.store.batch import MessageRow
+
+UNREADABLE = "unreadable"
+
+
+def take_call(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
+    """Begin the run that answers a call, or say at once why none does (G34).
+
+    One that is being answered already, and one whose time is over, begins nothing.
+    """
+    try:
+        asked = read_asked(row.data)
+    except UnreadableError as error:
+        return Refusal(UNREADABLE, str(error))
+    if row.id in turn.agent.runs.by_call or asked.until <= turn.at:
+        return None
+    problem = receiver.calls.refusal(asked.kind, asked.name, envelope.sender)
+    problem = problem or _cannot_begin(turn, asked) or _refused(receiver, envelope, asked.elements)
+    problem = problem or _unfit(turn, asked.elements)
+    if problem is None:
+        _begin(turn, row, envelope, asked)
+    else:
+        receiver.calls.reply(turn, envelope.sender, row.id, Reply(envelope.run, problem=problem))
+    return None
+
+
+def take_cancel(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
+    """Cancel the run that answers a call, unless it is over (G35): who called hears of its end."""
+    run = turn.agent.runs.by_call.get(row.id)
+    if run is not None and row.id.startswith(f"{envelope.sender_id}."):
+        turn.tell(run, Cancelled(0, 0.0, f"{envelope.sender} gave it up"))
+    return None
+
+
+def take_return(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
+    """Tell a run what came of its call at another agent (G33)."""
+    try:
+        reply = read_reply(row.data)
+    except UnreadableError as error:
+        reply = Reply(0, problem=Failure(UNREADABLE, str(error)))
+
+    def add(run: Run, call: Call) -> tuple[tuple[int, ...], Failure | None]:
+        unfit = _unfit(turn, reply.elements)
+        if unfit is not None:
+            return (), unfit
+        origin = Origin(run.eid, call.step, call.call, agent=envelope.sender, message=row.id)
+        stamps = (stamped(xml, envelope.sender, row.id) for xml in reply.elements)
+        return tuple([turn.add(xml, origin) for xml in stamps]), reply.problem
+
+    receiver.calls.come_back(turn, row.id, reply.run, add)
+    return None
+
+
+def take_undelivered(receiver: Receiver, turn: Turn, row: MessageRow) -> bool:
+    """Tell a run that its call could not be taken; False if the message was no call of one."""
+    if receiver.calls.waiting(row.id) is None:
+        return False
+    _, message, _ = read_error(Element(0, row.data))
+    receiver.calls.come_back(turn, row.id, 0, lambda run, call: ((), Failure("undelivered", message)))
+    return True
+
+
+def _begin(turn: Turn, row: MessageRow, envelope: Envelope, asked: RunAsked) -> None:
+    origin = Origin(by=envelope.by, actor=envelope.actor, agent=envelope.sender, message=row.id)
+    eids = tuple([turn.add(stamped(xml, envelope.sender, row.id), origin) for xml in asked.elements])
+    caller = Caller(0, envelope.step, row.id, (), envelope.sender, envelope.run, asked.depth)
+    begun = turn.start(
+        asked.name, eids, kind=asked.kind, caller=caller, environment=asked.environment, origin=origin
+    )
+    assert begun is not None, "it was seen that one can begin"
+
+
+def _cannot_begin(turn: Turn, asked: RunAsked) -> Failure | None:
+    definition = turn.agent.lookup.definition(None, asked.kind, asked.name)
+    if definition is None:
+        return Failure("unknown-target", f"there is no {asked.kind} named {asked.name}")
+    if (refused := cannot_start(definition)) is not None:
+        return Failure(*refused, final=True)
+    over = turn.agent.no_room_for_runs()
+    return Failure(OVER_LIMIT, over) if over else None
+
+
+def _refused(receiver: Receiver, envelope: Envelope, elements: tuple[bytes, ...]) -> Failure | None:
+    """The reason why an agent is not to be sent what comes along with a call (G29); None if there is none."""
+    found = (receiver.why_not(envelope, Element(0, xml).name) for xml in elements)
+    refusal = next((refusal for refusal in found if refusal is not None), None)
+    return None if refusal is None else Failure(refusal.kind, refusal.message, final=True)
+
+
+def _unfit(turn: Turn, elements: tuple[bytes, ...]) -> Failure | None:
+    """The first reason why elements of another agent cannot enter memory; None if there is none."""
+    for xml in elements:
+        name = Element(0, xml).name
+        if name in CONTROLS:
+            return Failure("not-granted", f"no {name} comes of a call", final=True)
+        try:
+            check_name(xml)
+        except ElementError as error:
+            return Failure(error.kind, str(error), final=True)
+        fault = turn.surroundings.schema_fault(xml)
+        if fault is not None:
+            return Failure("invalid", f"{name} is refused by its schema: {fault}", final=True)
+    return None

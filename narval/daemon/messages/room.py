@@ -1,0 +1,145 @@
+"""Room: how many messages may wait, of a pair and in a mailbox, and who waits until they are fewer (G31)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Container, Iterable
+from typing import TypeVar
+
+from narval.store.batch import AgentRow, MessageRow
+from narval.store.letters import WaitingRow
+
+MOST_OF_A_PAIR = 1_000
+"""The messages of one agent for another that may wait."""
+
+BYTES_OF_A_PAIR = 16 * 1024 * 1024
+"""The bytes of these."""
+
+Retry = Callable[[], None]
+_Key = TypeVar("_Key", int, tuple[int, int])
+
+
+class MailboxRoom:
+    """The messages that are not taken, counted; `limit` gives how many an agent may have, by its name."""
+
+    def __init__(self, limit: Callable[[str], int]) -> None:
+        self._limit = limit
+        self._of: Counter[int] = Counter()
+        self._many: Counter[tuple[int, int]] = Counter()
+        self._bytes: Counter[tuple[int, int]] = Counter()
+        self._waiting: dict[int, dict[tuple[int, str], Retry]] = {}
+        """The calls that wait for room, by receiver: of which sender, first come first."""
+        self._added: list[MessageRow] | None = None
+        """The messages that were recorded since it was begun to count anew, while that is so."""
+
+    def __contains__(self, receiver: object) -> bool:
+        return receiver in self._of
+
+    def __bool__(self) -> bool:
+        return bool(self._of)
+
+    @property
+    def is_wanted(self) -> bool:
+        """True while a call waits for room."""
+        return bool(self._waiting)
+
+    def of(self, receiver: int) -> int:
+        """The number of messages that wait for an agent."""
+        return self._of[receiver]
+
+    def load(self, row: WaitingRow) -> None:
+        """Count what waits of a pair at the start."""
+        pair = row.agent, row.sender
+        self._of[row.agent] += row.many
+        self._many[pair], self._bytes[pair] = row.many, row.size
+
+    def add(self, row: MessageRow) -> None:
+        """Count a message that is recorded."""
+        pair = row.agent, row.sender
+        self._of[row.agent] += 1
+        self._many[pair] += 1
+        self._bytes[pair] += len(row.data)
+        if self._added is not None:
+            self._added.append(row)
+
+    def remove(self, row: MessageRow) -> None:
+        """Count a message no more; whoever waits for its room is told."""
+        pair = row.agent, row.sender
+        _less(self._of, row.agent, 1)
+        _less(self._many, pair, 1)
+        _less(self._bytes, pair, len(row.data))
+        if (waiting := self._waiting.get(row.agent)) is not None:
+            key = next(iter(waiting))
+            retry = waiting.pop(key)
+            if not waiting:
+                del self._waiting[row.agent]
+            retry()
+
+    def forget(self, receiver: int) -> None:
+        """Count nothing of an agent that is gone; whoever waits for its room is told."""
+        self._of.pop(receiver, None)
+        for pair in [pair for pair in self._many if pair[0] == receiver]:
+            del self._many[pair], self._bytes[pair]
+        for retry in self._waiting.pop(receiver, {}).values():
+            retry()
+
+    # --- with other daemons -----------------------------------------------------------------------------
+
+    def count_only(self, receiver: int, rows: Iterable[MessageRow]) -> None:
+        """Count for a receiver these messages and no others."""
+        self._clear(lambda number: number == receiver)
+        for row in rows:
+            self.add(row)
+
+    def begin_recount(self) -> None:
+        """Begin to read in the store what waits: messages that are recorded meanwhile are counted besides."""
+        self._added = []
+
+    def recount(self, rows: Iterable[WaitingRow], known: Container[int]) -> None:
+        """Count what waits in the store for all receivers but the `known` ones; who waits for the room of one
+        that has taken some is told.
+        """
+        added, self._added = self._added or [], None
+        before = dict(self._of)
+        self._clear(lambda number: number not in known)
+        for waiting in rows:
+            self.load(waiting)
+        for row in added:
+            if row.agent not in known:
+                self.add(row)
+        for receiver in list(self._waiting):
+            if receiver not in known and self._of[receiver] < before.get(receiver, 1):
+                for retry in self._waiting.pop(receiver).values():
+                    retry()
+
+    def _clear(self, is_meant: Callable[[int], bool]) -> None:
+        for pair in [pair for pair in self._many if is_meant(pair[0])]:
+            del self._many[pair], self._bytes[pair]
+            self._of.pop(pair[0], None)
+
+    # --- who waits --------------------------------------------------------------------------------------
+
+    def lacking(self, receiver: AgentRow, sender: int, many: int, size: int, decided: int) -> str:
+        """The room that so many messages more, of so many bytes, have to wait for; "" where there is some.
+
+        `decided` are those of the pair that are not recorded yet. Where nothing waits there is room for any
+        number: what is sent at once is not divided.
+        """
+        pair = receiver.agent, sender
+        waiting, there = self._many[pair] + decided, self._of[receiver.agent] + decided
+        if not there or (not waiting and there < self._limit(receiver.name)):
+            return ""
+        is_full = waiting + many > MOST_OF_A_PAIR or self._bytes[pair] + size > BYTES_OF_A_PAIR
+        if not is_full and there + many <= self._limit(receiver.name):
+            return ""
+        return f"room in the mailbox of {receiver.name} ({waiting if is_full else there:,} not taken)"
+
+    def wait(self, receiver: int, sender: int, call: str, retry: Retry) -> None:
+        """Call `retry` once a message for a receiver is taken."""
+        self._waiting.setdefault(receiver, {})[sender, call] = retry
+
+
+def _less(counted: Counter[_Key], key: _Key, by: int) -> None:
+    counted[key] -= by
+    if counted[key] <= 0:
+        del counted[key]

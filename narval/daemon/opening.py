@@ -1,0 +1,70 @@
+"""Opening: what a daemon waits for before it begins, and what it notes meanwhile for those who ask."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from typing import Any, TypeVar
+
+from narval.core.errors import StoreAwayError
+from narval.files.home import Home
+from narval.files.people_file import load_people
+from narval.files.settings import Settings
+from narval.store.store import Store
+from narval.system.clock import Clock
+
+log = logging.getLogger("narval.daemon")
+
+T = TypeVar("T")
+
+Note = Callable[..., None]
+"""Notes what the holder of a home is by now, by fields of a `Holder`."""
+
+
+def note_nothing(**now: Any) -> None:
+    """Note nothing: a home in memory is held by nobody."""
+
+
+async def once_it_answers(start: Callable[[], Awaitable[T]], patience: float | None, note: Note) -> T:
+    """Wait until the server of the store answers (G52), and give what `start` gives then.
+
+    Raises StoreAwayError when `patience`, in seconds, is over.
+    """
+    from narval.store.postgresql.outage import Outage
+
+    outage = Outage(patience)
+    while True:
+        try:
+            started = await start()
+        except StoreAwayError as error:
+            is_known, seconds = outage.away is not None, outage.delay(error)
+            note(away=str(error))
+            if not is_known:
+                log.warning("waiting for the server of the store: %s", error)
+            await asyncio.sleep(seconds)
+        else:
+            if outage.away is not None:
+                note(away="")
+                log.warning("the store is back after %.1f s", time.time() - outage.away[0])
+            return started
+
+
+async def join(
+    home: Home, settings: Settings, store: Store, clock: Clock, starting: ExitStack, note: Note, *,
+    standby: bool,
+) -> Callable[[], None]:  # fmt: skip
+    """Be a daemon of a store that others share; a function that leaves it. It renews until the end of
+    `starting`, but on a simulated clock.
+    """
+    from narval.daemon.fleet.joining import join_store
+
+    renewing = None if clock.is_simulated else starting
+    if standby:
+        note(is_standby=True)
+    leave = await join_store(store, settings, load_people(home.path), renewing, standby=standby)
+    if standby:
+        note(is_standby=False)
+    return leave

@@ -1,0 +1,282 @@
+"""Rounds: agents with work decide a turn each; all of it is recorded in one commit, then performed (G11).
+
+A round ends when no agent is ready any more, or its time for deciding is over: then the next begins with
+those that are left. An agent is ready when something was posted for it, when its last turn left something,
+or when a moment has come that it waits for; nothing looks through the others. How long a turn may take where
+several are ready, `shares` decides (G12).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol, TypeAlias
+
+from narval.agent.loop import Loop
+from narval.agent.turn import Turn
+from narval.calls.dispatcher import Dispatcher
+from narval.core.errors import (
+    CutOffError,
+    DaemonGoneError,
+    InternalError,
+    NarvalError,
+    StoreAwayError,
+    StoreError,
+)
+from narval.daemon.bell import Bell
+from narval.daemon.clock_watch import ClockWatch
+from narval.daemon.committer import Committer
+from narval.daemon.moments import Moments
+from narval.daemon.shares import Shares
+from narval.daemon.stop import Stop
+from narval.system import stopwatch
+from narval.system.clock import Clock, Jump
+
+log = logging.getLogger("narval.daemon")
+
+
+class Participant(Protocol):
+    """An agent at work, as rounds see it."""
+
+    loop: Loop
+    dispatcher: Dispatcher
+
+    def __hash__(self) -> int: ...
+
+    @property
+    def weight(self) -> int:
+        """Its part of the time, compared with others (1 to 100)."""
+
+    def perform(self, turn: Turn) -> None:
+        """Perform a turn that is recorded, and answer those who waited for it."""
+
+    def give_up(self, error: NarvalError) -> None:
+        """Make no more turns, and answer all who wait for one with `error`."""
+
+    def broke_down(self, error: Exception) -> bool:
+        """Hear that its turn broke down; True if that costs nobody else, and it has left the rounds."""
+
+
+class WorkGate(Protocol):
+    """Open while a daemon is sure of what it holds, where others work on the same store (G48)."""
+
+    def is_open(self) -> bool:
+        """True if turns may be begun, and what is recorded performed."""
+
+
+class Alarm(NamedTuple):
+    """Something that is to happen at a moment within a round; `ring` is given the present moment,
+    `clock_was_set` the seconds by which the clock was set, before what is due by now rings.
+    """
+
+    ring: Callable[[float], None]
+    clock_was_set: Callable[[float], None]
+
+
+Turns: TypeAlias = list[tuple[Participant, Turn]]
+
+
+class Rounds:
+    """The agents at work in a daemon, and those of them that are to have a turn.
+
+    `bell` is rung when there is something to do; `stop` has agents perform nothing more.
+    """
+
+    def __init__(self, clock: Clock, committer: Committer, stop: Stop, bell: Bell) -> None:
+        self.participants: dict[Participant, None] = {}
+        """The agents at work."""
+        self.gone: NarvalError | None = None
+        """The reason why there will be no more rounds."""
+        self._clock_watch, self._committer = ClockWatch(clock), committer
+        self._stop, self._bell = stop, bell
+        self._shares: Shares[Participant] = Shares()
+        self._moments: Moments[Participant | Alarm] = Moments()
+        self._gate: WorkGate | None = None
+        self._held_back: Turns = []
+        """The turns that are recorded, and are performed when the gate opens."""
+        stop.announce_to(self._perform_no_more)
+
+    @property
+    def clock(self) -> Clock:
+        """The clock by which turns are made."""
+        return self._clock_watch.clock
+
+    def add(self, participant: Participant) -> None:
+        """Let an agent take part from now on."""
+        self.participants[participant] = None
+        if self._stop.requested:
+            participant.dispatcher.stop()
+        self.has_work(participant)
+
+    def remove(self, participant: Participant) -> None:
+        """Let an agent take part no more; of a turn of it that is being recorded nothing is performed."""
+        self.participants.pop(participant, None)
+        self._shares.remove(participant)
+        self._moments.put(participant, None)
+
+    def call_at(self, moment: float | None, alarm: Alarm) -> None:
+        """Ring an alarm in the round of a moment (seconds since 1970), and not when it was to ring before."""
+        self._moments.put(alarm, moment)
+        self._bell.ring()
+
+    def keep_to(self, gate: WorkGate) -> None:
+        """Begin and perform nothing from now on while a gate is closed; the bell is rung when it opens."""
+        self._gate = gate
+
+    def has_work(self, participant: Participant) -> None:
+        """Let an agent have a turn in the next round."""
+        self._shares.ready[participant] = None
+        self._bell.ring()
+
+    def is_due(self) -> bool:
+        """True if a round would do anything now."""
+        if self._gate is not None and not self._gate.is_open():
+            return False
+        if self._shares.ready or self._held_back:
+            return True
+        due = self._moments.next()
+        if due is None:
+            return False
+        now = self.clock.now()
+        if due > now and (jump := self._clock_watch.jump(now)) is not None:
+            self._reckon(jump)
+        return due <= now or bool(self._shares.ready)
+
+    def next_moment(self) -> float | None:
+        """The moment at which the next round is due by itself, or None."""
+        return None if self._gate is not None and not self._gate.is_open() else self._moments.next()
+
+    async def recorded(self) -> None:
+        """Wait until what memory shows is recorded. Raises the StoreError of a commit that failed."""
+        await self._committer.finished()
+        if isinstance(self.gone, StoreError):
+            raise self.gone
+
+    def give_up(self, error: NarvalError) -> None:
+        """Make no more rounds, and answer all who wait for one with `error`."""
+        if self.gone is None:
+            self.gone = error
+        for participant in self.participants:
+            participant.give_up(error)
+
+    async def round(self) -> None:
+        """Make one round; when it breaks down there is none after it: memory may be ahead of the store."""
+        try:
+            made, self._held_back = self._held_back, []
+            if not made:
+                made = self._decide()
+                batches = [turn.transaction.batch for _, turn in made if turn.transaction.batch]
+                under_way = self._committer.commit(batches)
+                if under_way is not None:
+                    await under_way
+                if self._committer.refused:
+                    made = self._recorded_of(made, self._committer.refused)
+            if self._gate is not None and not self._gate.is_open():
+                self._held_back = made
+                return
+            quits, is_shared = False, len(made) > 1 or bool(self._shares.ready)
+            for participant, turn in made:
+                began = stopwatch.seconds() if is_shared else 0.0
+                try:
+                    participant.perform(turn)
+                except Exception as error:
+                    _cost_it_alone(participant, error)
+                if is_shared:
+                    self._shares.charge(participant, stopwatch.seconds() - began)
+                quits |= turn.transaction.quit
+                if participant not in self.participants:
+                    continue
+                if participant.loop.has_work():
+                    self._shares.ready[participant] = None
+                    continue
+                if is_shared:
+                    self._shares.rests(participant)
+                self._await_moment(participant)
+        except StoreError as error:
+            self._break_down(error)
+            raise
+        except Exception as error:
+            log.exception("a turn broke down")
+            broken = InternalError(f"the daemon broke down: {error!r}; its log says where")
+            self._break_down(broken)
+            raise broken from error
+        except BaseException:
+            self._break_down(DaemonGoneError("the daemon was stopped at once"))
+            raise
+        if quits:
+            self._stop.request()
+
+    # --- inside ---------------------------------------------------------------------------------------
+
+    def _decide(self) -> Turns:
+        """A turn each of those that are ready, while there is time."""
+        now = self._clock_watch.clock.now()
+        if (jump := self._clock_watch.jump(now)) is not None:
+            self._reckon(jump)
+        if self._moments.of:
+            while (due := self._moments.pop_due(now)) is not None:
+                if isinstance(due, Alarm):
+                    _ring(due, now)
+                else:
+                    self._shares.ready[due] = None
+        made: Turns = []
+        alone = self._shares.alone()
+        for participant, share in self._shares.turns() if alone is None else ((alone, None),):
+            try:
+                made.append((participant, participant.loop.decide(now, share)))
+            except Exception as error:
+                _cost_it_alone(participant, error)
+        return made
+
+    def _recorded_of(self, made: Turns, refused: Mapping[int, StoreError]) -> Turns:
+        """The turns that are recorded; those of agents that were refused have broken down (G17)."""
+        for participant, turn in made:
+            refusal = refused.get(turn.transaction.batch.agent)
+            if refusal is not None and not participant.broke_down(refusal):
+                raise refusal
+        return [
+            (participant, turn) for participant, turn in made if turn.transaction.batch.agent not in refused
+        ]
+
+    def _reckon(self, jump: Jump) -> None:
+        """Have all agents reckon with a clock that was set."""
+        for participant in self.participants:
+            participant.loop.clock_jumped(jump)
+            if participant.loop.has_work():
+                self._shares.ready[participant] = None
+        for alarm in [due for due in self._moments.of if isinstance(due, Alarm)]:
+            alarm.clock_was_set(jump.by)
+
+    def _await_moment(self, participant: Participant) -> None:
+        """Note when an agent that has come to rest is due by itself."""
+        at = participant.loop.next_moment()
+        if at != self._moments.of.get(participant):
+            self._moments.put(participant, at)
+
+    def _break_down(self, error: NarvalError) -> None:
+        """Perform nothing of the round, and answer all that wait with `error`."""
+        log.critical("%s", error)
+        self.give_up(error)
+
+    def _perform_no_more(self) -> None:
+        for participant in self.participants:
+            participant.dispatcher.stop()
+
+
+def _ring(due: Alarm, now: float) -> None:
+    """Ring an alarm. Raises CutOffError where something was to be read in the store for it."""
+    try:
+        due.ring(now)
+    except StoreAwayError as error:
+        raise CutOffError(f"agents could not be looked after: {error}") from error
+
+
+def _cost_it_alone(participant: Participant, error: Exception) -> None:
+    """Have a turn that broke down cost its agent alone. Raises the error where it is the home's own,
+    CutOffError where that could not read in the store.
+    """
+    if participant.broke_down(error):
+        return
+    if isinstance(error, StoreAwayError):
+        raise CutOffError(f"the home's own agent could not go on: {error}") from error
+    raise error

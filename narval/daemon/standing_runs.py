@@ -1,0 +1,74 @@
+"""Runs that follow the newest version of their definition: standing runs, of which there is one for each
+definition of some kinds that is loaded, and runs that have taken nothing yet (N31).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from narval.agent.recovery import GONE
+from narval.agent.run import Run
+from narval.agent.runs import begin_standing
+from narval.agent.turn import Turn
+from narval.core.engines.engine import Redefinable
+from narval.core.engines.events import Plain, Redefined, Signalled
+from narval.core.engines.registry import standing_kinds
+
+RELOAD = "reload"
+"""The signal by which a standing run is told that its definition is another, or with `gone` none."""
+
+
+def keep_standing(turn: Turn) -> None:
+    """Have a standing run begin for each definition that has none, and tell those whose definition is another
+    now, has been removed, or has come back (K41, K70).
+    """
+    agent = turn.agent
+    library, signals = agent.library, agent.signals
+    for kind, run_kind in standing_kinds().items():
+        definitions = library.of(kind)
+        for name, definition in definitions.items():
+            run = agent.runs.active.get(signals.standing.get(name, 0))
+            if run is None:
+                begin_standing(turn.transaction, definition, run_kind)
+            elif run.digest != definition.digest or name in signals.gone:
+                run.follow(definition)
+                turn.transaction.alter(run)
+                _tell(turn, run)
+    gone = {
+        name: run
+        for name, eid in signals.standing.items()
+        if name not in library.of((run := agent.runs[eid]).engine.definition_kind)
+    }
+    if gone.keys() == signals.gone:
+        return
+    for name, run in gone.items():
+        if name not in signals.gone:
+            _tell(turn, run, gone=True)
+    signals.lack(frozenset(gone))
+    turn.transaction.batch.meta.append((GONE, " ".join(sorted(gone))))
+
+
+def follow_newest(turn: Turn) -> None:
+    """Have each run that nobody called, and that has taken nothing yet, go on with what is loaded now: with
+    the version of its definition, and with those of what that calls.
+    """
+    library, find = turn.agent.library, turn.agent.lookup.definition
+    for run in list(turn.agent.runs.active.values()):
+        newest = library.get(run.engine.definition_kind, run.name)
+        if run.library is library or newest is None or run.caller is not None or run.state is None:
+            continue
+        engine = run.engine
+        if isinstance(engine, Redefinable) and engine.is_untouched(
+            run.definition, run.state, partial(find, run)
+        ):
+            before = run.digest
+            run.follow(newest, library)
+            if newest.digest != before:
+                turn.transaction.alter(run)
+                turn.tell(run.eid, Redefined(0, 0.0, before, newest.digest))
+
+
+def _tell(turn: Turn, run: Run, **arguments: Plain) -> None:
+    """Tell a standing run of its definition; the sender is the run, for nobody else can say so."""
+    told = Signalled(0, 0.0, "", RELOAD, arguments={**arguments, "from": run.eid}, sender=run.eid)
+    turn.agent.queue.append((0, run.eid, told))

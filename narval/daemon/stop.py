@@ -1,0 +1,73 @@
+"""Stop: a daemon comes to rest in good order."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from narval.calls.executor import Executor
+
+LAST_TURNS = 1.0
+"""Seconds for recording what came of the calls that a stop has waited for."""
+
+
+class Stop:
+    """The stop of a daemon: calls under way have `grace` seconds, then recovery has them (N34).
+
+    Sources are let go at once, and no further call is begun. `ring` is called when the calls are over.
+    """
+
+    __slots__ = ("_executor", "_give_up", "_latest", "_listeners", "_ring", "_task", "grace")
+
+    def __init__(self, executor: Executor, grace: float, ring: Callable[[], None]) -> None:
+        self._executor, self._ring = executor, ring
+        self.grace = grace
+        """Seconds that calls have when a stop is requested from now on."""
+        self._listeners: list[Callable[[], None]] = []
+        self._give_up: Callable[[], None] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._latest = 0.0
+
+    def set_grace(self, seconds: float) -> None:
+        """Give calls so long when a stop is requested from now on."""
+        self.grace = seconds
+
+    def announce_to(self, listener: Callable[[], None]) -> None:
+        """Call `listener` when the stop begins."""
+        self._listeners.append(listener)
+
+    def give_up_by(self, give_up: Callable[[], None]) -> None:
+        """Call `give_up` once what came of the calls has had its time, whatever is still waited for."""
+        self._give_up = give_up
+
+    def request(self) -> None:
+        """Begin to stop, unless that has begun."""
+        if self._task is None:
+            for listener in self._listeners:
+                listener()
+            self._latest = time.monotonic() + self.grace + LAST_TURNS
+            self._task = asyncio.get_running_loop().create_task(self._executor.close(self.grace))
+            self._task.add_done_callback(lambda _: self._ring())
+            if self._give_up is not None:
+                asyncio.get_running_loop().call_later(self.grace + LAST_TURNS, self._give_up)
+
+    def cancel(self) -> None:
+        """Wait no longer for calls under way."""
+        if self._task is not None:
+            self._task.cancel()
+
+    @property
+    def requested(self) -> bool:
+        """True once the daemon is to stop."""
+        return self._task is not None
+
+    @property
+    def calls_are_over(self) -> bool:
+        """True once no call is under way any more."""
+        return self._task is not None and self._task.done()
+
+    @property
+    def is_overdue(self) -> bool:
+        """True once what came of the calls has had its time to be recorded."""
+        return time.monotonic() >= self._latest

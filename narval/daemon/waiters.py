@@ -1,0 +1,102 @@
+"""Waiters: futures of answers, of the ends of runs, of their answers to signals, and of the next turn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import suppress
+from itertools import chain
+from typing import Any
+
+from narval.core.engines.commands import Answer
+from narval.core.errors import NarvalError
+from narval.daemon.agents.news import News
+from narval.store.batch import Advance, Batch
+
+
+class Waiters:
+    """The futures of all that wait for the end of a run, for its answer to a signal, or for the next turn;
+    `news` is for those who follow what turns change.
+    """
+
+    __slots__ = ("_over", "_turned", "asked", "news")
+
+    def __init__(self) -> None:
+        self.asked: dict[str, asyncio.Future[Answer]] = {}
+        """The answers that are waited for, by signal."""
+        self._over: dict[int, set[asyncio.Future[None]]] = {}
+        self._turned: asyncio.Event | None = None
+        """None until somebody waits for a turn."""
+        self.news = News()
+
+    def end_of(self, run: int) -> asyncio.Future[None]:
+        """A future that is done when the run is over."""
+        made = future()
+        self._over.setdefault(run, set()).add(made)
+        return made
+
+    def no_longer(self, run: int, waiting: asyncio.Future[None]) -> None:
+        """Drop a future that `end_of` gave."""
+        waiters = self._over.get(run, set())
+        waiters.discard(waiting)
+        if not waiters:
+            self._over.pop(run, None)
+
+    def answer_to(self, signal: str) -> asyncio.Future[Answer]:
+        """A future of the answer to a signal, which may come in a later turn."""
+        made = self.asked[signal] = future()
+        made.add_done_callback(lambda _: self.asked.pop(signal, None))
+        return made
+
+    def answered(self, journal: Iterable[Advance]) -> None:
+        """Hand out the answers among the commands of a turn that is recorded."""
+        for command in chain.from_iterable(advance.commands for advance in journal):
+            if type(command) is Answer and (waiting := self.asked.get(command.signal)) is not None:
+                settle(waiting, command)
+
+    async def turn(self, wait: float) -> None:
+        """Wait for the next turn, so many seconds at most."""
+        self._turned = self._turned or asyncio.Event()
+        self._turned.clear()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._turned.wait(), wait)
+
+    def over(self, run: int) -> None:
+        """Answer all that wait for the end of a run."""
+        for waiting in self._over.pop(run, ()):
+            settle(waiting)
+
+    def turned(self, batch: Batch, at: float) -> None:
+        """Answer all that wait for a turn, now that it is recorded."""
+        if self._turned is not None:
+            self._turned.set()
+        if self.news.is_kept:
+            self.news.note(batch, at)
+
+    def give_up(self, error: NarvalError) -> None:
+        """Answer all with `error`: there will be no more turns."""
+        everybody: Iterable[Iterable[asyncio.Future[Any]]] = (*self._over.values(), [*self.asked.values()])
+        for futures in everybody:
+            for waiting in futures:
+                settle(waiting, None, error)
+        self._over.clear()
+        if self._turned is not None:
+            self._turned.set()
+        self.news.close()
+
+
+def future() -> asyncio.Future[Any]:
+    """Make a future whose error need not be retrieved: what waited for it may be gone."""
+    made: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    made.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return made
+
+
+def settle(waiting: asyncio.Future[Any], result: Any = None, error: BaseException | None = None) -> None:
+    """Give a future its result, or its error, unless it has one."""
+    if waiting.done():
+        return
+    if error is None:
+        waiting.set_result(result)
+    else:
+        waiting.set_exception(error)

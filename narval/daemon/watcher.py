@@ -1,0 +1,127 @@
+"""Watcher: what is put into a home, changed or removed takes effect while the daemon runs (N31).
+
+    file event -> 200 ms of quiet -> read and check, in a thread -> swap, in one turn
+
+What is read is a whole: the library, the schemas, the settings, and all that is wrong with them, as they are
+at one moment. Nothing happens when the contents are what they were.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+
+from narval.core.errors import NarvalError
+from narval.daemon.agents.agent_host import AgentHost
+from narval.daemon.agents.agents import Agents
+from narval.daemon.dropped.drop_folder import FOLDER
+from narval.daemon.dropped.inbox import Inboxes
+from narval.daemon.dropped.work_folders import WorkFolders
+from narval.daemon.reload import FilesInForce
+from narval.files.agents.collections import AGENTS
+from narval.files.agents.settings import COLLECTIONS
+from narval.people.files import WORK_FOLDER
+from narval.system.clock import Clock
+from narval.system.file_events import Debounce, FileEvents
+
+log = logging.getLogger("narval.files")
+
+SETTLE = 0.2
+"""Seconds of quiet before files are read: most programs write in several strokes."""
+
+MOST = 5.0
+"""Seconds after which they are read although they never rest."""
+
+RESCAN = 30.0
+"""Seconds between two looks where the system has no room to watch."""
+
+PARTS = {
+    "recipes": True,
+    "modules": True,
+    "etc": True,
+    "data": False,
+    AGENTS: True,
+    COLLECTIONS: True,
+    FOLDER: True,
+    WORK_FOLDER: True,
+}
+"""The folders that are watched; True: with all that is below them."""
+
+
+class FileWatcher:
+    """Watches the files of a home, and has them read when they have been left alone for a moment.
+
+    `host` is woken when nothing is left to read.
+    """
+
+    def __init__(
+        self, home: Path, host: AgentHost, files: FilesInForce, agents: Agents, clock: Clock
+    ) -> None:
+        self._host, self._files = host, files
+        self._inboxes = Inboxes(home, host, files, agents)
+        self._work = WorkFolders(home, host, clock, durable=files.settings.durability == "power")
+        self._settling = Debounce(SETTLE, MOST)
+        self._events = FileEvents(home, PARTS, self._on_change)
+        self._degraded = False
+        self._unread = True
+        self._task = asyncio.get_running_loop().create_task(self._follow(), name="narval-files")
+
+    def is_busy(self) -> bool:
+        """True if something has changed, or may have, that has not been read or added yet."""
+        return self._unread or self._inboxes.is_busy or self._work.is_busy
+
+    async def close(self) -> None:
+        """Watch no more."""
+        self._task.cancel()
+        await asyncio.wait([self._task])
+        await self._inboxes.close()
+        await self._work.close()
+        self._events.close()
+
+    def _on_change(self, part: str) -> None:
+        if part in (FOLDER, AGENTS):
+            self._inboxes.look()
+        if part == WORK_FOLDER:
+            self._work.look()
+        if part not in (FOLDER, WORK_FOLDER) or self._events.stale:
+            self._unread = True
+            self._settling.notice()
+
+    async def _follow(self) -> None:
+        at_rest = True
+        while True:
+            await self._look(at_rest)
+            at_rest = await self._settling.quiet(RESCAN if self._degraded else None)
+            self._unread = True
+
+    async def _look(self, at_rest: bool) -> None:
+        """Watch first, then read: so nothing that changes in between is missed. What was read while files
+        changed may be half of something: it counts only where they never rest.
+        """
+        try:
+            await asyncio.to_thread(self._events.arm)
+            self._degraded = False
+        except Exception as error:
+            self._cannot_watch(error)
+        self._inboxes.look()
+        self._work.look()
+        try:
+            if await self._files.reload(lambda: not at_rest or self._settling.settled):
+                self._inboxes.look()  # that of an agent that has just come
+        except NarvalError as error:
+            log.error("the files of the home were not read again: %s", error)
+        except Exception:
+            log.exception("the files of the home were not read again")
+        self._unread = not self._settling.settled
+        self._host.wake()
+
+    def _cannot_watch(self, error: Exception) -> None:
+        if not self._degraded:
+            log.warning(
+                "the files of the home cannot be watched (%s); they are looked through every %g s instead. "
+                "Raise fs.inotify.max_user_watches or fs.inotify.max_user_instances to have changes at once",
+                getattr(error, "strerror", None) or error,
+                RESCAN,
+            )
+        self._degraded = True

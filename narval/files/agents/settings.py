@@ -1,0 +1,273 @@
+"""The settings of an agent, in its `agent.toml`; the home's own has a table in `etc/narval.toml` (G3)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from narval.core.elements.canonical import MAX_BYTES
+from narval.core.errors import Fault
+from narval.core.source.text import Source
+from narval.files.toml import (
+    InnerError,
+    Reader,
+    TomlFile,
+    count,
+    duration,
+    flag,
+    or_none,
+    size,
+    zone,
+)
+from narval.system.unexpected import unexpected
+
+NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+"""The names that an agent may have (G1), and a collection."""
+
+EVERYBODY = "*"
+"""Any agent, or any element, in lists of who may what."""
+
+HOME_COLLECTION, OWN = "home", "own"
+"""The collections that are the home's own folders, and those of the agent itself."""
+
+
+LIMITS = frozenset(
+    ("elements", "bytes", "element_bytes", "runs", "moments", "calls", "messages", "definitions")
+)
+"""The settings that are limits (G16)."""
+
+
+def usable(most: int) -> int:
+    """The part of a limit that is for all; one hundredth is kept for error elements (G16)."""
+    return most - most // 100
+
+
+Given = Mapping[str, Any]
+"""The settings that a file says of an agent, by name."""
+
+
+AGENT_FILE = "agent.toml"
+"""The file of a folder of an agent that has its settings."""
+
+SETTINGS = "settings"
+"""The fact that a store has of an agent without a folder: the text of its settings, as that file has it."""
+
+COLLECTIONS = "collections"
+"""The folder of a home that has collections besides its own."""
+
+
+PUBLISHED_MARK = ".published"
+"""The file of a folder in it that says that narval wrote it from its store, and which version it is."""
+
+
+class CollectionsOf:
+    """The collections of a home: a name is among them if there is a folder of that name."""
+
+    def __init__(self, home: Path) -> None:
+        self._folder = home / COLLECTIONS
+
+    def __contains__(self, name: object) -> bool:
+        """True of the name of a folder in `collections/`."""
+        return isinstance(name, str) and bool(NAME.fullmatch(name)) and (self._folder / name).is_dir()
+
+
+class AnyCollection:
+    """The collections of any home: every name is among them."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+class Receives(msgspec.Struct, frozen=True):
+    """A rule of who may send an agent what: elements of these names from that agent."""
+
+    sender: str
+    elements: tuple[str, ...]
+
+
+class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The settings of an agent. Durations are in seconds; those of the home count where a file says nothing.
+
+    `collections`: the sets of definitions it follows (G3). `weight`: its share of the processor, beside those
+    of the others. `timezone`: the zone of its calendar (None: that of the machine). `forget_after`: how
+    long an element that nobody used, or a run that is over, is kept (None: for ever). `idle_after`: how long
+    it stays active with nothing to do (G6); with `always_active` it is never passive. `keep`: how long a
+    message waits. Limits: `elements`, `bytes`, active `runs`, `moments` waited for,
+    `calls` under way (None: all places but one), `messages` in its mailbox, `element_bytes` of one element,
+    `definitions`. `receives`: who may send it what (None: what goes without saying).
+    `offers`: who may call which definition; "*" is everybody.
+    """
+
+    collections: tuple[str, ...] = (HOME_COLLECTION, OWN)
+    weight: int = 10
+    timezone: str | None = None
+    forget_after: float | None = None
+    idle_after: float = 60.0
+    always_active: bool = False
+    keep: float = 7 * 86_400.0
+    elements: int = 1_000_000
+    bytes: int = 1024**3
+    runs: int = 100_000
+    moments: int = 1_000_000
+    calls: int | None = None
+    messages: int = 10_000
+    element_bytes: int = MAX_BYTES
+    definitions: int = 1_000
+    receives: tuple[Receives, ...] | None = None
+    offers: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+
+    def with_given(self, given: Given) -> AgentSettings:
+        """The same but for what a file says."""
+        return msgspec.structs.replace(self, **given) if given else self
+
+
+def read_agent_file(path: Path, shown: str, known: Container[str]) -> tuple[Given | None, list[Fault]]:
+    """The settings that a file says, or all that is wrong with it; it need not be there.
+
+    `known` are the collections that there are.
+    """
+    return _given(TomlFile.of(path, shown), known)
+
+
+def parse_agent_file(source: Source, known: Container[str]) -> tuple[Given | None, list[Fault]]:
+    """The settings that a text of TOML says, or all that is wrong with it."""
+    return _given(TomlFile(source), known)
+
+
+def parse_stored_settings(text: str) -> tuple[Given | None, list[Fault]]:
+    """The settings of an agent that any daemon of a store may have, or all that is wrong with them: which
+    collections there are is found out where the agent is at work.
+    """
+    return _given(TomlFile(Source(AGENT_FILE, text.encode())), AnyCollection())
+
+
+def _given(file: TomlFile, known: Container[str]) -> tuple[Given | None, list[Fault]]:
+    try:
+        given = file.read(readers_among(known))
+    except Exception as error:
+        return None, [unexpected(file.shown, error)]
+    return (None, sorted(file.faults)) if file.faults else (given, [])
+
+
+def readers_among(known: Container[str]) -> Mapping[str, Reader]:
+    """The readers of the settings of an agent in a home that has the collections of `known`."""
+    return {**AGENT_READERS, "collections": _collections_among(known)}
+
+
+def _collections_among(known: Container[str]) -> Reader:
+
+    def read(value: object) -> tuple[str, ...]:
+        names = _collections(value)
+        for number, name in enumerate(names):
+            if name not in (HOME_COLLECTION, OWN) and name not in known:
+                raise InnerError(f"a collection that is there (collections/{name}/)", number)
+        return names
+
+    return read
+
+
+def agent_name(value: object) -> str:
+    """Read the name of an agent (G1)."""
+    if not isinstance(value, str) or NAME.fullmatch(value) is None:
+        raise ValueError("the name of an agent, a lower-case letter and up to 62 more, digits, - or _")
+    return value
+
+
+def _collections(value: object) -> tuple[str, ...]:
+    names = _list(value, f'a list of collections, such as ["{HOME_COLLECTION}", "{OWN}"]')
+    for number, name in enumerate(names):
+        if NAME.fullmatch(name) is None:
+            raise InnerError("the name of a collection, a lower-case letter and up to 62 more", number)
+        if name in names[:number]:
+            raise InnerError("each collection once", number)
+    return names
+
+
+def _receives(value: object) -> tuple[Receives, ...]:
+    form = '{from = "shop", elements = ["order"]}'
+    if not isinstance(value, list):
+        raise ValueError(f"a list of who may send what, such as [{form}]")
+    rules = []
+    for number, rule in enumerate(value):
+        if not isinstance(rule, dict) or rule.keys() != {"from", "elements"}:
+            raise InnerError(f"an agent and names of elements, such as {form}", number)
+        sender = _inside(_agent_or_all, rule["from"], number, "from")
+        elements = _inside(_elements, rule["elements"], number, "elements")
+        rules.append(Receives(sender, elements))
+    return tuple(rules)
+
+
+def _elements(value: object) -> tuple[str, ...]:
+    return _list(value, 'a list of names of elements, such as ["order", "note"]')
+
+
+def _offers(value: object) -> Mapping[str, tuple[str, ...]]:
+    if not isinstance(value, dict):
+        raise ValueError('a list of agents for each definition, such as "billing.invoice" = ["shop"]')
+    return MappingProxyType({name: _inside(_agents, whom, name) for name, whom in value.items()})
+
+
+def _agents(value: object) -> tuple[str, ...]:
+    names = _list(value, 'a list of agents, such as ["shop", "web"], or ["*"] for all')
+    for number, name in enumerate(names):
+        _inside(_agent_or_all, name, number)
+    return names
+
+
+def _agent_or_all(value: object) -> str:
+    return EVERYBODY if value == EVERYBODY else agent_name(value)
+
+
+def _list(value: object, expected: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
+        raise ValueError(expected)
+    return tuple(value)
+
+
+def _inside(read: Reader, value: object, *at: str | int) -> Any:
+    """Read a part of a value; a fault in it is one at that part."""
+    try:
+        return read(value)
+    except InnerError as error:
+        raise InnerError(str(error), *at, *error.at) from None
+    except ValueError as error:
+        raise InnerError(str(error), *at) from None
+
+
+def _bytes(value: object) -> int:
+    """Read a number of bytes, or a text with its unit."""
+    if isinstance(value, str):
+        return size(value)
+    try:
+        return int(count()(value))
+    except ValueError:
+        raise ValueError('a number of bytes, or a text such as "512M" or "2G"') from None
+
+
+AGENT_READERS: Mapping[str, Reader] = MappingProxyType(
+    {
+        "collections": _collections,
+        "weight": count(100),
+        "timezone": or_none(zone),
+        "forget_after": or_none(duration),
+        "idle_after": duration,
+        "always_active": flag,
+        "keep": duration,
+        "elements": count(),
+        "bytes": _bytes,
+        "runs": count(),
+        "moments": count(),
+        "calls": or_none(count()),
+        "messages": count(),
+        "element_bytes": _bytes,
+        "definitions": count(),
+        "receives": _receives,
+        "offers": _offers,
+    }
+)
+"""The readers of the settings of agents."""

@@ -1,0 +1,90 @@
+"""Webhooks: the tables `[hooks.NAME]` of the settings, each a place to which programs elsewhere send."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import msgspec
+
+from narval.core.elements.control_elements import CONTROLS
+from narval.core.elements.reserved import check_name
+from narval.core.errors import ElementError
+from narval.files.toml import Reader, TomlFile, count, size
+
+HOOKS = "hooks"
+"""The table of the settings that has them."""
+
+ORIGIN = "hook/"
+"""The start of the origin of an element that came by a webhook, before the name of that."""
+
+MOST_BYTES = 1024 * 1024
+
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,63}")
+
+
+class Webhook(msgspec.Struct, frozen=True, kw_only=True):
+    """A webhook: the SHA-256 of its token in hex, the name of the elements it gives, and its limits.
+
+    A body has at most so many `bytes`; so many `calls` are taken in a minute.
+    """
+
+    name: str
+    sha256: str
+    element: str
+    bytes: int = 64 * 1024
+    calls: int = 60
+
+
+def _digest(value: object) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"[0-9a-fA-F]{64}", value):
+        raise ValueError("the SHA-256 of a token, 64 hex digits: `printf %s TOKEN | sha256sum`")
+    return value.lower()
+
+
+def _element(value: object) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}", value):
+        raise ValueError("the name of an element, such as build")
+    try:
+        check_name(f"<{value}/>".encode())
+    except ElementError as error:
+        raise ValueError(f"the name of an element from outside ({error})") from None
+    if value in CONTROLS:
+        raise ValueError("the name of an element from outside, none that narval obeys")
+    return value
+
+
+def _bytes(value: object) -> int:
+    found = size(value)
+    if found > MOST_BYTES:
+        raise ValueError('at most "1M"')
+    return found
+
+
+HOOK_READERS: Mapping[str, Reader] = {
+    "sha256": _digest,
+    "element": _element,
+    "bytes": _bytes,
+    "calls": count(6_000),
+}
+"""The readers of a webhook."""
+
+
+def read_hooks(file: TomlFile) -> Mapping[str, Webhook]:
+    """The webhooks of a file of settings; what is wrong is noted there."""
+    found: dict[str, Webhook] = {}
+    tables = file.table.get(HOOKS, {})
+    if not isinstance(tables, dict):
+        file.note((HOOKS,), "expected tables, such as [hooks.build]", of_value=True)
+        return found
+    for name in tables:
+        values = file.read(HOOK_READERS, HOOKS, name)
+        if not _NAME.fullmatch(name):
+            expected = "expected a name of a to z, digits and -, a letter first"
+            file.note((HOOKS, name), f"hooks: {expected}, found {name!r:.80}")
+        elif not file.faults and not {"sha256", "element"} <= values.keys():
+            file.note((HOOKS, name), f"hooks.{name}: expected sha256 (of its token) and element")
+        elif not file.faults:
+            found[name] = Webhook(name=name, **values)
+    return MappingProxyType(found)

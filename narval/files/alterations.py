@@ -1,0 +1,206 @@
+"""Alterations: how the files of a home differ from what ships, and what ships taken into a home.
+
+Compared are settings, schemas, recipes, scenarios and modules. A module of the home takes the place of the
+one that ships whole, so it is compared whole; of one that the home has not, what ships counts. An example is
+a recipe, with what has its name, and is taken as one; a home need not have any.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from narval.core.definitions.suggestions import closest
+from narval.core.errors import RequestError, SurroundingsError
+from narval.core.source.text import SHIPPED
+from narval.files.agents.collections import AGENTS
+from narval.files.found_files import MODULES, RECIPES, is_ours
+from narval.files.home import SCENARIOS, Home
+from narval.files.module_text import FIRST
+from narval.files.shipped import EXAMPLES, shipped
+from narval.system.regular_file import read_regular
+
+HOUSEHOLD = f"{EXAMPLES}/household"
+"""The example that is taken as one, though it is of several agents."""
+
+_OF_THE_HOUSEHOLD = tuple(f"{AGENTS}/{name}/" for name in ("mail", "calendar", "purchases"))
+
+PARTS = ("etc", RECIPES, MODULES, SCENARIOS, AGENTS)
+"""The folders that are compared; `data` is the user's alone, but in the folders of agents."""
+
+State = Literal["same", "altered", "own", "not there"]
+
+_NO_NEWLINE = "\\ No newline at end of file\n"
+
+
+class ComparedFile(msgspec.Struct, frozen=True):
+    """A file, or a module that the home has not, as it is against what ships.
+
+    `diff` is how to come from what ships to it, "" where that is no alteration: a file of the home's own is
+    one only within a module that takes the place of another.
+    """
+
+    path: str
+    state: State
+    diff: str = ""
+
+
+def compare(home: Home, name: str | None = None) -> list[ComparedFile]:
+    """All files that are compared, by path, but for examples that the home has not; those of a path, a
+    folder, a module or an example, if a name is given.
+
+    Raises RequestError where nothing has that name, SurroundingsError where a file cannot be read.
+    """
+    ours, theirs = _files(home.path), _files(shipped())
+    found = sorted(_compared(home.path, ours, theirs), key=lambda file: file.path)
+    if name is None:
+        return [file for file in found if file.state != "not there" or not _example(file.path)]
+    named = _named(name, found)
+    return [file for file in found if file.path in named]
+
+
+def takable() -> set[str]:
+    """The names of all that ships and may be copied into a home: paths, modules by group, and examples."""
+    return _names(map(_unit, _files(shipped())))
+
+
+def take(home: Home, name: str, *, force: bool = False) -> list[str]:
+    """Copy a module, a file or an example that ships into the home, each file whole or not at all; the paths
+    of the copies. With a recipe go the transforms of its steps that the home has not.
+
+    With `force` it takes the place of what is there. Raises RequestError, SurroundingsError.
+    """
+    known = sorted({_unit(path) for path in _files(shipped())})
+    wanted = (name, f"{MODULES}/{name}", f"{MODULES}/{name}.py")
+    paths = [path for path in known if path in wanted or _example(path) == name]
+    if not paths:
+        raise RequestError(f"nothing of the name {name!r} ships{closest(name, takable())}")
+    there = {path: [file for file in _rivals(path) if (home.path / file).exists()] for path in paths}
+    found = [file for files in there.values() for file in files]
+    if found and not force:
+        raise RequestError(
+            f"{found[0]} is there already: narval diff {name} shows how it differs from what ships, "
+            f"narval take {name} --force replaces it"
+        )
+    there |= {path: [] for path in _transforms_of(paths, known) if not (home.path / path).exists()}
+    for path, files in there.items():
+        try:
+            _replace(shipped() / path, home.path / path, [home.path / file for file in files])
+        except OSError as error:
+            raise SurroundingsError(f"cannot write {path} in {home.path}: {error}") from error
+    return list(there)
+
+
+def _transforms_of(paths: Iterable[str], known: Iterable[str]) -> set[str]:
+    """The files of transforms, among those known, that files of recipes which ship name as a target."""
+    texts = [(shipped() / path).read_text("utf-8") for path in paths if path.endswith(".xml")]
+    transforms = {path for path in known if path.endswith(".xsl")}
+    return {path for path in transforms if any(f'target="{Path(path).stem}"' in text for text in texts)}
+
+
+def _files(root: Path) -> Mapping[str, Path]:
+    """The files of the parts that are compared, by path."""
+    found = {}
+    for part in PARTS:
+        for at, folders, names in os.walk(root / part):
+            folders[:] = [name for name in folders if is_ours(name)]
+            files = (Path(at, name) for name in names if is_ours(name) or name == FIRST)
+            found.update({file.relative_to(root).as_posix(): file for file in files})
+    return found
+
+
+def _unit(path: str) -> str:
+    """The file or the folder that is taken as one: of a file in the folder of a module, that folder."""
+    part, name, *inner = path.split("/")
+    return f"{part}/{name}" if part == MODULES and inner else path
+
+
+def _group(path: str) -> str:
+    """The group of the module that a file is part of; "" of any other."""
+    return Path(_unit(path)).stem if path.startswith(f"{MODULES}/") else ""
+
+
+def _example(path: str) -> str:
+    """The name of the example that a file is part of, such as `examples/invoice`; "" of any other."""
+    if path.startswith(_OF_THE_HOUSEHOLD):
+        return HOUSEHOLD
+    _, _, name = path.partition("/")
+    return name.partition(".")[0] if name.startswith(f"{EXAMPLES}/") else ""
+
+
+def _rivals(path: str) -> list[str]:
+    """The paths of which only one may be there."""
+    group = _group(path)
+    return [f"{MODULES}/{group}", f"{MODULES}/{group}.py"] if group else [path]
+
+
+def _compared(root: Path, ours: Mapping[str, Path], theirs: Mapping[str, Path]) -> Iterator[ComparedFile]:
+    replaced = {_group(path) for path in ours}
+    pairs = {path: path for path in theirs}
+    for path in ours:
+        first = f"{MODULES}/{_group(path)}/{FIRST}"
+        if path not in theirs and path == f"{MODULES}/{_group(path)}.py" and first in theirs:
+            del pairs[first]
+            pairs[path] = first
+    shipped_groups = {_group(path) for path in theirs} - {""}
+    absent = {path for path in theirs if _group(path) and _group(path) not in replaced}
+    yield from (ComparedFile(path, "not there") for path in {_unit(path) for path in absent})
+    for path in (ours.keys() | pairs.keys()) - absent:
+        their = theirs.get(pairs.get(path, ""))
+        before, after = _lines(their), _lines(ours.get(path))
+        state: State = "own" if their is None else "not there" if path not in ours else "altered"
+        if state == "altered" and before == after:
+            state = "same"
+        alters = state == "altered" or (state != "same" and _group(path) in shipped_groups)
+        yield ComparedFile(path, state, _diff(pairs.get(path), path, before, after) if alters else "")
+
+
+def _lines(file: Path | None) -> list[str]:
+    try:
+        data = b"" if file is None else read_regular(file)
+    except OSError as error:
+        raise SurroundingsError(f"{file} cannot be read: {error.strerror}") from error
+    return [line.decode("utf-8", "backslashreplace") for line in data.splitlines(keepends=True)]
+
+
+def _diff(their: str | None, our: str, before: list[str], after: list[str]) -> str:
+    """The unified diff, in the form that the program `patch` takes; it looks for the file by either name."""
+    old = f"{SHIPPED}/{their}" if after else our
+    lines = difflib.unified_diff(before, after, old if their else "/dev/null", our if after else "/dev/null")
+    return "".join(line if line.endswith("\n") else f"{line}\n{_NO_NEWLINE}" for line in lines)
+
+
+def _named(name: str, found: list[ComparedFile]) -> set[str]:
+    path = name.rstrip("/")
+    named = {file.path for file in found if file.path == path or file.path.startswith(f"{path}/")}
+    named |= {file.path for file in found if path in (_group(file.path), _example(file.path))}
+    if not named:
+        known = _names(_unit(file.path) for file in found)
+        raise RequestError(f"expected a file, a folder or a module, got {name!r}{closest(name, known)}")
+    return named
+
+
+def _names(paths: Iterable[str]) -> set[str]:
+    """The names by which files, modules and examples may be asked for."""
+    return {name for path in paths for name in (path, _group(path), _example(path)) if name}
+
+
+def _replace(source: Path, target: Path, former: list[Path]) -> None:
+    """Put a copy of a file or a folder where others were."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".narval-take-", dir=target.parent) as scratch:
+        copy = Path(scratch) / target.name
+        if source.is_dir():
+            shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__", "*.pyc", ".*"))
+        else:
+            shutil.copyfile(source, copy)
+        for number, path in enumerate(former):
+            path.rename(Path(scratch) / f"former-{number}")
+        copy.rename(target)

@@ -1,0 +1,270 @@
+"""Check of a home: all that is wrong with it, found without running anything (`narval check`, N13)."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from narval.core.definitions import kinds
+from narval.core.definitions.action.definition import Action
+from narval.core.definitions.kinds import ASKING
+from narval.core.definitions.library import Definition, Library, RunDefinition
+from narval.core.definitions.people.approvals import doubts_of_rules
+from narval.core.definitions.people.directory import AFTER_A_MODEL, Directory
+from narval.core.definitions.schedule import date_warnings
+from narval.core.definitions.suggestions import closest
+from narval.core.errors import DefinitionError, Fault, SettingsError, StoreError
+from narval.core.source.text import Source
+from narval.core.source.toml import TomlText
+from narval.files.agents.folders import (
+    folder_names,
+    libraries_of,
+    paths_of,
+    read_folders,
+    too_many_definitions,
+    unfollowed,
+)
+from narval.files.agents.followed import read_followed
+from narval.files.found_files import files_of, is_module
+from narval.files.home import Home
+from narval.files.loaded import parse_file
+from narval.files.loader import Loaded, Loader
+from narval.files.memory_file import read_memory
+from narval.files.people_file import PEOPLE_FILE, place_of_rule, read_people
+from narval.files.schemas import Schemas
+from narval.files.settings import FILE, Settings, parse_settings, read_settings
+from narval.store.open import look_into
+from narval.store.postgresql.drivers import driver_of
+from narval.system.cgroup import obstacle
+from narval.system.regular_file import read_file, read_source
+from narval.system.unexpected import unexpected
+
+
+def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
+    """The faults of definitions, modules, schemas, memory, people and settings; of some paths, if given.
+
+    A file outside the home is checked as if it were added to it.
+    """
+    settings, faults = read_settings(home.path)
+    settings = settings or Settings()
+    loader, schemas = Loader(home.path), Schemas(home.schemas)
+    loaded = loader.load(paths_of(home.path, settings.own))
+    agents, wrong = read_folders(home, loader, schemas, settings.name, {}, starts=True)
+    _, of_memory = read_memory(home.memory, schemas, loaded.library, settings.own)
+    people, of_people = read_people(home.path)
+    writes = settings.mail is not None
+    faults = [*faults, *of_people, *loaded.faults, *schemas.faults(), *of_memory]
+    faults += too_many_definitions(loaded.library, settings.own, FILE)
+    faults += [*wrong, *(fault for folder in agents.values() for fault in folder.faults)]
+    for found in libraries_of(home.path, loader, loaded, agents.values()):
+        faults += [*found.faults, *_warnings(found.library, found.library, people, writes)]
+        faults += _unknown_agents(home, found.library)
+        faults += _without_a_cluster(found.library, settings)
+    followed = {path for folder in agents.values() for path in folder.collections}
+    for collections in unfollowed(home.path, followed):
+        beneath = schemas if len(collections) > 1 else Schemas(None)
+        faults += read_followed(home.path, loader, collections, beneath, settings.own, starts=True).faults
+    for position, message in doubts_of_rules(people.approvals if people is not None else (), loaded.library):
+        place = place_of_rule(home.path, position)
+        faults.append(Fault(PEOPLE_FILE, *place, message, warning=True))
+    if loaded.library.get(ASKING, AFTER_A_MODEL) is None:
+        faults += _unasked(
+            home, [found.name for found in settings.services if found.table == "models" and found.asks]
+        )
+    faults += _unusable_store(home, settings)
+    wanted = [path.resolve() for path in paths]
+    if not wanted:
+        return sorted(set(faults))
+    root, kept = home.path.resolve(), list[Fault]()
+    outside = [path for path in wanted if not path.is_relative_to(root)]
+    kept += _faults_outside(loaded, outside, people, writes, alone=False) if outside else ()
+    for path in wanted:
+        if path in outside:
+            continue
+        kept += (fault for fault in faults if (root / fault.path).is_relative_to(path))
+        if not path.exists():
+            kept.append(Fault(str(path), 1, 1, "there is no such file"))
+    return sorted(set(kept))
+
+
+def _unusable_store(home: Home, settings: Settings) -> Iterator[Fault]:
+    """The fault of a store that cannot be opened whatever its server says: nothing is asked of that."""
+    if settings.store is None:
+        return
+    try:
+        driver_of(settings.store, "crash", 0.0).close()
+    except StoreError as error:
+        place = TomlText(read_source(home.path / FILE, FILE)).value("store")
+        yield Fault(FILE, *place, f"store: {error}")
+
+
+def _unasked(home: Home, models: Iterable[str]) -> Iterator[Fault]:
+    """Warnings about language models, where there is no work by which somebody is asked after an answer."""
+    for name in models:
+        place = TomlText(read_source(home.path / FILE, FILE)).key("models", name)
+        why = f"there is no work {AFTER_A_MODEL}, so no call goes outside that an answer led to"
+        message = f"models.{name}: {why}; take what ships: narval take recipes/model.xml"
+        yield Fault(FILE, *place, message, warning=True)
+
+
+def _without_a_cluster(library: Library, settings: Settings) -> Iterator[Fault]:
+    """Warnings about actions that run on a cluster, where the settings name none."""
+    for found in library:
+        if isinstance(found, Action) and found.where == "cluster" and not settings.cluster:
+            waits = f"{found.name}: its calls wait for a cluster, and {FILE} names none"
+            message = f'{waits}; write cluster = "local", or the address of a scheduler'
+            yield Fault(found.path, found.line, 1, message, warning=True)
+
+
+def check_alone(paths: Iterable[Path]) -> list[Fault]:
+    """The faults of files of no home, each known to the others, as far as they can be told.
+
+    A name that none of them has, and nothing that ships, may be another file's: it is a warning.
+    """
+    with tempfile.TemporaryDirectory(prefix="narval-check-") as folder:
+        loaded = Loader(Path(folder)).load()
+        return sorted(set(_faults_outside(loaded, [path.resolve() for path in paths], alone=True)))
+
+
+def _faults_outside(
+    loaded: Loaded,
+    paths: Iterable[Path],
+    people: Directory | None = None,
+    writes: bool = False,
+    *,
+    alone: bool,
+) -> list[Fault]:
+    """The faults of files outside a home, as if they were added to it in the order in which they need each
+    other; where they are `alone`, names that nothing has are warnings.
+    """
+    faults, added, left = list[Fault](), set[str](), [file for path in paths for file in _to_check(path)]
+    declaring = [file for file in left if file.name in _SPECIAL]
+    left, before = [file for file in left if file not in declaring], 0
+    while len(left) != before:
+        before, failed = len(left), dict[Path, DefinitionError]()
+        for file in left:
+            try:
+                loaded = loaded.with_definitions(file)
+                added.add(str(file))
+            except DefinitionError as error:
+                failed[file] = error
+        left = list(failed)
+    for file in left:
+        unsure = alone and _is_well_written(file)
+        faults += (replace(fault, warning=True) if unsure else fault for fault in failed[file].faults)
+    for file in declaring:
+        faults += _faults_declared(file, loaded.library, starts=not alone)
+    definitions = [definition for definition in loaded.library if definition.path in added]
+    return [*faults, *_warnings(definitions, loaded.library, people, writes)]
+
+
+_SPECIAL = ("memory.xml", "narval.toml")
+"""The names of files of declarations and of settings."""
+
+
+def _to_check(path: Path) -> list[Path]:
+    """The file at a path; of a folder those that hold definitions, declarations or settings."""
+    endings = (*kinds.suffixes(), ".py", *_SPECIAL)
+    found = files_of(path)
+    return [file for file in found if file == path or file.is_dir() or file.name.endswith(endings)]
+
+
+def _faults_declared(file: Path, library: Library, *, starts: bool) -> list[Fault]:
+    """The faults of a file of declarations or of settings."""
+    read = read_file(file, str(file))
+    if isinstance(read, Fault):
+        return [read]
+    if file.suffix == ".toml":
+        return parse_settings(read)[1]
+    schemas = Schemas(file.parent.parent / "etc" / "schemas")
+    return read_memory(file, schemas, library, starts=starts, shown=str(file))[1]
+
+
+def _is_well_written(file: Path) -> bool:
+    """True if a file has no faults of its own: what is wrong is with the names of others."""
+    read = None if is_module(file) else read_file(file, str(file))
+    try:
+        return isinstance(read, Source) and not parse_file(read).faults
+    except DefinitionError:
+        return False
+
+
+def _warnings(
+    definitions: Iterable[Definition], library: Library, people: Directory | None, writes: bool
+) -> list[Fault]:
+    """Warnings about definitions of a library; a definition over which narval fails costs itself alone."""
+    definitions = list(definitions)
+    try:
+        return _doubtful(definitions, library, people, writes)
+    except Exception as error:
+        if len(definitions) == 1:
+            return [unexpected(definitions[0].path, error)]
+        return [fault for one in definitions for fault in _warnings([one], library, people, writes)]
+
+
+def _doubtful(
+    definitions: list[Definition], library: Library, people: Directory | None, writes: bool
+) -> list[Fault]:
+    """Warnings about definitions of a library: their own, those of their kind, about dates (N25), about
+    limits that cannot be kept on this system (A19), about calls at other agents without a time limit (G35),
+    and about the people whom they ask, whom a home `writes` to if it has a server (P14).
+    """
+    now = time.time()
+    limiting = [(found, line) for found in definitions for line in getattr(found, "limits_processes", ())]
+    unkept = f"processes: no daemon can keep this limit here: {obstacle()}" if limiting else ""
+    limits = [
+        Fault(definition.path, line, 1, f"{unkept}; what it limits ends with 126", warning=True)
+        for definition, line in limiting
+        if obstacle()
+    ]
+    dates = [
+        Fault(definition.path, line, 1, message, warning=True)
+        for definition in definitions
+        for line, message in date_warnings(getattr(definition, "times", ()), now)
+    ]
+    remote = [
+        Fault(definition.path, call.line, 1, f"{call.part}: {_UNLIMITED.format(call.agent)}", warning=True)
+        for definition in definitions
+        if isinstance(definition, RunDefinition)
+        for call in definition.remote_calls
+        if call.timeout is None
+    ]
+    asking = kinds.doubts(definitions, people, writes=writes) if people is not None else []
+    own = [warning for definition in definitions for warning in definition.warnings]
+    return [*own, *limits, *dates, *remote, *asking, *kinds.warnings(definitions, library)]
+
+
+def _unknown_agents(home: Home, definitions: Iterable[Definition]) -> Iterator[Fault]:
+    """Warnings about agents that definitions name and the home does not have yet (G27)."""
+    named = [
+        (found.path, part)
+        for found in definitions
+        if isinstance(found, RunDefinition)
+        for part in found.addressed
+    ]
+    there = _agents(home) if named else set()
+    for path, (name, part, line) in named if there else ():
+        if name not in there:
+            why = f"there is no agent {name!r} here yet{closest(name, there)}; `narval agents add {name}`"
+            yield Fault(path, line, 1, f"{part}: {why} makes one", warning=True)
+
+
+def _agents(home: Home) -> set[str]:
+    """The names of the agents of a home, by its folders and its store; none where that cannot be read."""
+    try:
+        settings = Settings.load(home.path)
+        where = settings.store or home.store
+        names = {settings.name, *folder_names(home.path)}
+        if isinstance(where, Path) and where.exists():
+            with look_into(where, home.is_held) as store:
+                names.update(row.name for row in store.agents())
+        return names
+    except (SettingsError, StoreError):
+        return set()
+
+
+_UNLIMITED = "{0} may never answer, and after a day the call is given up; say how long it may take: timeout"
+"""The doubt about a call at another agent without a time limit (G35)."""

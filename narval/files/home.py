@@ -1,0 +1,282 @@
+"""Home: the folder of a daemon (`etc/ recipes/ modules/ data/ var/`; surfaces, "Home").
+
+People write to the first four; what is dropped into `inbox/` becomes elements. `var/` is for the daemon's
+user alone: store, socket, log, and the lock that says which program holds the home.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shlex
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from narval.core.errors import HomeHeldError, NoHomeError, OperatorError, SurroundingsError
+from narval.system.regular_file import read_regular
+
+PARTS = ("etc", "recipes", "modules", "data")
+"""The folders that make a folder a home; each may be missing, not all."""
+
+SCENARIOS = "scenarios"
+"""The folder of scenarios, to be simulated; a home need not have it."""
+
+_LONGEST_SOCKET = 107
+"""Bytes in the path of a Unix socket, as Linux has it."""
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """The program that holds a home, since a moment (seconds since 1970, UTC); 0 where it is not known.
+
+    A daemon holds it until it is stopped; any other program until what it was asked to do is done. A daemon
+    that is a standby waits for the end of another one of this home, on another machine; one that starts while
+    the server of its store is `away`, for that: the text says why it does not answer.
+    """
+
+    pid: int = 0
+    since: float = 0.0
+    is_daemon: bool = False
+    is_standby: bool = False
+    away: str = ""
+
+    @property
+    def waits(self) -> bool:
+        """True of a daemon that has not begun, and listens at nothing."""
+        return self.is_standby or bool(self.away)
+
+    def __str__(self) -> str:
+        if not self.pid:
+            return "another program"
+        what = "a standby, program" if self.is_standby else "program"
+        if self.away:
+            what = "a daemon that waits for the server of its store, program"
+        return f"{what} {self.pid} since {datetime.fromtimestamp(self.since, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+class Home:
+    """The paths of one home; making a Home touches nothing."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(os.path.abspath(Path(path).expanduser()))
+        self.settings, self.schemas = self.path / "etc" / "narval.toml", self.path / "etc" / "schemas"
+        self.recipes, self.modules, self.inbox = (
+            self.path / part for part in ("recipes", "modules", "inbox")
+        )
+        self.memory = self.path / "data" / "memory.xml"
+        """The file that declares elements (N4)."""
+        self.var = self.path / "var"
+        self.store, self.log = self.var / "store.db", self.var / "narval.log"
+
+    def __repr__(self) -> str:
+        return f"Home({str(self.path)!r})"
+
+    # --- finding ---------------------------------------------------------------------------------------
+
+    @classmethod
+    def find(cls, option: Path | str | None = None, environ: Mapping[str, str] = os.environ) -> Home:
+        """The home of `--home`, else of NARVAL_HOME, else `~/.narval`. Raises NoHomeError."""
+        chosen = option or environ.get("NARVAL_HOME") or "~/.narval"
+        home = cls(chosen)
+        if not home.exists():
+            missing = "is no home" if home.path.is_dir() else "is not there"
+            raise NoHomeError(
+                f"expected a home, but {home.path} {missing}; make one: narval init {home.quoted}"
+                + ("" if option else ", or name another: narval --home DIR")
+            )
+        return home
+
+    @property
+    def quoted(self) -> str:
+        """The path as one gives it to a shell."""
+        return shlex.quote(str(self.path))
+
+    def exists(self) -> bool:
+        """True if any of a home's folders is there."""
+        return any((self.path / part).is_dir() for part in PARTS)
+
+    def zone_name(self) -> str:
+        """The zone that the settings name; "" where they name none, and it is that of the machine."""
+        import tomllib  # a command that shows no moment need not read them
+
+        with suppress(OSError, ValueError):
+            named = tomllib.loads(read_regular(self.settings).decode()).get("timezone")
+            return named if isinstance(named, str) else ""
+        return ""
+
+    def prepare(self) -> None:
+        """Make `var/`, for the owner alone. Raises OperatorError when it belongs to another user."""
+        try:
+            self.var.mkdir(mode=0o700, exist_ok=True)
+            found = self.var.stat()
+            if found.st_uid != os.getuid():
+                raise OperatorError(
+                    f"{self.var} belongs to user {found.st_uid}, not to you ({os.getuid()}); "
+                    "run as its owner, or take it over with chown"
+                )
+            if stat.S_IMODE(found.st_mode) != 0o700:
+                self.var.chmod(0o700)
+        except OSError as error:
+            raise OperatorError(f"expected a folder one may write in {self.var}: {error}") from error
+
+    # --- one holder -----------------------------------------------------------------------------------
+
+    @contextmanager
+    def lock(self, *, as_daemon: bool = False) -> Iterator[Callable[..., None]]:
+        """Hold the home while inside: a function that notes what this is by now, by fields of a `Holder`.
+        Raises HomeHeldError, which says who holds it.
+
+        The operating system lets go of the lock when its holder dies, however it dies.
+        """
+        self.prepare()
+        try:
+            handle = os.open(self.var / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise OperatorError(f"expected a lock one may write in {self.var}: {error}") from error
+        try:
+            # A program that only looks holds it for a moment: see `holder`.
+            if not _lock(handle, fcntl.LOCK_EX, attempts=5):
+                raise self.held_by(_read_holder(handle))
+            holder = Holder(os.getpid(), time.time(), as_daemon)
+            _write(handle, msgspec.json.encode(holder))
+            try:
+                yield lambda **now: _write(handle, msgspec.json.encode(replace(holder, **now)))
+            finally:
+                _write(handle, b"")
+        finally:
+            os.close(handle)
+
+    def held_by(self, holder: Holder) -> HomeHeldError:
+        """The error for those who find the home held."""
+        return HomeHeldError(
+            f"{self.path} is held by {holder}; ask it (narval status), or end it (narval stop)"
+        )
+
+    def holder(self) -> Holder | None:
+        """The program that holds the home now, or None."""
+        try:
+            handle = os.open(self.var / "lock", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            return None if _lock(handle, fcntl.LOCK_SH) else _read_holder(handle)
+        finally:
+            os.close(handle)
+
+    def known_holder(self) -> Holder | None:
+        """The program that noted itself as the holder, and holds the home; None also where it has not yet.
+
+        Nothing is locked to find out but where a killed holder's number is another program's by now.
+        """
+        try:
+            handle = os.open(self.var / "lock", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            noted = _read_holder(handle)
+        finally:
+            os.close(handle)
+        return self.holder() if noted.pid and _is_alive(noted.pid) else None
+
+    def is_held(self) -> bool:
+        """True if a program is known to hold the home."""
+        return self.known_holder() is not None
+
+    # --- the control socket ---------------------------------------------------------------------------
+
+    def socket(self, environ: Mapping[str, str] = os.environ) -> Path:
+        """The path of the control socket: `var/control.sock`, or a short one when that is too long.
+
+        The short one is in a folder of its own, the owner's alone, under XDG_RUNTIME_DIR or the system's
+        folder for temporary files; `var/socket` says where, so that every program of this home finds it, and
+        of which folder `var` that is: a copy of a home has a socket of its own.
+        """
+        known = self.known_socket()
+        if known is not None:
+            return known
+        self.prepare()
+        folder = _private_folder(environ)
+        _note(self.var / "socket", f"{folder}\n{_identity(self.var)}")
+        return folder / "control.sock"
+
+    def known_socket(self) -> Path | None:
+        """The path of the control socket; None where it is a short one that no daemon has made yet."""
+        usual = self.var / "control.sock"
+        if len(os.fsencode(usual)) <= _LONGEST_SOCKET:
+            return usual
+        with suppress(OSError):
+            folder, _, owner = os.fsdecode((self.var / "socket").read_bytes()).rpartition("\n")
+            if owner == _identity(self.var) and _is_private(Path(folder)):
+                return Path(folder, "control.sock")
+        return None
+
+
+def _lock(handle: int, how: int, attempts: int = 1) -> bool:
+    for attempt in range(attempts):
+        if attempt:
+            time.sleep(0.01)
+        try:
+            fcntl.flock(handle, how | fcntl.LOCK_NB)
+        except BlockingIOError:
+            continue
+        except OSError as error:
+            raise SurroundingsError(f"expected a file system with locks: {error}") from error
+        return True
+    return False
+
+
+def _read_holder(handle: int) -> Holder:
+    try:
+        return msgspec.json.decode(os.pread(handle, 4096, 0), type=Holder)
+    except (msgspec.DecodeError, UnicodeDecodeError):  # it has not written its number yet
+        return Holder()
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # another user's
+        return True
+    return True
+
+
+def _write(handle: int, data: bytes) -> None:
+    os.ftruncate(handle, 0)
+    os.pwrite(handle, data, 0)
+
+
+def _note(path: Path, text: str) -> None:
+    """Write a small file that is there whole or not at all."""
+    scratch = path.with_name(path.name + ".new")
+    scratch.write_bytes(os.fsencode(text))
+    scratch.replace(path)
+
+
+def _identity(folder: Path) -> str:
+    """The device and the inode of a folder, which a copy of it does not share."""
+    found = folder.stat()
+    return f"{found.st_dev}:{found.st_ino}"
+
+
+def _is_private(folder: Path) -> bool:
+    """True if it is a folder, not a link to one, that only this user may enter."""
+    found = folder.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+
+
+def _private_folder(environ: Mapping[str, str]) -> Path:
+    """Make a folder with a short path and a name that cannot be guessed, for this user alone."""
+    for base in (environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), "/tmp"):  # noqa: S108
+        short = len(os.fsencode(base)) + len("/narval-12345678/control.sock") <= _LONGEST_SOCKET
+        if base.startswith("/") and short and os.access(base, os.W_OK | os.X_OK):
+            return Path(tempfile.mkdtemp(prefix="narval-", dir=base))
+    raise SurroundingsError("expected a folder with a short path for the control socket; set XDG_RUNTIME_DIR")

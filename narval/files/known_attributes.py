@@ -1,0 +1,38 @@
+"""Attributes that are read of elements which narval or an action interprets: another may be a slip (N4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from narval.core.definitions.library import Library
+from narval.core.definitions.prototype import Prototype
+from narval.core.definitions.suggestions import closest
+from narval.core.elements.control_elements import QUIT, START_PLANS, TARGET, TASK, TASK_OBJECT
+
+OF_ANY = frozenset({"key", "name", "eid"})
+"""The attributes that any element may have: what it is known by, and its number (N4)."""
+
+OWN = {**dict.fromkeys(START_PLANS, (TARGET,)), TASK_OBJECT: (TASK,), QUIT: ()}
+"""The attributes that narval itself reads, by the root name of the element."""
+
+Known = Mapping[str, frozenset[str]]
+"""The attributes that are read, by the root name of the element; of any other name nothing is known."""
+
+
+def known_attributes(library: Library) -> Known:
+    """The attributes that narval reads, and those that the inputs of actions say they read."""
+    known = {name: frozenset(attributes) for name, attributes in OWN.items()}
+    for definition in library:
+        prototype = getattr(definition, "prototype", None)
+        for slot in prototype.inputs if isinstance(prototype, Prototype) else ():
+            for name in slot.condition.names or () if slot.reads else ():
+                known[name] = known.get(name, frozenset()) | frozenset(slot.reads)
+    return known
+
+
+def unread_attributes(known: Known, name: str, attributes: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Each attribute of a root that nothing reads, and a message with the one that may be meant."""
+    read = known[name]
+    for attribute in attributes:
+        if attribute not in read | OF_ANY and not attribute.startswith(("{", "xml")):
+            yield attribute, f"nothing reads the attribute {attribute!r} of {name}{closest(attribute, read)}"

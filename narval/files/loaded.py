@@ -1,0 +1,184 @@
+"""Loaded: the library of a home, the functions of its modules, and the faults of its files."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path, PurePath
+from types import ModuleType
+from typing import Any
+
+import msgspec
+
+from narval.core.definitions.kinds import compose, parse, suffix_of
+from narval.core.definitions.library import Definition, Library, Parsed, Reference, check_targets
+from narval.core.errors import DefinitionError, Fault
+from narval.core.source.text import Source
+from narval.core.source.xml import read_xml
+from narval.files.found_files import is_module, read_module
+from narval.files.module_text import FIRST, ModuleText
+from narval.files.modules import Lease, Module, ModulePackage, ModuleVersions
+from narval.files.shipped import is_shipped, shipped_modules, unloaded
+from narval.system.regular_file import read_file
+from narval.system.scripts.checks import faults_of_scripts
+from narval.system.unexpected import unexpected
+
+
+class FileState(msgspec.Struct, frozen=True):
+    """A file of the home: its digest, since when what is loaded of it is (None: nothing is), its fault."""
+
+    path: str
+    digest: str
+    loaded: float | None
+    error: str | None = None
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """The library of a home, the functions of its modules, and the faults of its files.
+
+    `modules` and their `texts` are by group, `functions` by the `key_of` their definitions; paths are
+    relative to the home. `leases` keep the modules importable. `broken` are the files that did not load, by
+    the kind and name of what they are meant to have, or by kind and group where no name is known.
+    """
+
+    library: Library = msgspec.field(default_factory=Library)
+    modules: Mapping[str, ModuleType] = {}
+    functions: Mapping[str, Callable[..., Any]] = {}
+    texts: Mapping[str, ModuleText] = {}
+    faults: tuple[Fault, ...] = ()
+    files: tuple[FileState, ...] = ()
+    leases: frozenset[Lease] = frozenset()
+    broken: Mapping[tuple[str, str], str] = {}
+
+    def fault_behind(self, name: str) -> Fault | None:
+        """The first fault of the file that is meant to have a definition; None where no such file has any."""
+        group = name.partition(".")[0]
+        for wanted in (name, group):
+            paths = {path for (_, meant), path in self.broken.items() if meant == wanted}
+            if faults := [fault for fault in self.faults if fault.path in paths and not fault.warning]:
+                return min(faults)
+        named = [
+            fault for fault in self.faults if PurePath(fault.path).stem.partition(".")[0] in (group, name)
+        ]
+        return min((fault for fault in named if not fault.warning), default=None)
+
+    @property
+    def sources(self) -> dict[str, bytes]:
+        """The bytes of modules by path."""
+        return {text.path: text.data for text in self.texts.values()}
+
+    def with_definitions(self, text: str | Path) -> Loaded:
+        """The same with the definitions of a file, of a folder that is a module, or of a text, added.
+
+        Raises DefinitionError.
+        """
+        path = _path_of(text)
+        if path is None:
+            source = Source.of_text("text.xml", str(text))
+            source = replace(source, path=f"text{suffix_of(read_xml(source).tag)}")
+            return self.with_parsed(source, parse_file(source))
+        if path.suffix == ".py" or path.is_dir():
+            path = path.absolute()  # its functions may be asked for again from another folder
+            return self._with_module(path.parent if path.name == FIRST else path)
+        read = read_file(path, str(path))
+        if isinstance(read, Fault):
+            raise DefinitionError([read])
+        return self.with_parsed(read, parse_file(read))
+
+    def with_parsed(self, source: Source, parsed: Parsed) -> Loaded:
+        """The same with what was made of a text added. Raises DefinitionError."""
+        here = self.with_shipped(parsed.references)
+        known = here.library.replace(parsed.definitions)
+        faults = [*parsed.faults, *check_targets(parsed.references, known, unloaded=unloaded)]
+        if faults:
+            raise DefinitionError(faults)
+        return here._with(parsed.definitions, [source])
+
+    def with_shipped(self, references: Iterable[Reference]) -> Loaded:
+        """The same with those modules that ship which references name, where there are none of their names.
+
+        Raises DefinitionError.
+        """
+        ships = shipped_modules()
+        imported = ships.load(ships.named(references) - self.texts.keys())
+        if imported.faults:
+            raise DefinitionError([fault for found in imported.faults.values() for fault in found])
+        return self._with_imported(imported.modules.values()) if imported.modules else self
+
+    def with_modules(self, modules: Iterable[Module]) -> Loaded:
+        """The same with modules added."""
+        added = {module.text.group: module for module in modules}
+        functions = {key: function for module in added.values() for key, function in module.functions.items()}
+        return msgspec.structs.replace(
+            self,
+            modules={**self.modules, **{group: module.module for group, module in added.items()}},
+            functions={**self.functions, **functions},
+            texts={**self.texts, **{group: module.text for group, module in added.items()}},
+            leases=self.leases | {module.lease for module in added.values()},
+        )
+
+    def _with_module(self, path: Path) -> Loaded:
+        text, ships = read_module(path, str(path)), shipped_modules()
+        package = ModulePackage(_beside(path), lender=ships.lend)
+        imported = package.load([text.group, *sorted(text.siblings & ships.names.keys())])
+        if text.group in imported.faults:
+            raise DefinitionError(imported.faults[text.group])
+        lent = (found for found in imported.modules.values() if is_shipped(found.text.path))
+        return self._with_imported([*lent, imported.modules[text.group]])
+
+    def _with_imported(self, modules: Iterable[Module]) -> Loaded:
+        """The same with modules in place of those of their groups, and their definitions."""
+        here = self
+        for module in modules:
+            former = here.texts.get(module.text.group)
+            gone = () if former is None else [file.path for file in former.files.values()]
+            library = here.library.replace((), without=gone)
+            files = tuple(file for file in here.files if file.path not in gone)
+            here = msgspec.structs.replace(here, library=library, files=files)
+            here = here._with(module.found, module.text.files.values(), module)
+        return here
+
+    def _with(
+        self, definitions: tuple[Definition, ...], sources: Iterable[Source], *modules: Module
+    ) -> Loaded:
+        library, misfits = compose(self.library.replace(definitions))
+        if misfits:
+            raise DefinitionError(misfits)
+        states = {source.path: FileState(source.path, source.digest, time.time()) for source in sources}
+        others = (file for file in self.files if file.path not in states)
+        added = msgspec.structs.replace(self, library=library, files=(*others, *states.values()))
+        return added.with_modules(modules)
+
+
+def parse_file(source: Source) -> Parsed:
+    """The definitions of a file, and all its faults, those of its scripts too."""
+    try:
+        parsed = parse(source)
+        mistakes = faults_of_scripts(parsed.definitions)
+        return parsed._replace(faults=tuple(sorted({*parsed.faults, *mistakes})))
+    except DefinitionError as error:
+        return Parsed((), faults=error.faults)
+    except Exception as error:
+        return Parsed((), faults=(unexpected(source.path, error),))
+
+
+def _path_of(text: str | Path) -> Path | None:
+    """The path that a path, or the name of one, stands for; None of a text, which begins as XML does."""
+    if isinstance(text, str) and text.lstrip("\ufeff \t\r\n").startswith("<"):
+        return None
+    return Path(text)
+
+
+def _beside(path: Path) -> ModuleVersions:
+    """A module given by its path, and those beside it, which it may import."""
+
+    def versions(group: str) -> Iterator[ModuleText] | None:
+        if group == path.stem:
+            return iter([read_module(path, str(path))])
+        for beside in (path.with_name(f"{group}.py"), path.with_name(group)):
+            if beside.exists() and is_module(beside):
+                return iter([read_module(beside, str(beside))])
+        return None
+
+    return versions

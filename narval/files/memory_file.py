@@ -1,0 +1,198 @@
+"""`data/memory.xml`: the elements that a home declares to be always in memory (N4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from types import MappingProxyType
+
+from narval.core.definitions.library import Library
+from narval.core.definitions.prototype import NAME_OF, Prototype
+from narval.core.definitions.reading.durations import read_duration
+from narval.core.definitions.suggestions import closest, nearest
+from narval.core.elements.canonical import elements_of
+from narval.core.elements.control_elements import START_PLANS, TARGET, TASK, TASK_OBJECT
+from narval.core.elements.element import Element, Tree, identity, local_name
+from narval.core.engines.registry import is_runnable, runnable, taking
+from narval.core.errors import DefinitionError, ElementError, Fault, PatternError
+from narval.core.patterns.pattern import condition
+from narval.core.source.text import Source
+from narval.core.source.xml import XmlNode, read_xml
+from narval.files.agents.settings import AgentSettings, usable
+from narval.files.known_attributes import known_attributes, unread_attributes
+from narval.files.schemas import Schemas
+from narval.system.regular_file import read_source
+from narval.system.unexpected import unexpected
+
+DEFAULTS = AgentSettings()
+"""The limits that count where no file says others."""
+
+SHOWN = "data/memory.xml"
+"""The name of the file of declarations in faults."""
+
+
+def read_memory(
+    path: Path,
+    schemas: Schemas,
+    library: Library | None = None,
+    limits: AgentSettings = DEFAULTS,
+    *,
+    starts: bool = True,
+    shown: str = SHOWN,
+) -> tuple[list[bytes] | None, list[Fault]]:
+    """The elements a `memory.xml` declares, or None and its faults: then what it declared before stands.
+
+    With a library, what the inputs of its actions say of attributes must hold, and it is a fault to start a
+    definition that is not there, and a warning tells of an attribute that nothing reads, unless `starts` is
+    False. The elements must be within the `limits` of the
+    agent (G16). `shown` is the path of the file for people.
+    """
+    try:
+        source = read_source(path, shown)
+        root = read_xml(source)
+        faults = [*_faults(root, source, schemas), *_over_limit(root, source, limits)]
+        warnings = list[Fault]()
+        if library is not None:
+            faults += _ill_held(root, source, library)
+            faults += _dangling(root, source, library) if starts else ()
+            warnings = [*_unread(root, source, library)] if starts else []
+        return (None, faults + warnings) if faults else (elements_of(source.data), warnings)
+    except FileNotFoundError:
+        return [], []
+    except DefinitionError as error:
+        return None, list(error.faults)
+    except ElementError as error:
+        return None, [Fault(shown, error.line, error.column, error.message)]
+    except Exception as error:
+        return None, [unexpected(shown, error)]
+
+
+def _faults(root: XmlNode, source: Source, schemas: Schemas) -> Iterator[Fault]:
+    """The faults of declarations: the root is to be `memory`, and all must fit their schemas (N7)."""
+    if local_name(root.tag) != "memory":
+        yield source.fault(f"expected the root memory, found {root.tag}", root.line, root.column)
+        return
+    for position, child in enumerate(root.children):
+        if schemas.refusal(child.xml()) is None:
+            continue
+        fault = schemas.refusal_in(source.data, position)
+        if fault is not None:
+            yield source.fault(f"refused by its schema: {fault.message}", fault.line, fault.column)
+    yield from _doubles(root, source)
+
+
+def _over_limit(root: XmlNode, source: Source, limits: AgentSettings) -> Iterator[Fault]:
+    """Faults of declarations for which the memory of their agent has no room, had it nothing else (G16)."""
+    sizes = [len(child.xml()) for child in root.children]
+    for child, size in zip(root.children, sizes, strict=True):
+        if size > limits.element_bytes:
+            found = f"expected an element of at most {limits.element_bytes:,} bytes, found one of {size:,}"
+            yield source.fault(f"{found}; divide it, or set element_bytes higher", child.line, child.column)
+    for what, count, most in (
+        ("elements", len(sizes), limits.elements),
+        ("bytes", sum(sizes), limits.bytes),
+    ):
+        if count > usable(most):
+            found = f"over-limit: expected at most {usable(most):,} {what}, found {count:,}"
+            yield source.fault(f"{found}; declare less, or set {what} higher", root.line, root.column)
+
+
+def _doubles(root: XmlNode, source: Source) -> Iterator[Fault]:
+    """Faults at both places of elements that have one root name, and one `key` or `name` (N4)."""
+    known: dict[tuple[str, str], list[XmlNode]] = {}
+    for child in root.children:
+        named = identity(Element(0, child.xml()))
+        if named is not None:
+            known.setdefault(named, []).append(child)
+    for (name, key), nodes in known.items():
+        for node in nodes if len(nodes) > 1 else ():
+            others = ", ".join(str(other.line) for other in nodes if other is not node)
+            what = f"several {name} elements are known as {key!r} (line {others} too)"
+            yield source.fault(f"{what}: give each a key, or a name, of its own", node.line, node.column)
+
+
+def _ill_held(root: XmlNode, source: Source, library: Library) -> Iterator[Fault]:
+    """Faults of attributes that do not hold what an action that is given such elements says of them."""
+    inputs = [
+        slot
+        for definition in library
+        if isinstance(prototype := getattr(definition, "prototype", None), Prototype)
+        for slot in prototype.inputs
+        if slot.holds
+    ]
+    for child in root.children if inputs else ():
+        tree = Tree(Element(0, child.xml()))
+        told = set[tuple[str, str]]()
+        for slot in inputs:
+            if slot.bound is None or not slot.bound.test(tree):
+                continue
+            for name, held in slot.holds.items():
+                wrong = _wrong(child.attributes[name], held, root) if name in child.attributes else None
+                if wrong is not None and (name, wrong[0]) not in told:
+                    told.add((name, wrong[0]))
+                    yield source.fault(f"{name}: {wrong[0]}", *child.place(name, wrong[1]))
+
+
+_READERS: Mapping[str, Callable[[str], object]] = MappingProxyType(
+    {"number": float, "duration": read_duration, "date": datetime.fromisoformat}
+)
+
+
+def _wrong(value: str, held: str | tuple[str, ...], root: XmlNode) -> tuple[str, int] | None:
+    """The reason why a value is not what is to be held, and where in it; None if it is.
+
+    An element that is named must be declared beside it, under the same `root`.
+    """
+    if isinstance(held, tuple):
+        found = f"expected {' or '.join(held)}, found {value!r:.80}{closest(value, held)}"
+        return None if value in held else (found, 0)
+    if held.startswith(NAME_OF):
+        of = held.removeprefix(NAME_OF)
+        known = [
+            child.attributes["name"]
+            for child in root.children
+            if child.tag == of and "name" in child.attributes
+        ]
+        wish = closest(value, known) or f'; add one, <{of} name="{value:.80}">'
+        return None if value in known else (f"there is no {of} of the name {value!r:.80}{wish}", 0)
+    try:
+        if held == "pattern":
+            names = condition(value).variables
+            return (f"${min(names)} is known only in a recipe", value.find("$")) if names else None
+        _READERS[held](value)
+    except PatternError as error:
+        return f"no pattern: {error.message}", error.column - 1
+    except ValueError:
+        return f"expected a {held}, found {value!r:.80}", 0
+    return None
+
+
+def _dangling(root: XmlNode, source: Source, library: Library) -> Iterator[Fault]:
+    """Faults of elements that would start a definition which is not there, with what may be meant."""
+    for child in root.children:
+        if child.tag in START_PLANS and runnable(library, child.attributes.get(TARGET, "")) is None:
+            known = [found.full_name for found in library if is_runnable(found.kind)]
+            yield source.fault(*_unknown(child, TARGET, "definition {} to start", known))
+        elif child.tag == TASK_OBJECT and taking(library, child.attributes.get(TASK, "")) is None:
+            known = [name for found in library if taking(library, name := found.full_name)]
+            yield source.fault(*_unknown(child, TASK, "task {} to put an object to", known))
+
+
+def _unread(root: XmlNode, source: Source, library: Library) -> Iterator[Fault]:
+    """Warnings about attributes that nothing reads."""
+    known = known_attributes(library)
+    for child in (each for each in root.children if each.tag in known):
+        for name, message in unread_attributes(known, child.tag, child.attributes):
+            yield replace(source.fault(message, *child.place(name)), warning=True)
+
+
+def _unknown(child: XmlNode, attribute: str, what: str, known: list[str]) -> tuple[str, int, int]:
+    """The message and the place of a fault: the attribute names nothing that is known, or is not there."""
+    name = child.attributes.get(attribute)
+    if name is not None:
+        return f"there is no {what.format(repr(name))}{closest(name, known)}", *child.place(attribute)
+    meant = nearest(attribute, child.attributes)
+    message = f"expected the attribute {attribute} with a name, found {meant or 'none'}"
+    return message, child.line, child.column

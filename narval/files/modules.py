@@ -1,0 +1,339 @@
+"""Modules: Python files imported from their text, under private names, each at its own risk (N30).
+
+The modules of a home are one package, whose name is private and new each time, so that `from .mail import
+send` finds a sibling and two versions of a module live side by side. Nothing is put on `sys.path`; nothing is
+written. A module is good as a whole, the files of a folder together. One that does not import, or whose
+actions have faults, costs itself alone, and its last good version takes its place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib
+import importlib.abc
+import importlib.machinery
+import itertools
+import sys
+import traceback
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import ModuleType, TracebackType
+from typing import Any
+
+import msgspec
+
+from narval.core.definitions.kinds import parse_module
+from narval.core.definitions.library import Definition, ModuleDefinition
+from narval.core.errors import DefinitionError, Fault
+from narval.core.source.text import Source
+from narval.files.module_text import ModuleText, is_package
+from narval.system.exits import RefusedExit, refuse_exits_of
+
+_numbers = itertools.count(1)
+
+
+class Lease:
+    """Keeps the modules of one package importable by each other for as long as it is referred to."""
+
+    __slots__ = ("__weakref__",)
+
+    def __init__(self, package: str) -> None:
+        weakref.finalize(self, _drop, package).atexit = False
+
+
+class Module(msgspec.Struct, frozen=True):
+    """A module as it was imported; `text` is the version that was, `found` the definitions in it.
+
+    `functions` are the Python functions and classes of these, by `key_of` them. `lease` is kept as well by
+    all that may yet call them.
+    """
+
+    text: ModuleText
+    module: ModuleType
+    found: tuple[ModuleDefinition, ...]
+    functions: Mapping[str, Callable[..., Any]]
+    lease: Lease
+
+
+def key_of(definition: Definition) -> str:
+    """The name of a definition's function among those of modules; "" for one that is in none."""
+    return getattr(definition, "key", "")
+
+
+class Imported(msgspec.Struct, frozen=True):
+    """Modules that could be imported, by group, and the faults of versions that could not."""
+
+    modules: Mapping[str, Module] = {}
+    faults: Mapping[str, tuple[Fault, ...]] = {}
+
+    def joined(self, other: Imported) -> Imported:
+        """Both; where both have a group, that of `other`."""
+        return Imported({**self.modules, **other.modules}, {**self.faults, **other.faults})
+
+
+ModuleVersions = Callable[[str], Iterator[ModuleText] | None]
+"""The versions of the module of a group, the one to try first in front; None when there is no such module."""
+
+Lender = Callable[[str], Module | None]
+"""Gives the module of a group from elsewhere, where the package has none that is good."""
+
+
+def _nothing(group: str) -> None:
+    """The versions of any module, once a package is complete; and who lends nothing."""
+
+
+class ModulePackage:
+    """Modules that import each other as siblings.
+
+    `folder` is put before the path of a file to make its file name, which tracebacks show.
+    """
+
+    def __init__(
+        self, versions: ModuleVersions, folder: str = "", *, lender: Lender = _nothing, kind: str = "home"
+    ) -> None:
+        name = f"narval_{kind}_{next(_numbers)}"
+        self._finder, self._lease = _Finder(name, folder, lender), Lease(name)
+        self._versions = versions
+
+    def load(self, groups: Iterable[str]) -> Imported:
+        """Import modules by group, with those that they import; what was imported before stays."""
+        with self._finder.importable(self._versions):
+            for group in groups:
+                self._finder.attempt(group)
+        faults = dict(self._finder.faults)
+        # a module knows its finder as its loader, which must not lead to the lease: that would never end then
+        own = {
+            group: Module(trial.text, trial.module, *trial.declared(), self._lease)
+            for group, trial in self._finder.good.items()
+        }
+        return Imported({**without_doubles(own, faults), **self._finder.lent}, faults)
+
+
+def without_doubles(
+    modules: Mapping[str, Module], faults: dict[str, tuple[Fault, ...]]
+) -> Mapping[str, Module]:
+    """Leave a key that several modules give to the first of them: some code is known by its bare name."""
+    first: dict[str, ModuleDefinition] = {}
+    kept = {}
+    for group in sorted(modules):
+        module = modules[group]
+        doubles = [found for found in module.found if first.setdefault(key_of(found), found) is not found]
+        for double in doubles:
+            faults[group] = (*faults.get(group, ()), _again(double, first[key_of(double)]))
+        found = tuple(declared for declared in module.found if declared not in doubles)
+        functions = {key_of(declared): module.functions[key_of(declared)] for declared in found}
+        whole = msgspec.structs.replace(module, found=found, functions=functions)
+        kept[group] = whole if doubles else module
+    return kept
+
+
+def _again(double: ModuleDefinition, first: ModuleDefinition) -> Fault:
+    message = f"expected a new name, found the {double.kind} {double.name!r} of {first.path} again"
+    return Fault(double.path, double.line, 1, message)
+
+
+class _NotGoodError(ImportError):
+    """A file of a module could not be imported; its faults are noted."""
+
+    def __init__(self, group: str, fault: Fault) -> None:
+        self.group = group
+        super().__init__(f"{fault.path} did not load: {fault.message}")
+
+
+class _Trial:
+    """One version of a module being imported: what its files declare, and what is wrong with them."""
+
+    def __init__(self, text: ModuleText, module: ModuleType) -> None:
+        self.text, self.module = text, module
+        self.faults = list(text.faults)
+        self._found: dict[str, tuple[ModuleDefinition, Any]] = {}
+
+    def take(self, module: ModuleType, source: Source) -> None:
+        """Take what an imported file declares."""
+        found, faults = parse_module(module, source, self.text.group)
+        self.faults += faults
+        for definition in found:
+            known = self._found.get(key_of(definition))
+            if known is not None and known[0].path != definition.path:
+                self.faults.append(_again(definition, known[0]))
+            self._found[key_of(definition)] = definition, getattr(module, definition.function, None)
+
+    def declared(self) -> tuple[tuple[ModuleDefinition, ...], dict[str, Any]]:
+        """The definitions found, and their functions. Those of a folder have its digest within theirs."""
+        found = [definition for definition, _ in self._found.values()]
+        if self.text.is_folder:
+            found = [msgspec.structs.replace(one, digest=_together(self.text, one)) for one in found]
+        return tuple(found), {key: function for key, (_, function) in self._found.items()}
+
+
+def _together(text: ModuleText, definition: Definition) -> str:
+    return hashlib.sha256(f"{text.digest} {definition.digest}".encode()).hexdigest()
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
+    """Finds the modules of one package, whose files are texts."""
+
+    def __init__(self, name: str, folder: str, lender: Lender) -> None:
+        self._name, self._folder, self._lender = name, folder, lender
+        self._versions: ModuleVersions = _nothing
+        self._trials: dict[str, _Trial] = {}
+        self.good: dict[str, _Trial] = {}
+        self.lent: dict[str, Module] = {}
+        self.faults: dict[str, tuple[Fault, ...]] = {}
+
+    @contextlib.contextmanager
+    def importable(self, versions: ModuleVersions) -> Iterator[None]:
+        """For as long as this lasts, modules of the package are found; what was imported stays importable
+        for as long as its lease.
+        """
+        package = ModuleType(self._name, "Modules of narval.")
+        package.__path__ = []
+        sys.modules.setdefault(self._name, package)
+        sys.meta_path.insert(0, self)
+        refuse_exits_of(_Finder)
+        self._versions = versions
+        try:
+            # what a module prints while it is imported must not end up in what a command prints
+            with contextlib.redirect_stdout(sys.stderr):
+                yield
+        finally:
+            sys.meta_path.remove(self)
+            self._versions = _nothing
+
+    def attempt(self, group: str) -> None:
+        """Import a module, unless a sibling did; a failure is in `faults`."""
+        with contextlib.suppress(ImportError):
+            importlib.import_module(f"{self._name}.{group}")
+
+    # --- the import protocol --------------------------------------------------------------------------
+
+    def find_spec(
+        self, fullname: str, path: object, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The module, or the file of a folder, if it is one of the package's."""
+        group, _, inner = self._parted(fullname)
+        if not group:
+            return None
+        if inner:
+            is_there = self._part(group, inner) is not None
+        else:
+            is_there = self._versions(group) is not None or self._lender(group) is not None
+        return importlib.machinery.ModuleSpec(fullname, self) if is_there else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run a file, or the first version of a module that can be run and has no faults."""
+        group, _, inner = self._parted(module.__name__)
+        if inner:
+            trial = self._trials[group]
+            if not self._run(module, inner, trial):
+                raise _NotGoodError(group, trial.faults[0])
+            return
+        has_failed = group in self.faults and group not in self.good
+        for text in () if has_failed else self._versions(group) or ():
+            if self._try(group, text, module):
+                return
+        lent = self._lender(group)
+        if lent is None:
+            raise _NotGoodError(group, self.faults[group][0])
+        self.lent[group], origin = lent, lent.module.__name__
+        for name in [name for name in sys.modules if name == origin or name.startswith(f"{origin}.")]:
+            sys.modules[module.__name__ + name.removeprefix(origin)] = sys.modules[name]
+
+    def get_source(self, fullname: str) -> str | None:
+        """The text of a file, for tracebacks."""
+        group, _, inner = self._parted(fullname)
+        source = self._part(group, inner)
+        return source.text if source is not None else None
+
+    def _parted(self, fullname: str) -> tuple[str, str, str]:
+        """The group of a module of the package, and the rest of the name within it; "" for any other."""
+        package, dot, rest = fullname.partition(".")
+        return rest.partition(".") if dot and package == self._name else ("", "", "")
+
+    def _part(self, group: str, inner: str) -> Source | None:
+        trial = self._trials.get(group)
+        return trial.text.parts.get(f"{group}.{inner}" if inner else group) if trial is not None else None
+
+    # --- running files --------------------------------------------------------------------------------
+
+    def _try(self, group: str, text: ModuleText, module: ModuleType) -> bool:
+        """Import a version of a module with all its files; False if it is not good."""
+        trial = self._trials[group] = _Trial(text, module)
+        if not trial.faults and self._run(module, "", trial):
+            for part in list(text.parts)[1:]:
+                with contextlib.suppress(_NotGoodError):
+                    importlib.import_module(f"{self._name}.{part}")
+        if not trial.faults:
+            self.good[group] = trial
+            return True
+        self.faults.setdefault(group, tuple(sorted(set(trial.faults))))
+        _drop(f"{self._name}.{group}", itself=False)
+        return False
+
+    def _run(self, module: ModuleType, inner: str, trial: _Trial) -> bool:
+        """Run a file of a module and take what it declares; False if it could not be run."""
+        source = trial.text.parts[f"{trial.text.group}.{inner}" if inner else trial.text.group]
+        file, known = self._folder + source.path, len(trial.faults)
+        try:
+            _prepare(module, source, file)
+            code = compile(source.text, file, "exec", dont_inherit=True)
+            exec(code, module.__dict__)  # noqa: S102 - a module is code that its user put there to be run
+            trial.take(module, source)
+        except KeyboardInterrupt:
+            raise
+        except DefinitionError as error:
+            trial.faults += error.faults
+        except BaseException as error:
+            if isinstance(error, _NotGoodError) and error.group == trial.text.group:
+                return False  # for the faults of another file of this module, which are noted
+            trial.faults.append(_fault(error, file, source))
+        return len(trial.faults) == known
+
+
+def _prepare(module: ModuleType, source: Source, file: str) -> None:
+    """Make a module empty, as it has to be before its file is run; another version may have been."""
+    spec: Any = module.__spec__
+    spec.submodule_search_locations = [] if is_package(source) else None
+    path: dict[str, Any] = {"__path__": []} if is_package(source) else {}
+    module.__dict__.clear()
+    module.__dict__.update(
+        __name__=spec.name,
+        __doc__=None,
+        __package__=spec.parent,
+        __loader__=spec.loader,
+        __spec__=spec,
+        __file__=file,
+        **path,
+    )
+
+
+def _drop(package: str, *, itself: bool = True) -> None:
+    for name in [name for name in list(sys.modules) if name.startswith(f"{package}.")]:
+        del sys.modules[name]
+    if itself:
+        sys.modules.pop(package, None)
+
+
+def _fault(error: BaseException, file: str, source: Source) -> Fault:
+    """The fault of a file that could not be imported, at the place in it."""
+    if isinstance(error, SyntaxError) and error.filename == file:
+        line, column = max(error.lineno or 1, 1), max(error.offset or 1, 1)
+        return source.fault(f"not Python: {error.msg}", line, column)
+    line, column = _place(error.__traceback__, file)
+    if isinstance(error, SystemExit):
+        how = error.call if isinstance(error, RefusedExit) else "sys.exit"
+        message = (
+            f"the module ends the program when it is imported ({how}); do that in a function, or not at all"
+        )
+    else:
+        known = ImportError(*error.args) if isinstance(error, _NotGoodError) else error
+        lines = "".join(traceback.format_exception_only(known)).strip().splitlines()
+        message = f"the module cannot be imported: {lines[-1] if lines else type(error).__name__}"
+    return source.fault(message, line, column)
+
+
+def _place(trace: TracebackType | None, file: str) -> tuple[int, int]:
+    """The line and column of the file that an error came through last."""
+    own = [frame for frame in traceback.extract_tb(trace) if frame.filename == file]
+    return (own[-1].lineno or 1, (own[-1].colno or 0) + 1) if own else (1, 1)

@@ -1,0 +1,85 @@
+"""Sources of dataflows: the tables `[sources.NAME]` of the settings (TA19, TA20)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal
+
+import msgspec
+
+from narval.core.errors import ActionError
+from narval.files.toml import Reader, TomlFile, flag, one_of, text
+
+SOURCES = "sources"
+"""The table of the settings that has them."""
+
+SourceKind = Literal["sqlite", "csv", "json", "rss", "xml"]
+
+
+class FlowSource(msgspec.Struct, frozen=True):
+    """A source: a file, or a page of the web, and its form; a relative path begins at the home.
+
+    `records` is the name of the elements that are tuples, or the key of the list that has them; `numbers` are
+    the attributes whose texts are numbers. Only with `write` may statements and exports alter it.
+    """
+
+    name: str
+    kind: SourceKind
+    path: str = ""
+    url: str = ""
+    records: str = ""
+    write: bool = False
+    numbers: tuple[str, ...] = ()
+
+    def file(self, home: Path | None) -> Path:
+        """Its file. Raises ActionError without one."""
+        if not self.path:
+            raise ActionError(
+                f"expected path=… in [sources.{self.name}], found url", "bad-source", final=True
+            )
+        return (home or Path()) / Path(self.path).expanduser()
+
+
+def _address(value: object) -> str:
+    if not isinstance(value, str) or not value.startswith(("http://", "https://")) or "@" in value:
+        raise ValueError("an address of http or https, without a password")
+    return value
+
+
+def _names(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(name, str) and name for name in value):
+        raise ValueError('names of attributes, such as ["price"]')
+    return tuple(value)
+
+
+SOURCE_READERS: Mapping[str, Reader] = {
+    "kind": one_of("sqlite", "csv", "json", "rss", "xml"),
+    "path": text,
+    "url": _address,
+    "records": text,
+    "write": flag,
+    "numbers": _names,
+}
+"""The readers of a source."""
+
+
+def read_sources(file: TomlFile) -> Mapping[str, FlowSource]:
+    """The sources of a file of settings; what is wrong is noted there."""
+    found: dict[str, FlowSource] = {}
+    tables = file.table.get(SOURCES, {})
+    if not isinstance(tables, dict):
+        file.note((SOURCES,), "expected tables, such as [sources.homes]", of_value=True)
+        return found
+    for name in tables:
+        values = file.read(SOURCE_READERS, SOURCES, name)
+        is_file, is_page = "path" in values, "url" in values
+        if file.faults:
+            continue
+        if "kind" not in values or is_file == is_page or (values["kind"] == "sqlite" and is_page):
+            expected = 'kind = "csv" (or json, rss, xml) and path or url; kind = "sqlite" and path'
+            file.note((SOURCES, name), f"sources.{name}: expected {expected}")
+        else:
+            found[name] = FlowSource(name, **values)
+    return MappingProxyType(found)

@@ -1,0 +1,178 @@
+"""Schemas: `etc/schemas/NAME.rng` or `NAME.dtd` describes the elements of a name (N7).
+
+The files are read at once, and compiled when they are first needed, after a bounded child has tried to. Of
+one that cannot be used the last good version stays at work; where there is none, elements of its name are
+refused, and the reason names the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from copy import copy
+from pathlib import Path
+from typing import Any
+
+from lxml import etree
+
+from narval.core.elements.canonical import parse_untrusted, roots_of
+from narval.core.elements.element import parse
+from narval.core.errors import ElementError, Fault
+from narval.files.found_files import names_in
+from narval.files.schema_trial import SchemaText, SchemaTrials, compiled
+from narval.system.regular_file import read_file
+from narval.system.unexpected import unexpected
+
+SHOWN = "etc/schemas"
+SUFFIXES = (".rng", ".dtd")
+MAX_BYTES = 1024 * 1024
+_TRIALS = SchemaTrials()
+
+
+class Schemas:
+    """The schemas of a folder, by the local name of the elements they are for; None: there are none.
+
+    `before` are those that were read the last time: they have the last good version of every file. `beneath`
+    are those that count for elements of which the folder has none. `shown` is the folder's path for people.
+    """
+
+    def __init__(
+        self,
+        folder: Path | None,
+        before: Schemas | None = None,
+        *,
+        beneath: Schemas | None = None,
+        shown: str = SHOWN,
+    ) -> None:
+        self._beneath, self._shown = beneath, shown
+        self._names = dict(_files(folder)) if folder is not None else {}
+        self._texts = {name: _text(path, f"{shown}/{path.name}") for name, path in self._names.items()}
+        self._good = before._last_good() if before is not None else {}
+        self._read: dict[str, Any] = {}
+        self._faults: dict[str, Fault] = {}
+
+    def over(self, beneath: Schemas) -> Schemas:
+        """The same, for which others count for elements of which it has none."""
+        made = copy(self)
+        made._beneath = beneath
+        return made
+
+    @property
+    def digest(self) -> str:
+        """Equal for equal schemas."""
+        digest = hashlib.sha256(self._beneath.digest.encode() if self._beneath is not None else b"")
+        for name, text in sorted(self._texts.items()):
+            content = text if isinstance(text, bytes) else str(text).encode("utf-8", "replace")
+            digest.update(hashlib.sha256(os.fsencode(self._names[name].name)).digest())
+            digest.update(hashlib.sha256(content).digest())
+        return digest.hexdigest()
+
+    def refusal(self, xml: bytes) -> str | None:
+        """The reason for which an element is refused, for people; None when it is not."""
+        if not self._names:
+            return self._beneath.refusal(xml) if self._beneath is not None else None
+        fault = self._fault(parse(xml), xml)
+        return None if fault is None else f"line {fault.line}, column {fault.column}: {fault.message}"
+
+    def refusal_in(self, document: bytes, position: int) -> Fault | None:
+        """The reason for which the element of that position in a document is refused, and its place there."""
+        return self._fault(roots_of(parse_untrusted(document))[position], document)
+
+    def _fault(self, root: etree._Element, text: bytes) -> Fault | None:
+        name = etree.QName(root).localname
+        if name not in self._names:
+            return self._beneath._fault(root, text) if self._beneath is not None else None
+        schema = self._schema(name)
+        if isinstance(schema, Fault):
+            reason = f"the schema of {name!r} cannot be used ({schema}); correct it, or move it away"
+            return Fault("", *_place(text, root.sourceline or 1), reason)
+        return None if schema(root) else self._reason(schema, name, text)
+
+    def faults(self) -> list[Fault]:
+        """The faults of the schemas themselves; all of them are compiled."""
+        for name in self._names:
+            self._schema(name)
+        return [self._faults[name] for name in sorted(self._faults)]
+
+    def _last_good(self) -> dict[str, tuple[Path, bytes]]:
+        """The versions to fall back on, by name: those at work."""
+        self.faults()
+        good = {name: self._good[name] for name in self._names if name in self._good}
+        for name, text in self._texts.items():
+            if name not in self._faults and isinstance(text, bytes):
+                good[name] = self._names[name], text
+        return good
+
+    def _reason(self, schema: Any, name: str, text: bytes) -> Fault:
+        """The first error of a log; the place of a tag is looked for, as libxml2 knows no columns here."""
+        reason = f"<{name}> is not valid by {self._shown}/{self._names[name].name}"
+        for entry in schema.error_log:
+            return Fault("", *_place(text, max(entry.line, 1)), f"{reason}: {entry.message}")
+        return Fault("", 1, 1, reason)
+
+    def _schema(self, name: str) -> Any:
+        """The compiled schema of a name, which tells if a root fits it; or the fault of the file."""
+        if name not in self._read:
+            made = self._compiled(self._names[name], self._texts[name])
+            if isinstance(made, Fault):
+                self._faults[name] = made
+                if name in self._good:
+                    made = self._compiled(*self._good[name])
+            self._read[name] = made
+        return self._read[name]
+
+    def _compiled(self, path: Path, text: bytes | Fault) -> Any:
+        if isinstance(text, Fault):
+            return text
+        shown = f"{self._shown}/{path.name}"
+        try:
+            excess = _TRIALS.excess((path.suffix, text), self._all_texts())
+            return Fault(shown, 1, 1, excess) if excess else compiled(path.suffix, text)
+        except ElementError as error:
+            return Fault(shown, max(error.line, 1), max(error.column, 1), error.message)
+        except OSError as error:
+            return Fault(shown, 1, 1, f"cannot be tried in a program of its own: {error.strerror}")
+        except Exception as error:
+            return unexpected(shown, error)
+
+    def _all_texts(self) -> Iterator[SchemaText]:
+        """The texts of all files, with the versions to fall back on."""
+        yield from ((path.suffix, text) for path, text in self._good.values())
+        for name, text in self._texts.items():
+            if isinstance(text, bytes):
+                yield self._names[name].suffix, text
+
+
+def _files(folder: Path) -> Iterator[tuple[str, Path]]:
+    """The schemas by element name; a `.rng` goes before a `.dtd` of the same name."""
+    for suffix in reversed(SUFFIXES):
+        for name in names_in(folder):
+            if name.endswith(suffix) and not name.startswith("."):
+                yield name.removesuffix(suffix), folder / name
+
+
+def _text(path: Path, shown: str) -> bytes | Fault:
+    """The content of a file of the folder, or the fault that it cannot be read."""
+    read = read_file(path, shown, MAX_BYTES)
+    return read if isinstance(read, Fault) else read.data
+
+
+_TAG = re.compile(rb"""<[^\s<>!?/](?:[^<>"']|"[^"<]*"|'[^'<]*')*>""")
+_NEAR = 16_384
+"""Bytes before a line in which the tag is sought that reaches it."""
+
+
+def _place(text: bytes, line: int) -> tuple[int, int]:
+    """The line and column of the tag in which a line is: libxml2 knows the lines where tags end alone."""
+    begin = 0
+    for _ in range(line - 1):
+        begin = text.find(b"\n", begin) + 1
+    end = text.find(b"\n", begin)
+    near = max(0, begin - _NEAR)
+    for tag in _TAG.finditer(text, near, len(text) if end < 0 else end + _NEAR):
+        if tag.end() > begin:
+            column = len(text[text.rfind(b"\n", 0, tag.start()) + 1 : tag.start()].decode("utf-8", "replace"))
+            return line - text.count(b"\n", tag.start(), begin), column + 1
+    return line, 1

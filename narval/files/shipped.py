@@ -1,0 +1,135 @@
+"""Shipped: the sample home, and the modules that count in any home that names them.
+
+A module that ships is read from the package, and shown as `<narval>/modules/mail`. It counts where something
+names its group, and the home has no module of that name: what a home does not name is not even imported.
+Modules that ship import each other, whatever the home has of their names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cache, cached_property
+from pathlib import Path
+from threading import Lock
+
+import narval
+from narval.core.definitions.library import Reference
+from narval.core.errors import SurroundingsError
+from narval.core.source.text import SHIPPED, Source
+from narval.files.found_files import MODULES, modules_in, read_module
+from narval.files.module_text import ModuleText
+from narval.files.modules import Imported, Module, ModulePackage
+
+OF_THE_EXAMPLES = ("orders",)
+"""Modules of use only to a definition that ships beside them: a new home has them, if it has that."""
+
+EXAMPLES = "examples"
+"""The folder of recipes, and of their scenarios, that a new home has not: each is taken at will."""
+
+_ACTION = re.compile(r"^@action\b.*?^(?:async )?def (\w+)", re.MULTILINE | re.DOTALL)
+
+
+class ShippedModules:
+    """The modules of a folder that ships; each is read once, when it is first needed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._texts: dict[str, ModuleText] = {}
+        self._package = ModulePackage(self._versions, kind="shipped")
+        self._imported = Imported()
+        self._lock = Lock()
+
+    @cached_property
+    def names(self) -> Mapping[str, Path]:
+        """The folders and files of the modules, by group."""
+        found = (path for path, _ in modules_in(self._folder, ""))
+        return {path.stem: path for path in found if path.stem not in OF_THE_EXAMPLES}
+
+    @cached_property
+    def actions(self) -> frozenset[str]:
+        """The full names of all actions, as the texts declare them; nothing is imported."""
+        texts = [self.text(group) for group in self.names]
+        return frozenset(
+            f"{text.group}.{name}"
+            for text in texts
+            for source in text.files.values()
+            for name in _ACTION.findall(source.text)
+        )
+
+    def text(self, group: str) -> ModuleText:
+        """The text of a module that ships."""
+        if group not in self._texts:
+            path = self.names[group]
+            self._texts[group] = read_module(path, f"{SHIPPED}/{MODULES}/{path.name}")
+        return self._texts[group]
+
+    def named(self, references: Iterable[Reference]) -> frozenset[str]:
+        """The groups of modules that ship among those that references name."""
+        groups = {found.target.partition(".")[0] for found in references if found.kind in ("", "action")}
+        return frozenset(groups & self.names.keys()) if groups else frozenset()
+
+    def load(self, groups: Iterable[str]) -> Imported:
+        """These modules, imported, or their faults."""
+        wanted = set(groups)
+        with self._lock:
+            if not wanted <= self._imported.modules.keys() | self._imported.faults.keys():
+                self._imported = self._package.load(sorted(wanted))
+        known = self._imported
+        modules = {group: module for group, module in known.modules.items() if group in wanted}
+        return Imported(modules, {group: found for group, found in known.faults.items() if group in wanted})
+
+    def lend(self, group: str) -> Module | None:
+        """The module of a group for the modules of a home; None if none of that name ships, or is good."""
+        return self.load([group]).modules.get(group) if group in self.names else None
+
+    def _versions(self, group: str) -> Iterator[ModuleText] | None:
+        return iter([self.text(group)]) if group in self.names else None
+
+
+def is_shipped(path: str) -> bool:
+    """True if a path is of something that ships, as it is shown."""
+    return path.startswith(f"{SHIPPED}/")
+
+
+def shipped() -> Path:
+    """The sample home: beside the package when it is installed, else the repository itself."""
+    package = Path(narval.__file__).resolve().parent
+    for sample in (package / "home", package.parent):
+        if (sample / "recipes").is_dir() and (sample / MODULES).is_dir():
+            return sample
+    raise SurroundingsError(f"expected a sample home in {package / 'home'}; install narval anew")
+
+
+def shipped_modules() -> ShippedModules:
+    """The modules that ship with this narval, the same for all homes of this program."""
+    return _modules_of(narval.__file__)
+
+
+def importable(group: str, texts: Mapping[str, ModuleText]) -> Iterator[tuple[str, Source]]:
+    """All files that the module of a group may import, its own first, by the names that they have then.
+
+    What ships has names within one that no module of a home can have: modules that ship import each other.
+    """
+    wanted, seen = [texts.get(group)], set[str]()
+    while wanted:
+        text = wanted.pop()
+        if text is None or text.path in seen:
+            continue
+        seen.add(text.path)
+        inside = f"{SHIPPED}." if is_shipped(text.path) else ""
+        yield from ((inside + name, source) for name, source in text.parts.items())
+        known: Mapping[str, ModuleText] = {} if inside else texts
+        ships = shipped_modules()
+        for name in sorted(text.siblings):
+            wanted.append(known.get(name) or (ships.text(name) if name in ships.names else None))
+
+
+def unloaded(kind: str) -> Collection[str]:
+    """The names of definitions of a kind that ship in modules, loaded or not."""
+    return shipped_modules().actions if kind == "action" else ()
+
+
+@cache
+def _modules_of(package: str) -> ShippedModules:
+    return ShippedModules(shipped() / MODULES)

@@ -1,0 +1,163 @@
+"""Settings in TOML: tables read by readers of their keys, each fault at its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from narval.core.definitions.reading.durations import read_duration
+from narval.core.definitions.suggestions import closest
+from narval.core.errors import DefinitionError, Fault
+from narval.core.source.secrets import without_secrets
+from narval.core.source.text import Source
+from narval.core.source.toml import Path as Inner
+from narval.core.source.toml import TomlText
+from narval.system.regular_file import read_source
+from narval.system.unexpected import unexpected
+
+Reader = Callable[[object], Any]
+"""Reads a value; raises ValueError with what was expected, InnerError with where in the value that was."""
+
+
+class InnerError(ValueError):
+    """A fault within a value: `at` leads from the value to where it is."""
+
+    def __init__(self, expected: str, *at: str | int) -> None:
+        super().__init__(expected)
+        self.at: Inner = at
+
+
+class TomlFile:
+    """A text of TOML: its `table`, and the faults found in it so far."""
+
+    def __init__(self, source: Source) -> None:
+        self.shown = source.path
+        self.faults: list[Fault] = []
+        self.table: Mapping[str, Any] = {}
+        self._text: TomlText | None = None
+        try:
+            self._text = TomlText(source)
+            self.table = self._text.table
+        except DefinitionError as error:
+            self.faults += error.faults
+        except Exception as error:
+            self.faults.append(unexpected(source.path, error))
+
+    @classmethod
+    def of(cls, path: Path, shown: str) -> TomlFile:
+        """A file, or an empty text where there is none."""
+        try:
+            return cls(read_source(path, shown))
+        except FileNotFoundError:
+            return cls(Source(shown, b""))
+        except DefinitionError as error:
+            file = cls(Source(shown, b""))
+            file.faults += error.faults
+            return file
+
+    def read(self, readers: Mapping[str, Reader], *within: str) -> dict[str, Any]:
+        """The values of a table, the outermost unless told; faults of keys and values are noted."""
+        table: Any = self.table
+        for word in within:
+            table = table.get(word, {})
+        if not isinstance(table, dict):
+            what = f"{'.'.join(within)}: expected a table, [{'.'.join(within)}], found {table!r:.80}"
+            self.note(within, what, of_value=True)
+            return {}
+        values: dict[str, Any] = {}
+        for key, value in table.items():
+            at, shown = (*within, key), ".".join((*within, key))
+            if (read := readers.get(key)) is None:
+                self.note(at, f"unknown setting {shown!r}{closest(key, readers)}")
+                continue
+            try:
+                values[key] = read(value)
+            except ValueError as error:
+                inner = error.at if isinstance(error, InnerError) else ()
+                found = _within(value, inner)
+                told = without_secrets(f"{found!r}")[:80]
+                self.note((*at, *inner), f"{shown}: expected {error}, found {told}", of_value=True)
+        return values
+
+    def note(self, path: Inner, message: str, *, of_value: bool = False) -> None:
+        """Note a fault of the key at a path, or of its value."""
+        if self._text is not None:
+            place = self._text.value(*path) if of_value else self._text.key(*path)
+            self.faults.append(self._text.source.fault(message, *place))
+
+
+def duration(value: object) -> float:
+    """Read a length of time in seconds: a number, or a text such as "5m", "2h", "1d 12h"."""
+    if isinstance(value, str):
+        return read_duration(value)
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e12:
+        return float(value)
+    raise ValueError('a number of seconds or a text such as "30s", "5m", "2h", "1d"')
+
+
+def or_none(read: Reader) -> Reader:
+    """Read as `read` does, and an empty text as None, which TOML has no word for."""
+    return lambda value: None if value == "" else read(value)
+
+
+def text(value: object) -> str:
+    """Read a text that says something."""
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("a text")
+    return value
+
+
+def flag(value: object) -> bool:
+    """Read true or false."""
+    if not isinstance(value, bool):
+        raise ValueError("true or false")
+    return value
+
+
+def one_of(*words: str) -> Reader:
+    """Read one of some words."""
+
+    def read(value: object) -> str:
+        if value not in words:
+            raise ValueError(" or ".join(words))
+        return str(value)
+
+    return read
+
+
+def count(most: int | None = None) -> Reader:
+    """Read a whole number of 1 or more, and of `most` or less."""
+
+    def read(value: object) -> int:
+        highest = most or 1_000_000_000_000
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= highest:
+            raise ValueError(f"a whole number from 1 to {most:,}" if most else "a whole number of 1 or more")
+        return value
+
+    return read
+
+
+def size(value: object) -> int:
+    """Read a number of bytes: a text such as "512M" or "2G"."""
+    found = re.fullmatch(r"([1-9][0-9]{0,5})([KMG])", value) if isinstance(value, str) else None
+    if found is None:
+        raise ValueError('a text such as "512M" or "2G"')
+    return int(found[1]) << 10 * (1 + "KMG".index(found[2]))
+
+
+def zone(value: object) -> str:
+    """Read the name of a time zone (IANA)."""
+    from zoneinfo import ZoneInfo  # here: most homes name no zone, and start without it
+
+    try:
+        return ZoneInfo(text(value)).key
+    except (OSError, ValueError, LookupError):
+        raise ValueError("the name of a time zone, such as Europe/Paris or UTC") from None
+
+
+def _within(value: Any, at: Inner) -> Any:
+    for part in at:
+        value = value[part]
+    return value

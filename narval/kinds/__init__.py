@@ -1,0 +1,1 @@
+"""The kinds of definitions, a folder each: its language, its engine, and what it alone has elsewhere."""

@@ -1,0 +1,96 @@
+"""One advance of a run of an automaton: killing states, ending the run."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+import msgspec
+
+from narval.core.engines import commands
+from narval.core.engines.calls.backoff import restart_wait
+from narval.core.engines.decision import Decision
+from narval.kinds.automaton.engine.changes import AutomatonChange, RunMoved, StatesKilled
+from narval.kinds.automaton.engine.state import AutomatonState
+from narval.kinds.automaton.language.definition import Automaton, State
+
+
+class AutomatonDecision(Decision[Automaton, AutomatonState, AutomatonChange], kw_only=True, eq=False):
+    """One advance of one run: what is known, what has been decided, and which states are still to go on."""
+
+    to_run: deque[State] = msgspec.field(default_factory=deque)
+    asked: set[str] = msgspec.field(default_factory=set)
+    """States of which it was asked whether they are up to date."""
+    skipped: deque[State] = msgspec.field(default_factory=deque)
+    """States that were up to date, and whose successors are still to start."""
+
+    # --- killing (section 4, A4) ----------------------------------------------------------------------
+
+    def started_by(self, state: str) -> tuple[str, ...]:
+        """A state, and all that it has started, directly or not."""
+        found: dict[str, None] = {}
+        pending = [state]
+        while pending:
+            name = pending.pop()
+            if name not in found:
+                found[name] = None
+                pending.extend(self.state.of(name).started)
+        return tuple(found)
+
+    def kill(self, states: Iterable[str]) -> None:
+        """These are as if they had never run; programs of theirs are ended, with their whole groups.
+
+        So their 0 does not count any more for a join that has not started: section 4 lets it count, and then
+        a join starts that some of what it waits for has yet to reach.
+        """
+        names = tuple(name for name in states if self.state.of(name).state != "idle")
+        runs = [self.state.of(name) for name in names]
+        calls = tuple(run.call for run in runs if run.call)
+        for run in runs:
+            if run.wake:
+                self.command(commands.CancelTimer(run.wake))
+        if names:
+            self.change(StatesKilled(names, calls, self.event.at))
+        for call in calls:
+            self.command(commands.CancelCall(call))
+
+    # --- the end --------------------------------------------------------------------------------------
+
+    def end(self, outcome: str, error: int | None = None) -> None:
+        """The run is decided: what still runs is ended, and then it is over (A5)."""
+        if self.state.status != "running":
+            return
+        self.to_run.clear()
+        self.skipped.clear()
+        self._stop_waiting()
+        self.change(RunMoved("ending", self.event.at, outcome, error))
+        self.kill(tuple(self.state.calls.values()))
+
+    def finish(self, to: str, error: int | None = None) -> None:
+        """End the run: its caller gets what the states produced, or the error element of a failed one."""
+        state = self.state
+        self._stop_waiting()
+        self.change(RunMoved(to, self.event.at, error=error))
+        produced = tuple(eid for run in state.states.values() for eid in run.produced)
+        failed = (state.error,) if state.error is not None and to == "failed" else ()
+        self.report_end(produced if to == "done" else failed)
+        if self.definition.restart:
+            self._start_again()
+
+    def _start_again(self) -> None:
+        """Begin the next run as recipes do (A18): a second after this one began, or later after failures."""
+        state, now = self.state, self.event.at
+        if state.status == "done":
+            at = state.started + commands.RESTART_PAUSE
+            self.command(commands.Start(state.definition, state.first, at if at > now else None))
+        elif state.status == "failed":
+            at = now + restart_wait(state.attempt)
+            self.command(commands.Start(state.definition, state.first, at, state.attempt + 1))
+
+    def _stop_waiting(self) -> None:
+        if self.state.wake:
+            self.command(commands.CancelTimer(self.state.wake))
+        for name in self.state.held:
+            run = self.state.of(name)
+            if run.wake:
+                self.command(commands.CancelTimer(run.wake))

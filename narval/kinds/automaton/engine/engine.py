@@ -1,0 +1,202 @@
+"""The automaton engine: orders programs started and killed, by how they end (A1-A16).
+
+`state` has the tables of what may follow what, `changes` the facts; `start` holds a state until it may run
+and calls its programs, `completion` decides what follows from their ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from narval.core.definitions.schedule import Time
+from narval.core.engines import commands
+from narval.core.engines.commands import Command
+from narval.core.engines.dates import has_come
+from narval.core.engines.events import Cancelled, Event, Returned, Signalled, Started, TimerFired
+from narval.core.engines.view import View
+from narval.kinds.automaton.engine import completion, start
+from narval.kinds.automaton.engine.apply import APPLY
+from narval.kinds.automaton.engine.apply import apply as apply
+from narval.kinds.automaton.engine.changes import (
+    AutomatonChange,
+    CallLate,
+    RunLate,
+    RunStarted,
+    SignalHeard,
+    SignalTaken,
+)
+from narval.kinds.automaton.engine.decision import AutomatonDecision
+from narval.kinds.automaton.engine.explain import diagnose as diagnose
+from narval.kinds.automaton.engine.explain import explain as explain
+from narval.kinds.automaton.engine.explain import parts as parts
+from narval.kinds.automaton.engine.explain import render as render
+from narval.kinds.automaton.engine.explain import waiting_for as waiting_for
+from narval.kinds.automaton.engine.graph import graph as graph
+from narval.kinds.automaton.engine.state import AutomatonState
+from narval.kinds.automaton.language.definition import Automaton, told
+
+kind = "automaton"
+definition_kind = "automaton"
+changes = AutomatonChange.union()
+state_type = AutomatonState
+instead_of_retry = (
+    "start the automaton again: states whose creates=… are there and newer than their needs=… are skipped"
+)
+
+
+def begin(run: int, definition: Automaton) -> AutomatonState:
+    """The state of a run that has not started."""
+    joins = (state for state in definition.states.values() if state.awaits)
+    awaits = {state.name: tuple(other.name for other in state.awaits) for state in joins}
+    return AutomatonState(run, definition.full_name, awaits=awaits)
+
+
+def advance(
+    definition: Automaton, state: AutomatonState, event: Event, view: View
+) -> tuple[list[AutomatonChange], list[Command]]:
+    """Decide the changes and commands that follow from one event."""
+    decision = AutomatonDecision(state, APPLY, event, view, definition=definition)
+    decide = _ON.get(type(event))
+    if decide is not None and not state.over:
+        decide(decision, event)
+        if not state.over:
+            completion.settle(decision)
+    return decision.changes, decision.commands
+
+
+def on_engine_error(
+    definition: Automaton, state: AutomatonState, event: Event, view: View, error: int
+) -> tuple[list[AutomatonChange], list[Command]]:
+    """Decide the end of a run whose advance raised: it fails where it stands."""
+    decision = AutomatonDecision(state, APPLY, event, view, definition=definition)
+    if not state.over:
+        decision.finish("failed", error)
+    return decision.changes, decision.commands
+
+
+def _started(decision: AutomatonDecision, event: Started) -> None:
+    if decision.state.status != "ready":
+        return
+    wake, until, timeout = "", None, decision.definition.timeout
+    if timeout is not None:
+        wake, until = decision.identifier(), event.at + timeout
+        decision.command(commands.SetTimer(wake, until))
+    decision.change(RunStarted(event.at, event.elements, event.caller, event.attempt, wake, until))
+    decision.add_to_context(event.elements)
+    start.make_ready(decision, decision.definition.start)
+
+
+def dates_of(definition: Automaton, part: str) -> tuple[Time, ...]:
+    """The dates of a state."""
+    state = definition.states.get(part)
+    return state.after if state is not None else ()
+
+
+def _woken(decision: AutomatonDecision, event: TimerFired) -> None:
+    """A date has come, or the moment of the next try, or a run has had its time: this one, or one called."""
+    if event.wake == decision.state.wake:
+        _give_up(decision)
+        return
+    for call, name in decision.state.calls.items():
+        if decision.state.of(name).wake == event.wake:
+            decision.change(CallLate(call))
+            decision.command(commands.CancelCall(call))
+            return
+    for name in decision.state.held:
+        now = decision.state.of(name)
+        if now.wake != event.wake:
+            continue
+        state = decision.definition.states[name]
+        early = now.hold == "date" and not has_come(state.after, now.until or 0.0, event.at, decision.view)
+        if early:
+            start.wait_for_date(decision, state)
+        else:
+            start.go_on(decision, state)
+        return
+
+
+def _give_up(decision: AutomatonDecision) -> None:
+    """End a run that was not over in time (A17): its programs as those of a state that is killed."""
+    definition, under_way = decision.definition, [*decision.state.calls.values(), *decision.state.held]
+    at = f": it was at {', '.join(under_way)}" if under_way else ""
+    decision.change(RunLate())
+    message = f"{definition.full_name} was not over within {definition.timeout:g} s{at}"
+    decision.end("failed", decision.add_error_element("timeout", message))
+
+
+def _signalled(decision: AutomatonDecision, event: Signalled) -> None:
+    """Hear a signal: what it interrupts is left (A20), the first state that waits for it goes on (A10).
+
+    One that a state may yet wait for is kept. What came with it joins the run's context, where programs are
+    given it (A13).
+    """
+    if decision.state.status not in ("ready", "running"):
+        why = f"run {decision.state.eid} is {decision.state.status}: it waits for nothing any more"
+        decision.refuse(event, "not-listening", why)
+        return
+    waiting, listening = _listeners(decision, event.name)
+    if not waiting and not listening:
+        decision.refuse(event, "not-listening", _unheard(decision, event.name))
+        return
+    for raw in event.elements:
+        decision.add_told(raw.xml, event)
+    taken = [name for name in listening if _interrupt(decision, name, told(event.name))]
+    for name in decision.state.held:
+        state = decision.definition.states[name]
+        if decision.state.of(name).hold == "signal" and state.wait == event.name:
+            decision.change(SignalTaken(name, event.name))
+            taken.append(name)
+            start.go_on(decision, state)
+            break
+    if not taken:
+        decision.change(SignalHeard(event.name))
+    decision.answer(event, taken_by=", ".join(taken) or None)
+
+
+def _listeners(decision: AutomatonDecision, signal: str) -> tuple[list[str], list[str]]:
+    """The states that ever wait for a signal, and those under way that it interrupts."""
+    states, now = decision.definition.states, decision.state
+    under_way = dict.fromkeys((*now.calls.values(), *now.held))
+    return (
+        [name for name, state in states.items() if state.wait == signal],
+        [name for name in under_way if signal in states[name].interrupted_by],
+    )
+
+
+def _interrupt(decision: AutomatonDecision, name: str, label: str) -> bool:
+    """Interrupt a state; False if it was already, or is under way no more."""
+    now = decision.state.of(name)
+    if now.interrupted or now.state not in ("running", "held"):
+        return False
+    completion.interrupt(decision, decision.definition.states[name], label)
+    return True
+
+
+def _unheard(decision: AutomatonDecision, signal: str) -> str:
+    """The reason why nothing listens to a signal: it is none, or it would interrupt what is not under way."""
+    definition = decision.definition
+    states = definition.states.values()
+    interrupts = [state.name for state in states if signal in state.interrupted_by]
+    if interrupts:
+        return f"{signal} interrupts {', '.join(interrupts)}, and none of these is under way"
+    known = {name for state in states for name in (state.wait, *state.interrupted_by) if name}
+    heard = f"; they listen to {', '.join(sorted(known))}" if known else ""
+    return f"no state of {definition.full_name} listens to {signal}{heard}"
+
+
+def _cancelled(decision: AutomatonDecision, event: Cancelled) -> None:
+    """End what runs, with all its group; the run is over when that is gone (A4)."""
+    if decision.state.status == "running" and (decision.state.calls or decision.state.dying):
+        decision.end("cancelled")
+    elif decision.state.status != "ending":
+        decision.finish("cancelled")
+
+
+_ON: dict[type, Callable[[AutomatonDecision, Any], None]] = {
+    Started: _started,
+    Returned: completion.returned,
+    TimerFired: _woken,
+    Signalled: _signalled,
+    Cancelled: _cancelled,
+}

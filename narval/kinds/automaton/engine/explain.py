@@ -1,0 +1,158 @@
+"""A run of an automaton for people: as an element (N2), its waits, its parts, and why they are so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from lxml import etree
+
+from narval.core.elements.error_element import xml_safe
+from narval.core.engines.commands import Watch
+from narval.core.engines.engine import Find, Lookup, Wait
+from narval.core.engines.run_state import add_caller, finished
+from narval.kinds.automaton.engine.state import TIMED, AutomatonState
+from narval.kinds.automaton.language.definition import Automaton, State, signal_of
+
+
+def render(definition: Automaton, state: AutomatonState, context: Iterable[int]) -> bytes:
+    """The `automaton` element: states with how they stand, transitions, the context by reference."""
+    root = etree.Element(
+        "automaton",
+        definition=definition.full_name,
+        group=definition.group,
+        name=definition.name,
+        state=state.status,
+    )
+    add_caller(root, state, "parent_plan")
+    for part in definition.states.values():
+        _render_state(root, part, state)
+    for part in definition.states.values():
+        for label, successors in part.follow.items():
+            for successor in successors:
+                signal = signal_of(label)
+                how = ("signal", signal) if signal else ("label", label)
+                etree.SubElement(root, "transition", dict([("from", part.name), how, ("to", successor.name)]))
+    return finished(root, context)
+
+
+def _render_state(root: etree._Element, part: State, state: AutomatonState) -> None:
+    run = state.of(part.name)
+    node = etree.SubElement(root, "state", name=part.name, state=run.state, visits=str(run.visits))
+    if run.label:
+        node.set("label", run.label)
+    if run.skipped:
+        node.set("skipped", "yes")
+    if run.output:
+        etree.SubElement(node, "output").text = xml_safe(run.output)
+
+
+def waiting_for(definition: Automaton, state: AutomatonState, watches: dict[str, Watch]) -> Iterator[Wait]:
+    """The things that the run waits for now: programs, dates, signals, room, its time limit, and joins."""
+    for call, name in state.calls.items():
+        ended = ", to be gone" if state.of(name).interrupted else ""
+        yield Wait(name, "call", _called(definition.states[name], state) + ended, calls=(call,))
+    for call, name in state.dying.items():
+        yield Wait(name, "call", "a program that was killed, to be gone", calls=(call,))
+    for name in state.held:
+        what, text = _held(definition, state, definition.states[name])
+        yield Wait(name, what, text, until=state.of(name).until)
+    if state.until is not None:
+        yield Wait(definition.full_name, "limit", until=state.until)
+    for name in definition.states:
+        missing = state.missing(name)
+        if 0 < len(missing) < len(state.awaits.get(name, ())):
+            yield Wait(name, "join", f"0 of {', '.join(missing)}")
+
+
+_HELD = {
+    "programs": ("call", "what was killed for it, to be gone"),
+    "date": ("time", "its date"),
+    "signal": ("signal", "{signal}"),
+    "quick": ("try", "another start: it died too quickly, several times in a row"),
+    "back-off": ("try", "another try: all its commands have failed"),
+    "room": ("call", "room: {most} programs run at once"),
+}
+
+
+def _held(definition: Automaton, state: AutomatonState, part: State) -> tuple[str, str]:
+    """The thing that a held state waits for, as a word and for people."""
+    run = state.of(part.name)
+    what, text = _HELD[run.hold]
+    if run.hold == "back-off" and run.tries:
+        text = "another try: {command} has failed {tries} time" + "s" * (run.tries > 1)
+    names = {"signal": part.wait, "most": definition.max_parallel, "tries": run.tries}
+    return what, text.format(command=_called(part, state), **names)
+
+
+def _called(target: State, state: AutomatonState) -> str:
+    if target.target is not None:
+        return target.called
+    return " ".join(target.contenders[state.of(target.name).fallback].words)
+
+
+def parts(definition: Automaton, state: AutomatonState) -> dict[str, list[dict[str, Any]]]:
+    """The states, as surfaces show them, each with who follows it."""
+    return {"states": [_part(part, state) for part in definition.states.values()]}
+
+
+def _part(part: State, state: AutomatonState) -> dict[str, Any]:
+    run = state.of(part.name)
+    return {
+        "id": part.name,
+        "state": run.state if not run.hold else f"held: {run.hold}",
+        "target": _called(part, state),
+        "calls": [run.call] if run.call else [],
+        "visits": run.visits,
+        "label": run.label,
+        "skipped": run.skipped,
+        "output": run.output,
+        "since": run.stood or None,
+        "succeeded": run.succeeded or None,
+        "seconds": {state: round(run.spent.get(state, 0.0), 3) for state in TIMED},
+        "follow": {label: [one.name for one in ones] for label, ones in part.follow.items()},
+    }
+
+
+def explain(definition: Automaton, state: AutomatonState, identifier: str | None) -> str | None:
+    """Why a state, or with no name the run, is as it is; None when there is nothing to tell."""
+    if identifier is None:
+        return _reason_of_run(definition, state)
+    part = definition.states.get(identifier)
+    return None if part is None else _reason_of_state(definition, state, part)
+
+
+def _reason_of_run(definition: Automaton, state: AutomatonState) -> str | None:
+    if state.status == "done":
+        return f"it reached {', '.join(state.finals)}"
+    erred = [name for name, run in state.states.items() if run.state == "erred"]
+    if state.status == "failed" and erred:
+        return "; ".join(f"{name} ended with {state.of(name).label}" for name in erred)
+    return None
+
+
+def _reason_of_state(definition: Automaton, state: AutomatonState, part: State) -> str:
+    run = state.of(part.name)
+    if run.interrupted:
+        ending = "; what runs of it is being ended" if run.state == "running" else ""
+        return f"it was interrupted by {run.interrupted}{ending}"
+    if run.state == "running":
+        return f"{_called(part, state)} runs, in visit {run.visits}"
+    if run.state == "held":
+        what, text = _held(definition, state, part)
+        return f"it waits for {text} ({what})"
+    if run.skipped:
+        return "it was up to date, so its command was not run"
+    if run.label:
+        return f"it ended with {run.label}" + (f"; {run.by} had started it" if run.by else "")
+    missing = state.missing(part.name)
+    if missing:
+        return f"it waits for 0 of {', '.join(missing)}"
+    return "nothing has led to it yet"
+
+
+def diagnose(
+    definition: Automaton, state: AutomatonState, identifier: str | None, element: Lookup, find: Find
+) -> Iterator[Wait]:
+    """Nothing of an automaton is decided by elements of memory."""
+    return iter(())

@@ -1,0 +1,206 @@
+"""Running a state: what it waits for first, and the calls of its contenders (A7-A10, A14, A15)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from narval.core.definitions.remote_calls import limit_of_remote
+from narval.core.engines import commands
+from narval.core.engines.calls.backoff import wait
+from narval.core.engines.dates import next_date
+from narval.kinds.automaton.engine.changes import (
+    Hold,
+    SignalTaken,
+    StateCalled,
+    StateHeld,
+    StateReady,
+    StateSkipped,
+)
+from narval.kinds.automaton.engine.decision import AutomatonDecision
+from narval.kinds.automaton.language.definition import Automaton, State
+
+_HOLDS: tuple[Hold, ...] = ("programs", "date", "signal", "quick", "room")
+"""The things a ready state waits for, in this order."""
+
+
+QUICK, QUICK_DEATHS = 1.0, 20
+"""An error that leads back to a state within so many seconds of its start is a quick death; after more of
+them in a row than that, a pause comes before the next start."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0
+"""Seconds of the first of these pauses, which double, and of the longest."""
+
+
+def make_ready(
+    decision: AutomatonDecision,
+    state: State,
+    by: str = "",
+    killed: Collection[str] = (),
+    *,
+    erred: bool = False,
+) -> None:
+    """Make a state ready, once what was killed for it is gone; unless it was visited often enough (A7)."""
+    now = decision.state.of(state.name)
+    visits = now.visits
+    if state.max_visits is not None and visits >= state.max_visits:
+        message = f"state {state.name} was to start again after {visits} visits, which is its max-visits"
+        decision.end("failed", decision.add_error_element("max-visits", message, state.name))
+        return
+    dying = tuple(call_id for call_id, of in decision.state.dying.items() if of in killed or of == by)
+    soon = erred and visits > 0 and decision.event.at - now.since < QUICK
+    decision.change(StateReady(state.name, by, dying, soon, decision.event.at))
+    decision.to_run.append(state)
+
+
+def go_on(decision: AutomatonDecision, state: State) -> None:
+    """A state goes on to the next thing it waits for, or runs."""
+    held = decision.state.of(state.name).hold
+    passed = _HOLDS.index(held) + 1 if held in _HOLDS else 0
+    for hold in _HOLDS[passed:] if held != "back-off" else _HOLDS[-1:]:
+        if hold == "room" and _is_up_to_date(decision, state):
+            decision.change(StateSkipped(state.name, decision.event.at))
+            decision.skipped.append(state)
+            return
+        if _HOLD[hold](decision, state):
+            return
+    call(decision, state, decision.state.of(state.name).fallback)
+
+
+def call(decision: AutomatonDecision, state: State, fallback: int) -> None:
+    """Ask for the program of a contender, or for the run that answers in its place (A8, A15)."""
+    identifier = decision.identifier()
+    if state.target is not None:
+        _call_run(decision, state, state.target, identifier)
+        return
+    decision.change(StateCalled(state.name, identifier, fallback, decision.event.at))
+    program = program_of(decision.definition, state, fallback)
+    who = identifier, "program", program.words[0], state.name
+    fed, limit, restart = _fed(decision, state), state.timeout, state.on_restart
+    asked = commands.Call(*who, fed, ("",), timeout=limit, on_restart=restart, program=program)
+    decision.command(asked)
+
+
+def _call_run(decision: AutomatonDecision, state: State, target: tuple[str, str], identifier: str) -> None:
+    """Call a run, which finds nearest what this one was given and what its states have produced.
+
+    One of another agent gets these and sees nothing else (G33).
+    Its time limit is kept here: who makes calls keeps that of programs alone.
+    """
+    kind, name = target
+    limit = limit_of_remote(state.timeout) if state.agent else state.timeout
+    wake = decision.identifier() if limit is not None else ""
+    decision.change(StateCalled(state.name, identifier, 0, decision.event.at, wake))
+    produced = tuple(eid for run in decision.state.states.values() for eid in run.produced)
+    along = (*produced, *decision.state.first)
+    elements, nearby = (along, ()) if state.agent else ((), (along,))
+    who = identifier, kind, name, state.name
+    decision.command(
+        commands.Call(*who, elements=elements, nearby=nearby, on_restart=state.on_restart, agent=state.agent)
+    )
+    if limit is not None:
+        decision.command(commands.SetTimer(wake, decision.event.at + limit))
+
+
+def program_of(automaton: Automaton, state: State, fallback: int) -> commands.Program:
+    """The program of a state; whether it must be run is seen when it is started (A9)."""
+    return commands.Program(
+        words=state.contenders[fallback].words,
+        text=state.contenders[fallback].text,
+        environment=tuple(state.environment.items()),
+        selects=tuple((feed.name, feed.select) for feed in state.inputs if feed.name),
+        directory=state.directory,
+        creates=state.creates,
+        needs=state.needs,
+        unless=state.unless,
+        cpu=state.limits.cpu,
+        memory=state.limits.memory,
+        files=state.limits.files,
+        grace=state.grace,
+        processes=state.limits.processes,
+        run_processes=automaton.processes,
+    )
+
+
+def _fed(decision: AutomatonDecision, state: State) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """The elements of the run's context that its programs are given, by variable; "" is standard input."""
+    fed = []
+    for feed in state.inputs:
+        bound = feed.condition.bind({})
+        found = tuple(decision.view.among(decision.view.context(decision.state.eid), bound, None))
+        if found:
+            fed.append((feed.name, found if not feed.name else found[-1:]))
+    return tuple(fed)
+
+
+def _is_up_to_date(decision: AutomatonDecision, state: State) -> bool:
+    """True if there is nothing to do (A9): it takes no room, and no program, to see that.
+
+    Asked once in an event: in a circle of such states the second answer is left to the program backend.
+    """
+    if not state.creates or state.name in decision.asked:
+        return False
+    decision.asked.add(state.name)
+    return decision.view.is_up_to_date(state.directory, state.creates, state.needs)
+
+
+# --- what it waits for ----------------------------------------------------------------------------------
+
+
+def _hold_for_programs(decision: AutomatonDecision, state: State) -> bool:
+    """Hold a state until the programs of its former visit are gone (A3, A4)."""
+    if not any(call_id in decision.state.dying for call_id in decision.state.of(state.name).dying):
+        return False
+    decision.change(StateHeld(state.name, "programs", at=decision.event.at))
+    return True
+
+
+def wait_for_date(decision: AutomatonDecision, state: State) -> bool:
+    """Wait for the next date that fits, if the state has dates (A10); so too when the clock was set back."""
+    if not state.after:
+        return False
+    date = next_date(state.after, decision.view.zone, decision.event.at)
+    if date is None:
+        message = f"none of the dates that state {state.name} waits for ever comes again"
+        decision.end("failed", decision.add_error_element("no-date", message, state.name))
+        return True
+    wake = decision.identifier()
+    decision.change(StateHeld(state.name, "date", wake, date, at=decision.event.at))
+    decision.command(commands.SetTimer(wake, date, calendar=True))
+    return True
+
+
+def _hold_for_signal(decision: AutomatonDecision, state: State) -> bool:
+    if not state.wait:
+        return False
+    if state.wait in decision.state.signals:
+        decision.change(SignalTaken(state.name, state.wait, kept=True))
+        return False
+    decision.change(StateHeld(state.name, "signal", at=decision.event.at))
+    return True
+
+
+def _hold_after_quick_deaths(decision: AutomatonDecision, state: State) -> bool:
+    """Pause a state that died too quickly, more than `QUICK_DEATHS` times in a row."""
+    deaths = decision.state.of(state.name).quick - QUICK_DEATHS
+    if deaths <= 0:
+        return False
+    wake = decision.identifier()
+    until = decision.event.at + min(LONGEST_PAUSE, wait(FIRST_PAUSE, deaths, decision.event.id))
+    decision.change(StateHeld(state.name, "quick", wake, until, at=decision.event.at))
+    decision.command(commands.SetTimer(wake, until))
+    return True
+
+
+def _hold_for_room(decision: AutomatonDecision, state: State) -> bool:
+    if decision.state.has_room(decision.definition.max_parallel):
+        return False
+    decision.change(StateHeld(state.name, "room", at=decision.event.at))
+    return True
+
+
+_HOLD = {
+    "programs": _hold_for_programs,
+    "date": wait_for_date,
+    "signal": _hold_for_signal,
+    "quick": _hold_after_quick_deaths,
+    "room": _hold_for_room,
+}

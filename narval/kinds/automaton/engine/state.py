@@ -1,0 +1,127 @@
+"""The state of a run of an automaton, and the tables of what may follow what (A2-A6).
+
+A state   idle → ready → held → running → done | erred
+          ready → running      held → held: it waits for one thing after another      running → held: back-off
+          ready, held → done: it is up to date      held → erred: a signal interrupted it
+          any → idle: it was killed, or its turn came again     done, erred, idle → ready
+A run     ready → running → ending → done | failed      any that is not over → cancelled | failed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import ClassVar
+
+import msgspec
+
+from narval.core.engines.run_state import Moves, RunState
+
+STATE_MOVES: dict[str, frozenset[str]] = {
+    "idle": frozenset({"ready"}),
+    "ready": frozenset({"held", "running", "done"}),
+    "held": frozenset({"held", "running", "done", "erred"}),
+    "running": frozenset({"running", "held", "done", "erred"}),
+    "done": frozenset({"ready"}),
+    "erred": frozenset({"ready"}),
+}
+TIMED = ("held", "running")
+"""The states of a state whose length is kept: it waits, or something of it runs."""
+RUN_MOVES: dict[str, frozenset[str]] = {
+    "ready": frozenset({"running", "cancelled", "failed"}),
+    "running": frozenset({"ending", "done", "failed", "cancelled"}),
+    "ending": frozenset({"done", "failed", "cancelled"}),
+}
+
+
+class StateRun(msgspec.Struct, omit_defaults=True, gc=False):
+    """A state as far as it has come; one not in the run's state is idle and awaits all it ever does.
+
+    `started` are the states that its present or last run has started: `V` of section 4. `missing` are those
+    whose 0 it still needs, None for all of them: `W`. `failures` count the contenders given up in this visit,
+    `tries` how often the present one has failed that will be tried again. `since` is the moment of its last
+    call, `quick` counts how often in a row an error led back to it soon after that. `interrupted` is the
+    label by which a signal leaves it, while what runs of it is being ended. `stood` is the moment since
+    which it is what it is, `succeeded` that of its last 0; `spent` are the seconds for which it was held, and
+    for which it ran, in all its visits, up to then.
+    """
+
+    state: str = "idle"
+    call: str = ""
+    visits: int = 0
+    failures: int = 0
+    fallback: int = 0
+    label: str = ""
+    output: str = ""
+    skipped: bool = False
+    hold: str = ""
+    wake: str = ""
+    until: float | None = None
+    dying: tuple[str, ...] = ()
+    started: dict[str, None] = {}
+    by: str = ""
+    missing: dict[str, None] | None = None
+    produced: tuple[int, ...] = ()
+    since: float = 0.0
+    quick: int = 0
+    late: bool = False
+    interrupted: str = ""
+    tries: int = 0
+    stood: float = 0.0
+    succeeded: float = 0.0
+    spent: dict[str, float] = {}
+
+    def become(self, state: str, at: float) -> None:
+        """Be something else from a moment on (0 where that is not known)."""
+        if at:
+            if self.stood and self.state in TIMED:
+                self.spent[self.state] = self.spent.get(self.state, 0.0) + max(0.0, at - self.stood)
+            if state == "done":
+                self.succeeded = at
+        self.state, self.stood = state, at
+
+
+class AutomatonState(RunState, omit_defaults=True):
+    """One run of an automaton."""
+
+    KIND: ClassVar[str] = "run"
+    MOVES: ClassVar[Moves] = RUN_MOVES
+
+    awaits: dict[str, tuple[str, ...]] = {}
+    """For each state, those whose 0 it needs before it starts."""
+    outcome: str = ""
+    states: dict[str, StateRun] = {}
+    calls: dict[str, str] = {}
+    """Calls under way: id to state."""
+    dying: dict[str, str] = {}
+    """Calls that were killed and are not gone yet: id to state."""
+    held: dict[str, None] = {}
+    """States that are ready and wait for something; in the order in which they came."""
+    queue: dict[str, None] = {}
+    """The states among them that wait for room."""
+    signals: tuple[str, ...] = ()
+    """Signals heard that no state has waited for."""
+    finals: tuple[str, ...] = ()
+    """Final states that ended with 0."""
+    wake: str = ""
+    until: float | None = None
+    """The moment at which the run is given up (A17), and its name; "" if there is none, or it has come."""
+
+    def of(self, state: str) -> StateRun:
+        """The progress of a state; idle if it was never reached."""
+        return self.states.get(state, _IDLE)
+
+    def missing(self, state: str) -> Collection[str]:
+        """The states whose 0 a state still needs."""
+        missing = self.of(state).missing
+        return self.awaits.get(state, ()) if missing is None else missing
+
+    def has_room(self, most: int | None) -> bool:
+        """True if one more program may run; what is being killed takes room until it is gone (A14)."""
+        return most is None or len(self.calls) + len(self.dying) < most
+
+    def progress(self) -> Iterator[tuple[str, str]]:
+        """The states that were reached, and how they stand."""
+        return ((name, part.state) for name, part in self.states.items())
+
+
+_IDLE = StateRun()

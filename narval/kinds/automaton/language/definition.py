@@ -1,0 +1,192 @@
+"""Automaton: states that run programs, and transitions on how those ended (A1-A16).
+
+An automaton is linked once, when it is loaded: a state has its successors by label, and the states that it
+waits for. Nothing here is altered afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import ClassVar, Literal
+
+import msgspec
+
+from narval.core.definitions.library import RunDefinition
+from narval.core.definitions.remote_calls import RemoteCall, called
+from narval.core.definitions.schedule import Time
+from narval.core.patterns.pattern import Condition
+
+START, END = "start", "end"
+"""The state every automaton begins with, and the one that ends a run at once when it is done."""
+
+SUCCESS, TIMEOUT, SIGNAL, ANY = "0", "timeout", "signal", "*"
+"""Labels beside numbers and the names of signals: the status 0, the end of a time limit, any signal, any end
+that has no other label."""
+
+_TOLD = "signal "
+
+
+def told(signal: str) -> str:
+    """The label of a transition that somebody's signal takes (A20); no program ends so."""
+    return _TOLD + signal
+
+
+def signal_of(label: str) -> str:
+    """The name of the signal that takes transitions of this label; "" of one for how a program ends."""
+    return label[len(_TOLD) :] if label.startswith(_TOLD) else ""
+
+
+class ProgramInput(msgspec.Struct, frozen=True):
+    """Elements of the run's context that a program is given (A13): as a variable, or on standard input.
+
+    `name` is the variable, or "" for standard input; of the newest element that fits, `select` is the XPath
+    whose text becomes the value. Standard input is given all that fit, within a `memory`.
+    """
+
+    name: str
+    condition: Condition
+    select: str = "string(.)"
+
+
+class ProgramLimits(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The limits of a program: seconds of processor, bytes of memory, open files (A14), and how many
+    processes it may be at once (A19); None: no limit.
+    """
+
+    cpu: int | None = None
+    memory: int | None = None
+    files: int | None = None
+    processes: int | None = None
+
+
+class Contender(msgspec.Struct, frozen=True):
+    """A command of a state, as words, never text for a shell; `text` is its standard input.
+
+    It is tried so many `retries` more before the next contender has its turn (A21).
+    """
+
+    words: tuple[str, ...]
+    text: str = ""
+    retries: int = 0
+    backoff: float | None = None
+
+
+class State(msgspec.Struct, eq=False):
+    """A state (A2): it runs the first of its `contenders` that succeeds (A8), or calls `target` (A15).
+
+    That is a definition of another agent if `agent` names one (G33).
+
+    `wait` names the signal, and
+    `after` are the dates, that it waits for when it is ready (A10). `follow` are the successors by label,
+    those by a signal too (`told`); `awaits` are the states whose 0 it needs before it starts.
+    """
+
+    name: str
+    contenders: tuple[Contender, ...] = ()
+    target: tuple[str, str] | None = None
+    timeout: float | None = None
+    retries: int = 0
+    backoff: float | None = None
+    max_visits: int | None = None
+    creates: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+    after: tuple[Time, ...] = ()
+    wait: str = ""
+    on_restart: Literal["retry", "error"] = "retry"
+    grace: float = 2.0
+    directory: str = ""
+    environment: Mapping[str, str] = {}
+    inputs: tuple[ProgramInput, ...] = ()
+    limits: ProgramLimits = ProgramLimits()
+    line: int = 1
+    follow: Mapping[str, tuple[State, ...]] = {}
+    awaits: tuple[State, ...] = ()
+    agent: str = ""
+
+    @property
+    def called(self) -> str:
+        """The words for the definition that it calls; "" if it runs a program."""
+        return called(*self.target, self.agent) if self.target is not None else ""
+
+    @property
+    def is_final(self) -> bool:
+        """True if its 0 is a good end of the run: nothing follows its end; of `end`, nothing by 0."""
+        return all(map(signal_of, self.follow)) or (self.name == END and self.label(SUCCESS) is None)
+
+    @property
+    def interrupted_by(self) -> Iterator[str]:
+        """The names of the signals that interrupt it (A20)."""
+        return filter(None, map(signal_of, self.follow))
+
+    def label(self, *words: str) -> str | None:
+        """The first of these labels, most precise first, that leads on; or `*`; None where none does."""
+        return next((word for word in (*words, ANY) if word in self.follow), None)
+
+    def __repr__(self) -> str:
+        return f"<State {self.name}>"
+
+
+def link(states: Mapping[str, State], follow: Mapping[str, Mapping[str, Iterable[State]]]) -> None:
+    """Point states at each other, given the successors by state and label."""
+    awaits: dict[str, list[State]] = {name: [] for name in states}
+    for name, labels in follow.items():
+        states[name].follow = {label: tuple(successors) for label, successors in labels.items()}
+        for successor in states[name].follow.get(SUCCESS, ()):
+            awaits[successor.name].append(states[name])
+    for name, state in states.items():
+        state.awaits = tuple(awaits[name])
+
+
+class Automaton(RunDefinition, frozen=True, eq=False):
+    """The definition of a run of states. `states` are by name, in the order of the file.
+
+    `max_parallel` is the number of programs that run at once, None for as many as are ready. After `timeout`
+    seconds a run is given up (A17). With `restart` another begins once one is over (A18). Its
+    programs may be `processes` at once, with all that they start (A19).
+    """
+
+    kind: ClassVar[str] = "automaton"
+
+    states: Mapping[str, State]
+    max_parallel: int | None = None
+    timeout: float | None = None
+    restart: bool = False
+    processes: int | None = None
+
+    def line_of(self, part: str) -> int:
+        """The line of its file on which a state begins."""
+        found = self.states.get(part)
+        return found.line if found is not None else self.line
+
+    @property
+    def remote_calls(self) -> Iterator[RemoteCall]:
+        """The states that call definitions of other agents (G33)."""
+        for state in self.states.values():
+            if state.agent and state.target is not None:
+                part = f"state {state.name!r}"
+                yield RemoteCall(state.agent, *state.target, part, state.line, state.timeout)
+
+    @property
+    def programs(self) -> Iterator[str]:
+        """The names of the programs that its states run."""
+        return (contender.words[0] for state in self.states.values() for contender in state.contenders)
+
+    @property
+    def limits_processes(self) -> Iterator[int]:
+        """The lines that say how many processes there may be (A19)."""
+        if self.processes is not None:
+            yield self.line
+        for state in self.states.values():
+            if state.limits.processes is not None:
+                yield state.line
+
+    @property
+    def times(self) -> tuple[Time, ...]:
+        """The dates of all states."""
+        return tuple(time for state in self.states.values() for time in state.after)
+
+    @property
+    def start(self) -> State:
+        """The state with which every run begins."""
+        return self.states[START]

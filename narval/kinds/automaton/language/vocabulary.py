@@ -1,0 +1,137 @@
+"""The vocabulary of automata, as a table; the names of elements may be written in either case (A1)."""
+
+from __future__ import annotations
+
+import re
+from shlex import split
+
+from narval.core.definitions.reading.schedule import TIME
+from narval.core.definitions.reading.vocabulary import (
+    COMMON,
+    ON_RESTART,
+    RETRIES,
+    Attribute,
+    Word,
+    Words,
+    agent,
+    anything,
+    full_name,
+    identifier,
+    integer,
+    kind,
+    matching,
+    name,
+    seconds,
+    yes_no,
+)
+
+# fmt: off
+_SIGNALS = frozenset({
+    "SIGABRT", "SIGALRM", "SIGBUS", "SIGCHLD", "SIGCONT", "SIGFPE", "SIGHUP", "SIGILL", "SIGINT",
+    "SIGKILL", "SIGPIPE", "SIGPROF", "SIGPWR", "SIGQUIT", "SIGSEGV", "SIGSTKFLT", "SIGSTOP",
+    "SIGSYS", "SIGTERM", "SIGTRAP", "SIGTSTP", "SIGTTIN", "SIGTTOU", "SIGURG", "SIGUSR1", "SIGUSR2",
+    "SIGVTALRM", "SIGWINCH", "SIGXCPU", "SIGXFSZ",
+})
+# fmt: on
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def command(text: str) -> tuple[str, ...]:
+    """A command as words; quotes and backslashes are read as a shell reads them, and nothing else is."""
+    try:
+        words = tuple(split(text))
+    except ValueError as error:
+        raise ValueError("a command", f" ({error})") from None
+    if not words:
+        raise ValueError("a command, such as sh or 'rsync -a src dst'")
+    return words
+
+
+def label(text: str) -> str:
+    """The way a program ends: a status, a signal, the end of its time limit, or anything else (A2)."""
+    if re.fullmatch(r"[0-9]{1,3}", text) and int(text) <= 255:
+        return str(int(text))
+    if text in ("timeout", "signal", "*"):
+        return text
+    if text.upper() in _SIGNALS:
+        return text.upper()
+    raise ValueError("a status from 0 to 255, signal, a name such as SIGTERM, timeout or *")
+
+
+def size(text: str) -> int:
+    """A number of bytes."""
+    written = re.fullmatch(r"([0-9]{1,12})\s*([KMGT]?)i?B?", text.strip(), re.IGNORECASE)
+    if written is None or not int(written[1]):
+        raise ValueError("a number of bytes, such as 512M or 2G")
+    return int(written[1]) * _UNITS[written[2].upper()]
+
+
+variable = matching("[A-Za-z_][A-Za-z0-9_]*", "the name of a variable, such as SUBJECT")
+"""The name of a variable of the environment."""
+
+_PLACE = {"directory": Attribute(anything), "grace": Attribute(seconds)}
+_NUMBER = Attribute(integer(1))
+_LIMITS = {"cpu": _NUMBER, "memory": Attribute(size), "files": _NUMBER, "processes": _NUMBER}
+WORDS: Words = {
+    **COMMON,
+    "automaton": Word(
+        {
+            "group": Attribute(name),
+            "name": Attribute(name),
+            "max-parallel": Attribute(integer(1)),
+            "timeout": RETRIES["timeout"],
+            "restart": Attribute(yes_no),
+            "decay": Attribute(seconds),
+            "on-restart": ON_RESTART,
+            **_PLACE,
+            **_LIMITS,
+        },
+        ("description", "state", "transition", "env"),
+    ),
+    "state": Word(
+        {
+            "name": Attribute(identifier, required=True),
+            "command": Attribute(command),
+            "type": Attribute(kind),
+            "target": Attribute(full_name),
+            "agent": Attribute(agent),
+            **RETRIES,
+            "max-visits": Attribute(integer(1)),
+            "creates": Attribute(command),
+            "needs": Attribute(command),
+            "unless": Attribute(command),
+            "on-restart": ON_RESTART,
+            **_PLACE,
+            **_LIMITS,
+        },
+        ("description", "command", "env", "input", "after", "wait"),
+    ),
+    "command": Word(
+        {
+            "command": Attribute(command, required=True),
+            "retries": RETRIES["retries"],
+            "backoff": RETRIES["backoff"],
+        },
+        None,
+    ),
+    "env": Word(
+        {
+            "name": Attribute(variable, required=True),
+            "value": Attribute(anything),
+            "select": Attribute(anything),
+        },
+        ("match",),
+    ),
+    "input": Word({}, ("match",)),
+    "after": TIME,
+    "wait": Word({"signal": Attribute(identifier, required=True)}),
+    "transition": Word(
+        {
+            "from": Attribute(identifier, required=True),
+            "label": Attribute(label),
+            "signal": Attribute(identifier),
+            "to": Attribute(identifier, required=True),
+        },
+        ("description",),
+    ),
+}

@@ -1,0 +1,1 @@
+"""Dataflows: plans of operators through which tuples pass."""

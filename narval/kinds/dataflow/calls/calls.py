@@ -1,0 +1,181 @@
+"""Calls of kind `flow`: a session of a dataflow, run by the daemon (T29)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from time import time
+from typing import Any
+
+from msgspec import to_builtins
+from msgspec.structs import replace
+
+from narval.agent.agent import AgentState
+from narval.agent.run import Run
+from narval.calls.backend import Outcome
+from narval.calls.context import Target, call
+from narval.calls.in_flight import Post
+from narval.calls.targets import CallTargets, PreparedCall
+from narval.core.elements.element import parse
+from narval.core.engines.commands import Call
+from narval.core.errors import ActionError
+from narval.files.outside.sources import FlowSource
+from narval.kinds.dataflow.calls.documents import GatheredOutputs, inputs_of
+from narval.kinds.dataflow.calls.driver import FlowInput, with_place
+from narval.kinds.dataflow.calls.flow_loop import FlowLoop
+from narval.kinds.dataflow.calls.flow_store import FILE, FlowStore
+from narval.kinds.dataflow.calls.home_side import HomeSide
+from narval.kinds.dataflow.calls.performers.numbers import NumberReader
+from narval.kinds.dataflow.calls.performers.performing import UserCode
+from narval.kinds.dataflow.calls.performers.tools import FlowTools
+from narval.kinds.dataflow.calls.sending import outside
+from narval.kinds.dataflow.calls.sessions import drive_session, remembering
+from narval.kinds.dataflow.calls.spill import DiskSpill
+from narval.kinds.dataflow.calls.web import Web
+from narval.kinds.dataflow.engine.decision import PLAN_INPUT
+from narval.kinds.dataflow.engine.network.batches import FlowError
+from narval.kinds.dataflow.engine.network.requests import FlowSettings, TransactionOver
+from narval.kinds.dataflow.engine.network.transaction import Network
+from narval.kinds.dataflow.engine.network.wiring import FlowPlan
+from narval.kinds.dataflow.language.definition import DataflowDefinition
+
+log = logging.getLogger("narval.flow")
+
+MOST_GIVEN = 1 << 20
+"""The most bytes of tuples that a session gives to memory."""
+
+
+class FlowCalls:
+    """The sessions of the dataflows of one agent."""
+
+    def __init__(
+        self,
+        agent: AgentState,
+        id: str,
+        targets: CallTargets,
+        post: Post,
+        sources: Callable[[], Mapping[str, FlowSource]],
+    ) -> None:
+        self._agent, self._id, self._targets, self._loop = agent, id, targets, FlowLoop()
+        self._post, self._sources = post, sources
+        self._store: FlowStore | None = None
+
+    def prepare(self, run: Run, asked: Call, timeout: float | None) -> PreparedCall:
+        """The call that runs a session. Raises ActionError for inputs that cannot be read."""
+        definition: DataflowDefinition = run.definition
+        payload: Mapping[str, Any] = asked.payload or {}
+        try:
+            inputs = self._inputs(definition, asked, payload)
+        except FlowError as error:
+            raise ActionError(error.failure.message, error.failure.kind, final=True) from None
+        value: dict[str, Any] = {}
+        code = UserCode(self._targets.functions_for(run))
+        session = f"{self._id} {run.eid} {payload['input']}.{payload['place']}"
+        home = self._targets.home
+        side = HomeSide(self._agent, self._post, home, run.eid, asked.step)
+        work = partial(self._work, definition, inputs, code, side, session, payload.get("ttl"), value)
+        target = Target(action=definition.full_name, where="async", function=work)
+        return PreparedCall(target, {}, asked.timeout, partial(_finished, value))
+
+    def _inputs(
+        self, definition: DataflowDefinition, asked: Call, payload: Mapping[str, Any]
+    ) -> dict[str, FlowInput]:
+        memory = self._agent.memory
+        given = memory.element(payload["input"])
+        if given is None:
+            raise FlowError("forgotten", f"its inputs, element {payload['input']}, are forgotten")
+        session = list(parse(given.xml).iterchildren("session"))[payload["place"] - 1]
+        others = [memory.element(eid) for eid in asked.elements]
+        return inputs_of(
+            definition, session, [one for one in others if one is not None and one.name != PLAN_INPUT]
+        )
+
+    async def _work(
+        self,
+        definition: DataflowDefinition,
+        inputs: dict[str, FlowInput],
+        code: UserCode,
+        side: HomeSide,
+        session: str,
+        ttl: float | None,
+        value: dict[str, Any],
+    ) -> list[bytes]:
+        """Have a session run in the loop of dataflows; its outputs as documents. Raises ActionError."""
+        over = frozenset(str(run) for run in self._agent.runs.active)
+
+        def is_over(known: str) -> bool:
+            agent, run, _ = known.split(" ", 2)
+            return agent == self._id and run not in over
+
+        allow, gathered = call().fetch_allow, GatheredOutputs(MOST_GIVEN)
+        home = self._targets.home
+        print_line = partial(_shown, definition.full_name)
+
+        async def run_it() -> TransactionOver:
+            store = self._opened(is_over)
+            web, numbers = Web(allow, store, asyncio.sleep, time), NumberReader()
+            tools = FlowTools(
+                code,
+                print_line,
+                asyncio.sleep,
+                time,
+                store,
+                session,
+                web,
+                numbers,
+                self._sources(),
+                {**side.senders, **outside(code, home, web)},
+                home,
+                side.elements,
+                remembering(definition, inputs),
+            )
+            spill = DiskSpill(None if home is None else home / "var")
+            network = Network(FlowPlan(definition), FlowSettings(spill=spill), session)
+            try:
+                return await drive_session(network, tools, gathered, inputs, ttl)
+            finally:
+                value["operators"] = counted(definition.full_name, network)
+                value["unread"] = to_builtins(numbers.unread)
+                spill.close()
+
+        try:
+            ended = await self._loop.run(run_it())
+        except FlowError as error:
+            raise ActionError(error.failure.message, error.failure.kind, final=True) from None
+        value["state"] = ended.state
+        if ended.state == "failed" and ended.failure is not None:
+            raise ActionError(with_place(ended.failure), ended.failure.kind, final=ended.failure.final)
+        return [document for _, document in gathered.documents()] if ended.state == "done" else []
+
+    def _opened(self, is_over: Callable[[str], bool]) -> FlowStore:
+        """The store, opened when it is first needed; sessions that are over are forgotten."""
+        if self._store is None:
+            home = self._targets.home
+            self._store = FlowStore(None if home is None else home / "var" / FILE)
+        self._store.forget_sessions(is_over)
+        return self._store
+
+
+def counted(plan: str, network: Network) -> list[dict[str, Any]]:
+    """Count what passed through the operators of a plan, over all its frames, as the run records it."""
+    return [
+        {
+            "key": passed.key,
+            "state": max(passed.states, key=lambda state: passed.states[state], default=""),
+            "taken": passed.taken,
+            "given": passed.given,
+            "requests": passed.requests,
+        }
+        for passed in network.frames.passages()
+        if passed.plan == plan
+    ]
+
+
+def _shown(name: str, line: str) -> None:
+    log.info("%s: %s", name, line)
+
+
+def _finished(value: dict[str, Any], outcome: Outcome) -> Outcome:
+    return replace(outcome, value=value)

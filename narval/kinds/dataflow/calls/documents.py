@@ -1,0 +1,252 @@
+"""Documents of dataflows: inputs and outputs as XML (T20, T21, TA35).
+
+    <plan_input>
+      <session>
+        <value name="most">900</value>
+        <relation name="houses"><tuple><price>700</price></tuple></relation>
+      </session>
+    </plan_input>
+
+Outputs have the same form, and so have the elements that a dataflow gives to memory.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from math import isfinite
+from typing import Any
+
+from lxml import etree
+
+from narval.core.elements.element import Element, parse, text_within
+from narval.core.elements.error_element import xml_safe
+from narval.kinds.dataflow.calls.driver import FlowInput
+from narval.kinds.dataflow.engine.network.batches import (
+    VALUE,
+    FlowError,
+    Relation,
+    Row,
+    Schema,
+    TupleBatch,
+    batch_of,
+    text_of,
+)
+from narval.kinds.dataflow.engine.network.spilling import RowsInMemory
+from narval.kinds.dataflow.language.definition import DataflowDefinition, Datum
+
+RELATION, TUPLE, VALUE_OF = "relation", "tuple", "value"
+"""The elements of a relation, of a tuple in it, and of a value."""
+
+_PLAIN = re.compile(r"[+-]?(?:\d+(?P<rest>(?:\.\d+)?(?P<exponent>[eE][+-]?\d+)?))", re.ASCII)
+
+_STREAMS = ("TupleStream", "Relation", "Object")
+"""The types of inputs that take tuples."""
+
+
+def inputs_of(
+    definition: DataflowDefinition, session: etree._Element, others: Iterable[Element] = ()
+) -> dict[str, FlowInput]:
+    """The inputs of a session. Of `others`, elements named `relation`, `value` or as an input count too: one
+    named as an input is a tuple of it. Raises FlowError for inputs that are not there, twice, or lacking.
+    """
+    known = {datum.name: datum for datum in definition.inputs}
+    given: dict[str, FlowInput] = {}
+    tuples: dict[str, list[dict[str, Any]]] = {}
+    roots = [*session.iterchildren("*")]
+    for root in roots:
+        if root.tag not in (RELATION, VALUE_OF):
+            raise FlowError("bad-input", f"expected <value> or <relation> in a session, found <{root.tag!s}>")
+    for element in others:
+        root = parse(element.xml)
+        if root.tag in (RELATION, VALUE_OF):
+            roots.append(root)
+        elif (tag := str(root.tag)) in known and known[tag].type in _STREAMS:
+            tuples.setdefault(tag, []).append(tuple_in(root))
+        elif tag in known:
+            given[tag] = _given(known[tag], root)
+    for root in roots:
+        name = root.get("name", "")
+        if name not in known:
+            wanted = ", ".join(known) or "none"
+            raise FlowError(
+                "bad-input", f"expected an input of {definition.full_name} ({wanted}), found {name!r:.80}"
+            )
+        if name in given:
+            raise FlowError(
+                "bad-input", f"the input {name} is given twice; give it once, by --set or in a session"
+            )
+        given[name] = _given(known[name], root)
+    for name, found in tuples.items():
+        given.setdefault(name, relation_of(batch_of(found), name))
+    lacking = [name for name in known if name not in given]
+    if lacking:
+        raise FlowError(
+            "bad-input", f"expected the input {', '.join(lacking)}; give it by {_example(known[lacking[0]])}"
+        )
+    return given
+
+
+def _example(datum: Datum) -> str:
+    """A way to give an input."""
+    if datum.type in ("TupleStream", "Relation"):
+        one = f'<relation name="{datum.name}"><tuple>…</tuple></relation>'
+        return f"{one} in a session"
+    return f'--set {datum.name}=…, or <value name="{datum.name}">…</value> in a session'
+
+
+def _given(datum: Datum, root: etree._Element) -> FlowInput:
+    if root.tag == RELATION:
+        if datum.type not in _STREAMS:
+            raise FlowError("bad-input", f"expected a value for the input {datum.name}, found a relation")
+        return relation_of(batch_of(map(tuple_in, root.iterchildren(TUPLE))), datum.name)
+    text = text_within(root)
+    return value_of(datum, text)
+
+
+def value_of(datum: Datum, text: str) -> FlowInput:
+    """The value of an input that is given as a text. Raises FlowError."""
+    if datum.type == "Number":
+        number = number_in(text)
+        if number is None:
+            wanted = f"expected a plain number, as 1250.50, for the input {datum.name}"
+            raise FlowError("bad-input", f"{wanted}, found {text!r:.80}")
+        return number
+    if datum.type in ("TupleStream", "Relation"):
+        return relation_of(TupleBatch(VALUE, [(text,)]), datum.name)
+    return text
+
+
+def number_in(text: str) -> int | float | None:
+    """The number that a text is; None for any other.
+
+    A plain number has digits, a point before decimals, and maybe a sign and an exponent. Nothing is guessed:
+    a comma stands before decimals for some, and parts thousands for others.
+    """
+    plain = _PLAIN.fullmatch(text.strip())
+    if plain is None or not isfinite(number := float(plain[0])):
+        return None
+    if plain["rest"]:
+        return (
+            int(number) if not plain["exponent"] and number.is_integer() and abs(number) < 2**53 else number
+        )
+    whole = int(plain[0])
+    if abs(whole) < 2**63:
+        return whole
+    return number if number == whole else None  # no rounded one in the place of a long one
+
+
+def relation_of(batch: TupleBatch, name: str) -> Relation:
+    """A relation in memory."""
+    kept = RowsInMemory()
+    kept.add(batch.rows)
+    return Relation(batch.schema, kept, name)
+
+
+def _number_given(attribute: str, text: str) -> int | float | None:
+    """The number of an attribute of an input; a blank text is no value. Raises FlowError for any other."""
+    number = number_in(text)
+    if number is None and text.strip():
+        message = f"expected a plain number, as 1250.50, for {attribute}, found {text!r:.80}"
+        raise FlowError("bad-input", message)
+    return number
+
+
+def tuple_in(root: etree._Element, read: Callable[[str, str], Any] = _number_given) -> dict[str, Any]:
+    """The attributes of a tuple: those of its element, and its children with their texts.
+
+    A child that says type="Number" is what `read` gives for its name and text.
+    """
+    found: dict[str, Any] = {str(name): value for name, value in root.attrib.items() if name != "type"}
+    for child in root.iterchildren("*"):
+        name, text = str(child.tag), text_within(child)
+        found[name] = read(name, text) if child.get("type") == "Number" else text
+    if not found and root.text and root.text.strip():
+        found["value"] = root.text
+    return found
+
+
+def document_of(schema: Schema, row: Row, name: str = TUPLE) -> bytes:
+    """A tuple as a document."""
+    return etree.tostring(tuple_element(schema, row, name), encoding="utf-8")
+
+
+# --- what comes out -----------------------------------------------------------------------------------------
+
+
+def tuple_element(schema: Schema, row: Row, name: str = TUPLE) -> etree._Element:
+    """A tuple as an element; no value is no child."""
+    root = etree.Element(name)
+    for attribute, value in zip(schema, row, strict=True):
+        if value is not None:
+            child = etree.SubElement(root, attribute)
+            child.text = xml_safe(text_of(value))
+            if _is_number(value):
+                child.set("type", "Number")
+    return root
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+
+
+def relation_element(name: str, batches: Iterable[TupleBatch]) -> bytes:
+    """A relation as a document."""
+    root = etree.Element(RELATION, name=name)
+    for schema, rows, _ in batches:
+        root.extend(tuple_element(schema, row) for row in rows)
+    return etree.tostring(root, encoding="utf-8")
+
+
+def value_element(name: str, value: Any) -> bytes:
+    """A value as a document; a relation as one."""
+    if isinstance(value, Relation):
+        return relation_element(name, value.batches())
+    root = etree.Element(VALUE_OF, name=name)
+    root.text = xml_safe(text_of(value))
+    if _is_number(value):
+        root.set("type", "Number")
+    return etree.tostring(root, encoding="utf-8")
+
+
+class GatheredOutputs:
+    """The outputs of a session, gathered as documents: `most` bytes of tuples at most are kept."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._size = 0
+        self._tuples: dict[str, list[TupleBatch]] = {}
+        self._values: dict[str, Any] = {}
+        self._over: dict[str, bool] = {}
+
+    def tuples(self, output: str, batch: TupleBatch) -> None:
+        """Keep tuples. Raises FlowError for too many."""
+        self._size += sum(len(text_of(value)) for row in batch.rows for value in row)
+        if self._size > self._most:
+            message = f"its outputs are larger than {self._most:,} bytes; export them, or notify of each"
+            raise FlowError("too-large", message)
+        self._tuples.setdefault(output, []).append(batch)
+
+    def value(self, output: str, value: Any) -> None:
+        """Keep a value."""
+        self._values[output] = value
+
+    def over(self, output: str, cancelled: bool) -> None:
+        """Take note that an output is over."""
+        self._over[output] = cancelled
+
+    def documents(self) -> Iterator[tuple[str, bytes]]:
+        """The outputs that came, in the order of their end; one that was cancelled is not there."""
+        for name, cancelled in self._over.items():
+            if name in self._values:
+                yield name, value_element(name, self._values[name])
+            elif not cancelled:
+                yield name, relation_element(name, self._tuples.get(name, ()))
+
+
+def named_values(values: Mapping[str, str]) -> etree._Element:
+    """A session whose inputs are given as texts."""
+    session = etree.Element("session")
+    for name, text in values.items():
+        etree.SubElement(session, VALUE_OF, name=name).text = text
+    return session

@@ -1,0 +1,221 @@
+"""The driver of a network: it lets the network run, has done what is asked outside, and keeps its time.
+
+A network is driven in one loop of events. Between two slices of it all others have their turn, so
+transactions share the time (T56). What waits outside are tasks of that loop; they go on only while there is
+room (TA41): sources while nobody in the network is behind, others while nobody is that they give to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from narval.core.engines.calls.backoff import restart_wait
+from narval.core.engines.events import Failure
+from narval.core.errors import ActionError
+from narval.kinds.dataflow.calls.performers.performing import FlowAnswer, Hire, Performer
+from narval.kinds.dataflow.engine.network.batches import FlowError, Relation, TupleBatch
+from narval.kinds.dataflow.engine.network.requests import (
+    OperatorRequest,
+    OutputOver,
+    OutputTuples,
+    OutputValue,
+    RequestsWithdrawn,
+    RestartRequest,
+    TransactionOver,
+)
+from narval.kinds.dataflow.engine.network.transaction import Network
+
+TURNS = 64
+"""The turns of a network between two looks at what else there is to do."""
+
+OVERDUE = "time-to-live"
+
+
+FlowInput = Relation | str | int | float | None
+"""An input: a relation, which a stream has all of its tuples from, or a value."""
+
+
+Place = tuple[str, str, int]
+"""An instance of an operator: its frame, its call, the epoch."""
+
+
+class Show(Protocol):
+    """The taker of what a dataflow gives."""
+
+    def tuples(self, output: str, batch: TupleBatch) -> None:
+        """Take tuples of an output."""
+
+    def value(self, output: str, value: Any) -> None:
+        """Take the value of an output."""
+
+    def over(self, output: str, cancelled: bool) -> None:
+        """Take note that nothing more comes of it."""
+
+
+class TimeToLive:
+    """The time that a transaction has from when it last moved (T30, TA26), in seconds of the loop's clock."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._progress, self._moved = -1, 0.0
+
+    def note(self, progress: int) -> None:
+        """Begin anew if there is progress."""
+        if progress != self._progress:
+            self._progress, self._moved = progress, asyncio.get_running_loop().time()
+
+    @property
+    def left(self) -> float:
+        """The seconds that are left."""
+        return self._moved + self.seconds - asyncio.get_running_loop().time()
+
+
+class FlowDriver:
+    """Drives one transaction; with `ttl` it is over once nothing moves for so many seconds (T30, TA26)."""
+
+    def __init__(self, network: Network, hire: Hire, show: Show, ttl: float | None = None) -> None:
+        self._network, self._hire, self._show = network, hire, show
+        self._ttl = TimeToLive(ttl) if ttl is not None else None
+        self._performers: dict[Place, Performer] = {}
+        self._tasks: dict[int, tuple[asyncio.Task[None], Place]] = {}
+        self._others: set[asyncio.Task[None]] = set()
+        self._wake, self._room, self._turn = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._stopped: Failure | None = None
+
+    async def drive(self, inputs: Mapping[str, FlowInput]) -> TransactionOver:
+        """Run the transaction to its end."""
+        if self._ttl is not None:
+            self._also(self._watch(self._ttl))
+        try:
+            return await self._drive(inputs)
+        finally:
+            pending = [*(task for task, _ in self._tasks.values()), *self._others]
+            for task in pending:
+                task.cancel()
+            await asyncio.gather(*pending, return_exceptions=True)
+
+    async def _drive(self, inputs: Mapping[str, FlowInput]) -> TransactionOver:
+        network = self._network
+        network.start()
+        for name, given in inputs.items():
+            network.give(name, given)
+        while True:
+            busy = network.run(TURNS)
+            if self._ttl is not None:
+                self._ttl.note(network.progress)
+            over = self._hear()
+            if over is not None:
+                return over if self._stopped is None else TransactionOver("failed", self._stopped)
+            self._turn.set()
+            self._turn = asyncio.Event()
+            if network.is_crowded:
+                self._room.clear()
+            else:
+                self._room.set()
+            if busy:
+                await asyncio.sleep(0)
+            else:
+                await self._wake.wait()
+            self._wake.clear()
+
+    def stop(self, failure: Failure) -> None:
+        """Make the transaction void, and say why it failed."""
+        self._stopped = failure
+        self._network.stop()
+        self._wake.set()
+
+    # --- what the network says ------------------------------------------------------------------------
+
+    def _hear(self) -> TransactionOver | None:
+        over = None
+        for event in self._network.take():
+            match event:
+                case OutputTuples(output=output, batch=batch):
+                    self._show.tuples(output, batch)
+                case OutputValue(output=output, value=value):
+                    self._show.value(output, value)
+                case OutputOver(output=output, cancelled=cancelled):
+                    self._show.over(output, cancelled)
+                case OperatorRequest():
+                    place = (event.frame, event.call.key, event.epoch)
+                    self._tasks[event.id] = (asyncio.create_task(self._perform(event, place)), place)
+                case RequestsWithdrawn():
+                    self._withdraw(event)
+                case RestartRequest():
+                    self._also(self._restart(event))
+                case TransactionOver():
+                    over = event
+        return over
+
+    def _also(self, work: Any) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.create_task(work)
+        self._others.add(task)
+        task.add_done_callback(self._others.discard)
+        return task
+
+    async def _restart(self, asked: RestartRequest) -> None:
+        await asyncio.sleep(restart_wait(asked.attempt))
+        self._network.restart(asked.frame)
+        self._wake.set()
+
+    def _withdraw(self, event: RequestsWithdrawn) -> None:
+        for request in event.requests:
+            task, place = self._tasks.pop(request, (None, None))
+            if task is not None:
+                task.cancel()
+            if place is not None:
+                self._performers.pop(place, None)
+
+    # --- work outside ---------------------------------------------------------------------------------
+
+    async def _perform(self, request: OperatorRequest, place: Place) -> None:
+        network = self._network
+        is_source = request.phase == "run" and not request.call.lifted
+
+        async def give(answer: FlowAnswer) -> None:
+            if is_source:
+                await self._room.wait()
+            while network.is_crowded_behind(request.id):
+                await self._turn.wait()
+            network.answer(request.id, *answer)
+            self._wake.set()
+            if is_source:
+                await asyncio.sleep(0)  # what it gave is carried on first, which may fill those behind it
+
+        try:
+            if place not in self._performers:
+                self._performers[place] = self._hire(request)
+            await self._performers[place].perform(request, give)
+            network.done(request.id)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            network.fail(request.id, failure_in(error))
+        finally:
+            self._tasks.pop(request.id, None)
+            self._wake.set()
+
+    # --- time -----------------------------------------------------------------------------------------
+
+    async def _watch(self, ttl: TimeToLive) -> None:
+        """End the transaction when nothing has moved for its time to live."""
+        ttl.note(self._network.progress)
+        while (left := ttl.left) > 0:
+            await asyncio.sleep(left)
+        self.stop(Failure(OVERDUE, f"nothing has moved for {ttl.seconds:g} s", final=True))
+
+
+def with_place(failure: Failure) -> str:
+    """The message of a failure, and where it happened."""
+    return f"{failure.message} ({failure.detail})" if failure.detail else failure.message
+
+
+def failure_in(error: Exception) -> Failure:
+    """The failure of an operator outside. One of a user's code may pass, as it may in an action."""
+    if isinstance(error, FlowError):
+        return error.failure
+    if isinstance(error, ActionError):
+        return Failure(error.kind, str(error), final=error.final)
+    return Failure(type(error).__name__, str(error) or repr(error))

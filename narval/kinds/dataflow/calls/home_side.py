@@ -1,0 +1,132 @@
+"""The home as dataflows of a daemon reach it, from the thread of their loop: memory, its mail (T60)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from lxml import etree
+
+from narval.agent.agent import AgentState
+from narval.agent.loop import Request
+from narval.agent.turn import Turn
+from narval.calls.in_flight import Post
+from narval.core.elements.canonical import canonical
+from narval.core.elements.element import Element, Origin, parse, text_within
+from narval.core.errors import ActionError, PatternError
+from narval.core.memory.hearsay import is_hearsay
+from narval.core.patterns.pattern import condition
+from narval.kinds.dataflow.calls.sending import FlowMessage, Sender
+
+Result = TypeVar("Result")
+
+_HEARSAY = (
+    "of the elements that match {!r:.80} one has come of a language model's answer, and nobody can agree to "
+    "what a dataflow does outside; leave it out of the pattern, or trust the model: asks = false in "
+    "etc/narval.toml"
+)
+
+
+class HomeSide:
+    """The home of an agent, for a session of a run, its step; made in the daemon's loop."""
+
+    def __init__(self, agent: AgentState, post: Post, home: Path | None, run: int, step: str) -> None:
+        self._agent, self._post, self._home = agent, post, home
+        self._origin = Origin(run, step)
+        self._loop = asyncio.get_running_loop()
+
+    @property
+    def senders(self) -> dict[str, Sender]:
+        """The ways to send that need the home."""
+        return {"element": self._to_memory, "mailto": self._by_mail}
+
+    async def _there(self, work: Callable[[asyncio.Future[Any]], None]) -> Any:
+        """Have work done in the daemon's loop; the result that it sets in a future."""
+
+        async def asked() -> Any:
+            answer: asyncio.Future[Any] = self._loop.create_future()
+            work(answer)
+            return await answer
+
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asked(), self._loop))
+
+    # --- memory ---------------------------------------------------------------------------------------
+
+    async def elements(self, pattern: str) -> list[tuple[int, str, str]]:
+        """The elements that match a pattern and count: eid, name and text.
+
+        Raises ActionError: `asks-first` where one is hearsay, as nobody is asked what is done with it.
+        """
+        try:
+            wanted = condition(pattern).bind()
+        except PatternError as error:
+            raise ActionError(str(error), "wrong-text", final=True) from None
+
+        def look(answer: asyncio.Future[Any]) -> None:
+            memory = self._agent.memory
+            eids = list(memory.matching(wanted, None))
+            if is_hearsay(memory, eids):
+                answer.set_exception(ActionError(_HEARSAY.format(pattern), "asks-first", final=True))
+                return
+            found = [memory.element(eid) for eid in eids]
+            answer.set_result([(one.eid, one.name, one.xml) for one in found if one is not None])
+
+        return [(eid, name, _text_in(xml)) for eid, name, xml in await self._there(look)]
+
+    async def _to_memory(self, message: FlowMessage) -> None:
+        """Add the document of a value to memory; who waits for such an element sees it."""
+        xml = canonical(message.document)
+
+        def add(answer: asyncio.Future[Any]) -> None:
+            self._post(Request(partial(_add, xml, self._origin), partial(_settle, answer)))
+
+        await self._there(add)
+
+    # --- mail -----------------------------------------------------------------------------------------
+
+    async def _by_mail(self, message: FlowMessage) -> None:
+        """Send a value by the account of `[mail]`. Raises ActionError."""
+        from narval.people.mail.account import Account
+        from narval.people.mail.writing import FLOWED, carried, composed, outgoing
+
+        given = self._agent.lookup.mail
+        if given is None:
+            wanted = "add [mail] to etc/narval.toml"
+            raise ActionError(f"there is no server to send mail by; {wanted}", "no-server", final=True)
+        to = message.dest.partition(":")[2]
+        me = etree.Element("identity", name=given.get("name", "narval"), address=given["from"])
+        subject = " ".join(message.text.split())[:70] or "narval"
+        identity = Element(0, etree.tostring(me))
+        text = _readable(message)
+        xml = composed(
+            "flow", identity, None, text, to=to, subject=subject, auto="auto-generated", form=FLOWED
+        )
+        await carried(Account(given, self._home), outgoing(Element(0, xml), message.key))
+
+
+def _text_in(xml: bytes) -> str:
+    """The text of an element, where it has any, else the element."""
+    text = text_within(parse(xml)).strip()
+    return text or xml.decode()
+
+
+def _readable(message: FlowMessage) -> str:
+    """The value for people: an attribute a line."""
+    root = parse(message.document)
+    lines = [f"{child.tag!s}: {child.text or ''}" for child in root.iterchildren("*")]
+    return "\n".join(lines) if len(lines) > 1 else message.text
+
+
+def _add(xml: bytes, origin: Origin, turn: Turn) -> None:
+    turn.add(xml, origin)
+
+
+def _settle(answer: asyncio.Future[Any], _: Any, error: BaseException | None) -> None:
+    if not answer.done():
+        if error is None:
+            answer.set_result(None)
+        else:
+            answer.set_exception(error)

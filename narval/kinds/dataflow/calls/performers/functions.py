@@ -1,0 +1,164 @@
+"""Operators that call functions of modules, and operators that modules have (T57, section 4 of dataflows)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
+from functools import partial
+from typing import Any
+
+from narval.kinds.dataflow.calls.performers.performing import (
+    FlowAnswer,
+    Function,
+    Give,
+    UserCode,
+    in_batches,
+    only_output,
+)
+from narval.kinds.dataflow.engine.network.batches import (
+    BATCH,
+    VALUE,
+    FlowError,
+    Row,
+    Schema,
+    TupleBatch,
+    batch_of,
+    plain,
+)
+from narval.kinds.dataflow.engine.network.requests import OperatorRequest
+
+
+def given(schema: Schema, row: Row) -> Any:
+    """A tuple as functions are given it: its only value if it is one of a stream of values, else a dict."""
+    return row[0] if schema == VALUE else dict(zip(schema, row, strict=True))
+
+
+def batch_from(values: list[Any]) -> TupleBatch:
+    """Tuples of what functions gave: dicts, or else values."""
+    if any(isinstance(value, Mapping) for value in values):
+        if not all(isinstance(value, Mapping) for value in values):
+            raise FlowError("wrong-values", "expected dicts or values, found both; give one of them")
+        return batch_of(values)
+    return TupleBatch(VALUE, [(plain(value),) for value in values])
+
+
+class FunctionOperator:
+    """One of apply, filter, fold, map, makestream, partition, and formatrelation with a function."""
+
+    def __init__(self, code: UserCode, request: OperatorRequest) -> None:
+        self._code = code
+        name = str(request.arguments["fun"])
+        found = code.find(f"function:{name}")
+        if found is None:
+            raise FlowError("no-function", f"no module declares the function {name} (@function)")
+        self._function: Function = found
+        self._name = request.call.operator.name
+        self._result: Any = request.arguments.get("initial")
+
+    async def perform(self, request: OperatorRequest, give: Give) -> None:
+        """Call the function for the tuples of a request."""
+        if self._name == "makestream":
+            while (value := await self._code.call(self._function)) is not None:
+                await give(FlowAnswer(batch_from([value])))
+        elif request.phase == "eos":
+            if self._name == "fold":
+                await give(FlowAnswer(batch_from([self._result])))
+        elif request.batch is not None:
+            schema, rows, relation = request.batch
+            results = await self._results([given(schema, row) for row in rows])
+            for answer in self._answers(request, schema, rows, results):
+                await give(answer._replace(batch=answer.batch._replace(relation=relation)))
+
+    async def _results(self, values: list[Any]) -> list[Any]:
+        if self._name == "fold":
+            for value in values:
+                self._result = await self._code.call(self._function, value, self._result)
+            return []
+        return await self._code.each(self._function, values)
+
+    def _answers(
+        self, request: OperatorRequest, schema: Schema, rows: list[Row], results: list[Any]
+    ) -> list[FlowAnswer]:
+        if self._name in ("map", "formatrelation"):
+            made = [value for value in results if value is not None]
+            return [FlowAnswer(batch_from(made))] if made else []
+        if self._name == "filter":
+            kept = [row for row, is_kept in zip(rows, results, strict=True) if is_kept]
+            return [FlowAnswer(TupleBatch(schema, kept))] if kept else []
+        if self._name == "partition":
+            return _parted(request, schema, rows, results)
+        return []
+
+
+def _parted(request: OperatorRequest, schema: Schema, rows: list[Row], places: list[Any]) -> list[FlowAnswer]:
+    """Tuples for the outputs whose numbers, from 1, a function gave; others are dropped."""
+    port = only_output(request.call)
+    outputs = request.call.outputs.get(port) or ()
+    most = len(outputs) if isinstance(outputs, tuple) else 1
+    parts: dict[int, list[Row]] = {}
+    for row, place in zip(rows, places, strict=True):
+        if isinstance(place, int) and 1 <= place <= most:
+            parts.setdefault(place - 1, []).append(row)
+    return [FlowAnswer(TupleBatch(schema, part), port, at) for at, part in sorted(parts.items())]
+
+
+class CodeOperator:
+    """An operator that a module has: a function, called once for each tuple, or a class (T57)."""
+
+    def __init__(self, code: UserCode, request: OperatorRequest) -> None:
+        name = request.call.operator.name
+        found = code.find(f"operator:{name}")
+        if found is None:
+            raise FlowError("no-operator", f"no module declares the operator {name} (@operator)")
+        self._code, self._call = code, request.call
+        self._ports = [port.name for port in request.call.operator.inputs]
+        self._function = found
+        self._instance: Any = None
+        self._is_class = isinstance(found, type)
+
+    async def perform(self, request: OperatorRequest, give: Give) -> None:
+        """Call the function, or the method of the class for the port."""
+        if self._is_class:
+            calls = await self._of_method(request)
+        else:
+            calls = [] if request.phase == "eos" else self._of_function(request)
+        async with aclosing(self._code.stream(calls)) as yielded:
+            async for some in yielded:
+                for port, values in _by_port(self._call.operator.outputs[:1], some).items():
+                    for part in in_batches(values, BATCH):
+                        await give(FlowAnswer(batch_from(part), port))
+
+    def _of_function(self, request: OperatorRequest) -> list[Callable[[], Any]]:
+        """The calls of a function that a request asks for: one, or one for each tuple."""
+        arguments = {name: request.arguments.get(name) for name in self._ports if name in request.arguments}
+        if request.batch is None or request.phase == "run":
+            return [partial(self._function, **arguments)]
+        schema, rows, _ = request.batch
+        return [partial(self._function, **{**arguments, request.port: given(schema, row)}) for row in rows]
+
+    async def _of_method(self, request: OperatorRequest) -> list[Callable[[], Any]]:
+        """The calls of methods that a request asks for; of the first also that of `on_init`."""
+        calls: list[Callable[[], Any]] = []
+        if self._instance is None:
+            self._instance = await self._code.in_thread(self._function)
+            values = {name: value for name, value in request.arguments.items() if name in self._ports}
+            calls += [partial(method, **values) for method in self._methods("on_init")]
+        if request.batch is None or request.phase == "run":
+            return calls + self._methods(f"on_{request.port}_eos" if request.phase == "eos" else "on_run")
+        schema, rows, _ = request.batch
+        (method,) = self._methods(f"on_{request.port}")
+        return calls + [partial(method, given(schema, row)) for row in rows]
+
+    def _methods(self, name: str) -> list[Callable[..., Any]]:
+        return [getattr(self._instance, name)] if hasattr(self._instance, name) else []
+
+
+def _by_port(ports: Any, yielded: list[Any]) -> dict[str, list[Any]]:
+    """Sort what was given by outputs: a pair of a name and a value, or a value for the only one."""
+    found: dict[str, list[Any]] = {}
+    for one in yielded:
+        port, value = (
+            one if isinstance(one, tuple) and len(one) == 2 else (ports[0].name if ports else "", one)
+        )
+        found.setdefault(port, []).append(value)
+    return found

@@ -1,0 +1,224 @@
+"""Performers: what does the work of operators outside, one for each instance of an operator (T57)."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import aclosing, closing, suppress
+from contextvars import copy_context
+from functools import partial
+from itertools import groupby
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from narval.kinds.dataflow.engine.network.batches import BATCH, TupleBatch
+from narval.kinds.dataflow.engine.network.requests import OperatorRequest
+from narval.kinds.dataflow.language.definition import OperatorCall
+
+MOST_THREADS = 32
+"""The functions of modules that run at once in threads, of one session."""
+
+
+class FlowAnswer(NamedTuple):
+    """Some tuples for an output; the port may be left out where there is but one. None choose the output of a
+    conditional operator.
+    """
+
+    batch: TupleBatch
+    port: str = ""
+    at: int = 0
+
+
+Give = Callable[[FlowAnswer], Awaitable[None]]
+"""Takes an answer; a source waits there for room (TA41)."""
+
+
+class Performer(Protocol):
+    """An operator outside, in one try of one frame: it is asked for one request after another, or for several
+    at once where the operator bears that.
+    """
+
+    async def perform(self, request: OperatorRequest, give: Give) -> None:
+        """Do what is asked, and give what comes of it. Raises FlowError or ActionError."""
+
+
+Hire = Callable[[OperatorRequest], Performer]
+"""Makes the performer of the instance that a request is of."""
+
+Function = Callable[..., Any]
+
+Result = TypeVar("Result")
+
+
+class UserCode:
+    """The functions and classes of modules, called where nothing waits for them: in threads, or awaited.
+
+    One that does not come back keeps its thread, and nothing else: its program ends without it.
+    """
+
+    def __init__(self, functions: Mapping[str, Function]) -> None:
+        self._functions, self._room = functions, asyncio.Semaphore(MOST_THREADS)
+
+    def find(self, key: str) -> Function | None:
+        """The function or class of that key, such as `function:double`."""
+        return self._functions.get(key)
+
+    async def call(self, function: Function, *arguments: Any, **named: Any) -> Any:
+        """Await a function, or call it in a thread; its result."""
+        if inspect.iscoroutinefunction(function):
+            return await function(*arguments, **named)
+        return await self.in_thread(partial(function, *arguments, **named))
+
+    async def each(self, function: Function, values: list[Any]) -> list[Any]:
+        """Call a function for several values, in order; its results."""
+        if inspect.iscoroutinefunction(function):
+            return [await function(value) for value in values]
+        return await self.in_thread(lambda: [function(value) for value in values])
+
+    async def stream(self, calls: Iterable[Callable[[], Any]]) -> AsyncGenerator[list[Any]]:
+        """The values that calls give or yield, one call after another, each as soon as it is there.
+
+        Async code is awaited. Any other has a thread of its own until it ends: a place among `MOST_THREADS`
+        would be lost to the functions that take what it yields, and that it waits for.
+        """
+        for is_awaited, group in groupby(calls, _is_awaited):
+            some = list(group)
+            streams = map(_awaited, some) if is_awaited else [ThreadStream(_each_of(some)).batches()]
+            for stream in streams:
+                async with aclosing(stream) as batches:
+                    async for values in batches:
+                        yield values
+
+    async def in_thread(self, work: Callable[[], Result]) -> Result:
+        """Do work that may block; its result."""
+        async with self._room:
+            loop = asyncio.get_running_loop()
+            answer: asyncio.Future[Result] = loop.create_future()
+            run = partial(copy_context().run, _answer, work, loop, answer)
+            threading.Thread(target=run, name="narval-flow", daemon=True).start()
+            return await answer
+
+
+def _answer(
+    work: Callable[[], Result], loop: asyncio.AbstractEventLoop, answer: asyncio.Future[Result]
+) -> None:
+    """Do work in its thread, and settle what waits for it in the loop, if that is still there."""
+    try:
+        settle = partial(answer.set_result, work())
+    except BaseException as error:
+        settle = partial(answer.set_exception, _raisable(error))
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(lambda: None if answer.done() else settle())
+
+
+def _raisable(error: BaseException) -> Exception:
+    """The error for the loop: no future takes a StopIteration, SystemExit would be the end of the loop."""
+    is_plain = isinstance(error, Exception) and not isinstance(error, StopIteration)
+    return error if is_plain else RuntimeError(f"it raised {error!r}")  # type: ignore[return-value]
+
+
+class ThreadStream:
+    """Values that a generator yields in a thread of its own, while the loop takes them.
+
+    The generator is at most `BATCH` values ahead. It is closed in its thread when it ends, or at its next
+    value after the loop has stopped taking them.
+    """
+
+    def __init__(self, values: Iterator[Any]) -> None:
+        self._source = values
+        self._values: list[Any] = []
+        self._error: Exception | None = None
+        self._has_ended = self._is_stopped = False
+        self._changed = threading.Condition()
+        self._loop, self._ready = asyncio.get_running_loop(), asyncio.Event()
+
+    async def batches(self) -> AsyncGenerator[list[Any]]:
+        """The values in lists, each of all that is there. Raises what the generator raises, after them."""
+        run = partial(copy_context().run, self._run)
+        threading.Thread(target=run, name="narval-flow", daemon=True).start()
+        try:
+            has_ended = False
+            while not has_ended:
+                await self._ready.wait()
+                with self._changed:
+                    self._ready.clear()
+                    values, self._values = self._values, []
+                    has_ended = self._has_ended
+                    self._changed.notify()
+                if values:
+                    yield values
+            if self._error is not None:
+                raise self._error
+        finally:
+            with self._changed:
+                self._is_stopped = True
+                self._changed.notify()
+
+    def _run(self) -> None:
+        try:
+            with closing(self._source) as values:  # type: ignore[type-var]
+                for value in values:
+                    if not self._hand_over(value):
+                        return
+        except BaseException as error:
+            self._error = _raisable(error)
+        with self._changed:
+            self._has_ended = True
+            self._tell()
+
+    def _hand_over(self, value: Any) -> bool:
+        """Let the loop have a value, and wait for room for another; False if the loop takes no more."""
+        with self._changed:
+            self._values.append(value)
+            if len(self._values) == 1:
+                self._tell()
+            self._changed.wait_for(lambda: self._is_stopped or len(self._values) < BATCH)
+            return not self._is_stopped
+
+    def _tell(self) -> None:
+        with suppress(RuntimeError):  # the loop may be gone, which stopped this
+            self._loop.call_soon_threadsafe(self._ready.set)
+
+
+def _is_awaited(call: Callable[[], Any]) -> bool:
+    return inspect.isasyncgenfunction(call) or inspect.iscoroutinefunction(call)
+
+
+def _each_of(calls: Iterable[Callable[[], Any]]) -> Iterator[Any]:
+    for call in calls:
+        yield from values_of(call())
+
+
+async def _awaited(call: Callable[[], Any]) -> AsyncGenerator[list[Any]]:
+    """The values of async code: each that it yields, or all that it gives."""
+    if not inspect.isasyncgenfunction(call):
+        yield list(values_of(await call()))
+        return
+    async with aclosing(call()) as values:
+        async for value in values:
+            yield [value]
+
+
+def values_of(result: Any) -> Iterable[Any]:
+    """The values in what a function gave: none for None, one for a value, else what it yields."""
+    if result is None:
+        return ()
+    return (result,) if isinstance(result, str | int | float | Mapping) else result
+
+
+def only_output(call: OperatorCall) -> str:
+    """The name of the one output of an operator."""
+    return call.operator.outputs[0].name
+
+
+def in_batches(rows: Iterable[Any], most: int) -> Iterable[list[Any]]:
+    """Rows in lists of at most so many."""
+    batch: list[Any] = []
+    for row in rows:
+        batch.append(row)
+        if len(batch) >= most:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

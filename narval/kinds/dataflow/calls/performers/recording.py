@@ -1,0 +1,83 @@
+"""Recorded work: what an operator outside has finished is not done again (T23, TA22, TA23).
+
+A piece of work goes by the frame, the operator, what it was given, and how many equal pieces came before. So
+two equal values are two messages, and a try again, or a start after a crash, is none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from narval.kinds.dataflow.calls.flow_store import MOST_KEPT, FlowStore, encoded
+from narval.kinds.dataflow.calls.performers.performing import FlowAnswer, Give, Performer
+from narval.kinds.dataflow.engine.network.batches import Relation
+from narval.kinds.dataflow.engine.network.requests import OperatorRequest
+
+
+class WorkRecord:
+    """The record of what is done for a session, in one instance of an operator."""
+
+    def __init__(self, store: FlowStore, session: str, request: OperatorRequest) -> None:
+        self._store, self._session = store, session
+        self._place = f"{request.frame} {request.call.key}"
+        self._before: Counter[str] = Counter()
+
+    def key(self, *given: Any) -> str:
+        """The key of the next piece of work that was given this."""
+        text = msgspec.json.encode([self._place, *given])
+        digest = blake2b(text, digest_size=16).hexdigest()
+        self._before[digest] += 1
+        return f"{digest}.{self._before[digest]}"
+
+    def answers(self, key: str) -> list[FlowAnswer] | None:
+        """The answers of work that was done; None if it was not."""
+        return self._store.result(self._session, key)
+
+    def done(self, key: str, answers: Iterable[bytes] = ()) -> None:
+        """Record that it is done, with its answers as they are `encoded`."""
+        self._store.record(self._session, key, answers)
+
+
+class Recorded:
+    """A performer whose answers are recorded, and given again where they are known."""
+
+    def __init__(self, performer: Performer, record: WorkRecord) -> None:
+        self._performer, self._record = performer, record
+
+    async def perform(self, request: OperatorRequest, give: Give) -> None:
+        """Answer from the record, or perform and record."""
+        rows = request.batch.rows if request.batch is not None else []
+        arguments = {name: _plain(value) for name, value in request.arguments.items()}
+        key = self._record.key(request.phase, request.port, request.at, sorted(arguments.items()), rows)
+        known = self._record.answers(key)
+        if known is not None:
+            for answer in known:
+                await give(answer)
+            return
+        kept, size = list[bytes](), 0
+
+        async def note(answer: FlowAnswer) -> None:
+            nonlocal size
+            part = encoded(answer)
+            size += len(part)
+            if size <= MOST_KEPT:
+                kept.append(part)
+            else:
+                kept.clear()  # a stream without an end is not gathered
+            await give(answer)
+
+        await self._performer.perform(request, note)
+        if size <= MOST_KEPT:
+            self._record.done(key, kept)
+
+
+def _plain(value: Any) -> Any:
+    """An argument as keys have it."""
+    if isinstance(value, Relation):
+        return [(batch.schema, batch.rows) for batch in value.batches()]
+    return value if isinstance(value, str | int | float | None) else str(value)

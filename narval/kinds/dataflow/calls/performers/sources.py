@@ -1,0 +1,180 @@
+"""Sources of the settings, and the wrappers of modules: what dataflows read tuples from (TA19)."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import aclosing
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from narval.core.elements.canonical import canonical
+from narval.core.elements.element import parse
+from narval.files.outside.sources import FlowSource
+from narval.kinds.dataflow.calls.documents import tuple_in
+from narval.kinds.dataflow.calls.performers.functions import batch_from
+from narval.kinds.dataflow.calls.performers.performing import FlowAnswer, Give, in_batches
+from narval.kinds.dataflow.calls.performers.tools import FlowTools
+from narval.kinds.dataflow.calls.web import text_of_page
+from narval.kinds.dataflow.engine.network.batches import BATCH, FlowError, TupleBatch, batch_of
+from narval.kinds.dataflow.engine.network.operators.conditions import chooser
+from narval.kinds.dataflow.engine.network.requests import OperatorRequest
+from narval.kinds.dataflow.language.code import DATAFLOW_CODE, DataflowDeclaration
+from narval.kinds.dataflow.language.conditions import parse_text
+from narval.kinds.dataflow.language.rules import VALUE_TYPES, TextError
+
+ReadNumber = Callable[[str, Any], Any]
+"""Reads the number of an attribute from its text; what is none is no value, and is counted."""
+
+_DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
+
+
+class Retrieve:
+    """Give what a wrapper of a module yields for a query, or the tuples of a source that meet it.
+
+    The query of a source is a condition as `select` takes it; an empty one is met by all.
+    """
+
+    def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
+        self._tools = tools
+
+    async def perform(self, request: OperatorRequest, give: Give) -> None:
+        """Retrieve what a request asks for."""
+        name, query = str(request.arguments["wrapper"]), str(request.arguments["query"])
+        wrapper = self._tools.code.find(f"wrapper:{name}")
+        number = partial(self._tools.numbers.read, request.call)
+        if wrapper is not None:
+            typed = partial(_typed, number, _numbers_of(wrapper))
+            async with aclosing(self._tools.code.stream([partial(wrapper, query)])) as yielded:
+                async for some in yielded:
+                    for part in in_batches(map(typed, some), BATCH):
+                        await give(FlowAnswer(batch_from(part)._replace(relation=name)))
+            return
+        source = source_of(self._tools.sources, name)
+        text = await self._text(source)
+        work = partial(_read, source, text, number)
+        for batch in _chosen(await self._tools.code.in_thread(work), query):
+            await give(FlowAnswer(batch._replace(relation=name)))
+
+    async def _text(self, source: FlowSource) -> str:
+        if source.kind == "sqlite":
+            raise FlowError("bad-source", f"{source.name} is a database: ask it by query, or importrelation")
+        if source.url:
+            page = await self._tools.web.page(source.url)
+            if not 200 <= page.status < 300:
+                raise FlowError("unreachable", f"{source.url} answered {page.status}", final=False)
+            return page.content
+        path = source.file(self._tools.home)
+        try:
+            return text_of_page(await self._tools.code.in_thread(path.read_bytes), "")
+        except OSError as error:
+            raise FlowError("bad-source", f"{path}: {error}") from None
+
+
+def source_of(sources: Mapping[str, FlowSource], name: str) -> FlowSource:
+    """The source of a name. Raises FlowError that names those there are."""
+    source = sources.get(name)
+    if source is None:
+        known = ", ".join(sorted(sources)) or "none"
+        message = f"expected a wrapper of a module, or a source ({known}), found {name!r:.80}"
+        raise FlowError("no-source", f"{message}; add [sources.{name}] to etc/narval.toml")
+    return source
+
+
+def _chosen(tuples: Iterator[dict[str, Any]], query: str) -> Iterable[TupleBatch]:
+    try:
+        tests = parse_text("select", query) if query.strip() else ()
+    except TextError as error:
+        raise FlowError("wrong-query", error.message) from None
+    while some := list(islice(tuples, BATCH)):
+        batch = batch_of(some)
+        rows = batch.rows
+        for test in tests:
+            rows = chooser(test, batch.schema)(rows)
+        if rows:
+            yield batch._replace(rows=rows)
+
+
+# --- forms ----------------------------------------------------------------------------------------------
+
+
+def _read(source: FlowSource, text: str, number: ReadNumber) -> Iterator[dict[str, Any]]:
+    """The tuples of a document. Raises FlowError."""
+    try:
+        return map(partial(_typed, number, source.numbers), _FORMS[source.kind](source, text, number))
+    except FlowError:
+        raise
+    except Exception as error:
+        raise FlowError("bad-document", f"{source.name}: expected {source.kind}, found {error}") from None
+
+
+def _typed(number: ReadNumber, numbers: Iterable[str], row: Any) -> Any:
+    """A tuple whose texts are numbers where its declaration says so; what is none is no value."""
+    if not isinstance(row, Mapping):
+        return row
+    return {**row, **{name: number(name, row[name]) for name in numbers if isinstance(row.get(name), str)}}
+
+
+def _numbers_of(wrapper: Any) -> tuple[str, ...]:
+    """The attributes that a wrapper declares as numbers."""
+    declaration: DataflowDeclaration | None = getattr(wrapper, DATAFLOW_CODE, None)
+    types = (declaration.attributes if declaration is not None else None) or {}
+    return tuple(name for name, type in types.items() if VALUE_TYPES.get(str(type).lower()) == "Number")
+
+
+def _of_csv(source: FlowSource, text: str, number: ReadNumber) -> Iterator[dict[str, Any]]:
+    heading, _, _ = text.partition("\n")
+    delimiter = max(",;\t|", key=heading.count)
+    rows = csv.DictReader(io.StringIO(text), delimiter=delimiter, restkey="")
+    return iter([{name: value for name, value in row.items() if name} for row in rows])
+
+
+def _of_json(source: FlowSource, text: str, number: ReadNumber) -> Iterator[dict[str, Any]]:
+    lines = [line for line in text.splitlines() if line.strip()]
+    if len(lines) > 1 and all(line.lstrip().startswith("{") for line in lines[:2]):
+        found: Any = [json.loads(line) for line in lines]
+    else:
+        found = json.loads(text)
+    for key in filter(None, source.records.split(".")):
+        found = found[key]
+    rows = found if isinstance(found, list) else [found]
+    return iter([_flat(row) for row in rows])
+
+
+def _flat(row: Any) -> dict[str, Any]:
+    if not isinstance(row, dict):
+        return {"value": row}
+    return {
+        str(name): json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
+        for name, value in row.items()
+    }
+
+
+def _of_xml(source: FlowSource, text: str, number: ReadNumber) -> Iterator[dict[str, Any]]:
+    root = parse(canonical(_DECLARATION.sub("", text).encode()))
+    nodes = root.iter(source.records) if source.records else root.iterchildren("*")
+    return iter([tuple_in(node, number) for node in nodes])
+
+
+def _of_rss(source: FlowSource, text: str, number: ReadNumber) -> Iterator[dict[str, Any]]:
+    import feedparser
+
+    fields = ("id", "title", "link", "summary", "published")
+    # As a file: a text may be taken for an address, and be fetched.
+    headers = {"content-type": "application/xml; charset=utf-8"}
+    feed = feedparser.parse(io.BytesIO(_DECLARATION.sub("", text).encode()), response_headers=headers)
+    if not feed.entries and (feed.bozo or not feed.version):
+        raise FlowError("bad-document", f"{source.name}: expected a feed, found {text[:40]!r}")
+    return iter([{name: entry.get(name) for name in fields} for entry in feed.entries])
+
+
+_FORMS: Mapping[str, Callable[[FlowSource, str, ReadNumber], Iterator[dict[str, Any]]]] = {
+    "csv": _of_csv,
+    "json": _of_json,
+    "xml": _of_xml,
+    "rss": _of_rss,
+}

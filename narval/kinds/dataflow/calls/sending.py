@@ -1,0 +1,63 @@
+"""Ways by which notify sends values: to a file, to a web address, by mail, into memory (T60)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from narval.core.errors import ActionError
+from narval.kinds.dataflow.calls.performers.performing import UserCode
+from narval.kinds.dataflow.calls.web import Web
+
+
+class FlowMessage(NamedTuple):
+    """A value to be sent: where to, its text, its document named as `name` says, and a key that a try again
+    has too.
+    """
+
+    dest: str
+    text: str
+    document: bytes
+    key: str
+
+
+Sender = Callable[[FlowMessage], Awaitable[None]]
+"""Sends a message. Raises ActionError."""
+
+
+_CLOSED = ((), ("agents",), ("data",), ("etc",), ("modules",), ("recipes",))
+"""The parts of a home in which no value is written: whoever writes there decides what runs."""
+
+
+def to_file(code: UserCode, folder: Path, message: FlowMessage) -> Awaitable[None]:
+    """Add the text of a value to a file below a folder, as a line of it."""
+    return code.in_thread(partial(_append, folder, message))
+
+
+def _append(folder: Path, message: FlowMessage) -> None:
+    name = unquote(message.dest.partition(":")[2].removeprefix("//"))
+    path, home = (folder / name).resolve(), folder.resolve()
+    if not name or not path.is_relative_to(home) or path.relative_to(home).parts[:1] in _CLOSED:
+        raise ActionError(f"expected a file below {folder}, found {name!r:.80}", "bad-address", final=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(message.text.replace("\n", " ") + "\n")
+
+
+def outside(code: UserCode, folder: Path | None, web: Web) -> dict[str, Sender]:
+    """The ways to send that need no memory: to files below a folder, if there is one, and to the web."""
+    to_web: Sender = partial(_to_web, web)
+    ways: dict[str, Sender] = {"http": to_web, "https": to_web}
+    if folder is not None:
+        ways["file"] = partial(to_file, code, folder)
+    return ways
+
+
+async def _to_web(web: Web, message: FlowMessage) -> None:
+    """Post a value as JSON; its key goes along, by which a server knows one that it had."""
+    status = await web.post(message.dest, message.text.encode(), message.key)
+    if not 200 <= status < 300:
+        raise ActionError(f"{message.dest} answered {status}", "bad-answer", final=400 <= status < 500)

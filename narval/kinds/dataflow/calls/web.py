@@ -1,0 +1,133 @@
+"""The web as dataflows see it: pages are asked for politely, and only where the settings allow it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+from collections.abc import Awaitable, Callable, Iterable
+from urllib.parse import urlsplit
+
+from narval.core.errors import ActionError
+from narval.kinds.dataflow.calls.flow_store import FlowStore, KeptPage
+from narval.system.fetch import Fetched, fetched
+
+AT_ONCE = 20
+"""The requests to one host that are under way at once."""
+
+TRIES = 3
+WAITS = (1.0, 4.0)
+"""Seconds before the second and third try, where the server does not say."""
+
+LONGEST_WAIT = 60.0
+"""Seconds: a server that asks to wait longer is not asked again."""
+
+_AGAIN = frozenset({429, 500, 502, 503, 504})
+_META = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?([\w-]{1,40})", re.IGNORECASE)
+_CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w-]{1,40})", re.IGNORECASE)
+_DECLARED = re.compile(rb"^\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w-]{1,40})")
+
+
+class Web:
+    """The web for dataflows: so many requests to a host at once; pages that are known are asked for only if
+    they have changed.
+    """
+
+    def __init__(
+        self,
+        allow: Iterable[str],
+        store: FlowStore,
+        sleep: Callable[[float], Awaitable[None]],
+        now: Callable[[], float],
+    ) -> None:
+        self._allow, self._store, self._sleep, self._now = tuple(allow), store, sleep, now
+        self._hosts: dict[str, asyncio.Semaphore] = {}
+
+    async def page(self, url: str) -> KeptPage:
+        """A page. Raises ActionError where there is none, or none in time, which may pass (TA25)."""
+        try:
+            async with self._hosts.setdefault(_host_of(url), asyncio.Semaphore(AT_ONCE)):
+                return await self._asked(url)
+        except ActionError as error:
+            raise ActionError(str(error), error.kind, final=not _may_pass(error)) from None
+
+    async def post(self, url: str, body: bytes, key: str) -> int:
+        """Post JSON to an address, under a key; the status of the answer. Raises ActionError."""
+        headers = {"Content-Type": "application/json", "Idempotency-Key": key}
+        try:
+            return (await fetched(url, method="POST", headers=headers, allow=self._allow, body=body)).status
+        except ActionError as error:
+            raise ActionError(str(error), error.kind, final=not _may_pass(error)) from None
+
+    async def _asked(self, url: str) -> KeptPage:
+        known = self._store.page(url)
+        headers = {}
+        if known is not None and known.etag:
+            headers["If-None-Match"] = known.etag
+        if known is not None and known.modified:
+            headers["If-Modified-Since"] = known.modified
+        for attempt in range(1, TRIES + 1):
+            try:
+                found = await fetched(url, headers=headers, allow=self._allow)
+            except ActionError as error:
+                if not _may_pass(error) or attempt == TRIES:
+                    raise
+                await self._sleep(WAITS[attempt - 1])
+                continue
+            if known is not None and found.status == 304:
+                return known
+            wait = _wait_after(found, attempt, self._now())
+            if wait is None:
+                return self._kept(url, found, self._now())
+            await self._sleep(wait)
+        raise AssertionError(url)
+
+    def _kept(self, url: str, found: Fetched, at: float) -> KeptPage:
+        type = found.headers.get("content-type", "")
+        etag, modified = found.headers.get("etag", ""), found.headers.get("last-modified", "")
+        page = KeptPage(etag, modified, found.status, type, text_of_page(found.body, type))
+        if found.status == 200 and (etag or modified):
+            self._store.keep_page(url, page, at)
+        return page
+
+
+def _host_of(url: str) -> str:
+    """The host and port of a URL. Raises ActionError."""
+    try:
+        return urlsplit(url).netloc.rpartition("@")[2].lower()
+    except ValueError as error:
+        raise ActionError(f"expected an address, found {url!r:.80}: {error}", "bad-address") from None
+
+
+def _may_pass(error: ActionError) -> bool:
+    """True if a server may answer another time; a name that nobody has is not there in a minute (TA25)."""
+    cause = error.__context__
+    is_nobody = isinstance(cause, socket.gaierror) and cause.errno == socket.EAI_NONAME
+    return error.kind == "unreachable" and not is_nobody
+
+
+def _wait_after(found: Fetched, attempt: int, now: float) -> float | None:
+    """Seconds to wait until a page is asked for again; None if the answer is to be taken as it is."""
+    if found.status not in _AGAIN or attempt == TRIES:
+        return None
+    asked = found.retry_after(now)
+    wait = WAITS[attempt - 1] if asked is None else asked
+    return wait if wait <= LONGEST_WAIT else None
+
+
+def text_of_page(body: bytes, type: str) -> str:
+    """The text of a page: by the character set that its type, its mark or itself names, else UTF-8, else what
+    any byte is a character of.
+    """
+    for mark, name in ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
+        if body.startswith(mark):
+            return body.decode(name, "replace")
+    named = _CHARSET.search(type)
+    within = _DECLARED.match(body[:1024]) or _META.search(body[:4096])
+    for charset in (named and named[1], within and within[1].decode("ascii"), "utf-8"):
+        try:
+            if charset:
+                return body.decode(charset)
+        except (LookupError, UnicodeError, ValueError):
+            continue
+    return body.decode("cp1252", "replace")

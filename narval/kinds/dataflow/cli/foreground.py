@@ -1,0 +1,229 @@
+"""The command dataflow: one file in the foreground, without a home (T20, T51)."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from narval.ask.text import clean, clean_lines, json_bytes
+from narval.surfaces.cli.command import NOT_WELL, Pair, Pairs, command
+from narval.surfaces.cli.session import Session
+
+if TYPE_CHECKING:
+    from narval.kinds.dataflow.engine.network.batches import Schema, TupleBatch
+    from narval.kinds.dataflow.engine.network.requests import TransactionOver
+
+FORMATS = ("table", "ndjson", "csv", "xml")
+
+_EXAMPLE = """narval dataflow flats.plan --set most=900
+narval dataflow flats.plan --format csv > flats.csv
+narval dataflow theaters.plan Near --input sessions.xml"""
+
+
+@command("dataflow", example=_EXAMPLE)
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("plan", default="")
+@click.option("--set", "values", type=Pair(), multiple=True, help="The value of an input; may be repeated.")
+@click.option(
+    "--input",
+    "document",
+    type=click.File("rb"),
+    help="A document of inputs, <plan_input> with a <session> for each; - is standard input.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    help="The form of results: table on a terminal, else ndjson.",
+)
+@click.option("--ttl", help="Give a session up when nothing has moved for so long, such as 5m.")
+@click.pass_context
+def dataflow(
+    context: click.Context,
+    session: Session,
+    file: Path,
+    plan: str,
+    values: Pairs,
+    document: Any,
+    form: str | None,
+    ttl: str | None,
+) -> None:
+    """Run a dataflow of FILE in the foreground, without a home.
+
+    It is the first of the file, or the one named PLAN.
+    Results come as they are found. Functions are those of `modules/` beside FILE, or of the home it lies in.
+    The exit status is 0 when every session ended well, else 1.
+    """
+    import asyncio
+
+    from narval.core.definitions.reading.durations import read_duration
+    from narval.core.errors import RequestError
+    from narval.kinds.dataflow.calls.foreground import load_dataflow, run_sessions, sessions_of
+    from narval.kinds.dataflow.engine.network.batches import FlowError
+
+    if session.as_json or form is None:
+        form = "ndjson" if session.as_json or not sys.stdout.isatty() else "table"
+    try:
+        seconds = read_duration(ttl) if ttl else None
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--ttl") from None
+    flow = load_dataflow(file, plan)
+    sessions = sessions_of(document.read() if document is not None else None, dict(values))
+    writers = [_WRITERS[form](_shown(len(sessions), at)) for at in range(1, len(sessions) + 1)]
+    prints = sys.stdout if form == "table" else sys.stderr
+    try:
+        ended = asyncio.run(
+            run_sessions(
+                flow,
+                sessions,
+                writers,
+                lambda line: print(clean_lines(line), file=prints, flush=True),
+                lambda line: click.echo(f"narval: {clean(file)}: {clean_lines(line)}", err=True),
+                seconds,
+            )
+        )
+    except FlowError as error:
+        raise RequestError(f"{clean(file)}: {error.failure.message}") from None
+    if form == "xml":
+        click.echo("<plan_input>")
+    for writer in writers:
+        writer.close()
+    if form == "xml":
+        click.echo("</plan_input>")
+    failures = [(at, over) for at, over in enumerate(ended, 1) if over.state == "failed"]
+    for at, over in failures:
+        click.echo(f"narval: {clean(file)}: {_shown(len(ended), at)}{_why(over)}", err=True)
+    if failures:
+        context.exit(NOT_WELL)
+
+
+def _shown(count: int, at: int) -> str:
+    return f"session {at}: " if count > 1 else ""
+
+
+def _why(over: TransactionOver) -> str:
+    from narval.kinds.dataflow.calls.driver import with_place
+
+    return clean_lines(with_place(over.failure)) if over.failure is not None else "it failed"
+
+
+class ResultLines:
+    """Results as NDJSON, one object for each tuple or value: its output, and what it is."""
+
+    def __init__(self, session: str) -> None:
+        self._session = {"session": session.removesuffix(": ")} if session else {}
+
+    def tuples(self, output: str, batch: TupleBatch) -> None:
+        """Write tuples."""
+        for row in batch.rows:
+            self._write(output=output, tuple=dict(zip(batch.schema, row, strict=True)))
+
+    def value(self, output: str, value: Any) -> None:
+        """Write a value; a relation as its tuples."""
+        if hasattr(value, "batches"):
+            for batch in value.batches():
+                self.tuples(output, batch)
+        else:
+            self._write(output=output, value=value)
+
+    def over(self, output: str, cancelled: bool) -> None:
+        """Nothing is written of an end."""
+
+    def close(self) -> None:
+        """Everything is written."""
+
+    def _write(self, **fields: Any) -> None:
+        sys.stdout.write(json_bytes({**self._session, **fields}, indent=None).decode() + "\n")
+        sys.stdout.flush()
+
+
+class Table(ResultLines):
+    """Results in columns, as wide as the first of them need."""
+
+    def __init__(self, session: str) -> None:
+        self._title = session
+        self._widths: dict[str, tuple[Schema, list[int]]] = {}
+
+    def tuples(self, output: str, batch: TupleBatch) -> None:
+        """Write tuples, below the names of their attributes."""
+        from narval.kinds.dataflow.engine.network.batches import text_of
+
+        rows = [[clean(text_of(value)) for value in row] for row in batch.rows]
+        known = self._widths.get(output)
+        if known is None or known[0] != batch.schema:
+            columns = zip(batch.schema, *rows, strict=True)
+            widths = [min(max(map(len, column)), 60) for column in columns]
+            self._widths[output] = (batch.schema, widths)
+            click.echo(f"{self._title}{output}")
+            click.echo("  " + self._line(list(batch.schema), widths).upper())
+        for row in rows:
+            click.echo("  " + self._line(row, self._widths[output][1]))
+
+    def value(self, output: str, value: Any) -> None:
+        """Write a value behind its name; a relation as its tuples."""
+        if hasattr(value, "batches"):
+            super().value(output, value)
+        else:
+            from narval.kinds.dataflow.engine.network.batches import text_of
+
+            click.echo(f"{self._title}{output}: {clean_lines(text_of(value))}")
+
+    def _line(self, texts: list[str], widths: list[int]) -> str:
+        cells = [text.ljust(width) for text, width in zip(texts, widths, strict=True)]
+        return "  ".join(cells).rstrip()
+
+
+class Csv(ResultLines):
+    """Results as CSV: the output, and the attributes below a line of their names."""
+
+    def __init__(self, session: str) -> None:
+        self._writer = csv.writer(sys.stdout, lineterminator="\n")
+        self._headed: dict[str, Schema] = {}
+
+    def tuples(self, output: str, batch: TupleBatch) -> None:
+        """Write tuples."""
+        from narval.kinds.dataflow.engine.network.batches import text_of
+
+        if self._headed.get(output) != batch.schema:
+            self._headed[output] = batch.schema
+            self._writer.writerow(batch.schema)
+        self._writer.writerows([text_of(value) for value in row] for row in batch.rows)
+        sys.stdout.flush()
+
+    def value(self, output: str, value: Any) -> None:
+        """Write a value below the name of its output."""
+        from narval.kinds.dataflow.engine.network.batches import text_of
+
+        if hasattr(value, "batches"):
+            super().value(output, value)
+        else:
+            self._writer.writerows([[output], [text_of(value)]])
+
+
+class Document(ResultLines):
+    """Results as one document of inputs, for another dataflow, written at the end."""
+
+    def __init__(self, session: str) -> None:
+        from narval.kinds.dataflow.calls.documents import GatheredOutputs
+
+        self._gathered = GatheredOutputs(1 << 40)
+        self.over, self.value = self._gathered.over, self._gathered.value  # type: ignore[method-assign]
+        self.tuples = self._gathered.tuples  # type: ignore[method-assign]
+
+    def close(self) -> None:
+        """Write the outputs of the session."""
+        outputs = b"".join(document for _, document in self._gathered.documents())
+        sys.stdout.write(f"<session>{outputs.decode()}</session>\n")
+
+
+_WRITERS: dict[str, Callable[[str], ResultLines]] = {
+    "table": Table,
+    "ndjson": ResultLines,
+    "csv": Csv,
+    "xml": Document,
+}

@@ -1,0 +1,192 @@
+"""The engine of dataflows: it decides at borders alone (T1–T60).
+
+A session is one transaction. Its tuples never pass through the journal: the executor runs the network of its
+operators, and gives back what came of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from narval.core.definitions.reading.durations import read_duration
+from narval.core.definitions.suggestions import closest
+from narval.core.elements.element import Element
+from narval.core.engines.commands import Command
+from narval.core.engines.engine import Lookup
+from narval.core.engines.events import (
+    Cancelled,
+    CarriedOver,
+    Event,
+    Resume,
+    Returned,
+    Reusable,
+    Signalled,
+    Started,
+)
+from narval.core.engines.view import View
+from narval.core.errors import RequestError
+from narval.kinds.dataflow.engine.apply import APPLY
+from narval.kinds.dataflow.engine.apply import apply as apply
+from narval.kinds.dataflow.engine.changes import DataflowBegan, DataflowChange, InputCompleted, SessionKept
+from narval.kinds.dataflow.engine.decision import PLAN_INPUT, DataflowDecision, input_element
+from narval.kinds.dataflow.engine.explain import diagnose as diagnose
+from narval.kinds.dataflow.engine.explain import explain as explain
+from narval.kinds.dataflow.engine.explain import parts as parts
+from narval.kinds.dataflow.engine.explain import render as render
+from narval.kinds.dataflow.engine.explain import waiting_for as waiting_for
+from narval.kinds.dataflow.engine.graph import graph as graph
+from narval.kinds.dataflow.engine.inputs import inputs_nearby
+from narval.kinds.dataflow.engine.state import DataflowState
+from narval.kinds.dataflow.engine.structure import unreachable as unreachable
+from narval.kinds.dataflow.language.definition import DataflowDefinition
+
+kind = "dataflow"
+definition_kind = DataflowDefinition.kind
+changes = DataflowChange.union()
+state_type = DataflowState
+
+TTL, OPEN = ":ttl", ":open"
+"""The words beside inputs that a run may be started with: seconds to live, and more sessions to follow."""
+
+COMPLETE, SESSION = "complete", "session"
+"""The signals that a run hears while its input is open (T38)."""
+
+
+def begin(run: int, definition: DataflowDefinition) -> DataflowState:
+    """The state of a run that has not started."""
+    return DataflowState(run, definition.full_name)
+
+
+def read_environment(values: Mapping[str, Any]) -> dict[str, str]:
+    """The inputs of a session as texts. Raises ValueError for a length of time that cannot be read."""
+    given = {name: str(value) for name, value in values.items() if value is not None}
+    if TTL in given:
+        given[TTL] = f"{read_duration(given[TTL]):g}"
+    return given
+
+
+def advance(
+    definition: DataflowDefinition, state: DataflowState, event: Event, view: View
+) -> tuple[list[DataflowChange], list[Command]]:
+    """Decide the changes and commands that follow from one event."""
+    decision = DataflowDecision(state, APPLY, event, view, definition=definition)
+    match event:
+        case Started() if state.status == "ready":
+            _started(decision, event)
+        case Signalled():
+            _signalled(decision, event)
+        case Returned() if not state.over:
+            decision.returned(event)
+        case Cancelled() if not state.over:
+            decision.over("cancelled")
+    decision.settle()
+    return decision.changes, decision.commands
+
+
+def on_engine_error(
+    definition: DataflowDefinition, state: DataflowState, event: Event, view: View, error: int
+) -> tuple[list[DataflowChange], list[Command]]:
+    """Decide the end of a run whose advance raised."""
+    decision = DataflowDecision(state, APPLY, event, view, definition=definition)
+    if not state.over:
+        decision.over("failed", error)
+    return decision.changes, decision.commands
+
+
+def plan_resume(
+    definition: DataflowDefinition,
+    before: DataflowState,
+    part: str | None,
+    given: Iterable[Reusable],
+    element: Lookup,
+) -> Resume:
+    """Plan a run that does again what of an earlier one has not been done (T44); its inputs are the same.
+
+    Raises RequestError where a part is named, or inputs are forgotten.
+    """
+    if part is not None:
+        why = "sessions that were done are kept, all others begin again; leave out the part"
+        raise RequestError(f"a dataflow is not begun again at {part!r:.80}: {why}")
+    kept = []
+    for session in before.sessions:
+        if element(session.eid) is None:
+            raise RequestError(f"the inputs of run {before.eid}, element {session.eid}, are forgotten")
+        done = session.state if session.state == "done" else "todo"
+        kept.append(CarriedOver(f"{session.eid}.{session.place}", done, session.results))
+    return Resume(before.eid, "", before.first, kept=tuple(kept))
+
+
+def resumed_from(state: DataflowState) -> tuple[int, str] | None:
+    """The run from which this one was begun again."""
+    return (state.retry_of, "") if state.retry_of else None
+
+
+def _started(decision: DataflowDecision, event: Started) -> None:
+    values = dict(event.environment)
+    ttl = float(values.pop(TTL)) if TTL in values else None
+    is_open = values.pop(OPEN, "") not in ("", "no")
+    of = event.resume.of if event.resume is not None else 0
+    elements = (*event.elements, *inputs_nearby(decision, event, values))
+    decision.change(DataflowBegan(event.at, elements, event.caller, event.attempt, ttl, is_open, of))
+    decision.add_to_context(elements)
+    if event.resume is not None:
+        _go_on(decision, event.resume)
+    elif fault := _unknown_input(decision.definition, values):
+        decision.over("failed", decision.add_error_element("bad-input", fault))
+    elif values and decision.has_sessions(event.elements):
+        fault = f"expected inputs by --set, or sessions of <{PLAN_INPUT}>, found both; write them there"
+        decision.over("failed", decision.add_error_element("bad-input", fault))
+    elif values or not (decision.begin_sessions(event.elements) or is_open):
+        eid = decision.add(Element(0, input_element(values)))
+        decision.begin_session(eid, 1)
+
+
+def _go_on(decision: DataflowDecision, resume: Resume) -> None:
+    for session in resume.kept:
+        eid, place = map(int, session.id.split("."))
+        if session.state == "done":
+            decision.change(SessionKept(eid, place, session.eids))
+        else:
+            decision.begin_session(eid, place)
+
+
+def _unknown_input(definition: DataflowDefinition, values: Mapping[str, str]) -> str:
+    """The fault of a value for an input that there is not; "" if there is none."""
+    known = [datum.name for datum in definition.inputs]
+    for name in values:
+        if name not in known:
+            return f"{definition.full_name} has no input {name!r:.80}{closest(name[:80], known)}"
+    return ""
+
+
+def _signalled(decision: DataflowDecision, event: Signalled) -> None:
+    """Take another session, or the word that none follows (T38)."""
+    state = decision.state
+    if state.over or not state.open:
+        why = "its input is complete" if not state.over else f"it is {state.status}"
+        decision.refuse(event, "not-listening", f"run {state.eid} takes no more sessions: {why}")
+    elif event.name == COMPLETE:
+        decision.change(InputCompleted())
+        decision.answer(event, sessions=len(state.sessions))
+    elif event.name == SESSION:
+        _take_sessions(decision, event)
+    else:
+        decision.refuse(event, "not-listening", f"expected {SESSION} or {COMPLETE}, got {event.name!r:.80}")
+
+
+def _take_sessions(decision: DataflowDecision, event: Signalled) -> None:
+    values = {name: str(value) for name, value in event.arguments.items()}
+    if fault := _unknown_input(decision.definition, values):
+        decision.refuse(event, "bad-input", fault)
+        return
+    if event.elements:
+        found = [decision.add_told(output.xml, event) for output in event.elements]
+        begun = decision.begin_sessions(found)
+    else:
+        decision.begin_session(decision.add_told(input_element(values), event), 1)
+        begun = 1
+    if begun:
+        decision.answer(event, sessions=begun)
+    else:
+        decision.refuse(event, "bad-input", f"expected <{PLAN_INPUT}> with a <session> for each")

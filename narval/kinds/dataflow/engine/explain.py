@@ -1,0 +1,142 @@
+"""A run of a dataflow for people: as an element (N2), its waits, its parts, and why they are so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from lxml import etree
+from msgspec.structs import asdict
+
+from narval.core.engines.commands import Watch
+from narval.core.engines.engine import Find, Lookup, Wait
+from narval.core.engines.run_state import add_caller, finished
+from narval.kinds.dataflow.engine.state import DataflowState, FlowSession
+from narval.kinds.dataflow.language.definition import DataflowDefinition, OperatorCall
+
+
+def render(definition: DataflowDefinition, state: DataflowState, context: Iterable[int]) -> bytes:
+    """The `dataflow` element: its sessions, and the context by reference."""
+    root = etree.Element(
+        "dataflow",
+        definition=definition.full_name,
+        group=definition.group,
+        name=definition.name,
+        state=state.status,
+    )
+    add_caller(root, state, "parent_plan")
+    for at, session in enumerate(state.sessions, 1):
+        etree.SubElement(root, "session", id=f"session {at}", state=session.state)
+    return finished(root, context)
+
+
+def waiting_for(
+    definition: DataflowDefinition, state: DataflowState, watches: dict[str, Watch]
+) -> Iterator[Wait]:
+    """The things that the run waits for now: its sessions, and others while its input is open."""
+    for call, place in state.calls.items():
+        yield Wait(f"session {place + 1}", "call", f"{definition.full_name}, to be done", calls=(call,))
+    if state.open:
+        yield Wait(definition.full_name, "signal", "session, or complete")
+
+
+def parts(definition: DataflowDefinition, state: DataflowState) -> dict[str, list[dict[str, Any]]]:
+    """The sessions, the operators with what passed through them in sessions that have ended, and the texts
+    there that were no numbers.
+    """
+    return {
+        "sessions": [_session(at, session) for at, session in enumerate(state.sessions, 1)],
+        "operators": [_operator(state, call) for call in definition.graph.calls],
+        "unread": [
+            {"session": f"session {at}", **asdict(one), "texts": list(one.texts)}
+            for at, session in enumerate(state.sessions, 1)
+            for one in session.unread
+        ],
+    }
+
+
+def _session(at: int, session: FlowSession) -> dict[str, Any]:
+    return {
+        "id": f"session {at}",
+        "state": session.state,
+        "calls": [session.call] if session.state == "running" else [],
+        "input": session.eid,
+        "results": list(session.results),
+        "error": session.error,
+        "kept": session.kept,
+    }
+
+
+def _operator(state: DataflowState, call: OperatorCall) -> dict[str, Any]:
+    counts = counted(state, call.key)
+    return {"id": call.key, "target": call.plan or call.operator.name, "line": call.line, **counts}
+
+
+def counted(state: DataflowState, key: str) -> dict[str, Any]:
+    """The tuples that an operator took and gave, its requests, and how it ended, over all sessions."""
+    found = [one for session in state.sessions for one in session.operators if one.key == key]
+    return {
+        "state": ", ".join(dict.fromkeys(one.state for one in found if one.state)) or "idle",
+        "taken": sum(one.taken for one in found),
+        "given": sum(one.given for one in found),
+        "requests": sum(one.requests for one in found),
+    }
+
+
+def explain(definition: DataflowDefinition, state: DataflowState, identifier: str | None) -> str | None:
+    """Why a session, an operator, or with no name the run, is as it is; None if there is nothing to tell."""
+    if identifier is None:
+        return _reason_of_run(state)
+    for at, session in enumerate(state.sessions, 1):
+        if identifier == f"session {at}":
+            return _reason_of_session(session)
+    for call in definition.graph.calls:
+        if call.key == identifier:
+            return _reason_of_operator(state, call)
+    for datum in definition.graph.inputs:
+        if identifier == f"input {datum.name}":
+            return f"it is of type {datum.type}, and each of {len(state.sessions)} sessions is given it"
+    for datum in definition.graph.outputs:
+        if identifier == f"output {datum.name}":
+            return f"it is of type {datum.type}; the sessions gave {len(state.results)} results"
+    return None
+
+
+def _reason_of_run(state: DataflowState) -> str | None:
+    failed = [f"session {at}" for at, session in enumerate(state.sessions, 1) if session.state == "failed"]
+    if state.status == "failed" and failed:
+        return f"{', '.join(failed)} failed"
+    if state.status == "done":
+        void = sum(session.state == "void" for session in state.sessions)
+        aside = f", {void} of them void" if void else ""
+        return f"its input was complete, and {len(state.sessions)} sessions have ended{aside}"
+    return None
+
+
+def _reason_of_session(session: FlowSession) -> str:
+    if session.kept:
+        return "it was done in the run that this one is a retry of"
+    if session.state == "void":
+        return "void was fired in it, so it gave nothing"
+    if session.state == "cancelled":
+        return "its run ended before it did"
+    if session.state == "failed":
+        return f"it failed; error {session.error} says why"
+    if session.state == "done":
+        gave = f"every operator was finished or cancelled; it gave {len(session.results)} results"
+        return "; ".join([gave, *map(str, session.unread)])
+    return "its operators are at work"
+
+
+def _reason_of_operator(state: DataflowState, call: OperatorCall) -> str:
+    counts = counted(state, call.key)
+    if counts["state"] == "idle":
+        return "no session with it has ended" if state.calls else "it never fired"
+    return f"it was {counts['state']}: {counts['taken']} tuples in, {counts['given']} out"
+
+
+def diagnose(
+    definition: DataflowDefinition, state: DataflowState, identifier: str | None, element: Lookup, find: Find
+) -> Iterator[Wait]:
+    """Nothing of a dataflow is decided by elements of memory."""
+    return iter(())

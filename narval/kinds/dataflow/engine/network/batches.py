@@ -1,0 +1,170 @@
+"""Tuples on their way: batches under one list of attributes, and relations, which are whole (T7, T28).
+
+A value is a text, a number, or None, which is no value. A truth value counts as the number 1 or 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import msgspec
+
+from narval.core.engines.events import Failure
+from narval.kinds.dataflow.engine.network.spilling import Kept
+
+Row = tuple[Any, ...]
+Schema = tuple[str, ...]
+
+VALUE: Schema = ("value",)
+"""The attributes of a stream of values."""
+
+BATCH = 1024
+"""The rows of a batch that an operator makes of many."""
+
+LONGEST_TEXT = 16 * 1024 * 1024
+"""The most characters of a text that an operator makes: as many as an element has bytes."""
+
+
+class FlowError(Exception):
+    """The work of an operator cannot go on: `failure` says why."""
+
+    def __init__(self, kind: str, message: str, *, final: bool = True) -> None:
+        super().__init__(message)
+        self.failure = Failure(kind, message, final=final)
+
+
+class TupleBatch(NamedTuple):
+    """Some tuples of one stream, which share `schema`; `relation` says where they are from (TA6)."""
+
+    schema: Schema
+    rows: list[Row]
+    relation: str = ""
+
+
+class Relation:
+    """A relation: its attributes, its tuples, which may be looked through often, and its name."""
+
+    __slots__ = ("kept", "name", "schema")
+
+    def __init__(self, schema: Schema, kept: Kept, name: str = "") -> None:
+        self.schema, self.kept, self.name = schema, kept, name
+
+    def batches(self) -> Iterator[TupleBatch]:
+        """Its tuples in order."""
+        schema, name = self.schema, self.name
+        for rows in self.kept.batches():
+            yield TupleBatch(schema, rows, name)
+
+    def __len__(self) -> int:
+        return len(self.kept)
+
+
+def batch_of(tuples: Iterable[Mapping[str, Any]]) -> TupleBatch:
+    """A batch of tuples that are given by attribute; an attribute that one of them lacks is no value."""
+    given = list(tuples)
+    schema = tuple(dict.fromkeys(name for each in given for name in each))
+    return TupleBatch(schema, [tuple([plain(each.get(name)) for name in schema]) for each in given])
+
+
+def plain(value: Any) -> Any:
+    """A value as tuples have it: not a number is no value, anything but texts and numbers is its text."""
+    if value is None or isinstance(value, str | int | float):
+        return None if value != value else value
+    return str(value)
+
+
+def position(schema: Schema, attribute: str) -> int:
+    """The place of an attribute; raises an error that names those that are there."""
+    try:
+        return schema.index(attribute)
+    except ValueError:
+        raise FlowError(
+            "no-attribute", f"expected the attribute {attribute}, found {', '.join(schema) or 'none'}"
+        ) from None
+
+
+def picker(positions: list[int]) -> Callable[[Row], Row]:
+    """A function that gives the values at some places of a row, as a row."""
+    if len(positions) == 1:
+        (one,) = positions
+        return lambda row: (row[one],)
+    return itemgetter(*positions) if positions else lambda row: ()
+
+
+def aligned(batch: TupleBatch, schema: Schema) -> list[Row]:
+    """The rows of a batch in the order of another list of the same attributes; others are an error (TA6)."""
+    if batch.schema is schema or batch.schema == schema:
+        return batch.rows
+    if len(batch.schema) != len(schema) or set(batch.schema) != set(schema):
+        raise FlowError(
+            "other-attributes",
+            f"expected tuples with the attributes {', '.join(schema)}, found {', '.join(batch.schema)}; "
+            "project them to the same ones",
+        )
+    return list(map(picker([batch.schema.index(name) for name in schema]), batch.rows))
+
+
+def slices(rows: list[Row]) -> Iterator[list[Row]]:
+    """Many rows in batches."""
+    for at in range(0, len(rows), BATCH):
+        yield rows[at : at + BATCH]
+
+
+# --- texts ------------------------------------------------------------------------------------------------
+
+
+def text_of(value: Any) -> str:
+    """The text of a value: of a number its shortest decimal, of no value none."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int) else decimal(value)
+
+
+def decimal(number: float) -> str:
+    """A number as its shortest decimal, without an exponent."""
+    text = repr(number)
+    mantissa, _, exponent = text.partition("e")
+    if not exponent:
+        return text.removesuffix(".0")
+    sign = "-" * mantissa.startswith("-")
+    whole, _, part = mantissa.lstrip("-").partition(".")
+    places = len(part) - int(exponent)
+    digits = whole + part
+    if places <= 0:
+        return sign + digits + "0" * -places
+    digits = digits.zfill(places + 1)
+    return f"{sign}{digits[:-places]}.{digits[-places:]}".rstrip("0").rstrip(".")
+
+
+def joined(pieces: list[str]) -> str:
+    """The text of pieces. Raises FlowError, before it is made, where it would be too long."""
+    if sum(map(len, pieces)) > LONGEST_TEXT:
+        raise too_long()
+    return "".join(pieces)
+
+
+def too_long() -> FlowError:
+    """The error of a text that would be too long."""
+    return FlowError(
+        "too-long",
+        f"expected a text of at most {LONGEST_TEXT:,} characters, found data that make a longer one; "
+        "put less into it, or take tuples one after another",
+    )
+
+
+def tuple_text(schema: Schema, row: Row) -> str:
+    """A tuple as a text: its only value if it is one of a stream of values, else a JSON object.
+
+    Raises FlowError where that is too long.
+    """
+    if schema == VALUE:
+        return text_of(row[0])
+    joined([value for value in row if isinstance(value, str)])
+    shown = [int(value) if isinstance(value, float) and value.is_integer() else value for value in row]
+    return msgspec.json.encode(dict(zip(schema, shown, strict=True))).decode()

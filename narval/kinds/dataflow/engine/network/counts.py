@@ -1,0 +1,93 @@
+"""The tuples and batches that passed through operators, over all frames, and what each of them waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from narval.kinds.dataflow.engine.network.channels import ENDED, Channel
+from narval.kinds.dataflow.engine.network.firing import WAIT, Gate
+from narval.kinds.dataflow.engine.network.operators.outside import Outside
+from narval.kinds.dataflow.language.definition import STREAMED, DataRef, OperatorCall
+
+
+class Passage(NamedTuple):
+    """An operator of a plan in all frames of a transaction.
+
+    `states` says in how many it is in which; `taken` are tuples, `given` tuples and values, void tries too,
+    and `batches` those that it gave; `waits_for` is said of one that is not over.
+    """
+
+    plan: str
+    key: str
+    states: Mapping[str, int]
+    taken: int = 0
+    given: int = 0
+    batches: int = 0
+    requests: int = 0
+    waits_for: tuple[str, ...] = ()
+
+    def with_gate(self, gate: Gate, channels: Mapping[str, Channel], state: str) -> Passage:
+        """The same with what passed through one gate more."""
+        call, running = gate.call, gate.running
+        given = [channels[name] for _, _, name in call.produced]
+        return Passage(
+            self.plan,
+            self.key,
+            {**self.states, state: self.states.get(state, 0) + 1},
+            self.taken
+            + sum(channels[ref.name].tuples for _, _, ref in call.consumed if _many(channels, ref)),
+            self.given + sum(channel.tuples for channel in given),
+            self.batches + sum(channel.batches for channel in given),
+            self.requests + (running.requests if isinstance(running, Outside) else 0),
+            tuple(dict.fromkeys((*self.waits_for, *waits_of(gate)))),
+        )
+
+
+def _many(channels: Mapping[str, Channel], ref: DataRef) -> bool:
+    return channels[ref.name].type in (STREAMED, "Relation")
+
+
+def waits_of(gate: Gate) -> Iterator[str]:
+    """The data and requests that keep a gate from going on."""
+    call, inputs = gate.call, gate.inputs
+    if gate.state in ENDED:
+        return
+    for port, at in sorted(inputs.missing):
+        yield f"{'a token of ' if port == WAIT else ''}{_named(call, port, at)}"
+    if gate.state == "waiting" and not inputs.missing:
+        yield f"the first of {', '.join(sorted(_named(call, *key) for key in inputs.open))}"
+    elif gate.state == "at work":
+        yield from (f"more of {_named(call, *key)}" for key in sorted(inputs.open))
+    if isinstance(gate.running, Outside) and gate.running.is_busy:
+        yield gate.running.under_way
+
+
+def _named(call: OperatorCall, port: str, at: int) -> str:
+    argument = call.wait if port == WAIT else call.arguments[port]
+    one = argument[at] if isinstance(argument, tuple) else argument
+    return one.name if isinstance(one, DataRef) else port
+
+
+class Tally:
+    """The sum of what passed in frames that are over."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str], Passage] = {}
+
+    def add(self, plan: str, gates: Iterable[Gate], channels: Mapping[str, Channel]) -> None:
+        """Count the gates of a frame; those that are not over were given up."""
+        for gate in gates:
+            place = (plan, gate.call.key)
+            before = self._found.get(place, Passage(*place, {}))
+            state = gate.state if gate.state in ENDED else "void"
+            self._found[place] = before.with_gate(gate, channels, state)._replace(waits_for=())
+
+    def with_live(self, live: Iterable[tuple[str, Iterable[Gate], Mapping[str, Channel]]]) -> list[Passage]:
+        """All that passed, in frames that are at work too, in the order of plans and calls as they began."""
+        found = dict(self._found)
+        for plan, gates, channels in live:
+            for gate in gates:
+                place = (plan, gate.call.key)
+                found[place] = found.get(place, Passage(*place, {})).with_gate(gate, channels, gate.state)
+        return list(found.values())

@@ -1,0 +1,213 @@
+"""One try of a frame: the channels and gates of its graph, until it is over or void (TA27, TA28)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from narval.core.engines.events import Failure
+from narval.kinds.dataflow.engine.network.channels import (
+    ENDED,
+    AnyOutlet,
+    Channel,
+    Consumer,
+    GateClauses,
+    outlet_of,
+)
+from narval.kinds.dataflow.engine.network.firing import Gate, Inlet, Key
+from narval.kinds.dataflow.engine.network.machine import Machine
+from narval.kinds.dataflow.engine.network.operators.flow_operator import FlowOperator
+from narval.kinds.dataflow.engine.network.operators.outside import Asked, Outside
+from narval.kinds.dataflow.engine.network.operators.plans import ChildFrame, Control, EachTuple, PlanCall
+from narval.kinds.dataflow.engine.network.operators.table import INNER_OPERATORS
+from narval.kinds.dataflow.engine.network.requests import OperatorRequest
+from narval.kinds.dataflow.engine.network.spilling import Spill
+from narval.kinds.dataflow.engine.network.wiring import CONTROL, GraphWiring, is_outside
+from narval.kinds.dataflow.language.definition import OperatorCall
+
+
+class Owner(Protocol):
+    """The frame that tries."""
+
+    id: str
+    depth: int
+
+    @property
+    def asked(self) -> dict[int, Gate]:
+        """The requests under way, and whose they are."""
+
+    def make_frame(self, gate: Gate, tag: str) -> ChildFrame:
+        """Make a frame for a call, which has yet to begin."""
+
+    def control(self, call: OperatorCall) -> None:
+        """Do what an operator wants that acts on its transaction."""
+
+    def forget(self, requests: Iterable[int]) -> None:
+        """Give requests up."""
+
+    def count(self, epoch: Epoch) -> None:
+        """Count what passed in a try that is over."""
+
+    def failed(self, failure: Failure) -> None:
+        """Take note that an operator failed."""
+
+    def over(self) -> None:
+        """Take note that all operators are over."""
+
+    def hand_over(self, gate: Gate) -> None:
+        """Let the last call have the outputs, if nothing else is left to do (T36)."""
+
+
+class Epoch:
+    """One try of a frame."""
+
+    def __init__(self, owner: Owner, machine: Machine, wiring: GraphWiring, number: int) -> None:
+        self.number, self.wiring = number, wiring
+        self.is_over = False
+        self._owner, self._machine = owner, machine
+        self.enter, self.leave = machine.enter, machine.leave
+        self.channels = {
+            name: Channel(type, self, wiring.producers[name]) for name, type in wiring.types.items()
+        }
+        for name in wiring.checked:
+            self.channels[name].check()
+        self.gates = [
+            Gate(self, call, streams, *self._ends(call))
+            for call, streams in zip(wiring.graph.calls, wiring.streams, strict=True)
+        ]
+        for name, consumers in wiring.consumers.items():
+            self.channels[name].consumers.extend(Inlet(self.gates[at], key) for at, key in consumers)
+        self._open = len(self.gates)
+
+    def _ends(self, call: OperatorCall) -> tuple[dict[Key, AnyOutlet], GateClauses]:
+        spill = self._machine.settings.spill
+        outlets: dict[Key, AnyOutlet] = {}
+        named = {(port, at): name for port, at, name in call.produced}
+        for port in call.operator.outputs:
+            given = call.outputs.get(port.name)
+            for at in range(len(given) if isinstance(given, tuple) else not port.many):
+                name = named.get((port.name, at))
+                channel = self.channels[name] if name is not None else Channel(port.type, self)
+                outlets[port.name, at] = outlet_of(channel, spill)
+        for key, name in named.items():
+            if key not in outlets:
+                outlets[key] = outlet_of(self.channels[name], spill)
+        started, enable, on_error = (
+            [outlet_of(self.channels[name], spill) for name in names]
+            for names in (call.started, call.enable, call.on_error)
+        )
+        return outlets, GateClauses(started, enable, on_error)
+
+    @property
+    def spill(self) -> Spill:
+        """Place for rows that wait."""
+        return self._machine.settings.spill
+
+    def attach(self, name: str, receiver: Consumer) -> None:
+        """Let somebody have what comes of a datum."""
+        self.channels[name].consumers.append(receiver)
+
+    def start(self) -> None:
+        """Fire what needs no input."""
+        for gate in self.gates:
+            gate.go()
+
+    def shut(self) -> list[FlowOperator]:
+        """Drop all that is under way; gives the operators that were at work."""
+        if not self.is_over:
+            self._owner.count(self)
+        self.is_over = True
+        return [gate.running for gate in self.gates if gate.running is not None and gate.is_at_work]
+
+    # --- the host of its gates ------------------------------------------------------------------------------
+
+    def make(self, gate: Gate) -> FlowOperator:
+        """The operator of a gate that fires."""
+        call, machine = gate.call, self._machine
+        spill, settings = machine.settings.spill, machine.settings
+        name = call.operator.name
+        if call.plan:
+            return PlanCall(call, gate.outlets, spill, _Door(self._owner, gate), settings.concurrency)
+        if name in CONTROL:
+            return Control(call, gate.outlets, spill, lambda: self._owner.control(call))
+        if is_outside(call):
+            desk = _Desk(self._owner, machine, gate, self.number)
+            return Outside(call, gate.outlets, spill, desk, settings)
+        if call.lifted:
+            return EachTuple(call, gate.outlets, spill, INNER_OPERATORS[name])
+        return INNER_OPERATORS[name](call, gate.outlets, spill)
+
+    def is_crowded_behind(self, gate: Gate) -> bool:
+        """Test whether more than should waits for an operator that a gate's data go on to."""
+        behind = self.wiring.behind(self.gates.index(gate))
+        return any(self._machine.has_crowd(self.gates[place]) for place in behind)
+
+    def schedule(self, gate: Gate) -> None:
+        """Let a gate go on later."""
+        self._machine.schedule(gate)
+
+    def go_on(self, gate: Gate, steps: Iterator[None]) -> None:
+        """Have the rest of a piece of work done."""
+        self._machine.go_on(gate, steps)
+
+    def failed(self, gate: Gate, failure: Failure) -> None:
+        """Take note that an operator failed; the failure says which."""
+        if not failure.detail:
+            where = f"in {gate.call.key} of {self.wiring.graph.full_name}, line {gate.call.line}"
+            failure = replace(failure, detail=where)
+        self._owner.failed(failure)
+
+    def closed(self, gate: Gate) -> None:
+        """Take note that a gate is over."""
+        self._machine.move()
+        self._open -= 1
+        if self._open == 0:
+            self._owner.over()
+        elif self._open == 1:
+            for last in [one for one in self.gates if one.state not in ENDED]:
+                self.last_left(last)
+
+    def last_left(self, gate: Gate) -> None:
+        """Hand over to a call that has all its inputs, if it is the last."""
+        if self._open == 1 and gate.call.tail and gate.state == "finishing":
+            self._owner.hand_over(gate)
+
+
+class _Door:
+    """The place where a call makes frames."""
+
+    def __init__(self, owner: Owner, gate: Gate) -> None:
+        self._owner, self._gate = owner, gate
+
+    def make(self, tag: str) -> ChildFrame:
+        return self._owner.make_frame(self._gate, tag)
+
+    def fed(self) -> None:
+        self._gate.host.last_left(self._gate)
+
+    def stop(self, children: Iterable[ChildFrame]) -> None:
+        for child in children:
+            child.stop()
+
+
+class _Desk:
+    """The place where an operator asks for work outside."""
+
+    def __init__(self, owner: Owner, machine: Machine, gate: Gate, epoch: int) -> None:
+        self._owner, self._machine, self._gate, self._epoch = owner, machine, gate, epoch
+
+    def ask(self, asked: Asked) -> int:
+        number = self._machine.number()
+        owner, gate = self._owner, self._gate
+        owner.asked[number] = gate
+        request = OperatorRequest(number, owner.id, owner.depth, self._epoch, gate.call, *asked)
+        self._machine.tell(request)
+        return number
+
+    def crowd(self, is_full: bool) -> None:
+        self._machine.crowd(self._gate, is_full)
+
+    def forget(self, requests: Iterable[int]) -> None:
+        self._owner.forget(requests)

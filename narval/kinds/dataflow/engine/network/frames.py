@@ -1,0 +1,301 @@
+"""A frame: one transaction, or one call of a plan within it, through all its tries (T34, T35, T43).
+
+An error that may pass makes a frame void and lets it begin again with the same inputs, so many times; any
+other, and one too many, is the error of the call that began it, or of the transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from hashlib import blake2b
+from typing import Any, Literal
+
+from narval.core.engines.events import Failure
+from narval.kinds.dataflow.engine.network.batches import VALUE, FlowError, Relation, TupleBatch
+from narval.kinds.dataflow.engine.network.channels import Consumer, Passing
+from narval.kinds.dataflow.engine.network.counts import Passage, Tally
+from narval.kinds.dataflow.engine.network.epochs import Epoch
+from narval.kinds.dataflow.engine.network.firing import BACK, Gate, Inlet
+from narval.kinds.dataflow.engine.network.machine import Afterwards, Machine
+from narval.kinds.dataflow.engine.network.operators.plans import ChildFrame, PlanCall
+from narval.kinds.dataflow.engine.network.requests import RequestsWithdrawn, RestartRequest
+from narval.kinds.dataflow.engine.network.tries import FrameOutput, Log
+from narval.kinds.dataflow.engine.network.wiring import FlowPlan, GraphWiring, restarts_after
+from narval.kinds.dataflow.language.definition import STREAMED, OperatorCall
+
+FrameState = Literal["at work", "void", "done", "given up", "handed over"]
+
+
+class Frames:
+    """All frames of a transaction, and the requests that are under way for them."""
+
+    def __init__(
+        self, plan: FlowPlan, machine: Machine, finished: Callable[[str, Failure | None], None]
+    ) -> None:
+        self.plan, self.machine, self.finished = plan, machine, finished
+        self.tally = Tally()
+        self.live: dict[str, Frame] = {}
+        self.asked: dict[int, Gate] = {}
+        self.void: set[str] = set()
+        """The frames that were made void and did not begin again: nothing of them counts."""
+
+    def make(self, caller: Frame, gate: Gate, tag: str) -> Frame:
+        """Make a frame for a call of another, within the bounds on depth and number (TA34)."""
+        settings = self.machine.settings
+        if caller.depth >= settings.depth:
+            raise FlowError(
+                "too-deep",
+                f"expected at most {settings.depth} frames in each other: has the recursion an end?",
+            )
+        if self.machine.begin_frame() > settings.frames:
+            raise FlowError("too-many-frames", f"expected at most {settings.frames} frames in a transaction")
+        receivers = {port: Inlet(gate, (BACK, at)) for at, (port, _) in enumerate(gate.outlets)}
+        id = blake2b(f"{caller.id} {gate.call.key} {tag}".encode(), digest_size=12).hexdigest()
+        return Frame(self, id, caller.depth + 1, self.plan.of(gate.call.plan), receivers, gate)
+
+    def stop(self, frame: Frame, *, counts: bool = False) -> None:
+        """Stop the try of a frame, and all that come of it; unless what they did `counts` they are void."""
+        stack: list[ChildFrame] = [frame]
+        while stack:
+            one = stack.pop()
+            if not isinstance(one, Frame):
+                continue
+            if one.state == "at work":
+                stack += one.give_up_try()
+                if not counts:
+                    self.void.add(one.id)
+            if one is not frame:
+                self.live.pop(one.id, None)  # one that was to begin again does not
+
+    def hand_over(self, frame: Frame, gate: Gate) -> None:
+        """Put the frame that a frame's last call has begun into its place, if it holds nothing (T36)."""
+        running = gate.running
+        child = running.only_child() if isinstance(running, PlanCall) else None
+        if not isinstance(child, Frame) or gate.call.enabled or gate.inputs.waiting:
+            return
+        if frame.wiring.holds or not all(output.is_plain for output in frame.outputs.values()):
+            return
+        names = {port: name for port, _, name in gate.call.produced}
+        lacking = child.take_place(frame)
+        for port, output in child.outputs.items():
+            mine = frame.outputs.get(names.get(port, ""))
+            output.redirect(mine.receiver if mine is not None else Nobody(), lacking)
+        frame.epoch.shut()
+        frame.state = "handed over"
+        self.live.pop(frame.id, None)
+
+    def passages(self) -> list[Passage]:
+        """The tuples that passed through each operator so far, and what it waits for."""
+        live = [frame for frame in self.live.values() if not frame.epoch.is_over]
+        return self.tally.with_live(
+            (frame.wiring.graph.full_name, frame.epoch.gates, frame.epoch.channels) for frame in live
+        )
+
+
+class Nobody:
+    """A receiver of what nobody needs."""
+
+    def deliver(self, kind: Passing, item: Any) -> None:
+        """Drop it."""
+
+
+class Frame:
+    """A frame at work; `parent` is the call that began it, None for that of the transaction."""
+
+    def __init__(
+        self,
+        frames: Frames,
+        id: str,
+        depth: int,
+        wiring: GraphWiring,
+        receivers: Mapping[str, Consumer],
+        parent: Gate | None,
+    ) -> None:
+        self.id, self.depth, self.parent, self.wiring = id, depth, parent, wiring
+        self.state: FrameState = "at work"
+        self._frames = frames
+        lacking = self._take_back if parent is not None else None
+        self.outputs = {
+            name: FrameOutput(receiver, frames.machine, wiring, lacking)
+            for name, receiver in receivers.items()
+        }
+        settings = frames.machine.settings
+        restarts = wiring.restarts and settings.restarts > 0
+        self._inputs = {datum.name: Log(settings.spill) for datum in wiring.graph.inputs if restarts}
+        self._attempt = 0
+        self.epoch = self._try()
+        frames.live[id] = self
+
+    def _try(self) -> Epoch:
+        machine = self._frames.machine
+        self._frames.void.discard(self.id)
+        epoch = Epoch(self, machine, self.wiring, machine.number())
+        for name, output in self.outputs.items():
+            epoch.attach(name, output)
+        return epoch
+
+    def deliver(self, name: str, kind: Passing, item: Any) -> None:
+        """Give an input what comes for it."""
+        if name in self._inputs:
+            self._inputs[name].add(kind, item)
+        if self.state == "at work":
+            self._feed(name, kind, item)
+
+    def _feed(self, name: str, kind: Passing, item: Any) -> None:
+        channel = self.epoch.channels[name]
+        if kind is Passing.TUPLES:
+            channel.put(*item)
+        elif kind is Passing.GIVEN and channel.type == STREAMED:
+            batches = item.batches() if isinstance(item, Relation) else [TupleBatch(VALUE, [(item,)])]
+            for batch in batches:
+                channel.put(*batch)
+            channel.close(Passing.EOS)
+        else:
+            channel.close(kind, item)
+
+    # --- the owner of its try -------------------------------------------------------------------------------
+
+    @property
+    def asked(self) -> dict[int, Gate]:
+        """The requests under way."""
+        return self._frames.asked
+
+    def make_frame(self, gate: Gate, tag: str) -> ChildFrame:
+        """Make a frame for a call, which has yet to begin."""
+        return self._frames.make(self, gate, tag)
+
+    def begin(self, values: Mapping[str, Any]) -> None:
+        """Fire what needs no input, and give the values that are there."""
+        self.epoch.start()
+        for datum in self.wiring.graph.inputs:
+            if datum.name in values:
+                self.deliver(datum.name, Passing.GIVEN, values[datum.name])
+
+    def forget(self, requests: Iterable[int]) -> None:
+        """Give requests up."""
+        given_up = tuple(sorted(requests))
+        for number in given_up:
+            self._frames.asked.pop(number, None)
+        self._frames.machine.tell(RequestsWithdrawn(given_up, self.id, self.epoch.number))
+
+    def control(self, call: OperatorCall) -> None:
+        """Do what an operator wants that acts on its transaction."""
+        name = call.operator.name
+        if name == "terminate":
+            self._frames.stop(self, counts=True)
+            self._close("done", with_held=True)
+        elif name == "restart" or restarts_after(self.wiring.graph, call):
+            self.stop()
+            self._again(Failure("restart", f"{call.operator.name} asked for it"))
+        else:
+            self.stop()
+            self._close("void", with_held=False)
+
+    def count(self, epoch: Epoch) -> None:
+        """Count what passed in a try that is over."""
+        self._frames.tally.add(self.wiring.graph.full_name, epoch.gates, epoch.channels)
+
+    def failed(self, failure: Failure) -> None:
+        """Make the try void after an error, and begin again if that may help (T43, TA25)."""
+        if self.state != "at work":
+            return
+        self.stop()
+        if self.wiring.restarts and not failure.final:
+            self._again(failure)
+        else:
+            self._give_up(failure)
+
+    def over(self) -> None:
+        """Take note that all operators are over."""
+        epoch = self.epoch
+        self._later(lambda: None if epoch.is_over else self._close("done", with_held=True))
+
+    def hand_over(self, gate: Gate) -> None:
+        """Let the last call have the outputs, so that nothing of this frame need be kept (T36)."""
+        self._frames.hand_over(self, gate)
+
+    def take_place(self, frame: Frame) -> Callable[[], None] | None:
+        """Take the place of the frame that began this one; gives whom to tell of outputs that lack."""
+        self.depth, self.parent = frame.depth, frame.parent
+        if self.parent is None:
+            return None
+        running = self.parent.running
+        if isinstance(running, PlanCall):
+            running.replace(frame, self)
+        return self._take_back
+
+    # --- ends -----------------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Make the try void, and the frames that it has begun: all that is under way is dropped."""
+        self._frames.stop(self)
+
+    def give_up_try(self) -> list[ChildFrame]:
+        """Make the try alone void; gives the frames that it had begun."""
+        self.state = "void"
+        children: list[ChildFrame] = []
+        for running in self.epoch.shut():
+            if isinstance(running, PlanCall):
+                children += running.take_children()
+            else:
+                running.stop()
+        return children
+
+    def _again(self, failure: Failure) -> None:
+        self._attempt += 1
+        machine = self._frames.machine
+        if self._attempt > machine.settings.restarts:
+            self._give_up(failure)
+        else:
+            machine.tell(RestartRequest(self.id, self.depth, self._attempt, failure))
+
+    def restart(self) -> None:
+        """Begin again with the same inputs: the same frame, the next try (TA28)."""
+        if self.state != "void":
+            return
+        self.state = "at work"
+        for output in self.outputs.values():
+            output.begin_again()
+        self.epoch = self._try()
+        self.epoch.start()
+        for name, log in self._inputs.items():
+            log.replay(partial(self._feed, name))
+
+    def _take_back(self) -> None:
+        """Have the parent begin again, without what a try of this frame gave that it should not have."""
+        if self.parent is not None:
+            why = f"a try of {self.wiring.graph.full_name} gave tuples that another did not"
+            self.parent.fail(Failure("taken-back", why))
+
+    def _give_up(self, failure: Failure) -> None:
+        self.state = "given up"
+        self._frames.live.pop(self.id, None)
+        final = Failure(failure.kind, failure.message, failure.detail, final=True)
+        parent = self.parent
+        if parent is None:
+            self.cancel_outputs()
+            self._frames.finished("failed", failure)
+        else:
+            self._later(lambda: parent.fail(final))
+
+    def cancel_outputs(self) -> None:
+        """Say of outputs that are not over that nothing comes any more."""
+        for output in self.outputs.values():
+            output.close(Passing.CANCEL, with_held=False)
+
+    def _close(self, state: FrameState, *, with_held: bool) -> None:
+        self.state = state
+        self._frames.live.pop(self.id, None)
+        for name, output in self.outputs.items():
+            streams = self.wiring.types.get(name) == STREAMED
+            output.close(Passing.EOS if streams and with_held else Passing.CANCEL, with_held=with_held)
+        self.epoch.shut()
+        if self.parent is None:
+            self._frames.finished(state, None)
+        elif isinstance(self.parent.running, PlanCall):
+            self.parent.running.over(self)
+            self.parent.schedule()
+
+    def _later(self, act: Callable[[], None]) -> None:
+        self._frames.machine.schedule(Afterwards(act))

@@ -1,0 +1,103 @@
+"""The base of operators at work: one object in one transaction, told its values once and then batches (T57).
+
+An operator is told `on_init` with its values, `on_PORT(batch)` for each batch of a stream, `on_PORT_eos()` at
+its end, and `finish()` when all streams are over. What it gives goes into its outlets. A method that has much
+to give is a generator: each step of it gives a batch, and whoever drives the network decides when it goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from narval.kinds.dataflow.engine.network.batches import FlowError, Row, Schema, TupleBatch
+from narval.kinds.dataflow.engine.network.spilling import Spill
+from narval.kinds.dataflow.language.conditions import parse_text
+from narval.kinds.dataflow.language.definition import OperatorCall
+from narval.kinds.dataflow.language.rules import TextError
+
+Steps = Iterator[None] | None
+"""The rest of a piece of work, if it has one."""
+
+Handler = Callable[[TupleBatch], Steps]
+
+
+class Outlet(Protocol):
+    """The end of an operator where a datum comes out."""
+
+    @property
+    def is_open(self) -> bool:
+        """True if it has neither ended nor been cancelled."""
+
+    def put(self, schema: Schema, rows: Sequence[Row], relation: str = "") -> None:
+        """Give tuples."""
+
+    def give(self, value: Any) -> None:
+        """Give the only value of a datum that does not stream, which ends it."""
+
+    def end(self) -> None:
+        """Give EOS, or cancel a datum that does not stream and has been given nothing."""
+
+    def cancel(self) -> None:
+        """Give nothing at all, or no more."""
+
+
+class FlowOperator:
+    """An operator that needs nothing from outside.
+
+    A cancelled input cancels it if it is one of `cancelled_by`, or if all its streams are cancelled; else it
+    counts as ended.
+    """
+
+    cancelled_by: tuple[str, ...] = ()
+
+    def __init__(self, call: OperatorCall, outlets: Mapping[tuple[str, int], Outlet], spill: Spill) -> None:
+        self.call, self.outlets, self.spill = call, outlets, spill
+
+    def on_init(self, values: Mapping[str, Any]) -> Steps:
+        """Take the values that do not stream, by port; those of a group are a list."""
+
+    def handler(self, port: str, at: int) -> Handler:
+        """The method that takes batches of an input, which has place `at` in its group."""
+        found: Handler = getattr(self, f"on_{port}")
+        return found
+
+    def on_eos(self, port: str, at: int) -> Steps:
+        """Take the end of an input."""
+        method = getattr(self, f"on_{port}_eos", None)
+        return method() if method is not None else None
+
+    def on_cancelled(self, port: str, at: int) -> Steps:
+        """Take note that an input is cancelled where the operator is not: it counts as ended."""
+        return self.on_eos(port, at)
+
+    def on_back(self, at: int, kind: Any, item: Any) -> Steps:
+        """Take what a frame that it has begun gives to its outlet number `at`."""
+
+    def finish(self) -> Steps:
+        """Give what is left; outlets that are open then are ended."""
+
+    def conclude(self) -> None:
+        """Cancel outlets that are not to end, now that all has been given."""
+
+    @property
+    def is_busy(self) -> bool:
+        """True if something is still to come though all inputs are over."""
+        return False
+
+    def stop(self) -> None:
+        """Give up all that is under way outside."""
+
+    def outlet(self, name: str) -> Outlet:
+        """The outlet of a port that is one datum."""
+        return self.outlets[name, 0]
+
+    def parsed(self, port: str, values: Mapping[str, Any]) -> Any:
+        """The value of a text in the language of its port; raises if a text that came in the run is wrong."""
+        if port in self.call.parsed:
+            return self.call.parsed[port]
+        declared = self.call.operator.input(port)
+        try:
+            return parse_text(declared.text if declared is not None else "", str(values[port]))
+        except TextError as error:
+            raise FlowError("wrong-text", f"{port}, character {error.at + 1}: {error.message}") from None

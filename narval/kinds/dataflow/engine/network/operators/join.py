@@ -1,0 +1,227 @@
+"""The operator join: symmetric, by a table of keys for equalities, so a pair comes with its second tuple.
+
+Tuples beyond what may be kept are put away by their key, and paired when both sides are over (TA41).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import zip_longest
+from operator import itemgetter
+from typing import Any
+
+from narval.kinds.dataflow.engine.network.batches import (
+    BATCH,
+    Row,
+    Schema,
+    TupleBatch,
+    aligned,
+    picker,
+    position,
+    slices,
+)
+from narval.kinds.dataflow.engine.network.operators.conditions import pair_chooser
+from narval.kinds.dataflow.engine.network.operators.flow_operator import FlowOperator, Steps
+from narval.kinds.dataflow.engine.network.spilling import Kept, Parts, Spill
+from narval.kinds.dataflow.language.conditions import JoinTest
+
+Table = dict[Any, list[Row]]
+
+
+class _JoinSide:
+    """One side of a join: its rows by key, and those that were put away."""
+
+    def __init__(self, attributes: tuple[str, ...], *, is_left: bool) -> None:
+        self.attributes, self.is_left = attributes, is_left
+        self.schema: Schema | None = None
+        self.key: Any = _no_key
+        self.places: list[int] = []
+        self.table: Table = {}
+        self.single: dict[Any, Row] | None = None
+        self.size = 0
+        self.is_over = False
+        self.away: Parts | None = None
+
+    def take(self, batch: TupleBatch) -> list[Row]:
+        """The rows of a batch in the order of its first, without those that have no value in the key."""
+        if self.schema is None:
+            self.schema = batch.schema
+            self.places = [position(batch.schema, name) for name in self.attributes]
+            self.key = itemgetter(*self.places) if self.places else _no_key
+        rows = batch.rows if batch.schema is self.schema else aligned(batch, self.schema)
+        if len(self.places) < 2:
+            return rows  # a key that is no value alone is never in a table
+        places = self.places
+        return [row for row in rows if all(row[at] is not None for at in places)]
+
+    def keep(self, rows: list[Row], limit: int) -> list[Row]:
+        """Keep rows until there are so many; the rest of them comes back."""
+        room = limit - self.size
+        if room <= 0:
+            return rows
+        kept = rows if len(rows) <= room else rows[:room]
+        key, table = self.key, self.table
+        for row in kept:
+            place = table.get(at := key(row))
+            if place is None:
+                table[at] = [row]
+            else:
+                place.append(row)
+        table.pop(None, None)
+        self.size += len(kept)
+        return rows[len(kept) :]
+
+    def close(self) -> None:
+        """Take note that it is over: a table in which each key is there once is looked up the short way."""
+        self.is_over = True
+        if not self.is_left and all(len(rows) == 1 for rows in self.table.values()):
+            self.single = {key: rows[0] for key, rows in self.table.items()}
+
+
+def _no_key(row: Row) -> int:
+    return 0
+
+
+class Join(FlowOperator):
+    """Give the pairs that meet a condition."""
+
+    cancelled_by = ("left", "right")
+
+    def on_init(self, values: Mapping[str, Any]) -> None:
+        tests: tuple[JoinTest, ...] = tuple(self.parsed("cond", values))
+        equal = [test for test in tests if test.compares == "="]
+        self._others = [test for test in tests if test.compares != "="]
+        self._shared = frozenset(test.left for test in equal if test.left == test.right)
+        self._left = _JoinSide(tuple(test.left for test in equal), is_left=True)
+        self._right = _JoinSide(tuple(test.right for test in equal), is_left=False)
+        self._out = self.outlet("result")
+        self._made: Schema | None = None
+        self._rests: dict[Any, Row] | None = None
+
+    def on_left(self, batch: TupleBatch) -> Steps:
+        return self._side(self._left, self._right, batch)
+
+    def on_right(self, batch: TupleBatch) -> Steps:
+        return self._side(self._right, self._left, batch)
+
+    def on_left_eos(self) -> None:
+        self._left.close()
+
+    def on_right_eos(self) -> None:
+        self._right.close()
+
+    def _side(self, mine: _JoinSide, other: _JoinSide, batch: TupleBatch) -> Steps:
+        rows = mine.take(batch)
+        if self._made is None and other.schema is not None:
+            self._bind()
+        if mine.away is not None or other.away is not None:
+            # Two rows that were put away meet at the end. From the first of them on no row goes into a table:
+            # it would meet those that were put away neither here nor there.
+            self._put_away(mine, rows)
+        elif not other.is_over:
+            beyond = mine.keep(rows, self.spill.room(rows))
+            if beyond:
+                self._put_away(mine, beyond)
+        return self._pairs(mine, rows, other) if self._made is not None else None
+
+    def _put_away(self, mine: _JoinSide, rows: list[Row]) -> None:
+        if mine.away is None:
+            mine.away = Parts(self.spill)
+        mine.away.add(list(map(mine.key, rows)), rows)
+
+    def _pairs(self, mine: _JoinSide, rows: list[Row], other: _JoinSide) -> Steps:
+        """Give the pairs of some rows with those in the table of the other side."""
+        key = mine.key
+        if other.single is not None and mine.is_left and self._meets is None:
+            if self._rests is None:
+                rest = self._rest
+                self._rests = {key: rest(row) for key, row in other.single.items()}
+            found = self._rests.get
+            if len(mine.places) == 1:
+                (at,) = mine.places
+                joined = [left + more for left in rows if (more := found(left[at])) is not None]
+            else:
+                joined = [left + more for left in rows if (more := found(key(left))) is not None]
+            self._out.put(self._schema, joined)
+            return None
+        table = other.table
+        pairs = [(row, others) for row in rows if (others := table.get(key(row))) is not None]
+        if sum([len(others) for _, others in pairs]) <= 4 * BATCH:
+            self._out.put(self._schema, self._joined(pairs, mine.is_left))
+            return None
+        return self._many(pairs, mine.is_left)
+
+    def _joined(self, pairs: list[tuple[Row, list[Row]]], is_left: bool) -> list[Row]:
+        rest, meets = self._rest, self._meets
+        if is_left:
+            if meets is None:
+                return [left + rest(right) for left, rights in pairs for right in rights]
+            return [left + rest(right) for left, rights in pairs for right in rights if meets(left, right)]
+        if meets is None:
+            return [left + right for own, lefts in pairs for right in (rest(own),) for left in lefts]
+        return [left + rest(right) for right, lefts in pairs for left in lefts if meets(left, right)]
+
+    def _many(self, pairs: list[tuple[Row, list[Row]]], is_left: bool) -> Iterator[None]:
+        for row, others in pairs:
+            for some in slices(others):
+                self._out.put(self._schema, self._joined([(row, some)], is_left))
+                yield
+
+    def _bind(self) -> None:
+        left, right = self._left.schema, self._right.schema
+        if left is None or right is None:
+            return
+        names = list(left)
+        rest = []
+        for at, name in enumerate(right):
+            if name in self._shared:
+                continue
+            while name in names:
+                name = f"right_{name}"
+            names.append(name)
+            rest.append(at)
+        self._schema = self._made = tuple(names)
+        self._rest = _whole if rest == list(range(len(right))) else picker(rest)
+        self._meets = pair_chooser(
+            [(position(left, test.left), test.compares, position(right, test.right)) for test in self._others]
+        )
+
+    def finish(self) -> Steps:
+        left, right = self._left, self._right
+        for side in (left, right):
+            side.table, side.single = {}, None
+        self._rests = None
+        if left.away is None or right.away is None:
+            return None
+        return self._later(left.away.all(), right.away.all())
+
+    def _later(self, lefts: list[Kept], rights: list[Kept]) -> Iterator[None]:
+        """Pair those that were put away: part by part, so many of the left as may be kept at a time."""
+        for left, right in zip_longest(lefts, rights):
+            if len(left) and len(right):
+                for some in _blocks(left, self.spill):
+                    self._left.table, self._left.size = {}, 0
+                    self._left.keep(some, len(some))
+                    for rows in right.batches():
+                        steps = self._pairs(self._right, rows, self._left)
+                        if steps is not None:
+                            yield from steps
+                        yield
+            left.drop()
+            right.drop()
+
+
+def _whole(row: Row) -> Row:
+    return row
+
+
+def _blocks(kept: Kept, spill: Spill) -> Iterator[list[Row]]:
+    """Rows, so many at a time as may be kept."""
+    block: list[Row] = []
+    for rows in kept.batches():
+        block += rows
+        if len(block) >= spill.room(rows):
+            yield block
+            block = []
+    if block:
+        yield block

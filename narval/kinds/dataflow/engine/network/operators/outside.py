@@ -1,0 +1,168 @@
+"""Operators that are done outside: I/O, and code of users. Each piece of their work is a request.
+
+So many requests may be under way at once as the operator bears: one, unless it is parallelizable or runs once
+for each tuple (TA7). The end of a stream is told when all its tuples have been answered.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any, Protocol
+
+from narval.kinds.dataflow.engine.network.batches import FlowError, TupleBatch, text_of
+from narval.kinds.dataflow.engine.network.operators.flow_operator import FlowOperator, Handler, Outlet
+from narval.kinds.dataflow.engine.network.requests import FlowSettings, Phase
+from narval.kinds.dataflow.engine.network.spilling import Spill
+from narval.kinds.dataflow.language.definition import OperatorCall
+
+Asked = tuple[Phase, Mapping[str, Any], str, int, TupleBatch | None]
+
+
+class RequestDesk(Protocol):
+    """The place where an operator asks for work outside."""
+
+    def ask(self, asked: Asked) -> int:
+        """Ask for it; gives the number of the request."""
+
+    def crowd(self, is_full: bool) -> None:
+        """Take note that more waits for the operator than should, or no longer does."""
+
+    def forget(self, requests: Iterable[int]) -> None:
+        """Give requests up, and the instance that they are of."""
+
+
+class Outside(FlowOperator):
+    """An operator that is done outside."""
+
+    def __init__(
+        self,
+        call: OperatorCall,
+        outlets: Mapping[tuple[str, int], Outlet],
+        spill: Spill,
+        desk: RequestDesk,
+        settings: FlowSettings,
+    ) -> None:
+        super().__init__(call, outlets, spill)
+        self._desk, self._bound = desk, settings.queue
+        many = call.lifted or call.operator.parallelizable or call.operator.reentrant
+        self._most = settings.concurrency if many else 1
+        self._queue: deque[Asked] = deque()
+        self._out: set[int] = set()
+        self.requests = 0
+        self._is_full = False
+
+    def on_init(self, values: Mapping[str, Any]) -> None:
+        self._arguments = dict(values)
+        self._lifted = lifted_ports(self.call)
+        if not self.call.lifted and not any(self._is_stream(port) for port in self.call.arguments):
+            self._add("run", "", 0, None)
+
+    def _is_stream(self, port: str) -> bool:
+        declared = self.call.operator.input(port)
+        return declared is not None and declared.type == "TupleStream"
+
+    def handler(self, port: str, at: int) -> Handler:
+        if port in self.call.lifted:
+            return partial(self._each, port)
+        return partial(self._some, port, at)
+
+    def _some(self, port: str, at: int, batch: TupleBatch) -> None:
+        size = self.call.operator.granularity
+        if not size and self.call.operator.parallelizable:
+            size = -(-len(batch.rows) // self._most)
+        for start in range(0, len(batch.rows), size or len(batch.rows)):
+            rows = batch.rows[start : start + size] if size else batch.rows
+            self._add("batch", port, at, batch._replace(rows=rows))
+
+    def _each(self, port: str, batch: TupleBatch) -> None:
+        if port != self._lifted[0]:
+            return
+        for row in batch.rows:
+            given = lifted_values(self._lifted, batch, row)
+            self._add("run", "", 0, batch._replace(rows=[row]), given)
+
+    def on_eos(self, port: str, at: int) -> None:
+        if port not in self.call.lifted:
+            self._add("eos", port, at, None)
+
+    def _add(
+        self,
+        phase: Phase,
+        port: str,
+        at: int,
+        batch: TupleBatch | None,
+        given: Mapping[str, Any] | None = None,
+    ) -> None:
+        arguments = self._arguments if given is None else {**self._arguments, **given}
+        self._queue.append((phase, arguments, port, at, batch))
+        self._ask()
+
+    def _ask(self) -> None:
+        queue, out = self._queue, self._out
+        while queue and len(out) < self._most and not (queue[0][0] == "eos" and out):
+            out.add(self._desk.ask(queue.popleft()))
+            self.requests += 1
+        if self._is_full != (len(queue) > self._bound):
+            self._is_full = not self._is_full
+            self._desk.crowd(self._is_full)
+
+    def answered(self, request: int) -> None:
+        """Take note that a request is done."""
+        self._out.discard(request)
+        self._ask()
+
+    def conclude(self) -> None:
+        """Choose the last outlet of a conditional operator that has chosen none: it ends empty (T40)."""
+        outlets = list(self.outlets.values())
+        if self.call.operator.conditional and all(outlet.is_open for outlet in outlets):
+            for outlet in outlets[:-1]:
+                outlet.cancel()
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._queue or self._out)
+
+    @property
+    def under_way(self) -> str:
+        """The requests that are under way, for people."""
+        return f"{len(self._out)} requests under way, {len(self._queue)} behind them"
+
+    def stop(self) -> None:
+        self._queue.clear()
+        if self._is_full:
+            self._is_full = False
+            self._desk.crowd(False)
+        if self._out:
+            self._desk.forget(self._out)
+            self._out.clear()
+
+
+def lifted_ports(call: OperatorCall) -> tuple[str, ...]:
+    """The parameters that are fed one stream, whose tuples the operator runs for (TA7)."""
+    names = {str(getattr(call.arguments[port], "name", "")) for port in call.lifted}
+    if len(names) > 1:
+        raise FlowError(
+            "lifted-twice",
+            f"expected one stream for {', '.join(call.lifted)}, found {', '.join(sorted(names))}",
+        )
+    return call.lifted
+
+
+def lifted_values(ports: tuple[str, ...], batch: TupleBatch, row: tuple[Any, ...]) -> dict[str, Any]:
+    """The values of parameters in a tuple: of the attribute of that name, else of the only one."""
+    values = {}
+    for port in ports:
+        if port in batch.schema:
+            values[port] = row[batch.schema.index(port)]
+        elif len(row) == 1:
+            values[port] = row[0]
+        else:
+            raise FlowError(
+                "no-attribute",
+                f"expected the attribute {port}, or only one, found {', '.join(batch.schema)}; project it",
+            )
+    return {
+        port: value if isinstance(value, int | float) else text_of(value) for port, value in values.items()
+    }

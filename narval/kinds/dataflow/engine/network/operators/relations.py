@@ -1,0 +1,169 @@
+"""Operators on whole relations: accumulate, namerelation, stream, sort (TA17, TA18)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from operator import itemgetter
+from typing import Any
+
+from narval.kinds.dataflow.engine.network.batches import (
+    FlowError,
+    Relation,
+    Row,
+    Schema,
+    TupleBatch,
+    aligned,
+    position,
+)
+from narval.kinds.dataflow.engine.network.operators.conditions import no_order
+from narval.kinds.dataflow.engine.network.operators.flow_operator import FlowOperator
+from narval.kinds.dataflow.engine.network.spilling import Kept
+
+
+class Accumulate(FlowOperator):
+    """Gather a relation."""
+
+    def on_init(self, values: Mapping[str, Any]) -> None:
+        self._schema: Schema | None = None
+        self._kept = self.spill.kept()
+        self._name = ""
+
+    def on_in(self, batch: TupleBatch) -> None:
+        if self._schema is None:
+            self._schema, self._name = batch.schema, batch.relation
+        self._kept.add(batch.rows if batch.schema is self._schema else aligned(batch, self._schema))
+
+    def finish(self) -> None:
+        self.outlet("out").give(Relation(self._schema or (), self._kept, self._name))
+
+
+class NameRelation(FlowOperator):
+    """Give a relation another name."""
+
+    def on_init(self, values: Mapping[str, Any]) -> None:
+        given: Relation = values["in"]
+        self.outlet("out").give(Relation(given.schema, given.kept, str(values["name"])))
+
+
+class Stream(FlowOperator):
+    """Give the tuples of a relation, in its order."""
+
+    def on_init(self, values: Mapping[str, Any]) -> Iterator[None]:
+        out = self.outlet("out")
+        for batch in values["in"].batches():
+            out.put(*batch)
+            yield
+
+
+class Sort(FlowOperator):
+    """Put tuples in order: stable, no value last; those beyond what may be kept as runs that are merged."""
+
+    def on_init(self, values: Mapping[str, Any]) -> Iterator[None]:
+        given: Relation = values["in"]
+        self._down = self._order(str(values["order"]))
+        if len(given):
+            self._key = itemgetter(position(given.schema, str(values["attr"])))
+        runs: list[Kept] = []
+        absent = self.spill.kept()
+        rows: list[Row] = []
+        for batch in given.batches():
+            rows += self._present(batch.rows, absent)
+            if len(rows) >= self.spill.room(batch.rows):
+                runs.append(self._run(rows))
+                rows = []
+                yield
+        if runs:
+            if rows:
+                runs.append(self._run(rows))
+            result = self.spill.kept()
+            yield from self._merged(runs, result)
+        else:
+            result = self._run(rows)
+        for batch_rows in absent.batches():
+            result.add(batch_rows)
+        self.outlet("out").give(Relation(given.schema, result, given.name))
+
+    @staticmethod
+    def _order(word: str) -> bool:
+        if word not in ("ascending", "descending"):
+            raise FlowError("wrong-text", f"order: expected ascending or descending, found {word}")
+        return word == "descending"
+
+    def _present(self, rows: list[Row], absent: Kept) -> list[Row]:
+        key = self._key
+        none = [row for row in rows if key(row) is None]
+        if not none:
+            return rows
+        absent.add(none)
+        return [row for row in rows if key(row) is not None]
+
+    def _run(self, rows: list[Row]) -> Kept:
+        kept = self.spill.kept()
+        if rows:
+            try:
+                rows.sort(key=self._key, reverse=self._down)
+            except TypeError:
+                text = next(value for value in map(self._key, rows) if isinstance(value, str))
+                number = next(value for value in map(self._key, rows) if not isinstance(value, str))
+                raise no_order(number, text) from None
+            kept.add(rows)
+        return kept
+
+    def _merged(self, runs: list[Kept], result: Kept) -> Iterator[None]:
+        """Merge runs that are in order: again and again all rows up to the nearest end of a part in memory.
+
+        Of rows that are equal to that end, those of later runs wait, for more of them may follow in this one.
+        """
+        key, down = self._key, self._down
+        parts = [run.batches() for run in runs]
+        heads: list[list[Row]] = [next(part) for part in parts]
+        while heads:
+            lasts = [key(head[-1]) for head in heads]
+            try:
+                bound = max(lasts) if down else min(lasts)
+            except TypeError:
+                text = next(value for value in lasts if isinstance(value, str))
+                raise no_order(text, next(value for value in lasts if not isinstance(value, str))) from None
+            nearest = lasts.index(bound)
+            some: list[Row] = []
+            for at, head in enumerate(heads):
+                count = len(head) if at == nearest else self._count(head, bound, with_equal=at < nearest)
+                some += head[:count]
+                del head[:count]
+            some.sort(key=key, reverse=down)
+            result.add(some)
+            more = next(parts[nearest], None)
+            if more is None:
+                del heads[nearest], parts[nearest]
+            else:
+                heads[nearest] = more
+            yield
+        for run in runs:
+            run.drop()
+
+    def _count(self, rows: list[Row], bound: Any, *, with_equal: bool) -> int:
+        """The number of rows, of some in order, that come before a bound, or are equal to it."""
+        key, down = self._key, self._down
+        low, high = 0, len(rows)
+        while low < high:
+            middle = (low + high) // 2
+            value = key(rows[middle])
+            if (value > bound if down else value < bound) or (with_equal and value == bound):
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+
+class FormatRelation(FlowOperator):
+    """Name a value, or the only attribute of tuples; a value becomes a relation, a stream stays one."""
+
+    def on_init(self, values: Mapping[str, Any]) -> None:
+        self._schema = (str(values["attr"]),)
+
+    def on_in(self, batch: TupleBatch) -> None:
+        rows = batch.rows
+        if len(batch.schema) != 1:
+            at = position(batch.schema, self._schema[0])
+            rows = [(row[at],) for row in rows]
+        self.outlet("out").put(self._schema, rows, batch.relation)

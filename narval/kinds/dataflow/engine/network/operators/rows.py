@@ -1,0 +1,137 @@
+"""Operators that look at one batch after another: select, project, merge, headtail and others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from narval.kinds.dataflow.engine.network.batches import (
+    LONGEST_TEXT,
+    Row,
+    Schema,
+    TupleBatch,
+    joined,
+    picker,
+    position,
+    text_of,
+    tuple_text,
+)
+from narval.kinds.dataflow.engine.network.operators.conditions import Chooser, chooser
+from narval.kinds.dataflow.engine.network.operators.flow_operator import FlowOperator, Handler
+from narval.kinds.dataflow.language.conditions import AttributeTest, TextFormat, placed
+
+
+class Select(FlowOperator):
+    """Keep the tuples that meet a condition."""
+
+    def on_init(self, values: Mapping[str, Any]) -> None:
+        self._tests: Sequence[AttributeTest] = self.parsed("cond", values)
+        self._schema: Schema | None = None
+        self._choosers: list[Chooser] = []
+        self._out = self.outlet("out")
+
+    def on_in(self, batch: TupleBatch) -> None:
+        schema, rows, relation = batch
+        if schema is not self._schema:
+            self._choosers = [chooser(test, schema) for test in self._tests]
+            self._schema = schema
+        for choose in self._choosers:
+            rows = choose(rows)
+        self._out.put(schema, rows, relation)
+
+
+class Project(FlowOperator):
+    """Keep the columns that are named."""
+
+    def on_init(self, values: Mapping[str, Any]) -> None:
+        self._columns: tuple[str, ...] = tuple(self.parsed("cond", values))
+        self._schema: Schema | None = None
+        self._out = self.outlet("out")
+
+    def on_in(self, batch: TupleBatch) -> None:
+        schema, rows, relation = batch
+        if schema is not self._schema:
+            self._pick = picker([position(schema, name) for name in self._columns])
+            self._schema = schema
+        self._out.put(self._columns, list(map(self._pick, rows)), relation)
+
+
+class RelationFormat(FlowOperator):
+    """Put a text made of each tuple into an attribute, which may be there already."""
+
+    def on_init(self, values: Mapping[str, Any]) -> None:
+        self._attribute = str(values["attr"])
+        self._format: TextFormat = self.parsed("format", values)
+        self._schema: Schema | None = None
+        self._out = self.outlet("out")
+
+    def on_in(self, batch: TupleBatch) -> Iterator[None]:
+        schema, rows, relation = batch
+        if schema is not self._schema:
+            self._bind(schema)
+        first, others, place = self._first, self._others, self._place
+        written: list[Row] = []
+        size = 0
+        for row in rows:
+            text = joined([first, *[text_of(row[at]) + after for at, after in others]])
+            written.append((*row, text) if place is None else (*row[:place], text, *row[place + 1 :]))
+            size += len(text)
+            if size > LONGEST_TEXT:
+                self._out.put(self._written, written, relation)
+                written, size = [], 0
+                yield
+        self._out.put(self._written, written, relation)
+
+    def _bind(self, schema: Schema) -> None:
+        any_case = self._format.any_case
+        self._first, *texts = self._format.texts
+        self._others = [
+            (place if place is not None else position(schema, name), text)
+            for name, text in zip(self._format.attributes, texts, strict=True)
+            for place in (placed(schema, name, any_case=any_case),)
+        ]
+        self._place = placed(schema, self._attribute, any_case=any_case)
+        self._written = schema if self._place is not None else (*schema, self._attribute)
+        self._schema = schema
+
+
+class Merge(FlowOperator):
+    """Give all values of all inputs; neither attributes nor types have to agree."""
+
+    def handler(self, port: str, at: int) -> Handler:
+        out = self.outlet("out")
+        return lambda batch: out.put(*batch)
+
+
+class HeadTail(FlowOperator):
+    """Give one value to head and the others to out."""
+
+    def on_init(self, values: Mapping[str, Any]) -> None:
+        self._head, self._out = self.outlet("head"), self.outlet("out")
+
+    def on_in(self, batch: TupleBatch) -> None:
+        schema, rows, relation = batch
+        if self._head.is_open:
+            self._head.give(head_of(schema, rows[0]))
+            rows = rows[1:]
+        self._out.put(schema, rows, relation)
+
+
+def head_of(schema: Schema, row: Row) -> Any:
+    """A tuple as one value: its only one, or a text of all."""
+    return row[0] if len(row) == 1 else tuple_text(schema, row)
+
+
+class AtLeastOne(FlowOperator):
+    """Give the whole stream to out_true from its first value on, or an empty one to out_false (T40, TA38)."""
+
+    def on_init(self, values: Mapping[str, Any]) -> None:
+        self._true, self._false = self.outlet("out_true"), self.outlet("out_false")
+
+    def on_in(self, batch: TupleBatch) -> None:
+        self._false.cancel()
+        self._true.put(*batch)
+
+    def finish(self) -> None:
+        if self._false.is_open:
+            self._true.cancel()

@@ -1,0 +1,56 @@
+"""The operators that need nothing from outside, by name; all others are requests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from narval.kinds.dataflow.engine.network.operators.aggregates import Aggregate
+from narval.kinds.dataflow.engine.network.operators.flow_operator import FlowOperator
+from narval.kinds.dataflow.engine.network.operators.join import Join
+from narval.kinds.dataflow.engine.network.operators.relations import (
+    Accumulate,
+    FormatRelation,
+    NameRelation,
+    Sort,
+    Stream,
+)
+from narval.kinds.dataflow.engine.network.operators.rows import (
+    AtLeastOne,
+    HeadTail,
+    Merge,
+    Project,
+    RelationFormat,
+    Select,
+)
+from narval.kinds.dataflow.engine.network.operators.sets import Difference, Union
+from narval.kinds.dataflow.engine.network.operators.values import (
+    Compare,
+    ConstructFunction,
+    InlineStream,
+    Noop,
+    TextOfValues,
+)
+
+INNER_OPERATORS: Mapping[str, type[FlowOperator]] = {
+    "accumulate": Accumulate,
+    "aggregate": Aggregate,
+    "atleastone": AtLeastOne,
+    "compare": Compare,
+    "constructfunction": ConstructFunction,
+    "difference": Difference,
+    "formatrelation": FormatRelation,
+    "headtail": HeadTail,
+    "join": Join,
+    "makestream2": InlineStream,
+    "merge": Merge,
+    "namerelation": NameRelation,
+    "noop": Noop,
+    "project": Project,
+    "relsprintf": RelationFormat,
+    "select": Select,
+    "sort": Sort,
+    "sprintf": TextOfValues,
+    "stream": Stream,
+    "union": Union,
+}
+"""The operators by name."""

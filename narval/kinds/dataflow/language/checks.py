@@ -1,0 +1,47 @@
+"""Warnings about dataflows: what is allowed and may not be meant (TA8, TA9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from narval.core.definitions.library import Library
+from narval.core.errors import Fault
+from narval.kinds.dataflow.language.definition import DataflowDefinition, DataRef, FixedValue, OperatorCall
+
+
+def warnings(dataflows: Iterable[DataflowDefinition], library: Library) -> list[Fault]:
+    """Warnings about dataflows of a library, each about its own plan."""
+    return sorted(
+        Fault(definition.path, line, column, message, warning=True)
+        for definition in dataflows
+        if definition.graphs
+        for call in definition.graph.calls
+        for line, column, message in _doubts(call)
+    )
+
+
+def _doubts(call: OperatorCall) -> Iterator[tuple[int, int, str]]:
+    """The place and message of each doubt about a call."""
+    name = call.operator.name
+    if name == "join" and call.parsed.get("cond") == ():
+        message = (
+            "join: an empty condition joins each tuple with all of the other side; "
+            "write union to have those of both, or a condition"
+        )
+        yield call.line, call.column, message
+    if name == "retrieve":
+        wrapper, query = call.arguments["wrapper"], call.arguments["query"]
+        if isinstance(wrapper, DataRef) and isinstance(query, FixedValue):
+            message = (
+                f"retrieve: the wrapper comes first, and here it is what {wrapper.name!r} holds; "
+                f'if {query.value!r} is one, write retrieve("{query.value}", {wrapper.name} : …)'
+            )
+            yield wrapper.line, wrapper.column, message
+    if not call.possible:
+        yield call.line, call.column, never(call)
+
+
+def never(call: OperatorCall) -> str:
+    """The message that a call never fires, as it needs what excludes each other."""
+    needs = " and ".join(f"{way!r} of {key}" for key, way in call.needs)
+    return f"{call.operator.name} never fires: it needs {needs}, which exclude each other"

@@ -1,0 +1,138 @@
+"""Assembly: the graph of a plan that has no faults."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from narval.kinds.dataflow.language.compiling.datatypes import (
+    FUNCTION,
+    LIFTED,
+    NUMBER,
+    TEXT,
+    UNKNOWN,
+    fit,
+)
+from narval.kinds.dataflow.language.compiling.exclusive import Conditions
+from narval.kinds.dataflow.language.compiling.inference import Inferred
+from narval.kinds.dataflow.language.compiling.matching import Match
+from narval.kinds.dataflow.language.compiling.spilling import with_spilling
+from narval.kinds.dataflow.language.compiling.wiring import Wiring
+from narval.kinds.dataflow.language.definition import (
+    Argument,
+    DataflowGraph,
+    DataRef,
+    Datum,
+    FixedValue,
+    OperatorCall,
+)
+from narval.kinds.dataflow.language.operators import Port
+from narval.kinds.dataflow.language.syntax import Declared, PlanSource, Written
+
+
+def assembled(
+    source: PlanSource,
+    wiring: Wiring,
+    inferred: Inferred,
+    parsed: Mapping[str, Mapping[str, Any]],
+    called: Mapping[int, str],
+    conditions: Conditions,
+) -> DataflowGraph:
+    """The graph of a plan; `parsed` are the texts of its calls by key, `called` the plans they call."""
+    types = inferred.types
+    tails = wiring.tail_calls(called, source.full_name)
+    calls = []
+    for at in wiring.order:
+        match = wiring.matches[at]
+        assert match.operator is not None
+        statement, clauses = match.statement, match.statement.clauses
+        calls.append(
+            OperatorCall(
+                match.key,
+                match.operator,
+                arguments={
+                    name: _argument(given, match.operator.input(name), types)
+                    for name, given in match.arguments.items()
+                },
+                outputs={name: _output(given) for name, given in match.outputs.items()},
+                parsed=parsed[match.key],
+                wait=tuple(_ref(written) for written in clauses.wait),
+                enable=_names(clauses.enable),
+                started=_names(clauses.started),
+                on_error=_names(clauses.on_error),
+                lifted=lifted_of(match, types),
+                plan=called.get(at, ""),
+                tail=at in tails,
+                needs=tuple(conditions.chosen(conditions.of_call(match.key))),
+                possible=conditions.is_possible(conditions.of_call(match.key)),
+                line=statement.line,
+                column=statement.column,
+            )
+        )
+    data = {name: _datum(name, wiring, inferred) for name in (*wiring.inputs, *wiring.producers)}
+    graph = DataflowGraph(
+        source.full_name,
+        inputs=tuple(data[name] for name in wiring.inputs),
+        outputs=tuple(_declared(data[declared.name], declared) for declared in wiring.outputs.values()),
+        calls=tuple(calls),
+        data=data,
+        path=source.path,
+        line=source.syntax.line,
+        column=source.syntax.column,
+    )
+    return with_spilling(graph)
+
+
+def lifted_of(match: Match, types: Mapping[str, str]) -> tuple[str, ...]:
+    """The parameters of a call that are fed a stream for a value (TA7)."""
+    found = [
+        port.name
+        for port, written in match.consumed
+        if port is not None and written.kind == "name" and fit(port, written, types) == LIFTED
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def _argument(given: Written | tuple[Written, ...], port: Port | None, types: Mapping[str, str]) -> Argument:
+    if isinstance(given, tuple):
+        return tuple(_single(one, port, types) for one in given)
+    return _single(given, port, types)
+
+
+def _single(written: Written, port: Port | None, types: Mapping[str, str]) -> FixedValue | DataRef:
+    is_function = port is not None and port.type == FUNCTION
+    if written.kind == "name" and (written.text in types or not is_function):
+        return _ref(written)
+    type = FUNCTION if is_function else NUMBER if written.kind == "number" else TEXT
+    value = written.text if type == FUNCTION else written.value
+    return FixedValue(value, type, written.line, written.column)
+
+
+def _ref(written: Written) -> DataRef:
+    return DataRef(written.text, written.line, written.column)
+
+
+def _names(written: Iterable[Written]) -> tuple[str, ...]:
+    return tuple(one.text for one in written)
+
+
+def _output(given: Written | tuple[Written, ...]) -> str | tuple[str | None, ...] | None:
+    if isinstance(given, tuple):
+        return tuple(_named(one) for one in given)
+    return _named(given)
+
+
+def _named(written: Written) -> str | None:
+    return None if written.text == "_" else written.text
+
+
+def _datum(name: str, wiring: Wiring, inferred: Inferred) -> Datum:
+    at: Declared | Written = (
+        wiring.inputs[name] if name in wiring.inputs else wiring.producers[name][0].written
+    )
+    columns = inferred.columns.get(name)
+    return Datum(name, inferred.types.get(name, UNKNOWN), columns, at.line, at.column)
+
+
+def _declared(datum: Datum, declared: Declared) -> Datum:
+    return Datum(datum.name, datum.type, datum.attributes, declared.line, declared.column)

@@ -1,0 +1,209 @@
+"""Matching: the arguments and outputs of a call, given to the ports of its operator (T10–T12, TA8).
+
+Arguments are in the order of the table of operators. In a file of example aliases, names in capitals have the
+order of the examples, and groups need no parentheses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import permutations
+
+import msgspec
+
+from narval.kinds.dataflow.language.operators import Operator, Port
+from narval.kinds.dataflow.language.syntax import Statement, Written
+
+Slots = Mapping[str, Written | tuple[Written, ...]]
+
+MOST_PERMUTED = 4
+"""With more arguments than these, no other order is tried for the sake of a better message."""
+
+
+class Match(msgspec.Struct, frozen=True):
+    """A call whose arguments have ports. `operator` is None where it is unknown, or they do not fit it.
+
+    `key` is the call's own in its plan.
+    """
+
+    key: str
+    statement: Statement
+    operator: Operator | None = None
+    arguments: Slots = {}
+    outputs: Slots = {}
+
+    @property
+    def consumed(self) -> Iterator[tuple[Port | None, Written]]:
+        """Its arguments, groups one by one, and their ports."""
+        if self.operator is None:
+            yield from ((None, written) for written in flat(self.statement.arguments))
+            return
+        for name, argument in self.arguments.items():
+            for written in argument if isinstance(argument, tuple) else (argument,):
+                yield self.operator.input(name), written
+
+    @property
+    def produced(self) -> Iterator[tuple[Port | None, Written]]:
+        """Its outputs that have names, and their ports."""
+        if self.operator is None:
+            found: Iterator[tuple[Port | None, Written]] = (
+                (None, written) for written in flat(self.statement.outputs)
+            )
+        else:
+            found = (
+                (self.operator.output(name), written)
+                for name, output in self.outputs.items()
+                for written in (output if isinstance(output, tuple) else (output,))
+            )
+        yield from ((port, written) for port, written in found if written.text != "_")
+
+
+class MismatchError(Exception):
+    """The arguments or outputs of a call do not fit the ports of its operator."""
+
+
+def flat(written: Sequence[Written]) -> Iterator[Written]:
+    """Arguments, with those of groups one by one."""
+    for one in written:
+        yield from one.group if one.kind == "group" else (one,)
+
+
+def has_alias_order(statement: Statement, operator: Operator, aliases: bool) -> bool:
+    """True if a call has the order of the examples."""
+    return aliases and bool(operator.alias) and statement.name.isupper()
+
+
+def match(key: str, statement: Statement, operator: Operator, aliases: bool) -> Match:
+    """The match of a call. Raises MismatchError."""
+    outputs = _outputs(statement, operator)
+    arguments = statement.arguments
+    if has_alias_order(statement, operator, aliases):
+        return Match(key, statement, operator, _alias_arguments(arguments, operator), outputs)
+    return Match(key, statement, operator, _aligned(arguments, operator.inputs, grouped=not aliases), outputs)
+
+
+def other_orders(found: Match, statement: Statement, operator: Operator) -> Iterator[Match]:
+    """The matches of a call whose arguments stood in another order: that of the examples first."""
+    outputs = found.outputs
+    arguments = tuple(flat(statement.arguments))
+    for order in operator.alias:
+        ports = tuple(port for name in order if (port := operator.input(name)) is not None)
+        slots = _tried(arguments, ports) if "address" not in order else _notified(arguments)
+        if slots is not None:
+            yield Match(found.key, statement, operator, slots, outputs)
+    if len(arguments) <= MOST_PERMUTED:
+        for permuted in permutations(arguments):
+            if (slots := _tried(permuted, operator.inputs)) is not None:
+                yield Match(found.key, statement, operator, slots, outputs)
+
+
+def loose(key: str, statement: Statement, operator: Operator) -> Match:
+    """A match without arguments, of a call whose arguments do not fit, to try other orders with.
+
+    It has no operator if the outputs do not fit either.
+    """
+    try:
+        return Match(key, statement, operator, {}, _outputs(statement, operator))
+    except MismatchError:
+        return Match(key, statement)
+
+
+def right_call(found: Match, aliases: bool) -> str:
+    """A call as it is to be written."""
+    operator, name = found.operator, found.statement.name
+    assert operator is not None
+    order = [port.name for port in operator.inputs]
+    if has_alias_order(found.statement, operator, aliases):
+        order = [name for name in operator.alias[-1] if name in found.arguments]
+    elif not operator.is_plan:
+        name = operator.name
+    given = [_shown(found.arguments[name]) for name in order if name in found.arguments]
+    outputs = [str(output) for output in found.statement.outputs]
+    colon = f" : {', '.join(outputs)}" if outputs else " :"
+    return f"{name}({', '.join(given)}{colon})"
+
+
+def _shown(argument: Written | tuple[Written, ...]) -> str:
+    return f"({', '.join(map(str, argument))})" if isinstance(argument, tuple) else str(argument)
+
+
+def _tried(arguments: Sequence[Written], ports: Sequence[Port]) -> Slots | None:
+    try:
+        return _aligned(arguments, ports, grouped=False)
+    except MismatchError:
+        return None
+
+
+def _alias_arguments(arguments: Sequence[Written], operator: Operator) -> Slots:
+    """The arguments of a call in the order of the examples, which have two for some operators."""
+    if "address" in operator.alias[0]:
+        slots = _notified(tuple(arguments))
+        return _aligned(arguments, operator.inputs, grouped=False) if slots is None else slots
+    orders = list(operator.alias)
+    if len(orders) > 1 and [one.kind for one in arguments] == ["name", "text"]:
+        orders.reverse()  # the wrapper is the one that is written as a text
+    ports = tuple(port for name in orders[0] if (port := operator.input(name)) is not None)
+    return _aligned(arguments, ports, grouped=False)
+
+
+_SCHEMES = {"email": "mailto", "mail": "mailto"}
+
+
+def _notified(arguments: tuple[Written, ...]) -> Slots | None:
+    """The arguments of NOTIFY("email", "pat@example.org", stream): a URL is made of the first two (TA22)."""
+    if len(arguments) != 3 or arguments[0].kind != "text" or arguments[1].kind != "text":
+        return None
+    scheme = _SCHEMES.get(arguments[0].text.lower(), arguments[0].text)
+    return {
+        "dest": msgspec.structs.replace(arguments[0], text=f"{scheme}:{arguments[1].text}", marks=()),
+        "msgs": arguments[2],
+    }
+
+
+def _aligned(arguments: Sequence[Written], ports: Sequence[Port], *, grouped: bool) -> Slots:
+    """Arguments by port. Raises MismatchError.
+
+    Unless they must be `grouped`, the last port, if it takes many, takes all that are left.
+    """
+    slots: dict[str, Written | tuple[Written, ...]] = {}
+    left = list(arguments)
+    for ordinal, port in enumerate(ports):
+        if port.many:
+            rest = left if ordinal == len(ports) - 1 else left[:1]
+            is_group = len(rest) == 1 and rest[0].kind == "group"
+            if grouped and not is_group and not (port.loose and len(rest) == 1):
+                raise MismatchError(
+                    f"expected {port.name} in parentheses, as in ({port.name}1, {port.name}2)"
+                )
+            slots[port.name] = tuple(flat(rest))
+            left = left[len(rest) :]
+        elif left:
+            if left[0].kind == "group":
+                raise MismatchError(f"{port.name}: expected one argument, found a group")
+            slots[port.name] = left.pop(0)
+        elif not port.optional:
+            raise MismatchError(f"expected {_count(ports)}, found {len(arguments)}; {port.name} is missing")
+    if left:
+        raise MismatchError(f"expected {_count(ports)}, found {len(arguments)}")
+    return slots
+
+
+def _count(ports: Sequence[Port], what: str = "argument") -> str:
+    needed = sum(not port.optional for port in ports)
+    shown = str(len(ports)) if needed == len(ports) else f"{needed} to {len(ports)}"
+    return f"{shown if ports else 'no'} {what}{'' if len(ports) == 1 else 's'}"
+
+
+def _outputs(statement: Statement, operator: Operator) -> Slots:
+    ports, written = operator.outputs, statement.outputs
+    if len(ports) == 1 and ports[0].many:
+        return {ports[0].name: tuple(flat(written))}
+    written = tuple(flat(written)) if operator.is_plan else written
+    needed = sum(not port.optional for port in ports)
+    if not needed <= len(written) <= len(ports):
+        hint = "; write _ for one that is not needed" if len(written) < needed else ""
+        raise MismatchError(f"expected {_count(ports, 'output')}, found {len(written)}{hint}")
+    for one in written:
+        if one.kind == "group":
+            raise MismatchError("expected the name of an output, found a group")
+    return {port.name: one for port, one in zip(ports, written, strict=False)}

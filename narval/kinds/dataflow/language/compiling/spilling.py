@@ -1,0 +1,38 @@
+"""Spilling: the calls that hold back a stream for what comes from the same source as it (TA41).
+
+Bounded queues could fill up there before what is waited for is whole; so their streams may go to the disk.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from narval.kinds.dataflow.language.definition import STREAMED, DataflowGraph, OperatorCall
+
+
+def with_spilling(graph: DataflowGraph) -> DataflowGraph:
+    """The same graph, in which the calls are marked that hold back a stream so."""
+    sources = {datum.name: (datum.type == STREAMED) << at for at, datum in enumerate(graph.inputs)}
+    calls: list[OperatorCall] = []
+    for at, call in enumerate(graph.calls, len(graph.inputs)):
+        streams, gates = 0, 0
+        for port, _, datum in call.consumed:
+            if _holds_back(call, port):
+                gates |= sources.get(datum.name, 0)
+            else:
+                streams |= sources.get(datum.name, 0)
+        for waited in call.wait:
+            gates |= sources.get(waited.name, 0)
+        produced = [name for _, _, name in call.produced]
+        for name in (*produced, *call.enabled):
+            own = (graph.data[name].type == STREAMED) << at
+            sources[name] = sources.get(name, 0) | streams | gates | own
+        calls.append(msgspec.structs.replace(call, spills=bool(streams & gates)))
+    return msgspec.structs.replace(graph, calls=tuple(calls))
+
+
+def _holds_back(call: OperatorCall, name: str) -> bool:
+    """True of a parameter that must be whole, or be there, before streams are taken."""
+    port = call.operator.input(name)
+    streams = port is not None and port.type in (STREAMED, "Relation")
+    return not streams or name in call.operator.waits_for

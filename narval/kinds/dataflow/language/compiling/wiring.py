@@ -1,0 +1,148 @@
+"""Wiring: who produces and who consumes each datum of a plan, and the order of its calls (T1, T13)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import heapify, heappop, heappush
+
+from narval.kinds.dataflow.language.compiling.datatypes import FUNCTION
+from narval.kinds.dataflow.language.compiling.matching import Match
+from narval.kinds.dataflow.language.operators import Port
+from narval.kinds.dataflow.language.syntax import Declared, PlanSyntax, Written
+
+CLAUSES = ("enable", "started", "on_error")
+"""The clauses that produce data."""
+
+
+class Producer:
+    """A call that produces a datum: by an output (`port` is None where it is unknown), or a `clause`."""
+
+    __slots__ = ("at", "clause", "port", "written")
+
+    def __init__(self, at: int, written: Written, port: Port | None, clause: str = "") -> None:
+        self.at, self.written, self.port, self.clause = at, written, port, clause
+
+
+class Wiring:
+    """The data of a plan by name: their producers and consumers, by the number of the call in the file."""
+
+    def __init__(self, syntax: PlanSyntax, matches: Sequence[Match]) -> None:
+        self.syntax, self.matches = syntax, matches
+        self.inputs: dict[str, Declared] = {declared.name: declared for declared in syntax.inputs}
+        self.outputs = {declared.name: declared for declared in syntax.outputs}
+        self.producers: dict[str, list[Producer]] = {}
+        self.consumers: dict[str, list[tuple[int, Port | None, Written]]] = {}
+        for at, match in enumerate(matches):
+            for producer in _produced(at, match):
+                self.producers.setdefault(producer.written.text, []).append(producer)
+        for at, match in enumerate(matches):
+            for port, written in _consumed(match):
+                if self.is_datum(written.text) or port is None or port.type != FUNCTION:
+                    self.consumers.setdefault(written.text, []).append((at, port, written))
+        self.order, self.circle = _ordered(len(matches), self._edges())
+
+    def is_datum(self, name: str) -> bool:
+        """True of the name of an input, or of something that a call produces."""
+        return name in self.inputs or name in self.producers
+
+    def _edges(self) -> Iterator[tuple[int, int]]:
+        for name, consumers in self.consumers.items():
+            for producer in self.producers.get(name, ()):
+                yield from ((producer.at, at) for at, _, _ in consumers)
+
+    def tail_calls(self, called: Mapping[int, str], own: str) -> set[int]:
+        """The calls of the plan itself whose outputs are nothing but its own outputs (T36).
+
+        They may pass a union or a merge on the way, which takes the same from any depth.
+        """
+        outputs = list(self.outputs)
+        return {
+            at
+            for at, name in called.items()
+            if name == own
+            and all(
+                written.text == "_"
+                or (ordinal < len(outputs) and self._ends_as(written.text, outputs[ordinal]))
+                for ordinal, written in enumerate(_flat_outputs(self.matches[at]))
+            )
+        }
+
+    def _ends_as(self, name: str, output: str) -> bool:
+        """True if a datum goes nowhere but to an output, by unions and merges alone."""
+        for _ in range(len(self.matches) + 1):
+            consumers = self.consumers.get(name, [])
+            if name == output:
+                return not consumers
+            if len(consumers) != 1 or name in self.outputs:
+                return False
+            match = self.matches[consumers[0][0]]
+            if match.operator is None or match.operator.name not in ("union", "merge"):
+                return False
+            following = [written.text for _, written in match.produced]
+            if len(following) != 1:
+                return False
+            name = following[0]
+        return False
+
+
+def _flat_outputs(match: Match) -> list[Written]:
+    found: list[Written] = []
+    for output in match.outputs.values():
+        found += output if isinstance(output, tuple) else [output]
+    return found
+
+
+_WAITED = Port("", "")
+
+
+def _consumed(match: Match) -> Iterator[tuple[Port | None, Written]]:
+    """The data that a call consumes; those of WAIT have a port without a name."""
+    yield from ((port, written) for port, written in match.consumed if written.kind == "name")
+    yield from ((_WAITED, written) for written in match.statement.clauses.wait)
+
+
+def _produced(at: int, match: Match) -> Iterator[Producer]:
+    yield from (Producer(at, written, port) for port, written in match.produced)
+    for clause in CLAUSES:
+        for written in getattr(match.statement.clauses, clause):
+            yield Producer(at, written, None, clause)
+
+
+def _ordered(count: int, edges: Iterable[tuple[int, int]]) -> tuple[list[int], list[int]]:
+    """Calls, producers first and else as in the file; and a circle of them, if there is one."""
+    after: dict[int, set[int]] = {at: set() for at in range(count)}
+    before = [0] * count
+    for first, second in edges:
+        if second not in after[first]:
+            after[first].add(second)
+            before[second] += 1
+    ready = [at for at in range(count) if not before[at]]
+    heapify(ready)
+    order: list[int] = []
+    while ready:
+        at = heappop(ready)
+        order.append(at)
+        for following in after[at]:
+            before[following] -= 1
+            if not before[following]:
+                heappush(ready, following)
+    left = [at for at in range(count) if before[at] > 0]
+    return [*order, *left], _circle(left, after) if left else []
+
+
+def _circle(left: Sequence[int], after: Mapping[int, set[int]]) -> list[int]:
+    """The calls of a circle among those that could not be put in order."""
+    inside = set(left)
+    preceding: dict[int, int] = {}
+    for at in left:
+        for following in after[at]:
+            if following in inside:
+                preceding.setdefault(following, at)
+    way: dict[int, int] = {}
+    at = left[0]
+    while at not in way:
+        way[at] = len(way)
+        at = preceding[at]
+    found = list(way)[way[at] :][::-1]
+    first = found.index(min(found))
+    return [*found[first:], *found[:first]]

@@ -1,0 +1,58 @@
+"""Composition: dataflows get the graphs of the plans of other files that they call, and modules' operators.
+
+Wherever a library is made, those that need something of it are compiled anew: so a dataflow of which a plan
+that it calls has changed is a new version. All that it needs goes into its `xml`, which makes it whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import cast
+
+import msgspec
+
+from narval.core.definitions.library import Library
+from narval.core.errors import Fault
+from narval.kinds.dataflow.language.bundle import bundled, element_of
+from narval.kinds.dataflow.language.compiling.compiler import Compiled, compile_plans
+from narval.kinds.dataflow.language.compiling.optimiser import optimised
+from narval.kinds.dataflow.language.compiling.vocabulary import vocabulary_of
+from narval.kinds.dataflow.language.definition import DataflowDefinition, DataflowGraph
+from narval.kinds.dataflow.language.operators import OPERATOR_TABLE, Operator
+from narval.kinds.dataflow.language.syntax import PlanSource
+
+
+def compose_all(library: Library) -> tuple[Library, list[Fault]]:
+    """A library whose dataflows are whole, as far as they can be; and why the others are not.
+
+    What is not there at all is a fault of a reference (`library.check_targets`).
+    """
+    found = [cast("DataflowDefinition", one) for one in library.of(DataflowDefinition.kind).values()]
+    drafts = [one for one in found if one.draft is not None]
+    if not drafts:
+        return library, []
+    vocabulary = vocabulary_of(library)
+    compiled = compile_plans((one.full_name for one in drafts), vocabulary)
+    composed = [whole for one in drafts if (whole := completed(one, compiled, vocabulary.plans)) is not None]
+    return library.replace(composed), list(compiled.faults)
+
+
+def completed(
+    definition: DataflowDefinition, compiled: Compiled, plans: Mapping[str, PlanSource]
+) -> DataflowDefinition | None:
+    """A definition with all graphs that it needs; None if one of them is not there."""
+    graphs = compiled.reached(definition.full_name)
+    if graphs is None:
+        return None
+    text = bundled((plans[name], of_modules(graph)) for name, graph in graphs.items())
+    xml = element_of(definition.source, text)
+    digest = hashlib.sha256(xml).hexdigest()
+    made = {name: optimised(graph) for name, graph in graphs.items()}
+    return msgspec.structs.replace(definition, graphs=made, xml=xml, digest=digest)
+
+
+def of_modules(graph: DataflowGraph) -> list[Operator]:
+    """The operators of modules that a graph has."""
+    own = {call.operator.name: call.operator for call in graph.calls if not call.plan}
+    return [operator for name, operator in own.items() if name not in OPERATOR_TABLE]

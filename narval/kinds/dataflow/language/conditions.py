@@ -1,0 +1,272 @@
+"""Conditions, columns, formats and inline tuples: the small languages in the texts of a dataflow.
+
+select_cond = attr cmp constant { "AND" attr cmp constant }
+join_cond   = left_attr cmp right_attr { "AND" … }
+columns     = attr { ( "AND" | "," ) attr }
+formats     = text with %attr%, or with %s; %% is a percent sign
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from narval.kinds.dataflow.language.rules import TextError, rules_of
+
+Compares = Literal["=", "<>", "<", "<=", ">", ">="]
+"""The comparisons; `!=` is read as `<>`."""
+
+Value = str | int | float | bool | None
+"""A value of a tuple; None is no value."""
+
+
+class AttributeTest(msgspec.Struct, frozen=True):
+    """A comparison of an attribute with a constant."""
+
+    attribute: str
+    compares: Compares
+    constant: str | int | float
+
+
+class JoinTest(msgspec.Struct, frozen=True):
+    """A comparison of an attribute of the left side with one of the right."""
+
+    left: str
+    compares: Compares
+    right: str
+
+
+class TextFormat(msgspec.Struct, frozen=True):
+    """A format: its texts, and between each two of them the value of an attribute, or of a datum ("").
+
+    With `any_case` an attribute may be written in another case, where only one is meant (TA10).
+    """
+
+    texts: tuple[str, ...]
+    attributes: tuple[str, ...] = ()
+    any_case: bool = False
+
+
+class InlineTuples(msgspec.Struct, frozen=True):
+    """Tuples that stand in a dataflow: all have these attributes, in this order."""
+
+    attributes: tuple[str, ...]
+    rows: tuple[tuple[Value, ...], ...]
+
+
+def parse_text(language: str, text: str, *, any_case: bool = False) -> Any:
+    """The value of a text in a language of `operators.Text`; raises TextError. The text may come in a run."""
+    if language == "tuple-format" and any_case:
+        return _alias_format(text)
+    return _PARSERS[language](text)
+
+
+def placed(attributes: Sequence[str], name: str, *, any_case: bool = False) -> int | None:
+    """The place of an attribute among those of a tuple; None if it is not there."""
+    if name in attributes:
+        return attributes.index(name)
+    if any_case:
+        same = [at for at, known in enumerate(attributes) if known.lower() == name.lower()]
+        return same[0] if len(same) == 1 else None
+    return None
+
+
+def joined(left: Sequence[str], right: Sequence[str], tests: Sequence[JoinTest]) -> tuple[str, ...]:
+    """The attributes of a join: those of the left side, then those of `from_right`."""
+    return (*left, *from_right(left, right, tests))
+
+
+def from_right(left: Sequence[str], right: Sequence[str], tests: Sequence[JoinTest]) -> dict[str, str]:
+    """The attributes of a join that come from its right side, and their names there.
+
+    One that both sides have, joined by equality, is there once; other names that are taken get `right_`.
+    """
+    once = {test.left for test in tests if test.compares == "=" and test.left == test.right}
+    names: dict[str, str] = {}
+    for name in right:
+        if name not in once:
+            own = name
+            while own in left or own in names:
+                own = f"right_{own}"
+            names[own] = name
+    return names
+
+
+class _Piece(NamedTuple):
+    kind: str
+    text: str
+    at: int
+
+
+_PIECE = re.compile(
+    r"""(?P<blank>\s+)
+    |(?P<compares><>|!=|<=|>=|=|<|>)
+    |(?P<comma>,)
+    |'(?P<single>[^']*)'|"(?P<double>[^"]*)"
+    |(?P<number>-?[0-9]{1,300}(?:\.[0-9]+)?(?![^\s<>=!,]))
+    |(?P<word>[^\s"'<>=!,]+)
+    |(?P<junk>.)""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+class _Pieces:
+    """The pieces of a condition, read one after another."""
+
+    def __init__(self, text: str) -> None:
+        self._pieces = [
+            _Piece(found.lastgroup or "", found[found.lastgroup or 0], found.start())
+            for found in _PIECE.finditer(text)
+            if found.lastgroup != "blank"
+        ]
+        self._pieces.append(_Piece("end", "", len(text)))
+        self._at = 0
+
+    @property
+    def next(self) -> _Piece:
+        return self._pieces[self._at]
+
+    def take(self, wanted: str, *kinds: str) -> _Piece:
+        """The next piece, which must be of a kind."""
+        piece = self.next
+        if piece.kind not in kinds:
+            found = "the end" if piece.kind == "end" else repr(piece.text)
+            hint = "; close its quotes" if piece.text in ("'", '"') and piece.kind == "junk" else ""
+            raise TextError(piece.at, f"expected {wanted}, found {found}{hint}")
+        self._at += 1
+        return piece
+
+    def attribute(self) -> str:
+        piece = self.take("the name of an attribute", "word", "single", "double")
+        if piece.kind == "word" and piece.text.upper() == "AND":
+            raise TextError(
+                piece.at, "expected the name of an attribute, found AND; put quotes around it, if it is one"
+            )
+        return piece.text
+
+    def compares(self) -> Compares:
+        found = self.take("=, <>, <, <=, > or >=", "compares").text
+        return "<>" if found == "!=" else found  # type: ignore[return-value]
+
+    def goes_on(self, *, comma: bool = False) -> bool:
+        """True after an AND (or a comma); False at the end."""
+        piece = self.next
+        if piece.kind == "end":
+            return False
+        if (piece.kind == "word" and piece.text.upper() == "AND") or (comma and piece.kind == "comma"):
+            self._at += 1
+            return True
+        wanted = "a comma or AND" if comma else "AND"
+        hint = "" if comma else "; put quotes around a text of several words"
+        raise TextError(piece.at, f"expected {wanted}, found {piece.text!r}{hint}")
+
+
+def _select(text: str) -> tuple[AttributeTest, ...]:
+    pieces = _Pieces(text)
+    tests: list[AttributeTest] = []
+    while not tests or pieces.goes_on():
+        attribute, compares = pieces.attribute(), pieces.compares()
+        constant = pieces.take("a number, or a text in quotes", "number", "word", "single", "double")
+        value = number_of(constant.text) if constant.kind == "number" else constant.text
+        tests.append(AttributeTest(attribute, compares, value))
+    return tuple(tests)
+
+
+def number_of(text: str) -> int | float:
+    """The number that a text of digits is."""
+    return float(text) if "." in text else int(text)
+
+
+def _join(text: str) -> tuple[JoinTest, ...]:
+    pieces = _Pieces(text)
+    tests: list[JoinTest] = []
+    while (not tests and pieces.next.kind != "end") or (tests and pieces.goes_on()):
+        tests.append(JoinTest(pieces.attribute(), pieces.compares(), pieces.attribute()))
+    return tuple(tests)
+
+
+def _columns(text: str) -> tuple[str, ...]:
+    pieces = _Pieces(text)
+    columns: list[str] = []
+    while not columns or pieces.goes_on(comma=True):
+        at = pieces.next.at
+        if (name := pieces.attribute()) in columns:
+            raise TextError(at, f"expected another attribute, found {name!r} again")
+        columns.append(name)
+    return tuple(columns)
+
+
+def _tuple_format(text: str) -> TextFormat:
+    texts, attributes = [""], []
+    parts = text.split("%")
+    at = len(parts[0])
+    texts[0] = parts[0]
+    for ordinal, part in enumerate(parts[1:], 1):
+        if ordinal % 2 == 0:
+            texts[-1] += part
+        elif ordinal == len(parts) - 1:
+            raise TextError(at, "expected % after the name of an attribute, or %% for a percent sign")
+        elif part:
+            attributes.append(part)
+            texts.append("")
+        else:
+            texts[-1] += "%"
+        at += 1 + len(part)
+    return TextFormat(tuple(texts), tuple(attributes))
+
+
+def _alias_format(text: str) -> TextFormat:
+    """A format of the examples: `%name`, with or without a second percent sign (TA10)."""
+    parts = re.split(r"%(%|[A-Za-z_][A-Za-z0-9_]*%?)", text)
+    texts, attributes = [parts[0]], []
+    for name, after in zip(parts[1::2], parts[2::2], strict=True):
+        if name == "%":
+            texts[-1] += f"%{after}"
+        else:
+            attributes.append(name.rstrip("%"))
+            texts.append(after)
+    return TextFormat(tuple(texts), tuple(attributes), any_case=True)
+
+
+def _text_format(text: str) -> TextFormat:
+    texts = [""]
+    for part in re.split(r"(%.?)", text, flags=re.DOTALL):
+        if part == "%s":
+            texts.append("")
+        elif part.startswith("%") and part != "%%":
+            at = re.sub(r"%[%s]", "  ", text).index("%")
+            raise TextError(at, f"expected %s, or %% for a percent sign, found {part!r}")
+        else:
+            texts[-1] += "%" if part == "%%" else part
+    return TextFormat(tuple(texts), ("",) * (len(texts) - 1))
+
+
+def _rows(text: str) -> InlineTuples:
+    wanted = 'expected a JSON array of objects, as in [{\\"a\\": 1}]'
+    try:
+        found = msgspec.json.decode(text)
+    except (ValueError, RecursionError) as error:
+        raise TextError(0, f"{wanted}: {error}") from None
+    if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
+        raise TextError(0, wanted)
+    attributes = tuple(dict.fromkeys(name for row in found for name in row))
+    for row in found:
+        for name, value in row.items():
+            if not isinstance(value, Value):
+                message = f"{name}: expected a text, a number, true, false or null, found {value!r:.40}"
+                raise TextError(0, message)
+    return InlineTuples(attributes, tuple(tuple(row.get(name) for name in attributes) for row in found))
+
+
+_PARSERS: Mapping[str, Callable[[str], Any]] = {
+    "select": _select,
+    "join": _join,
+    "columns": _columns,
+    "tuple-format": _tuple_format,
+    "text-format": _text_format,
+    "rules": rules_of,
+    "rows": _rows,
+}

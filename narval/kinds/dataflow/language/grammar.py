@@ -1,0 +1,370 @@
+"""Grammar of dataflow files: their units, and all faults at once (T1, T10–T12).
+
+    unit       PLAN name { INPUT: [type] name, … ; OUTPUT: … ; BODY { call … } } | OPERATOR name { … }
+    call       name ( argument, … : output, … ) WAIT: … ENABLE: … STARTED: … ON_ERROR: … ;
+    argument   name | "text" | number | ( argument, … )
+
+A path (`/a/b`, `../a`, `a/b`) is read where a plan is called. Keywords are in any case. Semicolons may be
+left out, and so may the colon of a call that has no outputs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from narval.core.definitions.reading.lexer import MOST_FAULTS, LostError
+from narval.core.errors import Fault
+from narval.core.source.text import Source
+from narval.kinds.dataflow.language.syntax import (
+    Clauses,
+    Declared,
+    OperatorSyntax,
+    PlanSyntax,
+    Statement,
+    Unit,
+    Written,
+)
+
+_NAME = r"[^\W\d][\w-]*"
+_TOKEN = re.compile(
+    rf"""(?P<blank>\s+|//[^\r\n]*)
+    |(?P<text>"(?:[^"\\]|\\.)*")
+    |(?P<quote>")
+    |(?P<path>(?:/|(?:\.\./)+){_NAME}(?:/{_NAME})*|{_NAME}(?:/{_NAME})+)
+    |(?P<name>{_NAME})
+    |(?P<number>-?[0-9]{{1,300}}(?:\.[0-9]{{1,300}})?(?![\w.]))
+    |(?P<mark>[{{}}(),:;*])
+    |(?P<junk>[^\s"/{{}}(),:;*\w]+|[\w.]+|.)""",
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPES = {r"\n": "\n", r"\t": "\t"}
+"""The escapes in texts that do not stand for the character after the backslash."""
+_CLAUSE_WORDS = {"WAIT": "wait", "ENABLE": "enable", "STARTED": "started", "ON_ERROR": "on_error"}
+PROPERTIES = {
+    "BLOCKING": "blocking",
+    "RE-ENTRANT": "reentrant",
+    "PARALLELIZABLE": "parallelizable",
+    "IO-BOUND": "io",
+    "CONDITIONAL": "conditional",
+    "GRANULARITY": "granularity",
+}
+"""The properties of an operator as a declaration writes them, and their names in the table."""
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    at: int
+
+
+def read_units(source: Source) -> tuple[list[Unit], list[Fault]]:
+    """The plans and operator declarations of a file, as far as they can be read, and all its faults."""
+    reader = _UnitReader(source)
+    units = reader.units()
+    return units, reader.faults
+
+
+class _Tokens:
+    """The tokens of a file, read one after another, and the faults found so far."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.faults: list[Fault] = []
+        self._tokens: list[_Token] = []
+        for found in _TOKEN.finditer(source.text):
+            kind = found.lastgroup or ""
+            if kind == "quote":
+                self.fault('this text has no end; write " after it', found.start())
+                break
+            if kind == "junk":
+                self.fault(f"expected a name, a text or a number, found {found[0]!r:.60}", found.start())
+            elif kind != "blank":
+                self._tokens.append(_Token(found[0] if kind == "mark" else kind, found[0], found.start()))
+            if len(self.faults) >= MOST_FAULTS:
+                break
+        self._tokens.append(_Token("end", "", len(source.text)))
+        self._at = 0
+
+    @property
+    def next(self) -> _Token:
+        return self._tokens[self._at]
+
+    def ahead(self, count: int) -> _Token:
+        """The token so many after the next."""
+        return self._tokens[min(self._at + count, len(self._tokens) - 1)]
+
+    def advance(self) -> _Token:
+        read = self.next
+        if read.kind != "end":
+            self._at += 1
+        return read
+
+    def accept(self, *kinds: str) -> _Token | None:
+        return self.advance() if self.next.kind in kinds else None
+
+    def expect(self, wanted: str, *kinds: str) -> _Token:
+        read = self.accept(*kinds)
+        if read is None:
+            raise self.lost(f"expected {wanted}, found {self.shown()}")
+        return read
+
+    def is_word(self, *words: str, before: str = "") -> bool:
+        """True if the next token is one of the keywords, and what comes before it is as it has to be."""
+        is_one = self.next.kind == "name" and self.next.text.upper() in words
+        return is_one and (not before or self.ahead(1).kind == before)
+
+    def shown(self) -> str:
+        text = self.next.text
+        return "the end" if self.next.kind == "end" else repr(text if len(text) <= 40 else f"{text[:40]}…")
+
+    def fault(self, message: str, at: int | None = None) -> None:
+        if len(self.faults) < MOST_FAULTS:
+            place = self.source.place(self.next.at if at is None else at)
+            self.faults.append(self.source.fault(message, *place))
+
+    def lost(self, message: str) -> LostError:
+        self.fault(message)
+        return LostError()
+
+    def begins_line(self) -> bool:
+        """True if nothing stands before the next token on its line."""
+        before = self._tokens[self._at - 1]
+        return "\n" in self.source.text[before.at + len(before.text) : self.next.at]
+
+
+class _DeclarationReader:
+    """Reads the declarations of inputs and outputs, and of operators."""
+
+    def __init__(self, tokens: _Tokens) -> None:
+        self._tokens = tokens
+
+    def operator(self) -> OperatorSyntax:
+        """The declaration of an operator."""
+        tokens = self._tokens
+        start = tokens.advance()
+        name = tokens.expect("the name of the operator", "name")
+        tokens.expect("{ after the name of an operator", "{")
+        inputs = self.declared("INPUT", ports=True)
+        outputs = self.declared("OUTPUT", ports=True)
+        properties: list[tuple[str, str]] = []
+        while tokens.next.kind not in ("}", "end"):
+            properties.append(self._property([known for known, _ in properties]))
+        end = tokens.expect("} at the end of the operator", "}")
+        text = tokens.source.text[start.at : end.at + 1]
+        place = tokens.source.place(name.at)
+        return OperatorSyntax(name.text, *place, inputs, outputs, tuple(properties), text)
+
+    def _property(self, known: list[str]) -> tuple[str, str]:
+        tokens = self._tokens
+        if not tokens.is_word(*PROPERTIES, before=":"):
+            raise tokens.lost(f"expected a property ({', '.join(PROPERTIES)}), found {tokens.shown()}")
+        word = tokens.advance()
+        tokens.advance()
+        name = PROPERTIES[word.text.upper()]
+        read = tokens.expect(f"the value of {word.text}", "name", "number")
+        value = read.text.lower()
+        wanted, fits = _FITS["granularity" if name == "granularity" else ""]
+        if not fits(value):
+            tokens.fault(f"{word.text}: expected {wanted}, found {read.text!r:.40}", read.at)
+        if name in known:
+            tokens.fault(f"expected {word.text} once", word.at)
+        tokens.accept(";")
+        return name, value
+
+    def declared(self, word: str, *, ports: bool) -> tuple[Declared, ...]:
+        """The declarations after INPUT: or OUTPUT:, none if it is not there."""
+        tokens = self._tokens
+        if not tokens.is_word(word):
+            return ()
+        tokens.advance()
+        tokens.expect(f": after {word}", ":")
+        found: list[Declared] = []
+        while tokens.next.kind == "name" and not self._ends_declarations():
+            found.append(self._port(ports=ports))
+            if not tokens.accept(","):
+                break
+        tokens.accept(";")
+        return tuple(found)
+
+    def _ends_declarations(self) -> bool:
+        return self._tokens.is_word("INPUT", "OUTPUT", *PROPERTIES, before=":") or self._tokens.is_word(
+            "BODY", before="{"
+        )
+
+    def _port(self, *, ports: bool) -> Declared:
+        tokens = self._tokens
+        first = tokens.advance()
+        type = ""
+        if tokens.next.kind == "name" and not self._ends_declarations():
+            type, first = first.text, tokens.advance()
+        elif ports:
+            tokens.fault(f"expected a type before {first.text!r}, as in: String {first.text}", first.at)
+        many = ports and tokens.accept("*") is not None
+        return Declared(first.text, type, *tokens.source.place(first.at), many)
+
+
+class _UnitReader:
+    """Reads plans and operator declarations."""
+
+    def __init__(self, source: Source) -> None:
+        self._tokens = _Tokens(source)
+        self._declarations = _DeclarationReader(self._tokens)
+        self.faults = self._tokens.faults
+
+    def units(self) -> list[Unit]:
+        """All units of the file."""
+        units: list[Unit] = []
+        tokens = self._tokens
+        while tokens.next.kind != "end" and len(self.faults) < MOST_FAULTS:
+            try:
+                if tokens.is_word("PLAN"):
+                    units.append(self._plan())
+                elif tokens.is_word("OPERATOR"):
+                    units.append(self._declarations.operator())
+                else:
+                    raise tokens.lost(f"expected PLAN or OPERATOR, found {tokens.shown()}")
+            except LostError:
+                tokens.advance()
+                while tokens.next.kind != "end" and not self._is_unit():
+                    tokens.advance()
+        return units
+
+    def _is_unit(self) -> bool:
+        """True where a unit begins: `PLAN name {`."""
+        named = self._tokens.is_word("PLAN", "OPERATOR", before="name")
+        return named and self._tokens.ahead(2).kind == "{"
+
+    # --- plans --------------------------------------------------------------------------------------------
+
+    def _plan(self) -> PlanSyntax:
+        tokens = self._tokens
+        start = tokens.advance()
+        name = tokens.expect("the name of the dataflow", "name")
+        tokens.expect("{ after the name of a dataflow", "{")
+        inputs = self._declarations.declared("INPUT", ports=False)
+        outputs = self._declarations.declared("OUTPUT", ports=False)
+        if not tokens.is_word("BODY"):
+            raise tokens.lost(f"expected {self._wanted()}, found {tokens.shown()}")
+        tokens.advance()
+        tokens.expect("{ after BODY", "{")
+        before = len(self.faults)
+        statements = self._statements()
+        partial = len(self.faults) > before
+        tokens.expect("} at the end of BODY", "}")
+        end = tokens.expect("} at the end of the dataflow", "}")
+        text = tokens.source.text[start.at : end.at + 1]
+        place = tokens.source.place(name.at)
+        return PlanSyntax(name.text, *place, inputs, outputs, statements, text, partial)
+
+    def _wanted(self) -> str:
+        return "INPUT:, OUTPUT: or BODY, in this order" if self._tokens.next.kind == "name" else "BODY"
+
+    # --- calls --------------------------------------------------------------------------------------------
+
+    def _statements(self) -> tuple[Statement, ...]:
+        tokens = self._tokens
+        found: list[Statement] = []
+        while tokens.next.kind not in ("}", "end") and len(self.faults) < MOST_FAULTS:
+            if self._is_unit():
+                break
+            try:
+                found.append(self._statement())
+            except LostError:
+                self._skip()
+        return tuple(found)
+
+    def _skip(self) -> None:
+        """Skip to where the next call may begin."""
+        tokens = self._tokens
+        while tokens.next.kind not in ("}", "end"):
+            if tokens.accept(";"):
+                return
+            tokens.advance()
+            if self._begins_call() and tokens.begins_line():
+                return
+
+    def _begins_call(self) -> bool:
+        return self._tokens.next.kind in ("name", "path") and self._tokens.ahead(1).kind == "("
+
+    def _statement(self) -> Statement:
+        tokens = self._tokens
+        name = tokens.expect("an operator or a dataflow to be called", "name", "path")
+        if tokens.next.kind == ":":
+            known = ", ".join(_CLAUSE_WORDS)
+            raise tokens.lost(f"expected a clause ({known}), or ( after a call, found '{name.text}:'")
+        tokens.expect(f"( after {name.text}", "(")
+        arguments = self._list(0, outputs=False)
+        outputs = self._list(0, outputs=True) if tokens.accept(":") else ()
+        if tokens.next.kind != ")":
+            wanted = "a comma, or )" if outputs else "a comma, : before the outputs, or )"
+            raise tokens.lost(f"expected {wanted}, found {tokens.shown()}")
+        tokens.advance()
+        clauses = self._clauses()
+        tokens.accept(";")
+        return Statement(name.text, *tokens.source.place(name.at), arguments, outputs, clauses)
+
+    def _list(self, depth: int, *, outputs: bool) -> tuple[Written, ...]:
+        tokens = self._tokens
+        found: list[Written] = []
+        while tokens.next.kind not in (")", ":", "end"):
+            found.append(self._written(depth, outputs=outputs))
+            if not tokens.accept(","):
+                break
+        return tuple(found)
+
+    def _written(self, depth: int, *, outputs: bool) -> Written:
+        tokens = self._tokens
+        if outputs and tokens.next.kind not in ("name", "("):
+            raise tokens.lost(f"expected the name of an output, or _, found {tokens.shown()}")
+        read = tokens.expect("the name of a datum, a text or a number", "name", "text", "number", "(")
+        place = tokens.source.place(read.at)
+        if read.kind == "(":
+            if depth:
+                raise tokens.lost("expected no group within a group; write its names one after another")
+            group = self._list(1, outputs=outputs)
+            tokens.expect("a comma, or ) at the end of the group", ")")
+            return Written("group", "", *place, group)
+        if read.kind == "text":
+            return self._text(read)
+        return Written("number" if read.kind == "number" else "name", read.text, *place)
+
+    def _text(self, read: _Token) -> Written:
+        """A text without its quotes and escapes, with the places where lines begin and escapes end."""
+        inner = read.text[1:-1]
+        source = self._tokens.source
+        text, offsets, last = "", [(0, read.at + 1)], 0
+        for found in re.finditer(r"\\.|\n", inner, re.DOTALL):
+            text += inner[last : found.start()] + _ESCAPES.get(found[0], found[0][-1])
+            last = found.end()
+            offsets.append((len(text), read.at + 1 + last))
+        places = tuple((at, *source.place(offset)) for at, offset in offsets)
+        return Written("text", text + inner[last:], *source.place(read.at), (), places)
+
+    def _clauses(self) -> Clauses:
+        tokens = self._tokens
+        found: dict[str, tuple[Written, ...]] = {}
+        while tokens.is_word(*_CLAUSE_WORDS, before=":"):
+            word = tokens.advance()
+            tokens.advance()
+            if _CLAUSE_WORDS[word.text.upper()] in found:
+                tokens.fault(f"expected {word.text} once; write its names one after another", word.at)
+            names = [self._name(word.text)]
+            while tokens.accept(","):
+                names.append(self._name(word.text))
+            found[_CLAUSE_WORDS[word.text.upper()]] = tuple(names)
+        return Clauses(**found)
+
+    def _name(self, word: str) -> Written:
+        read = self._tokens.expect(f"the name of a datum after {word}:", "name")
+        return Written("name", read.text, *self._tokens.source.place(read.at))
+
+
+_FITS: dict[str, tuple[str, Callable[[str], bool]]] = {
+    "": ("yes or no", lambda value: value in ("yes", "no", "true", "false")),
+    "granularity": (
+        "any, or a number from 1",
+        lambda value: value == "any" or re.fullmatch(r"0*[1-9]\d{0,8}", value) is not None,
+    ),
+}

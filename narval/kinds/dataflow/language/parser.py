@@ -1,0 +1,191 @@
+"""The text of dataflows: a `.plan` file has plans, and declarations of modules' operators (T1–T17)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import PurePosixPath
+
+import msgspec
+
+from narval.core.definitions.library import Definition, Library, Parsed, Reference
+from narval.core.definitions.reading import vocabulary
+from narval.core.errors import Fault
+from narval.core.source.text import Source
+from narval.core.source.xml import XmlNode
+from narval.kinds.dataflow.language.bundle import BUNDLE, parts_of
+from narval.kinds.dataflow.language.code import DataflowCode
+from narval.kinds.dataflow.language.compiling.compiler import Compiled, compile_plans
+from narval.kinds.dataflow.language.compiling.vocabulary import (
+    PlanVocabulary,
+    names_in,
+    operator_of,
+)
+from narval.kinds.dataflow.language.composition import completed
+from narval.kinds.dataflow.language.definition import DataflowDefinition, DataflowGraph
+from narval.kinds.dataflow.language.grammar import read_units
+from narval.kinds.dataflow.language.operators import OPERATOR_TABLE, named
+from narval.kinds.dataflow.language.syntax import ALIASES, OperatorSyntax, PlanSource, PlanSyntax, Statement
+
+_UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+
+
+def parse(source: Source, root: XmlNode | None = None) -> Parsed:
+    """The dataflows of a file, or of a bundle: then the first is the one that is meant, and whole."""
+    text = source.text
+    if text.startswith(f"{BUNDLE}\n"):
+        return _bundle(Source.of_text(path, part) for path, part in parts_of(text))
+    sources, faults = _sources(source)
+    return _parsed(sources, faults)
+
+
+def _bundle(files: Iterable[Source]) -> Parsed:
+    read = [_sources(file) for file in files]
+    sources = [plan for plans, _ in read for plan in plans]
+    parsed = _parsed(sources, [fault for _, faults in read for fault in faults])
+    return Parsed(tuple(found.pinned() for found in parsed.definitions[:1]), (), parsed.faults)
+
+
+def _sources(source: Source) -> tuple[list[PlanSource], list[Fault]]:
+    """The plans of a file, and what is wrong with how it is written."""
+    units, faults = read_units(source)
+    if (odd := _UNWRITABLE.search(source.text)) is not None:
+        message = f"expected no control characters, found {odd[0]!r}; remove it"
+        faults.append(source.fault(message, *source.place(odd.start())))
+    try:
+        vocabulary.name(PurePosixPath(source.path).stem)
+    except ValueError as error:
+        faults.append(
+            source.fault(f"the file's name is that of a group: expected {error.args[0]}; rename it")
+        )
+    aliases = source.text.partition("\n")[0].strip() == ALIASES
+    declared = tuple(unit for unit in units if isinstance(unit, OperatorSyntax))
+    faults += (source.fault(message, one.line, one.column) for one, message in _doubles(units))
+    plans = [unit for unit in units if isinstance(unit, PlanSyntax)]
+    if not units and not faults:
+        faults.append(source.fault("expected a dataflow, as in: PLAN name { BODY { noop() } }"))
+    once = {plan.name: plan for plan in reversed(plans)}
+    return [PlanSource(plan, source.path, aliases, declared) for plan in reversed(once.values())], faults
+
+
+def _doubles(
+    units: Iterable[PlanSyntax | OperatorSyntax],
+) -> Iterator[tuple[PlanSyntax | OperatorSyntax, str]]:
+    plans: set[str] = set()
+    operators: set[str] = set()
+    for unit in units:
+        if isinstance(unit, PlanSyntax):
+            if unit.name in plans:
+                yield unit, f"expected a new name, found the dataflow {unit.name!r} again"
+            plans.add(unit.name)
+            continue
+        known = named(unit.name)
+        if known is not None:
+            yield unit, f"{unit.name!r} is there already: {known.signature}; remove this declaration"
+        elif unit.name.lower() in operators:
+            yield unit, f"expected a new name, found the operator {unit.name!r} again"
+        operators.add(unit.name.lower())
+
+
+def _parsed(sources: list[PlanSource], faults: list[Fault]) -> Parsed:
+    known = PlanVocabulary(sources, complete=False)
+    compiled = compile_plans(known.plans, known)
+    references = [found for source in sources for found in _references(source, known)]
+    references += [
+        Reference("function", function.text, "function", source.path, function.line, function.column)
+        for source in sources
+        for function in compiled.functions[source.full_name]
+    ]
+    definitions: list[DataflowDefinition] = []
+    for source in sources:
+        own = tuple(found for found in references if found.path == source.path)
+        draft = DataflowDefinition(
+            group=source.place.group,
+            name=source.syntax.name,
+            source=source,
+            references=own,
+            path=source.path,
+            line=source.syntax.line,
+            draft=source,
+        )
+        whole = completed(draft, compiled, known.plans)
+        if whole is not None and not _needs_library(source, whole.graphs, compiled):
+            whole = msgspec.structs.replace(whole, draft=None)
+        if whole is not None or not (faults or compiled.faults):
+            definitions.append(whole or draft)
+    names = frozenset((DataflowDefinition.kind, source.full_name) for source in sources)
+    return Parsed(tuple(definitions), tuple(references), tuple(sorted({*faults, *compiled.faults})), names)
+
+
+def _needs_library(source: PlanSource, graphs: Mapping[str, DataflowGraph], compiled: Compiled) -> bool:
+    """True if a plan has something that a module has."""
+    return bool(source.declared) or any(
+        compiled.functions[name] or any(call.operator.name == "retrieve" for call in graph.calls)
+        for name, graph in graphs.items()
+    )
+
+
+# --- references -------------------------------------------------------------------------------------------
+
+
+def _references(source: PlanSource, known: PlanVocabulary) -> Iterator[Reference]:
+    """The places of a plan that name what is elsewhere: in other files, or in modules."""
+    for statement in source.syntax.statements:
+        if known.find(statement, source) == (None, ""):
+            name = _called(statement)[0]
+            yield Reference(
+                DataflowDefinition.kind,
+                name.rpartition("/")[2],
+                name,
+                source.path,
+                statement.line,
+                statement.column,
+                resolve=_resolver(statement, source),
+            )
+    for declared in (one for one in source.declared if named(one.name) is None):
+        yield Reference(
+            "operator",
+            declared.name,
+            f"OPERATOR {declared.name}",
+            source.path,
+            declared.line,
+            declared.column,
+            check=_agrees(source, declared),
+        )
+
+
+def _called(statement: Statement) -> tuple[str, int, int]:
+    """The reference in a call, and its place: the name, or the first argument of `subplan`."""
+    first = statement.arguments[0] if statement.arguments else None
+    if named(statement.name) is OPERATOR_TABLE["subplan"] and first is not None:
+        return first.text, first.line, first.column
+    return statement.name, statement.line, statement.column
+
+
+def _resolver(statement: Statement, source: PlanSource) -> Callable[[Library], Iterator[Fault]]:
+    def resolve(library: Library) -> Iterator[Fault]:
+        known = names_in(library)
+        if known.find(statement, source) == (None, ""):
+            name, line, column = _called(statement)
+            yield Fault(source.path, line, column, known.unknown(name, source.place))
+
+    return resolve
+
+
+def _agrees(source: PlanSource, declared: OperatorSyntax) -> Callable[[Definition], Iterator[Fault]]:
+    def check(found: Definition) -> Iterator[Fault]:
+        own = found.operator if isinstance(found, DataflowCode) else None
+        if own is None:
+            return
+        here = operator_of(declared)
+        ports = [[(port.name, port.type, port.many) for port in side] for side in (here.inputs, here.outputs)]
+        if ports != [
+            [(port.name, port.type, port.many) for port in side] for side in (own.inputs, own.outputs)
+        ]:
+            message = f"{declared.name}: its module has {own.signature}; write the same, or remove this"
+            yield Fault(source.path, declared.line, declared.column, message)
+        if here.io != own.io and any(name == "io" for name, _ in declared.properties):
+            message = f"{declared.name}: IO-BOUND is as its module has it; remove it here"
+            yield Fault(source.path, declared.line, declared.column, message)
+
+    return check

@@ -1,0 +1,123 @@
+"""Syntax of a dataflow file: what is written, with the place of each part, before anything is understood."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from narval.kinds.dataflow.language.names import FilePlace, place_of
+
+ALIASES = "// example aliases"
+"""The first line of a file in which names in capitals have the order of the examples (TA8)."""
+
+
+class Written(msgspec.Struct, frozen=True):
+    """An argument or output: the name of a datum, a text, a number, `_`, or a group of those."""
+
+    kind: Literal["name", "text", "number", "group"]
+    text: str
+    line: int
+    column: int
+    group: tuple[Written, ...] = ()
+    marks: tuple[tuple[int, int, int], ...] = ()
+
+    @property
+    def value(self) -> str | int | float:
+        """The value of a text or number."""
+        if self.kind != "number":
+            return self.text
+        return float(self.text) if "." in self.text else int(self.text)
+
+    def __str__(self) -> str:
+        if self.kind == "group":
+            return f"({', '.join(map(str, self.group))})"
+        if self.kind == "text":
+            shown = self.text.replace("\\", "\\\\").replace('"', '\\"')
+            return f'"{shown}"'
+        return self.text
+
+    def place(self, at: int) -> tuple[int, int]:
+        """The line and column of a character of a text, whose lines and escapes `marks` tell apart."""
+        place = self.line, self.column
+        for offset, line, column in self.marks:
+            if offset <= at:
+                place = line, column + at - offset
+        return place
+
+
+class Declared(msgspec.Struct, frozen=True):
+    """An input or output of a plan, or a port of an operator: `type` is "" where none is written."""
+
+    name: str
+    type: str
+    line: int
+    column: int
+    many: bool = False
+
+
+class Clauses(msgspec.Struct, frozen=True):
+    """The clauses of a call: names of data."""
+
+    wait: tuple[Written, ...] = ()
+    enable: tuple[Written, ...] = ()
+    started: tuple[Written, ...] = ()
+    on_error: tuple[Written, ...] = ()
+
+
+class Statement(msgspec.Struct, frozen=True):
+    """A call of an operator or a plan."""
+
+    name: str
+    line: int
+    column: int
+    arguments: tuple[Written, ...] = ()
+    outputs: tuple[Written, ...] = ()
+    clauses: Clauses = Clauses()
+
+
+class PlanSyntax(msgspec.Struct, frozen=True):
+    """A plan as it is written; `text` is all of it. One that is `partial` has calls that cannot be read."""
+
+    name: str
+    line: int
+    column: int
+    inputs: tuple[Declared, ...] = ()
+    outputs: tuple[Declared, ...] = ()
+    statements: tuple[Statement, ...] = ()
+    text: str = ""
+    partial: bool = False
+
+
+class OperatorSyntax(msgspec.Struct, frozen=True):
+    """The declaration of an operator as it is written; `properties` are by name in small letters."""
+
+    name: str
+    line: int
+    column: int
+    inputs: tuple[Declared, ...] = ()
+    outputs: tuple[Declared, ...] = ()
+    properties: tuple[tuple[str, str], ...] = ()
+    text: str = ""
+
+
+Unit = PlanSyntax | OperatorSyntax
+
+
+class PlanSource(msgspec.Struct, frozen=True, eq=False):
+    """A plan as its file has it: with the aliases and the operator declarations that hold there."""
+
+    syntax: PlanSyntax
+    path: str
+    aliases: bool = False
+    declared: tuple[OperatorSyntax, ...] = ()
+
+    @property
+    def place(self) -> FilePlace:
+        """The place of its file."""
+        return place_of(self.path)
+
+    @property
+    def full_name(self) -> str:
+        """`group.name`."""
+        return f"{self.place.group}.{self.syntax.name}"

@@ -1,0 +1,1 @@
+"""Processes: tokens that move along arcs."""

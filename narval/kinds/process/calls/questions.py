@@ -1,0 +1,334 @@
+"""Questions that an engine asks the user's code while it decides (`View.ask`; sections 3 to 6 and 11).
+
+A question is answered in a thread of its own while the loop waits, for `LONGEST` seconds at most: then the
+thread is given up, the run that asked fails, and the loop goes on. What is asked gets copies, so nothing that
+it does late can touch a run. Question and answer are recorded by the engine, so none is asked again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import math
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from datetime import date, datetime
+from functools import partial
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple
+
+import msgspec
+
+import narval
+from narval.agent.agent import AgentState
+from narval.agent.run import Run
+from narval.calls.conversion import failure
+from narval.core.definitions.library import Definition
+from narval.core.engines.engine import tokens_of
+from narval.core.engines.events import Plain
+from narval.core.errors import ActionError
+from narval.kinds.process.calls.tasks import SCRIPT, nearest, script_of
+from narval.kinds.process.calls.token import Arrival, Delay, Nearest, ProcessEvent, Token
+from narval.kinds.process.calls.transient import Transients
+from narval.kinds.process.language.code import Code
+from narval.kinds.process.language.properties import made
+from narval.kinds.process.language.statements import Accept, Discard, Skip
+from narval.system.scripts.interpreters import Script
+from narval.system.scripts.one_shot import ScriptAnswer
+
+LONGEST = 1.0
+"""Seconds that a question may take: for so long nothing else goes on."""
+
+SCRIPT_LONGEST = 3.0
+"""The same for a script, whose program has to start first."""
+
+MOST_GIVEN_UP = 8
+"""Threads given up that still live, with which no more questions are asked."""
+
+MOST_ANSWER = 100_000
+"""The most characters of a text, and things in a list, that an answer may have."""
+
+DELAYS = {
+    "DELAY_NODE_EXECUTION": "NODE_TOKEN_ACCEPTED",
+    "DELAY_PROCESS_FINALIZE_COMPLETE": "PROCESS_PENDING_COMPLETE",
+    "DELAY_PROCESS_FINALIZE_CANCEL": "PROCESS_PENDING_CANCEL",
+}
+"""The answers of listeners, and the event that each is an answer to."""
+
+
+FunctionOf = Callable[[Run, Definition], Any]
+"""The function or class of code in the version that counts for a run, or None (`CallTargets.function_of`)."""
+
+
+class QuestionAnswerer:
+    """Answers the questions of one agent's engines; all of it is used on the loop's thread."""
+
+    def __init__(self, function_of: FunctionOf, *, longest: float = LONGEST) -> None:
+        self._function_of, self._longest = function_of, longest
+        self._thread: QuestionThread | None = None
+        self._given_up: list[QuestionThread] = []
+
+    @property
+    def given_up(self) -> int:
+        """The number of questions given up whose code still runs."""
+        self._given_up = [thread for thread in self._given_up if thread.is_alive()]
+        return len(self._given_up)
+
+    def ask(
+        self, agent: AgentState, run: Run, function: str, arguments: Mapping[str, Plain], at: float
+    ) -> Plain:
+        """The answer of a function, asked at a moment, as plain data. Raises ActionError."""
+        word, _, name = function.partition(":")
+        name, _, hook = name.rpartition(":") if word == "node" else (name, "", "")
+        kind = _KINDS.get(word, word)
+        if kind == "node-type" and name == SCRIPT:
+            return _ask_script(run, arguments)
+        definition = agent.lookup.definition(run, kind, name)
+        ask = _ASKERS.get(kind)
+        if ask is None or not isinstance(definition, Code):
+            raise ActionError(
+                f"there is no {kind} named {name!r} in modules/", "unknown-function", final=True
+            )
+        code = self._function_of(run, definition)
+        if code is None:
+            raise ActionError(f"the {kind} {name!r} is not loaded any more", "unknown-function", final=True)
+        if self.given_up >= MOST_GIVEN_UP:
+            raise ActionError(
+                f"{self.given_up} questions did not come back and still run; {kind} {name!r} was not asked",
+                "question-refused",
+            )
+        view_of = partial(tokens_of(run.engine).token_view, run.definition, run.state)
+        about = arguments.get("token")
+        token = about if isinstance(about, int) else None
+        beside = (Transients(run, token), partial(nearest, run, token or 0))
+        question = Question(definition, code, hook, arguments, view_of, *beside, at)
+        return self._answered(f"{kind} {name!r}{f' ({hook})' * bool(hook)}", partial(_answer, ask, question))
+
+    def close(self) -> None:
+        """Ask no more."""
+        if self._thread is not None:
+            self._thread.ask(None)
+            self._thread = None
+
+    def _answered(self, what: str, work: Callable[[], Plain]) -> Plain:
+        thread, self._thread = self._thread or QuestionThread(), None
+        thread.ask(work)
+        try:
+            answer, error = thread.answers.get(timeout=self._longest)
+        except Empty:
+            self._given_up.append(thread)
+            thread.give_up()
+            why = f"{what} did not answer within {self._longest:g} s"
+            raise ActionError(why, "question-timeout", final=True) from None
+        self._thread = thread
+        if error is not None:
+            raise error
+        return answer
+
+
+class Question(NamedTuple):
+    """A question to the user's code; `view_of` gives a token as plain data, by its id."""
+
+    definition: Code
+    code: Any
+    hook: str
+    arguments: Mapping[str, Any]
+    view_of: Callable[[int | None], Mapping[str, Any]]
+    transients: Transients
+    nearest: Nearest
+    at: float
+
+    def token(self) -> Token:
+        """The token that the question is about."""
+        view, beside = self.view_of(self.arguments["token"]), self.transients
+        return Token(view, at=self.at, transients=beside, nearest=self.nearest)
+
+
+class QuestionThread:
+    """One thread, which answers questions until it is given None."""
+
+    __slots__ = ("_asked", "_thread", "answers")
+
+    def __init__(self) -> None:
+        self._asked: SimpleQueue[Callable[[], Plain] | None] = SimpleQueue()
+        self.answers: SimpleQueue[tuple[Plain, ActionError | None]] = SimpleQueue()
+        self._thread = threading.Thread(target=self._live, name="narval-question", daemon=True)
+        self._thread.start()
+
+    def ask(self, work: Callable[[], Plain] | None) -> None:
+        """Have a question answered; None ends the thread."""
+        self._asked.put(work)
+
+    def is_alive(self) -> bool:
+        """True if its thread has not ended."""
+        return self._thread.is_alive()
+
+    def give_up(self) -> None:
+        """End the thread: Python code at once, a call of the system when that ends."""
+        self.ask(None)
+        number = self._thread.ident
+        if number is not None:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                ctypes.c_ulong(number), ctypes.py_object(_GivenUpError)
+            )
+
+    def _live(self) -> None:
+        with contextlib.suppress(_GivenUpError):
+            while (work := self._asked.get()) is not None:
+                try:
+                    answer, error = work(), None
+                except ActionError as refusal:
+                    answer, error = None, refusal
+                self.answers.put((answer, error))
+                del work
+
+
+class _GivenUpError(BaseException):
+    """The thread of a question that took too long is to end."""
+
+
+def _answer(ask: Callable[[Question], Plain], question: Question) -> Plain:
+    """Ask, on the question's thread. Raises ActionError, in words for the author of the code."""
+    try:
+        answer = ask(question)
+        msgspec.msgpack.encode(answer)  # what cannot be written down cannot be recorded
+        return answer
+    except (_GivenUpError, ActionError):
+        raise
+    except BaseException as error:
+        found = failure(error, question.definition.path)
+        what = f"{question.definition.kind} {question.definition.name!r}"
+        why = f"{what} of {question.definition.path}: {found.message}"
+        raise ActionError(why, found.kind, final=True) from None
+
+
+def _ask_script(run: Run, arguments: Mapping[str, Any]) -> Plain:
+    """The boolean that the `allowBacktrack` of a script gives, run in a program of its own."""
+    script = Script(**script_of(run, "allowBacktrack", arguments["token"]), time=SCRIPT_LONGEST / 2)
+    folder = str(Path(narval.__file__).parent.parent)
+    line = [sys.executable, "-m", "narval.system.scripts.one_shot"]
+    given = msgspec.msgpack.encode(script)
+    try:
+        done = subprocess.run(
+            line, input=given, capture_output=True, timeout=SCRIPT_LONGEST, cwd=folder, check=True
+        )
+        answer = msgspec.msgpack.decode(done.stdout, type=ScriptAnswer)
+    except subprocess.TimeoutExpired:
+        why = f"the script of node {script.node!r} did not answer within {SCRIPT_LONGEST:g} s"
+        raise ActionError(why, "question-timeout", final=True) from None
+    except (OSError, subprocess.CalledProcessError, msgspec.MsgspecError) as error:
+        raise ActionError(f"the script of node {script.node!r} was not run: {error}", "crashed") from None
+    if answer.kind:
+        raise ActionError(answer.message, answer.kind, final=True)
+    if not isinstance(answer.value, bool):
+        raise _bad("allowBacktrack to give true or false", answer.value)
+    return answer.value
+
+
+# --- how each kind is asked -------------------------------------------------------------------------------
+
+
+def _predicate(question: Question) -> Plain:
+    return _truth(question.code(question.token()))
+
+
+def _truth(answer: object) -> bool:
+    if not isinstance(answer, bool):
+        raise _bad("True or False", answer)
+    return answer
+
+
+def _date(question: Question) -> Plain:
+    answer = question.code(question.token())
+    if isinstance(answer, date) and not isinstance(answer, datetime):
+        answer = datetime(answer.year, answer.month, answer.day)  # noqa: DTZ001 - a day begins where the home is
+    if isinstance(answer, datetime):
+        return answer.timestamp()
+    if isinstance(answer, int | float) and not isinstance(answer, bool) and math.isfinite(answer):
+        return float(answer)
+    raise _bad("a datetime, or seconds since 1970", answer)
+
+
+def _string(question: Question) -> Plain:
+    answer = question.code(question.token())
+    if not isinstance(answer, str) or len(answer) > MOST_ANSWER:
+        raise _bad(f"a text of at most {MOST_ANSWER:,} characters", answer)
+    return answer
+
+
+def _node(question: Question) -> Plain:
+    token = question.token()
+    node = made(question.code, token.node.custom, question.arguments.get("evaluated"))
+    answer = getattr(node, question.hook)(token)
+    return _truth(answer) if question.hook == "is_backtrackable" else _guard(answer)
+
+
+def _guard(answer: object) -> Plain:
+    """The answer of a guard, as the engine knows it; None is to accept, as it is in the source."""
+    if answer is None or answer is True or _is(answer, Accept):
+        return {"action": "AcceptToken"}
+    if _is(answer, Discard):
+        return {"action": "DiscardToken"}
+    if answer is Skip:
+        return {"action": "SkipNode", "arcs": [""]}
+    if isinstance(answer, Skip):
+        return {"action": "SkipNode", "arcs": [str(answer.arc or "")]}
+    if isinstance(answer, Delay) and math.isfinite(answer.until):
+        return {"action": "DelayUntil", "until": answer.until}
+    raise _bad("Accept, Discard, Skip(arc) or Delay(until)", answer)
+
+
+def _is(answer: object, wanted: type) -> bool:
+    return answer is wanted or isinstance(answer, wanted)
+
+
+def _join(question: Question) -> Plain:
+    arrival = Arrival(question.arguments)
+    code = question.code().join if isinstance(question.code, type) else question.code
+    answer = code(arrival)
+    if answer is None:
+        return None
+    if isinstance(answer, list | tuple):
+        answer = arrival.join(answer)
+    there = {token.id for token in arrival.waiting}
+    if not isinstance(answer, dict) or not ({"join", "merge"} & answer.keys()):
+        raise _bad("arrival.join(…), arrival.merge(…) or None", answer)
+    ids = answer.get("join", answer.get("merge"))
+    if not isinstance(ids, list) or not ids or not there.issuperset(ids) or len(set(ids)) != len(ids):
+        raise _bad("tokens that wait at the node, each once", ids)
+    return answer
+
+
+def _listener(question: Question) -> Plain:
+    about = question.view_of(question.arguments.get("token"))
+    event = ProcessEvent(question.arguments, about, question.transients, question.nearest)
+    code = question.code().notify if isinstance(question.code, type) else question.code
+    answer = code(event)
+    words = [] if answer is None else [answer] if isinstance(answer, str) else answer
+    if not isinstance(words, list | tuple | set | frozenset) or not all(word in DELAYS for word in words):
+        raise _bad(f"nothing, or {', '.join(DELAYS)}", answer)
+    return sorted(word for word in set(words) if DELAYS[word] == event.type)
+
+
+_ASKERS: Mapping[str, Callable[[Question], Plain]] = {
+    "predicate": _predicate,
+    "date-function": _date,
+    "string-function": _string,
+    "node-type": _node,
+    "join": _join,
+    "listener": _listener,
+}
+_KINDS = {"node": "node-type", "date": "date-function", "string": "string-function"}
+
+
+def _bad(wanted: str, answer: object) -> ActionError:
+    try:
+        shown = repr(answer)
+    except Exception:
+        shown = "what cannot be shown"
+    return ActionError(
+        f"expected {wanted}, got {type(answer).__name__} {shown:.80}", "bad-answer", final=True
+    )

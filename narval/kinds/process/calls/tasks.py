@@ -1,0 +1,152 @@
+"""Calls of nodes, prepared for the executor: of the user's node types, and of scripts (section 10)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from msgspec import structs
+
+from narval.agent.agent import AgentState
+from narval.agent.run import Run
+from narval.calls.context import Target
+from narval.calls.targets import CallTargets, PreparedCall, place_of_stub
+from narval.core.engines.commands import Call
+from narval.core.engines.engine import tokens_of
+from narval.core.errors import ActionError
+from narval.kinds.process.calls import execution
+from narval.kinds.process.calls.execution import NodeHook
+from narval.kinds.process.calls.transient import Transients
+from narval.kinds.process.engine.tokens import traversal
+from narval.kinds.process.engine.tokens.token import NodeToken
+from narval.kinds.process.engine.tokens.token_view import brief_view
+from narval.kinds.process.language.code import Code
+
+SCRIPT = "script"
+"""The type of nodes whose code is in their definition."""
+
+SCRIPT_TIME = 10.0
+"""Seconds of processor time that a script may take."""
+SCRIPT_LATEST = 30.0
+"""Seconds after which its worker is killed, unless the node's timeout has come before: on a busy
+machine processor time takes longer than by the clock.
+"""
+
+ANCESTORS = 64
+"""So many tokens before its own a script, or code in a worker, can look at."""
+
+
+class NodeCalls:
+    """Prepares the calls by which nodes are executed, or backtracked, for the runs of one agent."""
+
+    def __init__(self, agent: AgentState, targets: CallTargets) -> None:
+        self._agent, self._targets = agent, targets
+
+    def prepare(self, run: Run, call: Call, timeout: float | None) -> PreparedCall:
+        """The call of a node's script, or of the user's class for its type. Raises ActionError."""
+        if call.name == SCRIPT:
+            return _script_call(run, call, timeout)
+        definition = self._agent.lookup.definition(run, "node-type", call.name)
+        code = self._targets.function_of(run, definition) if isinstance(definition, Code) else None
+        if code is None:
+            raise ActionError(f"there is no node type named {call.name}", "unknown-target", final=True)
+        stub = self._targets.stubs.get(call.name)
+        if stub is not None:
+            where: Any = place_of_stub(stub)
+            code, definition = _stand_in(code, stub), structs.replace(definition, where=where)
+        target = Target(
+            action=call.name,
+            where=definition.where,
+            module_path=self._targets.path_of(definition),
+            function_name=definition.function,
+            code=self._targets.code_of(run, definition) if definition.where == "worker" else None,
+            runner=execution.__name__,
+        )
+        return _node_call(run, call, definition, code, target, timeout)
+
+
+def _node_call(
+    run: Run, call: Call, definition: Code, code: Any, target: Target, timeout: float | None
+) -> PreparedCall:
+    """The call of a class. Raises ActionError where it has no such hook."""
+    payload: Any = call.payload or {}
+    hook = str(payload.get("hook"))
+    if hook not in definition.hooks:
+        raise ActionError(f"the node type {definition.name!r} has no {hook}", "no-hook", final=True)
+    token = _token_view(run, payload["token"])
+    if definition.where == "worker":
+        before = _near(run, payload["token"])
+        return PreparedCall(target, {**payload, "token": token, "near": before}, timeout)
+    ready = NodeHook(
+        code,
+        payload,
+        token,
+        partial(nearest, run, payload["token"]),
+        Transients(run, payload["token"], call.call),
+    )
+    return PreparedCall(structs.replace(target, function=ready), {"hook": hook}, timeout, ready.completed)
+
+
+def _script_call(run: Run, call: Call, timeout: float | None) -> PreparedCall:
+    """The call of a node's script: in a worker, which is killed if nothing else ends it."""
+    payload: Any = call.payload or {}
+    hook = str(payload.get("hook"))
+    time = SCRIPT_TIME if timeout is None else min(SCRIPT_TIME, timeout)
+    script = {**script_of(run, hook, payload["token"]), "time": time}
+    target = Target(action=f"the script of node {call.step}", where="script", runner=execution.__name__)
+    latest = SCRIPT_LATEST if timeout is None else min(SCRIPT_LATEST, timeout + 2.0)
+    return PreparedCall(target, {"hook": hook, "script": script}, latest)
+
+
+def script_of(run: Run, hook: str, token: int) -> dict[str, Any]:
+    """The script of a node for a hook, and the tokens it may look at: its own, and those before that."""
+    tokens = _before(run, token)
+    view = tokens[str(token)]
+    custom = view["node"]["custom"]
+    return {
+        "node": view["node"]["name"],
+        "text": custom.get(hook, ""),
+        "language": custom.get(f"{hook}Type", ""),
+        "token": view,
+        "tokens": tokens,
+        "writable": hook != "allowBacktrack",
+    }
+
+
+def nearest(run: Run, token: int, node: str) -> dict[str, Any] | None:
+    """The nearest token on a node of that name, as plain data: a token of a run, or one that it came of."""
+    if token not in run.state.nodes:
+        return None
+    found = traversal.nearest(run.definition, run.state, token, node)
+    return None if found is None else _token_view(run, found.id)
+
+
+def _near(run: Run, token: int) -> list[dict[str, Any]]:
+    """A token, and those before it as far as code in a worker may look, the nearest first, told in brief."""
+    found = traversal.traverse(run.state, token, "breadth", "back")
+    near = islice((one for one in found if isinstance(one, NodeToken)), ANCESTORS)
+    return [brief_view(run.definition, run.state, one) for one in near if not one.backtracked]
+
+
+def _before(run: Run, token: int) -> dict[str, Any]:
+    """A token, and those before it as far as a script may look, by id."""
+    found, waiting = dict[str, Any](), deque([token])
+    while waiting and len(found) < ANCESTORS:
+        number = waiting.popleft()
+        if str(number) not in found:
+            found[str(number)] = _token_view(run, number)
+            waiting.extend(found[str(number)].get("parents", ()))
+    return found
+
+
+def _token_view(run: Run, token: int) -> dict[str, Any]:
+    """A token as plain data, as the engine describes it to the user's code."""
+    return tokens_of(run.engine).token_view(run.definition, run.state, token)
+
+
+def _stand_in(code: type, stub: Callable[..., Any]) -> type:
+    """A node type with the properties of another, whose hooks are a stub, which is called with the token."""
+    return type("Stub", (code,), {hook: staticmethod(stub) for hook in ("execute", "backtrack")})

@@ -1,0 +1,170 @@
+"""Nodes that call something: an action, a transform, a run, a script, the user's class for their type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from narval.core.definitions.prototype import Input, Prototype
+from narval.core.definitions.remote_calls import limit_of_remote
+from narval.core.elements.changes import MarkScope
+from narval.core.engines import commands
+from narval.core.engines.calls.assignment import Slot, assign
+from narval.core.engines.decision import Inputs
+from narval.core.engines.events import Plain
+from narval.kinds.process.engine import conditions
+from narval.kinds.process.engine.changes import CodeQueued, NodeCallMade
+from narval.kinds.process.engine.decision import NodeFault, ProcessDecision
+from narval.kinds.process.engine.node_types import NESTED, SCRIPT, hooks
+from narval.kinds.process.engine.tokens import environment
+from narval.kinds.process.engine.tokens.rubric import evaluated
+from narval.kinds.process.engine.tokens.token import NodeToken
+from narval.kinds.process.language.definition import Node
+
+WITH_PROTOTYPE = frozenset({"action", "transform"})
+"""Targets that say what they take and give; any other that is called is a definition, whose run answers."""
+
+
+def calls(decision: ProcessDecision, node: Node) -> bool:
+    """True if a node of this type calls something when it is executed."""
+    if node.type == SCRIPT:
+        return bool(node.text_of("execute"))
+    return node.target is not None or "execute" in hooks(decision, node)
+
+
+def call(decision: ProcessDecision, node: Node, token: NodeToken) -> bool:
+    """Make the call, or let it wait for its turn; whether the node is executed only later. Raises NodeFault.
+
+    Code of the process runs one call after another, so that it sees what the code before it left; and a
+    nested process begins with that. Node code has been executed when it is back.
+    """
+    is_code = node.target is None
+    if (is_code or node.type == NESTED) and (
+        decision.state.code or decision.state.code_line.first is not None
+    ):
+        decision.change(CodeQueued(token.id))
+        return True
+    return make(decision, node, token)
+
+
+def make(decision: ProcessDecision, node: Node, token: NodeToken) -> bool:
+    """Make the call; whether the node is executed only when that is back, as code is. Raises NodeFault."""
+    if node.target is None:
+        call_code(decision, node, token, "execute")
+        return True
+    kind, name = node.target
+    if node.agent:
+        _call_remote(decision, node, token, kind, name)
+        return False
+    target = decision.view.definition(kind, name) if name else None
+    if target is None:
+        raise NodeFault(
+            "unknown-target", f"node {node.id}: there is no {kind} named {name or '(none)'}", node
+        )
+    if kind in WITH_PROTOTYPE:
+        _call_with_inputs(decision, node, token, kind, target)
+    else:
+        _call_run(decision, node, token, kind, target)
+    return False
+
+
+def has_hook(decision: ProcessDecision, node: Node, hook: str) -> bool:
+    """True if there is code for a hook: a script of that name, or a method of the class for its type."""
+    return bool(node.text_of(hook)) if node.type == SCRIPT else hook in hooks(decision, node)
+
+
+def call_code(decision: ProcessDecision, node: Node, token: NodeToken, hook: str) -> None:
+    """Call the script of a node, or the class for its type. Raises NodeFault."""
+    timeout, values = seconds(node, "timeout"), evaluated(decision, node, token)
+    made = NodeCallMade(token.id, decision.identifier(), hook != "execute", code=True)
+    payload: dict[str, Plain] = {"hook": hook, "token": token.id}
+    if values:
+        payload["evaluated"] = values
+    _send(decision, made, "node", node.type, node, timeout=timeout, payload=payload)
+
+
+def _send(
+    decision: ProcessDecision, made: NodeCallMade, kind: str, name: str, node: Node, *inputs: Any, **more: Any
+) -> None:
+    decision.change(made)
+    decision.command(commands.Call(made.call, kind, name, node.id, *inputs, **more))
+
+
+def _call_run(decision: ProcessDecision, node: Node, token: NodeToken, kind: str, target: Any) -> None:
+    """Call a run, nested in this one; a process begins with the attributes of the token (section 9)."""
+    nearby = conditions.around(decision, token).nearby
+    given: dict[str, Plain] | None = None
+    if kind == "process":
+        given = {"environment": environment.full(decision.state, token), "token": token.id}
+    made = NodeCallMade(token.id, decision.identifier())
+    _send(decision, made, kind, target.full_name, node, nearby=nearby, payload=given)
+
+
+def _call_remote(decision: ProcessDecision, node: Node, token: NodeToken, kind: str, name: str) -> None:
+    """Call a definition of another agent (G33): what the tokens before this one have produced goes along, and
+    to a process the attributes of the token. The time limit is a timer under the id of the call (G35).
+    """
+    limit = limit_of_remote(seconds(node, "timeout"))
+    produced = tuple(eid for rank in conditions.around(decision, token).nearby for eid in rank)
+    payload: dict[str, Plain] | None = None
+    if kind == "process":
+        payload = {"environment": environment.full(decision.state, token)}
+    made = NodeCallMade(token.id, decision.identifier())
+    _send(decision, made, kind, name, node, elements=produced, payload=payload, agent=node.agent)
+    decision.command(commands.SetTimer(made.call, decision.event.at + limit))
+
+
+def _call_with_inputs(
+    decision: ProcessDecision, node: Node, token: NodeToken, kind: str, target: Any
+) -> None:
+    prototype: Prototype = target.prototype
+    timeout = seconds(node, "timeout")  # before anything is reserved, for it may raise
+    inputs, reserved = _find_inputs(decision, node, token, prototype)
+    made = NodeCallMade(token.id, decision.identifier(), reserved=reserved)
+    more = {"timeout": timeout, "approve": node.text_of("approve")}
+    _send(decision, made, kind, target.full_name, node, inputs, prototype.lists, **more)
+
+
+def _find_inputs(
+    decision: ProcessDecision, node: Node, token: NodeToken, prototype: Prototype
+) -> tuple[Inputs, tuple[int, ...]]:
+    """The elements of each input (N16), and those of them that are reserved. Raises NodeFault."""
+    if not prototype.inputs:
+        return (), ()
+    places = conditions.around(decision, token)
+    slots = []
+    for slot in prototype.inputs:
+        bound = slot.condition.bind(conditions.bindings(decision, slot.condition.variables))
+        ranks = places.ranks(bound, _scope(decision, node, slot), newest=slot.newest)
+        slots.append(Slot(slot.id, ranks, slot.optional, slot.list))
+    assigned = assign(slots)
+    if assigned.missing:
+        missing = ", ".join(
+            f"{slot.id} ({slot.condition.text})" for slot in prototype.inputs if slot.id in assigned.missing
+        )
+        raise NodeFault("input-missing", f"node {node.id}: nothing in memory fits {missing}", node)
+    settled: list[tuple[str, tuple[int, ...]]] = []
+    reserved: list[int] = []
+    for slot in prototype.inputs:
+        eids = assigned.given.get(slot.id, ())
+        if not eids:
+            continue
+        settled.append((slot.id, eids))
+        decision.use_input(_scope(decision, node, slot), slot.outdates, eids)
+        if slot.outdates:
+            reserved.extend(eids)
+    return tuple(settled), tuple(reserved)
+
+
+def _scope(decision: ProcessDecision, node: Node, slot: Input) -> MarkScope | None:
+    return (decision.definition.full_name, node.id, slot.id) if slot.use else None
+
+
+def seconds(node: Node, key: str) -> float | None:
+    """The number that a custom element of a node says, if it does. Raises NodeFault."""
+    text = node.text_of(key)
+    try:
+        return float(text) if text else None
+    except ValueError:
+        raise NodeFault(
+            "bad-property", f"node {node.id}: {key}: expected a number, got: {text}", node
+        ) from None

@@ -1,0 +1,71 @@
+"""The end of a process: completed, cancelled, or failed where narval cannot go on (section 2)."""
+
+from __future__ import annotations
+
+from narval.kinds.process.engine.changes import (
+    ProcessCanceled,
+    ProcessCompleted,
+    ProcessFailed,
+    ProcessPendingCancel,
+    ProcessPendingComplete,
+)
+from narval.kinds.process.engine.decision import ProcessDecision
+
+DELAY_COMPLETE = "DELAY_PROCESS_FINALIZE_COMPLETE"
+DELAY_CANCEL = "DELAY_PROCESS_FINALIZE_CANCEL"
+
+
+def complete_if_done(decision: ProcessDecision) -> None:
+    """A process where nothing is active any more is complete, unless a listener holds that up."""
+    state = decision.state
+    if state.status != "executing" or state.is_active or state.queue.first is not None:
+        return
+    if DELAY_COMPLETE not in decision.happens(ProcessPendingComplete()):
+        finalize_complete(decision)
+
+
+def finalize_complete(decision: ProcessDecision) -> None:
+    """End the process; its caller gets the result."""
+    decision.go_on()
+    decision.happens(ProcessCompleted(decision.event.at))
+    _finish(decision)
+
+
+def cancel(decision: ProcessDecision) -> None:
+    """Give up what runs, and end the process where it stands, unless a listener holds that up."""
+    stop(decision)
+    if DELAY_CANCEL not in decision.happens(ProcessPendingCancel()):
+        finalize_cancel(decision)
+
+
+def finalize_cancel(decision: ProcessDecision) -> None:
+    """End the process; its caller gets the result."""
+    decision.happens(ProcessCanceled(decision.event.at))
+    _finish(decision)
+
+
+def fail(decision: ProcessDecision, error: int, *, abandon: bool = True) -> None:
+    """narval cannot go on with the process: it ends where it stands."""
+    stop(decision, abandon=abandon)
+    decision.change(ProcessFailed(decision.event.at, error))
+    _finish(decision)
+
+
+def stop(decision: ProcessDecision, *, abandon: bool = True) -> None:
+    """Nothing is waited for any more: calls are given up, what they reserved is free."""
+    state = decision.state
+    for token in (*state.delayed.values(), *state.watches.values()):
+        decision.stop_waiting(state.nodes[token])
+    for call in tuple(state.calls):
+        decision.give_up(call, abandon=abandon)
+    decision.go_on()
+
+
+def _finish(decision: ProcessDecision) -> None:
+    state = decision.state
+    if state.PHASES[state.status] == "done":
+        kept = (token for token in state.nodes.values() if token.produced and not token.backtracked)
+        eids = tuple(eid for token in kept for eid in token.produced)
+    else:
+        eids = (state.error,) if state.error is not None else ()
+    decision.report_end(eids)

@@ -1,0 +1,66 @@
+"""Memory as the nodes of a process see it: where they look for elements, and what `wait` nodes wait for."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from narval.core.engines import commands
+from narval.core.engines.calls.candidates import Bindings, CandidateSearch
+from narval.core.engines.decision import Wanted, resolve
+from narval.kinds.process.engine.changes import WatchSet
+from narval.kinds.process.engine.decision import ProcessDecision
+from narval.kinds.process.engine.tokens.token import NodeToken
+from narval.kinds.process.language.definition import Node
+
+
+def bindings(decision: ProcessDecision, variables: frozenset[str], asking: Node | None = None) -> Bindings:
+    """The elements of variables: `$process` the process element, `$NODE` what calls of that node produced.
+
+    A node that was imported means one that came with it.
+    """
+    bound = {}
+    beside = "".join(f"{name}:" for name in asking.external) if asking is not None else ""
+    for name in variables:
+        eids: tuple[int, ...] = (decision.state.eid,) if name == "process" else ()
+        newest = decision.state.newest.get(beside + name)
+        if newest is not None:
+            eids = decision.state.nodes[newest].produced
+        found = (decision.view.element(eid) for eid in eids)
+        bound[name] = tuple(element for element in found if element is not None)
+    return bound
+
+
+def around(decision: ProcessDecision, token: NodeToken) -> CandidateSearch:
+    """The search of a token, nearest first: what those it comes from produced, the run, all."""
+    parents = (decision.state.nodes[decision.state.arcs[arc].parent] for arc in token.parents)
+    nearby = tuple(sorted({eid for parent in parents for eid in parent.produced}))
+    return CandidateSearch(decision.view, decision.state.eid, (nearby,))
+
+
+def wanted(decision: ProcessDecision, node: Node) -> Wanted:
+    """The conditions of a `wait` node, and where what they use is marked (N18)."""
+    names = partial(bindings, decision, asking=node)
+    return resolve(node.conditions, decision.definition.full_name, node.id, names)
+
+
+def satisfied(decision: ProcessDecision, node: Node, token: NodeToken) -> bool:
+    """True if there is an element for each condition now, which is taken; if not, it is watched for."""
+    conditions = wanted(decision, node)
+    eids = decision.one_for_each(around(decision, token), conditions)
+    if eids is not None:
+        decision.use_matches(conditions, eids)
+        return True
+    if token.watch:
+        decision.command(commands.Unwatch(token.watch))
+    watch = decision.identifier()
+    decision.change(WatchSet(token.id, watch))
+    decision.watch(watch, conditions)
+    return False
+
+
+def concerns(decision: ProcessDecision, node: Node, eid: int) -> bool:
+    """True if some condition of a node may take an element."""
+    element = decision.view.element(eid)
+    return element is not None and any(
+        decision.view.fits(element, bound) for bound, _ in wanted(decision, node)
+    )

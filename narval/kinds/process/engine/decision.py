@@ -1,0 +1,197 @@
+"""One advance of a process: listeners, the user's answers, and waits that end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from narval.core.engines import commands
+from narval.core.engines.decision import Decision
+from narval.core.engines.events import Plain
+from narval.core.errors import ActionError
+from narval.kinds.process.engine.changes import (
+    EVENT_OF_CHANGE,
+    DelayOver,
+    NodeCallBack,
+    NodeTokenCompleted,
+    Paused,
+    ProcessChange,
+    QuestionAsked,
+    WatchSet,
+)
+from narval.kinds.process.engine.state import ProcessState
+from narval.kinds.process.engine.tokens.token import ArcToken, NodeToken
+from narval.kinds.process.language.definition import Arc, Node, Process
+
+
+class NodeFault(Exception):  # noqa: N818 - it is the fault of a node, and no error of narval
+    """A node, guard, join or listener that cannot be gone on with; tokens stay where they are."""
+
+    def __init__(self, kind: str, message: str, node: Node | None = None, error: int | None = None) -> None:
+        self.kind, self.message, self.node = kind, message, node
+        self.token: int | None = None
+        """The active token whose node it is."""
+        self.error = error
+        """The element that tells of it already."""
+        super().__init__(message)
+
+
+class OperationRefused(Exception):  # noqa: N818 - it is the answer to who asked
+    """An operation that cannot be done: nothing has changed."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        self.kind, self.message = kind, message
+        super().__init__(message)
+
+
+NO_ANSWERS = frozenset[str]()
+"""The answers of listeners where nobody listens."""
+
+
+class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=True, eq=False):
+    """One advance of one process: what is known, and what has been decided."""
+
+    moved: int = 0
+    """So many arc tokens were taken from the queue."""
+    goes_on: bool = False
+    """True if this advance does nothing but go on with the queue."""
+    leaves_queue: bool = False
+    """True if the queue is to stay as it is: a token was completed asynchronously."""
+    refused: bool = False
+    """True if the signal was refused: a node that it led to cannot go on."""
+    ways_back: list[tuple[NodeToken, Arc]] = msgspec.field(default_factory=list)
+    """Active tokens that are to leave by an arc that goes back, and those arcs; none once it has decided."""
+    listening: dict[str, int] = msgspec.field(default_factory=dict)
+    """The listeners, and the bits of the events they hear of."""
+    mask: int = 0
+    """The bits of all events that some listener hears of."""
+
+    def __post_init__(self) -> None:
+        self.listen()
+
+    def node(self, token: NodeToken | ArcToken) -> Node:
+        """The node a token stands on, or heads for."""
+        return self.definition.nodes[token.node if isinstance(token, NodeToken) else token.to]
+
+    # --- events and listeners (section 3) ---------------------------------------------------------------
+
+    def listen(self) -> None:
+        """Learn who listens: those of the graph, of the process, of all processes, in this order."""
+        self.listening, self.mask = {}, 0
+        graph = [(listener.name, listener.mask) for listener in self.definition.listeners]
+        for name, mask in (*graph, *self.state.listeners.items(), *self.view.listeners.items()):
+            self.listening[name] = self.listening.get(name, 0) | mask
+            self.mask |= mask
+
+    def happens(self, change: Any) -> frozenset[str]:
+        """An event: it is recorded, those who listen hear of it, and their answers are united."""
+        self.apply[type(change)](self.state, change)
+        self.changes.append(change)
+        if not self.mask:
+            return NO_ANSWERS
+        name, bit = EVENT_OF_CHANGE[type(change).__name__]
+        listening = [listener for listener, mask in self.listening.items() if mask >> bit & 1]
+        return frozenset(action for listener in listening for action in self._tell(listener, name, change))
+
+    def _tell(self, listener: str, event: str, change: Any) -> list[str]:
+        token = getattr(change, "token", None)
+        payload: dict[str, Plain] = {
+            "event": event,
+            "token": token if token in self.state.nodes else None,
+            "arc_token": token if token in self.state.arcs else None,
+        }
+        if isinstance(change, NodeTokenCompleted):
+            payload["arcs"] = list(change.exits)
+        try:
+            answer = self.ask_code(f"listener:{listener}", payload, token)
+        except NodeFault as fault:  # who only listens does not stop what happens
+            self.add_error(fault.kind, fault.message, token=token or 0)
+            return []
+        return [str(action) for action in answer] if isinstance(answer, list) else []
+
+    def ask_code(
+        self, function: str, about: dict[str, Plain], token: int | None, node: Node | None = None
+    ) -> Plain:
+        """The user's code is asked; what it says is recorded. Raises NodeFault where it does not answer."""
+        try:
+            answer = self.view.ask(function, about)
+        except ActionError as error:
+            raise NodeFault(error.kind, f"{function}: {error}", node) from error
+        self.change(QuestionAsked(function, token, answer))
+        return answer
+
+    def ask_about(
+        self, function: str, token: NodeToken, node: Node, evaluated: dict[str, Plain] | None = None
+    ) -> Plain:
+        """The answer of the user's code about a token, which is all it is given, beside what is `evaluated`
+        of the node's properties. Raises NodeFault.
+        """
+        about: dict[str, Plain] = {"token": token.id}
+        if evaluated:
+            about["evaluated"] = evaluated
+        return self.ask_code(function, about, token.id, node)
+
+    def truth(self, function: str, answer: Plain, node: Node) -> bool:
+        """The answer of code that must say true or false. Raises NodeFault."""
+        if not isinstance(answer, bool):
+            raise NodeFault("bad-answer", f"{function}: expected true or false, got: {answer!r:.80}", node)
+        return answer
+
+    # --- what is waited for ---------------------------------------------------------------------------
+
+    def stop_waiting(self, token: NodeToken) -> None:
+        """Cancel whatever would have completed a token, or asked its guard again."""
+        if token.wake:
+            self.command(commands.CancelTimer(token.wake))
+            self.change(DelayOver(token.id))
+        if token.watch:
+            self.command(commands.Unwatch(token.watch))
+            self.change(WatchSet(token.id, ""))
+        if token.call:
+            self.give_up(token.call)
+
+    def give_up(self, call: str, *, abandon: bool = True) -> None:
+        """Stop waiting for a call; what it reserved is free."""
+        self.free(self.state.reserved.get(call, ()), well=False)
+        self.drop_limit(call)
+        self.change(NodeCallBack(call))
+        if abandon:
+            self.command(commands.CancelCall(call))
+
+    def drop_limit(self, call: str) -> None:
+        """Drop the time limit of a call at another agent (G35), unless it is over; others have none here."""
+        if (
+            getattr(self.event, "wake", "") != call
+            and self.node(self.state.nodes[self.state.calls[call]]).agent
+        ):
+            self.command(commands.CancelTimer(call))
+
+    def leave_queue(self, asynchronous: object = True) -> None:
+        """Let the queue stay as it is, if a completion is asynchronous."""
+        self.leaves_queue |= bool(asynchronous)
+
+    def resume_queue(self) -> None:
+        """Go on with the queue, which was too long for one advance, and with nothing else."""
+        self.goes_on = True
+        self.change(Paused(laps=self.state.laps))
+
+    def go_on(self) -> None:
+        """The queue need not be woken up for any more."""
+        if self.state.paused:
+            self.command(commands.CancelTimer(self.state.paused))
+            self.change(Paused())
+
+    def add_error(
+        self,
+        kind: str,
+        message: str,
+        node: Node | None = None,
+        detail: str = "",
+        call: str = "",
+        token: int = 0,
+    ) -> int:
+        """Add an error element that names run, process and node; its eid."""
+        part = node.id if node is not None else ""
+        where: dict[str, str | int | None] = {"token": token or None, "call": call}
+        return self.add_error_element(kind, message, part, detail=detail, call=call, where=where)

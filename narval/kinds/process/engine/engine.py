@@ -1,0 +1,232 @@
+"""The process engine: moves tokens, forward and back.
+
+`state` has the tables of what may follow what and what is kept of all tokens, `changes` the facts, which are
+the events of section 3 too, `apply` how facts alter the state. `tokens` moves, joins and goes back;
+`node_types` says what nodes do: `calls` makes calls, `returns` receives what came of them, `node_effects`
+does what the user's code wants, `conditions` looks into memory. `operations` obeys signals, `completion` ends
+a process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from narval.core.engines.commands import Command
+from narval.core.engines.events import (
+    Cancelled,
+    Event,
+    Matched,
+    Produced,
+    Returned,
+    Signalled,
+    Started,
+    TimerFired,
+)
+from narval.core.engines.view import View
+from narval.kinds.process.engine import completion, conditions, operations, returns
+from narval.kinds.process.engine.apply import APPLY
+from narval.kinds.process.engine.apply import apply as apply
+from narval.kinds.process.engine.changes import (
+    DelayOver,
+    NodeTokenFailed,
+    ProcessChange,
+    ProcessCreated,
+    ProcessStarted,
+)
+from narval.kinds.process.engine.decision import NodeFault, OperationRefused, ProcessDecision
+from narval.kinds.process.engine.explain import diagnose as diagnose
+from narval.kinds.process.engine.explain import explain as explain
+from narval.kinds.process.engine.explain import parts as parts
+from narval.kinds.process.engine.explain import render as render
+from narval.kinds.process.engine.explain import waiting_for as waiting_for
+from narval.kinds.process.engine.graph import graph as graph
+from narval.kinds.process.engine.state import ProcessState
+from narval.kinds.process.engine.structure import unreachable as unreachable
+from narval.kinds.process.engine.tokens import backtracking, flow
+from narval.kinds.process.engine.tokens.token_view import token_view as token_view
+from narval.kinds.process.language.attribute_types import kept
+from narval.kinds.process.language.definition import Process
+
+kind = "process"
+definition_kind = "process"
+changes = ProcessChange.union()
+state_type = ProcessState
+
+instead_of_retry = "go back within it while it executes (narval backtrack), or start another"
+
+
+def begin(run: int, definition: Process) -> ProcessState:
+    """The state of a process that has not started."""
+    return ProcessState(run, definition.full_name, "created")
+
+
+def read_environment(values: Mapping[str, Any]) -> dict[str, str]:
+    """The attributes that a run begins with, without those that are None. Raises ValueError, TypeError."""
+    attributes = {name: kept(name, value) for name, value in values.items()}
+    return {name: text for name, text in attributes.items() if text is not None}
+
+
+def advance(
+    definition: Process, state: ProcessState, event: Event, view: View
+) -> tuple[list[ProcessChange], list[Command]]:
+    """Decide the changes and commands that follow from one event."""
+    decision = ProcessDecision(state, APPLY, event, view, definition=definition)
+    decide = _ON.get(type(event))
+    if decide is not None and not state.over:
+        for act in (partial(decide, decision, event), partial(_run_code, decision)):
+            while not state.over:
+                try:
+                    act()
+                    break
+                except NodeFault as fault:
+                    _fault(decision, event, fault)
+                    act = partial(_resume, decision)
+        _fail_if_stuck(decision)
+    return decision.changes, decision.commands
+
+
+def on_engine_error(
+    definition: Process, state: ProcessState, event: Event, view: View, error: int
+) -> tuple[list[ProcessChange], list[Command]]:
+    """Decide the end of a process whose advance raised: it fails where it stands; its calls are given up."""
+    decision = ProcessDecision(state, APPLY, event, view, definition=definition)
+    if not state.over:
+        completion.fail(decision, error, abandon=False)
+    return decision.changes, decision.commands
+
+
+def _fault(decision: ProcessDecision, event: Event, fault: NodeFault) -> None:
+    """Tell of a node that cannot go on, and refuse the signal that led to it; its token stays."""
+    error = fault.error
+    if error is None:
+        error = decision.add_error(fault.kind, fault.message, fault.node, token=fault.token or 0)
+    if fault.token is not None:
+        decision.change(NodeTokenFailed(fault.token, error))
+    if isinstance(event, Signalled) and not decision.refused:
+        decision.refused = True
+        decision.refuse(event, fault.kind, fault.message)
+    if fault.kind == flow.ENDLESS:
+        completion.fail(decision, error)
+
+
+def _run_code(decision: ProcessDecision) -> None:
+    """Let the code run whose turn it is: that of nodes that were gone back from goes first."""
+    state = decision.state
+    while state.status == "executing":
+        first = state.code_line.first
+        if decision.ways_back:
+            _go_back(decision)
+        elif state.code:
+            break
+        elif state.undoing:
+            backtracking.undo(decision)
+        elif first is not None:
+            flow.run_code(decision, state.nodes[first])
+        else:
+            break
+        _go_on(decision)
+
+
+def _go_back(decision: ProcessDecision) -> None:
+    """Go back where a token leaves by an arc that does; where it cannot, it stays. Raises NodeFault."""
+    token = decision.ways_back[0][0]
+    try:
+        backtracking.take_ways_back(decision)
+    except OperationRefused as refusal:
+        fault = NodeFault(refusal.kind, refusal.message, decision.node(token))
+        fault.token = token.id
+        raise fault from None
+
+
+def _resume(decision: ProcessDecision) -> None:
+    """Go on after a fault with all that can."""
+    _go_on(decision)
+    _run_code(decision)
+
+
+def _fail_if_stuck(decision: ProcessDecision) -> None:
+    """Fail where nothing else can ever happen, and the node of a token that failed says so (section 18)."""
+    state = decision.state
+    if not state.failed or state.status != "executing" or state.calls or state.paused or state.undoing:
+        return
+    if len(state.failed) < len(state.active_nodes) or state.queue.first is not None:
+        return
+    for number, error in state.failed.items():
+        if decision.node(state.nodes[number]).text_of("on-error") == "fail":
+            completion.fail(decision, error)
+            return
+
+
+def _started(decision: ProcessDecision, event: Started) -> None:
+    if decision.state.started:
+        return
+    environment = dict(event.environment)
+    decision.happens(ProcessCreated(event.at, event.elements, event.caller, event.attempt, environment))
+    decision.add_to_context(event.elements)
+    decision.happens(ProcessStarted())
+    starts = decision.definition.start_nodes
+    if not starts:
+        why = f"process {decision.definition.full_name} has no node with isStart"
+        completion.fail(decision, decision.add_error("no-start-node", why))
+        return
+    for node in starts:
+        token = flow.create(decision, node)
+        try:
+            flow.run_node(decision, node, token)
+        except NodeFault as fault:
+            _fault(decision, event, fault)
+    flow.run_queue(decision)
+
+
+def _returned(receive: Callable[..., None], decision: ProcessDecision, event: Returned | Produced) -> None:
+    if event.call in decision.state.calls:
+        receive(decision, event)
+        _go_on(decision)
+
+
+def _matched(decision: ProcessDecision, event: Matched) -> None:
+    token = decision.state.nodes.get(decision.state.watches.get(event.watch, 0))
+    if token is not None and conditions.satisfied(decision, decision.node(token), token):
+        flow.complete(decision, token)
+        _go_on(decision)
+
+
+def _woken(decision: ProcessDecision, event: TimerFired) -> None:
+    """A delayed token is asked about again, a call at another agent is given up, or the queue, which was too
+    long for one advance, goes on.
+    """
+    if event.wake == decision.state.paused:
+        decision.resume_queue()
+    elif event.wake in decision.state.calls:
+        returns.expired(decision, event.wake)
+    else:
+        token = decision.state.nodes.get(decision.state.delayed.get(event.wake, 0))
+        if token is None:
+            return
+        decision.change(DelayOver(token.id))
+        node = decision.node(token)
+        (flow.execute if token.guard == "AcceptToken" else flow.run_node)(decision, node, token)
+    _go_on(decision)
+
+
+def _go_on(decision: ProcessDecision) -> None:
+    if not decision.leaves_queue:
+        flow.run_queue(decision)
+
+
+def _cancelled(decision: ProcessDecision, event: Cancelled) -> None:
+    if decision.state.status != "pending-cancel":
+        completion.cancel(decision)
+
+
+_ON: dict[type, Callable[[ProcessDecision, Any], None]] = {
+    Started: _started,
+    Returned: partial(_returned, returns.returned),
+    Produced: partial(_returned, returns.produced),
+    Matched: _matched,
+    TimerFired: _woken,
+    Signalled: operations.signalled,
+    Cancelled: _cancelled,
+}

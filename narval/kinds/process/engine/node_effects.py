@@ -1,0 +1,113 @@
+"""The wishes of the user's code for its token: plain data, done in order (sections 8 and 10)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from narval.core.engines.events import Plain
+from narval.kinds.process.engine.changes import EnvironmentSet
+from narval.kinds.process.engine.decision import NodeFault, OperationRefused, ProcessDecision
+from narval.kinds.process.engine.tokens import backtracking, environment, flow
+from narval.kinds.process.engine.tokens.token import NodeToken
+
+Effect = Mapping[str, Any]
+
+
+def apply_wishes(decision: ProcessDecision, token: NodeToken, value: Mapping[str, Plain]) -> None:
+    """Do what the code of a node wants, in order. Raises NodeFault."""
+    wishes: Any = value.get("effects") or ()
+    try:
+        for wish in wishes if isinstance(wishes, list | tuple) else [wishes]:
+            _DO[wish["do"]](decision, token, wish)
+    except OperationRefused as refusal:
+        raise NodeFault(refusal.kind, refusal.message, decision.node(token)) from None
+    except (KeyError, TypeError, AttributeError) as error:
+        message = f"node {token.node}: what it wants done cannot be read: {error!r}"
+        raise NodeFault("bad-answer", message, decision.node(token)) from None
+
+
+def _set(decision: ProcessDecision, token: NodeToken, wish: Effect) -> None:
+    of, values = wish["of"], {str(wish["name"]): wish["value"]}
+    if of in ("token", "process"):
+        write(decision, values, token=token.id if of == "token" else None)
+        return
+    for number, index in token.sets.items():
+        if decision.state.sets[number].name == wish["set"]:
+            write(decision, values, token_set=number, index=index if of == "member" else None)
+            return
+    raise OperationRefused("no-set-member", f"token {token.id} is in no token set named {wish['set']}")
+
+
+def _complete(decision: ProcessDecision, token: NodeToken, wish: Effect) -> None:
+    decision.leave_queue(wish.get("asynchronous"))
+    flow.complete(decision, token, names_of(wish.get("arcs")))
+
+
+def _complete_with_set(decision: ProcessDecision, token: NodeToken, wish: Effect) -> None:
+    decision.leave_queue(wish.get("asynchronous"))
+    with_set(decision, token, names_of(wish.get("arcs")), wish)
+
+
+def _backtrack(decision: ProcessDecision, token: NodeToken, wish: Effect) -> None:
+    found = decision.state.nodes.get(wish["token"])
+    if found is None:
+        raise OperationRefused("no-token", f"there is no node token {wish['token']} in this process")
+    backtracking.backtrack(decision, found)
+
+
+_DO: dict[str, Callable[[ProcessDecision, NodeToken, Effect], None]] = {
+    "set": _set,
+    "complete": _complete,
+    "complete-with-new-token-set": _complete_with_set,
+    "backtrack": _backtrack,
+}
+
+
+# --- what operations do likewise ------------------------------------------------------------------------
+
+
+def names_of(arcs: Any) -> tuple[str, ...]:
+    """The names of arcs, the default one where none are given. Raises Refused."""
+    if arcs is None:
+        return ("",)
+    if not isinstance(arcs, list | tuple):
+        raise OperationRefused("bad-argument", f"expected a list of arcs, got: {arcs!r:.80}")
+    return tuple("" if arc is None else str(arc) for arc in arcs)
+
+
+def with_set(decision: ProcessDecision, token: NodeToken, names: tuple[str, ...], made: Effect) -> int | None:
+    """Complete with a new token set (section 2); the set. Raises Refused."""
+    count = made.get("count")
+    given, members = made.get("environment") or {}, made.get("members") or {}
+    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+        raise OperationRefused("bad-argument", f"expected a number of members, got: {count!r:.80}")
+    if not isinstance(given, dict) or not isinstance(members, dict):
+        raise OperationRefused("bad-argument", "expected the attributes of a token set by name")
+    lists = {name: value if isinstance(value, list) else [value] for name, value in members.items()}
+    try:
+        texts = environment.texts(given)
+        spread = environment.spread(lists, count)
+    except TypeError as error:
+        raise OperationRefused("bad-argument", str(error)) from None
+    shared = {name: text for name, text in texts.items() if text is not None}
+    return flow.complete_with_set(decision, token, names, str(made.get("name") or ""), count, shared, spread)
+
+
+def write(
+    decision: ProcessDecision,
+    values: Mapping[str, Any],
+    *,
+    token: int | None = None,
+    token_set: int | None = None,
+    index: int | None = None,
+) -> None:
+    """Write attributes; None removes one. Raises Refused."""
+    if index is not None and token_set is not None and not 0 <= index < decision.state.sets[token_set].count:
+        raise OperationRefused("no-set-member", f"token set {token_set} has no member {index}")
+    try:
+        texts = environment.texts(values)
+    except TypeError as error:
+        raise OperationRefused("bad-argument", str(error)) from None
+    if texts:
+        decision.change(EnvironmentSet(texts, token, token_set, index))

@@ -1,0 +1,22 @@
+"""The types of nodes, and the hooks of the user's classes for them (sections 2 and 10).
+
+`node` completes on the default arc, and so does any type that is not defined; `wait` waits to be
+completed, or for memory; the others call something: an action, a transform, a run, a script, or the class
+of the user's own that has the name of the type.
+"""
+
+from __future__ import annotations
+
+from narval.kinds.process.engine.decision import ProcessDecision
+from narval.kinds.process.language.definition import BUILT_IN, Node
+
+NODE = "node"
+NESTED = "nested"
+SCRIPT = "script"
+WAIT = "wait"
+
+
+def hooks(decision: ProcessDecision, node: Node) -> frozenset[str]:
+    """The hooks of the user's class for the type of a node; none where there is no such class."""
+    found = decision.view.definition("node-type", node.type) if node.type not in BUILT_IN else None
+    return found.hooks if found is not None else frozenset()

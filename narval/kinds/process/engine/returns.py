@@ -1,0 +1,176 @@
+"""The return of a node's call: elements, attributes, and the arcs it leaves on."""
+
+from __future__ import annotations
+
+from narval.core.definitions.prototype import Prototype
+from narval.core.definitions.remote_calls import limit_of_remote
+from narval.core.elements.element import Element
+from narval.core.engines import commands
+from narval.core.engines.calls.backoff import wait
+from narval.core.engines.calls.outputs import judge
+from narval.core.engines.events import Failure, Produced, Returned
+from narval.kinds.process.engine import calls, conditions, node_effects
+from narval.kinds.process.engine.calls import WITH_PROTOTYPE
+from narval.kinds.process.engine.changes import NodeCallBack, NodeTokenExecuted, NodeTokenRetried
+from narval.kinds.process.engine.decision import NodeFault, ProcessDecision
+from narval.kinds.process.engine.node_types import NESTED
+from narval.kinds.process.engine.tokens import flow
+from narval.kinds.process.engine.tokens.token import NodeToken
+from narval.kinds.process.language.definition import Node
+
+ERROR_ARC = "error"
+"""The arc by which a token leaves a node whose call failed, if there is one."""
+
+
+def returned(decision: ProcessDecision, event: Returned) -> None:
+    """Receive a return: the node goes on, waits, or has failed. Raises NodeFault."""
+    token = decision.state.nodes[decision.state.calls[event.call]]
+    node = decision.node(token)
+    hook = event.call in decision.state.hooks
+    problem = event.problem
+    if event.abandoned and problem is None:
+        problem = Failure("abandoned", "the call was given up", final=True)
+    if problem is not None and node.type == NESTED and problem.kind == "run-cancelled":
+        _end_call(decision, event.call)  # nothing flows back but that it is complete (section 9)
+        return
+    eids: tuple[int, ...] = ()
+    if problem is None:
+        problem, eids = _kept(decision, node, event)
+    else:
+        decision.add_to_context(event.eids)
+    _end_call(decision, event.call, eids, well=problem is None)
+    if problem is not None:
+        _failed(decision, node, token, problem, event.call, hook)
+    elif node.target is not None:
+        flow.complete(decision, token, (_outcome(decision, node, eids),))
+    else:
+        try:
+            node_effects.apply_wishes(decision, token, event.value or {})
+        except NodeFault as fault:
+            fault.token = token.id if token.completed is None and not hook else None
+            raise
+        if not hook:
+            decision.happens(NodeTokenExecuted(token.id))
+
+
+def expired(decision: ProcessDecision, call: str) -> None:
+    """Give up a call at another agent whose time is over (G35). Raises NodeFault."""
+    token = decision.state.nodes[decision.state.calls[call]]
+    node = decision.node(token)
+    decision.give_up(call)
+    limit = limit_of_remote(calls.seconds(node, "timeout"))
+    _failed(
+        decision, node, token, Failure("timeout", f"{node.called} did not come back within {limit:g} s"), call
+    )
+
+
+def produced(decision: ProcessDecision, event: Produced) -> None:
+    """An action that is a source has elements already: they enter memory, and the node goes on waiting."""
+    token = decision.state.nodes[decision.state.calls[event.call]]
+    node = decision.node(token)
+    prototype = _prototype(decision, node)
+    if prototype is None:
+        return
+    bindings = conditions.bindings(decision, prototype.output_variables)
+    verdict = judge(prototype, event.elements, decision.view, bindings, complete=False)
+    if verdict.fault:
+        decision.give_up(event.call)
+        _failed(decision, node, token, Failure("bad-output", verdict.fault))
+        return
+    for output in (*verdict.accepted, *verdict.errors):
+        decision.keep(output, node.id, event.call)
+
+
+def _outcome(decision: ProcessDecision, node: Node, eids: tuple[int, ...]) -> str:
+    """The name of the arcs to leave on: that of the outcome, if what was called has one and there are such
+    arcs (P71); else the default ones, which have none.
+    """
+    target = decision.view.definition(*node.target) if node.target is not None else None
+    attribute = getattr(target, "outcome_attribute", "")
+    given = [decision.view.element(eid) for eid in eids] if attribute else []
+    outcomes = (found.attributes.get(attribute, "") for found in given if found is not None)
+    return next((outcome for outcome in outcomes if outcome in node.outs_by_name), "")
+
+
+# --- elements and errors --------------------------------------------------------------------------------
+
+
+def _kept(decision: ProcessDecision, node: Node, event: Returned) -> tuple[Failure | None, tuple[int, ...]]:
+    """The outputs of a call as they stand in memory; or why they are not what was promised (N20)."""
+    if node.target is not None and node.target[0] not in WITH_PROTOTYPE:
+        decision.add_to_context(event.eids)
+        return None, event.eids
+    if node.target is None:
+        return _added(decision, node, event)
+    prototype = _prototype(decision, node)
+    if prototype is None:
+        return Failure("unknown-target", f"there is no {node.type} {node.text_of('target')} any more"), ()
+    bindings = conditions.bindings(decision, prototype.output_variables)
+    verdict = judge(prototype, event.elements, decision.view, bindings)
+    if verdict.fault:
+        return Failure("bad-output", verdict.fault), ()
+    kept = (decision.keep(output, node.id, event.call) for output in verdict.accepted)
+    eids = tuple(eid for eid in kept if eid is not None)
+    errors = [decision.keep(output, node.id, event.call) for output in verdict.errors]
+    if errors:
+        return Failure("action-failed", f"node {node.id} gave error element {errors[0]}"), ()
+    return None, eids
+
+
+def _added(decision: ProcessDecision, node: Node, event: Returned) -> tuple[Failure | None, tuple[int, ...]]:
+    """The elements that code of the user's own gave; it promised nothing but what schemas say (N7)."""
+    for raw in event.elements:
+        refusal = decision.view.schema_fault(raw.xml)
+        if refusal is not None:
+            return Failure("bad-output", f"an element of node {node.id} is refused: {refusal}"), ()
+    return None, tuple(decision.add(Element(0, raw.xml), node.id, event.call) for raw in event.elements)
+
+
+def _prototype(decision: ProcessDecision, node: Node) -> Prototype | None:
+    if node.target is None or node.target[0] not in WITH_PROTOTYPE:
+        return None
+    target = decision.view.definition(*node.target)
+    return target.prototype if target is not None else None
+
+
+def _end_call(decision: ProcessDecision, call: str, eids: tuple[int, ...] = (), well: bool = False) -> None:
+    decision.drop_limit(call)
+    decision.free(decision.state.reserved.get(call, ()), well=well)
+    decision.change(NodeCallBack(call, eids))
+
+
+def _failed(
+    decision: ProcessDecision,
+    node: Node,
+    token: NodeToken,
+    problem: Failure,
+    call: str = "",
+    hook: bool = False,
+) -> None:
+    """The call did not do its work: it is made again, or there is an error element, and the token leaves on
+    the arc for errors, or stays. Raises NodeFault.
+    """
+    if not hook and _try_again(decision, node, token, problem):
+        return
+    error = decision.add_error(
+        problem.kind, problem.message, node, detail=problem.detail, call=call, token=token.id
+    )
+    if hook:
+        return  # what was gone back from stays so
+    if ERROR_ARC not in node.outs_by_name:
+        fault = NodeFault(problem.kind, f"node {node.id}: {problem.message}", node, error=error)
+        fault.token = token.id
+        raise fault
+    flow.complete(decision, token, (ERROR_ARC,))
+
+
+def _try_again(decision: ProcessDecision, node: Node, token: NodeToken, problem: Failure) -> bool:
+    """Have the call of a node made again after a while, if it has tries left (N29). Raises NodeFault."""
+    retries = calls.seconds(node, "retries")
+    if retries is None or token.tries >= retries or problem.final:
+        return False
+    pause = wait(calls.seconds(node, "backoff"), token.tries + 1, decision.event.id)
+    until, wake = decision.event.at + pause, decision.identifier()
+    decision.change(NodeTokenRetried(token.id, until, wake))
+    decision.command(commands.SetTimer(wake, until))
+    return True

@@ -1,0 +1,115 @@
+"""The state of a process, and how facts change it (section 1).
+
+A process     created → executing → pending-completion → completed
+              executing → pending-cancel → cancelled      any that is not over → failed: narval cannot go on
+A node token  created → accepted, skipped or delayed (active) → complete      created → discarded
+An arc token   pending (in the queue) → processed (active) → complete (it has a child)
+
+Tokens of both kinds and token sets are numbered together, in the order they come to be. What is asked of all
+tokens at every event is kept: the active ones, those that wait at the end of an arc, by the members of sets
+too, the newest of a node. So a step costs the same however many tokens there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
+
+import msgspec
+
+from narval.core.engines.run_state import Moves, RunState
+from narval.kinds.process.engine.tokens.token import ArcToken, Line, NodeToken, TokenSet
+
+
+class ProcessState(RunState, omit_defaults=True, gc=False):
+    """One run of a process."""
+
+    KIND: ClassVar[str] = "process"
+    MOVES: ClassVar[Moves] = {
+        "created": frozenset({"executing", "pending-cancel", "failed"}),
+        "executing": frozenset({"pending-completion", "pending-cancel", "failed"}),
+        "pending-completion": frozenset({"completed", "pending-cancel", "failed"}),
+        "pending-cancel": frozenset({"cancelled", "failed"}),
+    }
+    PHASES: ClassVar[Mapping[str, str]] = {"completed": "done", "cancelled": "cancelled", "failed": "failed"}
+
+    environment: dict[str, str] = {}
+    next_token: int = 1
+    nodes: dict[int, NodeToken] = {}
+    arcs: dict[int, ArcToken] = {}
+    sets: dict[int, TokenSet] = {}
+    active_nodes: dict[int, None] = {}
+    active_arcs: dict[int, None] = {}
+    queue: Line = msgspec.field(default_factory=Line)
+    """Pending arc tokens, first come first."""
+    standing: dict[str, dict[int, None]] = {}
+    """Active node tokens by node."""
+    newest: dict[str, int] = {}
+    """The newest node token of each node."""
+    waiting: dict[str, Line] = {}
+    """Arc tokens that wait at the end of an arc: see `place` and `place_of`."""
+    calls: dict[str, int] = {}
+    """Calls under way, and their node tokens."""
+    hooks: dict[str, None] = {}
+    """The calls among them that tell a node that it was gone back from."""
+    code: str = ""
+    """The call under way that runs code of the process: there is one at a time (section 18)."""
+    code_line: Line = msgspec.field(default_factory=Line)
+    """Node tokens for which code is to run, first come first."""
+    failed: dict[int, int] = {}
+    """Active node tokens whose node did not do its work, and the elements that say why."""
+    undoing: list[int] = []
+    """Tokens whose nodes are still to be told so, and, negated, those that run when that is done."""
+    reserved: dict[str, tuple[int, ...]] = {}
+    """The elements that a call has reserved."""
+    delayed: dict[str, int] = {}
+    """Node tokens by the moment they wait for."""
+    watches: dict[str, int] = {}
+    """Node tokens by what they watch for."""
+    listeners: dict[str, int] = {}
+    """Listeners of this process, and the masks of their events."""
+    paused: str = ""
+    laps: int = 0
+    """So many advances in a row went on with the queue, and nothing else."""
+
+    def progress(self) -> Iterator[tuple[str, str]]:
+        """The nodes on which tokens stand, and the tokens."""
+        return ((node, " ".join(map(str, tokens))) for node, tokens in self.standing.items())
+
+    @property
+    def is_active(self) -> bool:
+        """True if a token is active, or the user's code is at work for one."""
+        return bool(self.active_nodes or self.active_arcs or self.calls or self.undoing)
+
+    def waits_in_line(self, token: int) -> bool:
+        """True if an arc token waits at its node."""
+        return token in self.active_arcs
+
+    def waits_for_code(self, token: int) -> bool:
+        """True if code is to run for a node token once that of others has."""
+        return self.nodes[token].queued
+
+    def first_in(self, place: str) -> int | None:
+        """The arc token that has waited longest in a place."""
+        return self.waiting[place].first if place in self.waiting else None
+
+    def standing_in(self, place: str) -> Iterator[int]:
+        """The arc tokens that wait in a place, longest first."""
+        return self.waiting[place].all(self.waits_in_line) if place in self.waiting else iter(())
+
+    def deepest(self, sets: dict[int, int]) -> tuple[int, int] | None:
+        """The set of the highest level among some, and the place in it."""
+        if not sets:
+            return None
+        found = max(sets, key=lambda number: self.sets[number].level)
+        return found, sets[found]
+
+
+def place(arc: int) -> str:
+    """The place in which all arc tokens of an arc wait."""
+    return str(arc)
+
+
+def place_of(arc: int, member: tuple[int, int] | None) -> str:
+    """The place in which those wait that are this member of a set, or that are in no set."""
+    return f"{arc}/{member[0]}/{member[1]}" if member is not None else f"{arc}/"

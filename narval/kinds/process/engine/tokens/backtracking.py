@@ -1,0 +1,335 @@
+"""Going back to where a token was active, over everything that came of it (section 11).
+
+What came of the token is looked through first, and nothing is altered if some of it must not be undone. Then
+it is undone, the newest first: an active token ends; of one that is complete a *reverse* comes to be, a token
+on the same node, into which the tokens that left it come back; behind it new tokens go back along the arcs it
+came by. Where such an arc comes from somewhere that is not gone back to, the token on it makes a *u-turn*: it
+travels forward again, and waits at the join it came from.
+
+An arc token that goes back says which one it `reverses`. The forward token at the end of that chain is its
+*root*: what is to come back to the node token that the root left. (The source finds it by pairing arcs, which
+goes wrong where several tokens took one arc; section 17.)
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+
+from narval.core.errors import InternalError
+from narval.kinds.process.engine import calls
+from narval.kinds.process.engine.changes import (
+    ArcTokenBacktracked,
+    ArcTokenCompleted,
+    ArcTokenCreated,
+    ArcTokenProcessed,
+    ExecutionType,
+    NodeCallBack,
+    NodeCallMade,
+    NodeTokenBacktracked,
+    NodeTokenCompleted,
+    NodeTokenCreated,
+    NodeTokenSkipped,
+    UndoingEnded,
+    UndoingQueued,
+    WayBackTaken,
+)
+from narval.kinds.process.engine.decision import NodeFault, OperationRefused, ProcessDecision
+from narval.kinds.process.engine.state import ProcessState
+from narval.kinds.process.engine.tokens import flow
+from narval.kinds.process.engine.tokens.rubric import ask_hook
+from narval.kinds.process.engine.tokens.token import ArcToken, NodeToken
+from narval.kinds.process.engine.tokens.traversal import traverse
+from narval.kinds.process.language.definition import Arc
+
+_ORDINARY = frozenset({"Forward", "ForwardBacktracked"})
+
+
+def backtrack(decision: ProcessDecision, destination: NodeToken, by: WayBackTaken | None = None) -> NodeToken:
+    """Go back to a token; the token that is on its node now, and has run.
+
+    `by` is recorded before anything is undone. Raises OperationRefused and NodeFault.
+    """
+    _check(decision.state, destination)
+    if not destination.children:
+        result = _from_dead_end(decision, destination)
+        flow.run_node(decision, decision.node(result), result)
+        return result
+    way = _WayBack(decision, destination)
+    if by is not None:
+        decision.change(by)
+    result = way.back()
+    if way.told:
+        decision.change(UndoingQueued(tuple(way.told), result.id))
+        undo(decision)
+    else:
+        flow.run_node(decision, decision.node(result), result)
+    for number in sorted(way.sets):
+        flow.retry_set(decision, number)
+    return result
+
+
+def take_ways_back(decision: ProcessDecision) -> None:
+    """Have tokens go back that are to leave by an arc that does: to what they came of on its node.
+
+    Raises OperationRefused where one cannot, which stays where it is, and NodeFault.
+    """
+    while decision.ways_back:
+        token, arc = decision.ways_back.pop(0)
+        if token.completed is not None:
+            continue  # another went back past it
+        destination = _before(decision, token, arc)
+        if destination is None:
+            message = (
+                f"token {token.id} on {token.node} did not come from {arc.end.id}: it cannot go back there"
+            )
+            raise OperationRefused("no-way-back", message)
+        backtrack(decision, destination, by=WayBackTaken(token.id, arc.index, destination.id))
+
+
+def _before(decision: ProcessDecision, token: NodeToken, arc: Arc) -> NodeToken | None:
+    """The nearest token on the node at the end of an arc among those that a token came of."""
+    for found in traverse(decision.state, token.id, "breadth", "back"):
+        if not isinstance(found, NodeToken) or found is token or found.backtracked:
+            continue
+        if found.node == arc.end.id:
+            return found
+    return None
+
+
+def undo(decision: ProcessDecision) -> None:
+    """Tell the next node that it was gone back from; once all have been told, the token gone back to runs.
+
+    What a node does again does not begin before it has undone what it did. Raises NodeFault.
+    """
+    state = decision.state
+    while state.undoing and not state.code:
+        token = state.nodes[abs(state.undoing[0])]
+        if state.undoing[0] > 0:
+            _tell(decision, token)
+            continue
+        decision.change(UndoingEnded(token.id))
+        if token.completed is None:
+            flow.run_node(decision, decision.node(token), token)
+
+
+def _tell(decision: ProcessDecision, token: NodeToken) -> None:
+    """Call the code by which a node undoes what it did; where it cannot be called, tell that."""
+    node = decision.node(token)
+    try:
+        calls.call_code(decision, node, token, "backtrack")
+    except NodeFault as fault:
+        call = decision.identifier()
+        decision.change(NodeCallMade(token.id, call, hook=True))
+        decision.change(NodeCallBack(call))
+        decision.add_error(fault.kind, fault.message, node, token=token.id)
+
+
+def _check(state: ProcessState, token: NodeToken) -> None:
+    if state.status != "executing":
+        kind = "cancelled" if state.status in ("pending-cancel", "cancelled") else "not-executing"
+        raise OperationRefused(kind, f"process {state.eid} is {state.status}: it cannot go back")
+    if token.completed is None:
+        raise OperationRefused(
+            "not-complete", f"token {token.id} on {token.node} is not complete: it is there already"
+        )
+    if token.backtracked:
+        raise OperationRefused(
+            "already-backtracked", f"token {token.id} on {token.node} was gone back from before"
+        )
+
+
+def root(state: ProcessState, token: ArcToken) -> ArcToken:
+    """The forward token that a token going back reverses, in the end; of a forward one, itself."""
+    while token.reverses is not None:
+        token = state.arcs[token.reverses]
+    return token
+
+
+def origin(state: ProcessState, token: NodeToken) -> NodeToken:
+    """The token that came to its node by going forward, of which this one is the reverse, in the end."""
+    while token.reverses is not None:
+        token = state.nodes[token.reverses]
+    return token
+
+
+def _from_dead_end(decision: ProcessDecision, token: NodeToken) -> NodeToken:
+    """Go back to a token that none left: those it came of turn round, and come to it again."""
+    state = decision.state
+    decision.happens(NodeTokenBacktracked(token.id))
+    turning = []
+    for number in token.parents:
+        parent = state.arcs[number]
+        decision.happens(ArcTokenBacktracked(number))
+        made = decision.state.next_token
+        sets = tuple(parent.sets.items())
+        decision.happens(
+            ArcTokenCreated(made, parent.arc, token.id, parent.to, sets, "UTurn", number, aside=True)
+        )
+        turning.append(made)
+    result = decision.state.next_token
+    sets = tuple(token.sets.items())
+    decision.happens(
+        NodeTokenCreated(
+            result, token.node, decision.event.at, tuple(turning), sets, "Forward", like=token.id
+        )
+    )
+    for made in turning:
+        decision.happens(ArcTokenProcessed(made))
+        decision.happens(ArcTokenCompleted(made, result))
+    return state.nodes[result]
+
+
+class _Survey:
+    """All that came of a token, looked through before anything is undone."""
+
+    def __init__(self, decision: ProcessDecision, destination: NodeToken) -> None:
+        self._decision, self._state = decision, decision.state
+        self.visited: set[int] = set()
+        """The node tokens that came of it, and itself."""
+        self.ends: list[int] = []
+        """The nodes among them that no token left, and those that a token comes back to already."""
+        self.leaves: list[ArcToken] = []
+        """Arc tokens that have not come to their node."""
+        self.turned: dict[int, int] = {}
+        """Roots of arc tokens that have turned round, and those."""
+        for token in traverse(self._state, destination.id, follow=self._follows):
+            if isinstance(token, NodeToken):
+                self._visit(token)
+            elif token.child is None:
+                self._visit_arc(token)
+
+    def _follows(self, token: ArcToken) -> bool:
+        """Test whether to follow a token: one that went back, if to something that came of the token."""
+        if token.execution_type in _ORDINARY:
+            return True
+        return root(self._state, token).parent in self.visited
+
+    def _visit(self, token: NodeToken) -> None:
+        if not self._is_backtrackable(token):
+            raise OperationRefused(
+                "not-backtrackable", f"token {token.id} on {token.node}: what it has done cannot be undone"
+            )
+        self.visited.add(token.id)
+        if not token.children:
+            self.ends.append(token.id)
+
+    def _visit_arc(self, token: ArcToken) -> None:
+        if token.execution_type == "UTurn":
+            turned = root(self._state, token)
+            self.turned[turned.id] = token.id
+            self.ends.append(turned.parent)
+        else:
+            self.leaves.append(token)
+
+    def _is_backtrackable(self, token: NodeToken) -> bool:
+        node = self._decision.node(token)
+        asked = "allowBacktrack" if node.type == "script" else "is_backtrackable"
+        if not calls.has_hook(self._decision, node, asked):
+            return True
+        answer = ask_hook(self._decision, node, token, "is_backtrackable")
+        return self._decision.truth(f"node:{node.type}:is_backtrackable", answer, node)
+
+
+class _WayBack:
+    """One way back: undoes what a survey found, and notes which arc token comes back for which."""
+
+    def __init__(self, decision: ProcessDecision, destination: NodeToken) -> None:
+        self.decision, self.state, self.destination = decision, decision.state, destination
+        self.survey = _Survey(decision, destination)
+        self.sets: set[int] = set()
+        """Sets with members that are active no more."""
+        self.told: list[int] = []
+        """Tokens whose nodes are to be told that they were gone back from."""
+        self._back = self.survey.turned
+        """Roots, and the arc tokens that come back for them."""
+        self._pending: list[int] = []
+        """A heap of the node tokens still to be undone, negated: the newest first."""
+        self._marked: set[int] = set()
+
+    def back(self) -> NodeToken:
+        """Undo all that came of the token; the token on its node now."""
+        for end in self.survey.ends:
+            heappush(self._pending, -end)
+        for leaf in self.survey.leaves:
+            self._back[leaf.id] = leaf.id
+            self._mark(leaf)
+            heappush(self._pending, -leaf.parent)
+        result: NodeToken | None = None
+        while self._pending:
+            token = self.state.nodes[-heappop(self._pending)]
+            if token.backtracked:
+                continue  # undone before: several led to it
+            if calls.has_hook(self.decision, self.decision.node(token), "backtrack"):
+                self.told.append(token.id)
+            if token is self.destination:
+                result = self._reverse(token, "Forward")
+            else:
+                self._undo(token)
+        if result is None:
+            raise InternalError(f"process {self.state.eid}: no way back led to token {self.destination.id}")
+        return result
+
+    def _undo(self, token: NodeToken) -> None:
+        behind = self._ended(token)
+        for parent in origin(self.state, token).parents:
+            self._go_back(self.state.arcs[parent], behind)
+        if behind is not token:
+            self.decision.happens(NodeTokenBacktracked(behind.id))
+            self.decision.happens(NodeTokenCompleted(behind.id, self.decision.event.at))
+
+    def _ended(self, token: NodeToken) -> NodeToken:
+        """End an active token, or reverse one that was left; the token behind which others go back."""
+        decision = self.decision
+        if token.completed is None:
+            decision.stop_waiting(token)
+            decision.happens(NodeTokenCompleted(token.id, decision.event.at))
+            decision.happens(NodeTokenBacktracked(token.id))
+        elif not token.children:
+            decision.happens(NodeTokenBacktracked(token.id))
+        else:
+            reverse = self._reverse(token, "Backtracked")
+            decision.happens(NodeTokenSkipped(reverse.id))
+            return reverse
+        self.sets.update(token.sets)
+        return token
+
+    def _go_back(self, token: ArcToken, behind: NodeToken) -> None:
+        """Send another token back along the arc of one, or let it turn round there."""
+        decision = self.decision
+        self._mark(token)
+        turned = root(self.state, token)
+        visited = turned.parent in self.survey.visited
+        made, sets = decision.state.next_token, tuple(token.sets.items())
+        kind: ExecutionType = "Backtracked" if visited else "UTurn"
+        decision.happens(
+            ArcTokenCreated(made, token.arc, behind.id, token.to, sets, kind, token.id, aside=visited)
+        )
+        if visited:
+            self._back[turned.id] = made
+            heappush(self._pending, -turned.parent)
+            decision.happens(ArcTokenProcessed(made))
+
+    def _reverse(self, token: NodeToken, kind: ExecutionType) -> NodeToken:
+        """Make a token on the same node, into which those come back that left it."""
+        decision, state = self.decision, self.state
+        decision.happens(NodeTokenBacktracked(token.id))
+        missing = [child for child in token.children if child not in self._back]
+        if missing:
+            raise InternalError(f"process {state.eid}: nothing comes back for arc tokens {missing}")
+        parents = tuple(self._back[child] for child in token.children)
+        made, sets = decision.state.next_token, tuple(token.sets.items())
+        decision.happens(
+            NodeTokenCreated(
+                made, token.node, decision.event.at, parents, sets, kind, token.id, like=token.id
+            )
+        )
+        for parent in parents:
+            self._mark(state.arcs[parent])
+            decision.happens(ArcTokenCompleted(parent, made))
+        return state.nodes[made]
+
+    def _mark(self, token: ArcToken) -> None:
+        """Record once that a token was gone back over, or goes back."""
+        if token.id not in self._marked:
+            self._marked.add(token.id)
+            self.decision.happens(ArcTokenBacktracked(token.id))

@@ -1,0 +1,49 @@
+"""Attributes: names and texts, and environments that lie one over another (section 8).
+
+Values are stored as text, as `attribute_types` writes them. Nothing here writes: a change does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from narval.kinds.process.engine.state import ProcessState
+from narval.kinds.process.engine.tokens.token import ArcToken, NodeToken
+from narval.kinds.process.language.attribute_types import to_text
+
+
+def full(state: ProcessState, token: NodeToken) -> dict[str, str]:
+    """The attributes of a token, over those of its process."""
+    return {**state.environment, **token.environment}
+
+
+def sources(state: ProcessState, token: NodeToken) -> list[int]:
+    """The node tokens whose attributes a token has copied, in the order in which later ones won.
+
+    The reverse of one has what that one's parents have.
+    """
+    like = token if token.reverses is None else state.nodes[token.reverses]
+    return [_source(state, like, state.arcs[number]) for number in like.parents]
+
+
+def _source(state: ProcessState, token: NodeToken, arc: ArcToken) -> int:
+    """The node token behind an arc token; one that turned round at a dead end stands for that it came by."""
+    turned = arc.execution_type == "UTurn" and state.nodes[arc.parent].node == token.node
+    return state.arcs[arc.reverses].parent if turned and arc.reverses is not None else arc.parent
+
+
+def texts(values: Mapping[str, Any]) -> dict[str, str | None]:
+    """Values as they are stored, None removing one. Raises TypeError for what has no text."""
+    return {name: to_text(value) for name, value in values.items()}
+
+
+def spread(values: Mapping[str, Sequence[Any]], count: int) -> dict[int, dict[str, str]]:
+    """Lists of values as attributes of members, from index 0 on; what is too many is left out."""
+    members: dict[int, dict[str, str]] = {}
+    for name, listed in values.items():
+        for index, value in enumerate(listed[:count]):
+            text = to_text(value)
+            if text is not None:
+                members.setdefault(index, {})[name] = text
+    return members

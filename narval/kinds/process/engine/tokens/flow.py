@@ -1,0 +1,313 @@
+"""Tokens move: the queue runs, joins complete, nodes run and complete (section 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from narval.core.engines import commands
+from narval.kinds.process.engine import calls, conditions
+from narval.kinds.process.engine.changes import (
+    ArcTokenCompleted,
+    ArcTokenCreated,
+    ArcTokenIncompleteJoin,
+    ArcTokenMerged,
+    ArcTokenProcessed,
+    Members,
+    NodeTokenAccepted,
+    NodeTokenCompleted,
+    NodeTokenCreated,
+    NodeTokenDelayed,
+    NodeTokenDiscarded,
+    NodeTokenExecuted,
+    NodeTokenHeld,
+    NodeTokenSkipped,
+    Paused,
+    TokenSetCreated,
+)
+from narval.kinds.process.engine.completion import complete_if_done
+from narval.kinds.process.engine.decision import NodeFault, ProcessDecision
+from narval.kinds.process.engine.node_types import NODE, WAIT
+from narval.kinds.process.engine.tokens import joins
+from narval.kinds.process.engine.tokens.cancellation import cancel
+from narval.kinds.process.engine.tokens.guards import Response, respond
+from narval.kinds.process.engine.tokens.joins import Joined
+from narval.kinds.process.engine.tokens.token import ArcToken, NodeToken
+from narval.kinds.process.language.definition import Arc, Node
+
+MOVED_AT_ONCE = 1_000
+"""So many arc tokens are moved in one advance; then others have their turn, and it goes on."""
+LAPS = 100
+"""A process that went on so often and never waited is in a loop that does not end."""
+PAUSE = 1.0
+"""Seconds at least until a guard is asked again that has said a moment in the past before."""
+DELAY_EXECUTION = "DELAY_NODE_EXECUTION"
+ENDLESS = "endless"
+"""The fault that ends the run."""
+
+# --- the queue ------------------------------------------------------------------------------------------
+
+
+def run_queue(decision: ProcessDecision) -> None:
+    """Move tokens until none is left that can, or as many as may be moved at once. Raises NodeFault."""
+    state = decision.state
+    while state.status == "executing":
+        first = state.queue.first
+        if first is None:
+            break
+        if decision.ways_back:  # what is in the queue may be undone first
+            return
+        if decision.moved >= MOVED_AT_ONCE:
+            _pause(decision)
+            return
+        decision.moved += 1
+        _arrive(decision, state.arcs[first])
+    complete_if_done(decision)
+
+
+def _pause(decision: ProcessDecision) -> None:
+    """Go on in another advance, at this same moment."""
+    if decision.state.paused:
+        return
+    laps = decision.state.laps + 1 if decision.goes_on else 1
+    if laps > LAPS:
+        moved = MOVED_AT_ONCE * LAPS
+        raise NodeFault(ENDLESS, f"{moved} tokens were moved, and the process never came to wait")
+    wake = decision.identifier()
+    decision.change(Paused(wake, laps))
+    decision.command(commands.SetTimer(wake, decision.event.at))
+
+
+def _arrive(decision: ProcessDecision, token: ArcToken) -> None:
+    node = decision.definition.nodes[token.to]
+    decision.happens(ArcTokenProcessed(token.id, node.join not in joins.WITHOUT_LINES))
+    retry(decision, token)
+
+
+def retry(decision: ProcessDecision, token: ArcToken) -> bool:
+    """Try the join that a token has come to; whether it was completed. Raises NodeFault."""
+    node = decision.definition.nodes[token.to]
+    if node.join == "or":  # as most are: nothing to look for
+        alone = (token.id,)
+        made = create(decision, node, alone, tuple(token.sets.items()) if token.sets else ())
+        decision.happens(ArcTokenCompleted(token.id, made.id))
+        run_node(decision, node, made)
+        return True
+    joined = joins.join(decision, node, token)
+    if joined is None:
+        decision.happens(ArcTokenIncompleteJoin(token.id))
+        return False
+    if joined.into is not None:
+        for number in joined.tokens:
+            _into(decision, number, joined.into)
+            decision.happens(ArcTokenMerged(number))
+        return True
+    made = create(decision, node, joined.tokens, _memberships(decision, joined))
+    for number in joined.tokens:
+        _into(decision, number, made.id)
+    run_node(decision, node, made)
+    return True
+
+
+def _into(decision: ProcessDecision, token: int, child: int) -> None:
+    if decision.state.arcs[token].pending:
+        decision.happens(ArcTokenProcessed(token))
+    decision.happens(ArcTokenCompleted(token, child))
+
+
+def _memberships(decision: ProcessDecision, joined: Joined) -> Members:
+    """The places in sets of all that joined, of each set the first met, ended sets left out."""
+    arcs = decision.state.arcs
+    found: dict[int, int] = {}
+    for token in joined.tokens:
+        for number, index in arcs[token].sets.items():
+            if number not in joined.ended:
+                found.setdefault(number, index)
+    return tuple(found.items())
+
+
+def create(
+    decision: ProcessDecision, node: Node, parents: tuple[int, ...] = (), sets: Members = ()
+) -> NodeToken:
+    """Make a token on a node."""
+    token = decision.state.next_token
+    decision.happens(NodeTokenCreated(token, node.id, decision.event.at, parents, sets))
+    return decision.state.nodes[token]
+
+
+# --- a node ---------------------------------------------------------------------------------------------
+
+
+def run_node(decision: ProcessDecision, node: Node, token: NodeToken) -> None:
+    """Ask the guard, and do as it says. Raises NodeFault."""
+    try:
+        response = respond(decision, node, token)
+    except NodeFault as fault:
+        decision.change(NodeTokenHeld(token.id))
+        fault.token = token.id
+        raise
+    _ANSWERS[response.action](decision, node, token, response)
+
+
+def _accept(decision: ProcessDecision, node: Node, token: NodeToken, response: Response) -> None:
+    if DELAY_EXECUTION not in decision.happens(NodeTokenAccepted(token.id)):
+        execute(decision, node, token)
+
+
+def _discard(decision: ProcessDecision, node: Node, token: NodeToken, response: Response) -> None:
+    decision.stop_waiting(token)
+    decision.happens(NodeTokenDiscarded(token.id))
+    decision.happens(NodeTokenCompleted(token.id, decision.event.at))
+    dead_end(decision, token)
+
+
+def _skip(decision: ProcessDecision, node: Node, token: NodeToken, response: Response) -> None:
+    decision.happens(NodeTokenSkipped(token.id))
+    complete(decision, token, response.arcs)
+
+
+def _delay(decision: ProcessDecision, node: Node, token: NodeToken, response: Response) -> None:
+    decision.stop_waiting(token)
+    wake = decision.identifier()
+    soonest = decision.event.at + (PAUSE if token.delays else 0.0)
+    until = max(response.until, soonest)
+    decision.happens(NodeTokenDelayed(token.id, until, wake))
+    decision.command(commands.SetTimer(wake, until))
+
+
+_ANSWERS = {"AcceptToken": _accept, "DiscardToken": _discard, "SkipNode": _skip, "DelayUntil": _delay}
+
+
+def execute(decision: ProcessDecision, node: Node, token: NodeToken) -> None:
+    """The node does what its type says. Raises NodeFault."""
+    if node.type == NODE:
+        complete(decision, token)
+    elif node.type == WAIT:
+        if node.conditions and conditions.satisfied(decision, node, token):
+            complete(decision, token)
+    elif not calls.calls(decision, node):
+        complete(decision, token)
+    else:
+        try:
+            if calls.call(decision, node, token):
+                return  # it is executed when the call is back, or when it has been made
+        except NodeFault as fault:
+            fault.token = token.id
+            raise
+    decision.happens(NodeTokenExecuted(token.id))
+
+
+def run_code(decision: ProcessDecision, token: NodeToken) -> None:
+    """Run the code of a token whose turn it is, or start the process nested in its node. Raises NodeFault."""
+    try:
+        if not calls.make(decision, decision.node(token), token):
+            decision.happens(NodeTokenExecuted(token.id))
+    except NodeFault as fault:
+        fault.token = token.id
+        raise
+
+
+def reevaluate(decision: ProcessDecision, token: NodeToken) -> None:
+    """Ask the guard of a delayed token again, or of one that got no answer. Raises NodeFault."""
+    decision.stop_waiting(token)
+    run_node(decision, decision.node(token), token)
+
+
+# --- leaving it -----------------------------------------------------------------------------------------
+
+
+def complete(decision: ProcessDecision, token: NodeToken, names: Sequence[str] = ("",)) -> bool:
+    """The token leaves on the arcs of these names; False where it cannot any more. Does not run the queue."""
+    if decision.state.status != "executing" or token.completed is not None:
+        return False
+    node = decision.definition.nodes[token.node]
+    arcs = node.outs_by_name.get(names[0], ()) if len(names) == 1 else exits(node, names)
+    if node.goes_back and _goes_back(decision, token, arcs):
+        return True
+    if token.wake or token.watch or token.call:
+        decision.stop_waiting(token)
+    decision.happens(NodeTokenCompleted(token.id, decision.event.at, tuple(names)))
+    cancelled = cancel(decision, token, node) if node.cancels or node.cancels_all else ()
+    sets = tuple(token.sets.items()) if token.sets else ()
+    for arc in arcs:
+        leave(decision, token, arc, sets)
+    if not arcs:
+        dead_end(decision, token)
+    for number in cancelled:
+        retry_set(decision, number)
+    return True
+
+
+def _goes_back(decision: ProcessDecision, token: NodeToken, arcs: Sequence[Arc]) -> bool:
+    """Note that a token is to go back, if one of the arcs by which it leaves does; it stays until then."""
+    back = next((arc for arc in arcs if arc.back), None)
+    if back is not None:
+        decision.ways_back.append((token, back))
+    return back is not None
+
+
+def exits(node: Node, names: Sequence[str]) -> Sequence[Arc]:
+    """The arcs of these names in graph order, one for each time that its name is there."""
+    if len(names) == 1:
+        return node.outs_by_name.get(names[0], ())
+    return [arc for arc in node.outs for _ in range(names.count(arc.name))]
+
+
+def leave(decision: ProcessDecision, token: NodeToken, arc: Arc, sets: Members) -> None:
+    """An arc token comes to be behind a node token, and is put into the queue."""
+    decision.happens(ArcTokenCreated(decision.state.next_token, arc.index, token.id, arc.end.id, sets))
+
+
+def complete_with_set(
+    decision: ProcessDecision,
+    token: NodeToken,
+    names: Sequence[str],
+    name: str,
+    count: int,
+    environment: Mapping[str, str],
+    members: Mapping[int, dict[str, str]],
+) -> int | None:
+    """The token leaves on each arc `count` times, as the members of a new set; the set, if there is one.
+
+    On an arc that goes back it goes back, once.
+    """
+    if decision.state.status != "executing" or token.completed is not None:
+        return None
+    if _goes_back(decision, token, exits(decision.node(token), names)):
+        return None
+    decision.stop_waiting(token)
+    decision.happens(NodeTokenCompleted(token.id, decision.event.at, tuple(names)))
+    arcs = exits(decision.node(token), names)
+    if not arcs or count < 1:
+        dead_end(decision, token)
+        return None
+    level = 1 + max((decision.state.sets[number].level for number in token.sets), default=0)
+    made = decision.state.next_token
+    decision.change(TokenSetCreated(made, name, count, level, dict(environment), dict(members)))
+    inherited = tuple(token.sets.items())
+    for index in range(count):
+        for arc in arcs:
+            leave(decision, token, arc, (*inherited, (made, index)))
+    return made
+
+
+# --- dead ends ------------------------------------------------------------------------------------------
+
+
+def dead_end(decision: ProcessDecision, token: NodeToken) -> None:
+    """A token of a set went nowhere: what waits for the rest of the set may go on (section 7)."""
+    for number in token.sets:
+        retry_set(decision, number)
+
+
+def retry_set(decision: ProcessDecision, token_set: int) -> None:
+    """Try what waits for a set anew, where that can be of use: all that is active of it is in one place."""
+    found, state = decision.state.sets[token_set], decision.state
+    if found.nodes or len(found.heading) != 1:
+        return
+    node = decision.definition.nodes[next(iter(found.heading))]
+    if node.join not in ("tokenSet", "tokenSetOr"):
+        return
+    for arc_token in tuple(found.arcs):
+        token = state.arcs[arc_token]
+        if arc_token in state.active_arcs and not token.complete and retry(decision, token):
+            return

@@ -1,0 +1,151 @@
+"""Joins: when a node token is made where an arc token arrives (sections 5 and 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from narval.core.engines.events import Plain
+from narval.kinds.process.engine.decision import NodeFault, ProcessDecision
+from narval.kinds.process.engine.state import ProcessState, place, place_of
+from narval.kinds.process.engine.tokens.join_requirements import by_requirements
+from narval.kinds.process.engine.tokens.token import ArcToken
+from narval.kinds.process.engine.tokens.token_view import arc_token_told
+from narval.kinds.process.language.definition import Arc, Node
+
+WITHOUT_LINES = frozenset({"or", "first"})
+"""Joins where nothing ever waits."""
+
+
+class Joined(msgspec.Struct, frozen=True):
+    """These tokens join, in this order: into a new node token, or `into` one that is there.
+
+    Places in the sets that have `ended` are not passed on.
+    """
+
+    tokens: tuple[int, ...]
+    ended: frozenset[int] = frozenset()
+    into: int | None = None
+
+
+def join(decision: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
+    """The tokens that complete the join of a node now that a token is there, or None. Raises NodeFault."""
+    return _JOINS[node.join](decision, node, token)
+
+
+def merge_target(state: ProcessState, node: Node) -> int | None:
+    """The newest node token of a node, unless it was gone back from or cancelled."""
+    newest = state.newest.get(node.id)
+    if newest is None or state.nodes[newest].backtracked or state.nodes[newest].cancelled:
+        return None
+    return newest
+
+
+def _first(decision: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
+    return Joined((token.id,), into=merge_target(decision.state, node))
+
+
+def _and(decision: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
+    return _one_of_each(decision, node.ins, token)
+
+
+def _label_and(decision: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
+    return _one_of_each(decision, node.ins_by_name[decision.definition.arcs[token.arc].name], token)
+
+
+def _one_of_each(decision: ProcessDecision, arcs: Iterable[Arc], token: ArcToken) -> Joined | None:
+    """The token that has waited longest on each arc, among the same members of the deepest set."""
+    member = decision.state.deepest(token.sets)
+    tokens = []
+    for arc in arcs:
+        first = decision.state.first_in(place_of(arc.index, member))
+        if first is None:
+            return None
+        tokens.append(first)
+    return Joined(tuple(tokens))
+
+
+# --- token sets -----------------------------------------------------------------------------------------
+
+
+def _token_set(decision: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
+    if not token.sets:
+        if node.join == "tokenSetOr":
+            return Joined((token.id,))
+        raise NodeFault("no-token-set", f"a token came to {node.id} that is in no token set", node)
+    return _of_sets(decision.state, node, _chosen(decision.state, node.join_text, token))
+
+
+def _chosen(state: ProcessState, name: str, token: ArcToken) -> list[int]:
+    """The set of that name that the token is in, and its deeper ones; else its deepest."""
+    named = [number for number in token.sets if name and state.sets[number].name == name]
+    if not named:
+        deepest = state.deepest(token.sets)
+        return [deepest[0]] if deepest is not None else []
+    level = max(state.sets[number].level for number in named)
+    return [number for number in token.sets if state.sets[number].level >= level]
+
+
+def _of_sets(state: ProcessState, node: Node, chosen: list[int]) -> Joined | None:
+    """All that is active of the sets, if it is all here; the sets end."""
+    if not all(state.sets[number].all_at(node.id) for number in chosen):
+        return None
+    tokens = dict.fromkeys(token for number in chosen for token in state.sets[number].arcs)
+    return Joined(tuple(tokens), frozenset(chosen))
+
+
+# --- of the user ----------------------------------------------------------------------------------------
+
+
+def _by_requirements(decision: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
+    target = merge_target(decision.state, node)
+    found = by_requirements(decision, node, token, target is None)
+    if found is None:
+        return None
+    tokens, merges = found
+    return Joined(tokens, into=target if merges else None)
+
+
+def _by_class(decision: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
+    """Ask a join of the user's own; it is told of all that waits at the node."""
+    state, target = decision.state, merge_target(decision.state, node)
+    waiting = sorted(number for arc in node.ins for number in state.standing_in(place(arc.index)))
+    payload: dict[str, Plain] = {
+        "node": node.name,
+        "arc_token": token.id,
+        "waiting": [arc_token_told(decision.definition, state.arcs[number]) for number in waiting],
+        "target": target,
+    }
+    answer = decision.ask_code(f"join:{node.join_text}", payload, token.parent, node)
+    if answer is None:
+        return None
+    said: dict[str, Any] = answer if isinstance(answer, dict) else {}
+    named = said.get("merge" if "merge" in said else "join")
+    tokens = tuple(dict.fromkeys(named)) if isinstance(named, list) else ()
+    into = said.get("into", target) if "merge" in said else None
+    if (
+        not tokens
+        or not set(waiting).issuperset(tokens)
+        or ("merge" in said and not _may_merge(state, node, into))
+    ):
+        message = f"join {node.join_text}: expected tokens that wait at {node.id}, to join or merge, got: "
+        raise NodeFault("bad-answer", f"{message}{answer!r}", node)
+    return Joined(tokens, into=into)
+
+
+def _may_merge(state: ProcessState, node: Node, into: Any) -> bool:
+    found = state.nodes.get(into) if isinstance(into, int) else None
+    return found is not None and found.node == node.id and not found.backtracked
+
+
+_JOINS: dict[str, Callable[[ProcessDecision, Node, ArcToken], Joined | None]] = {
+    "first": _first,
+    "and": _and,
+    "labelAnd": _label_and,
+    "tokenSet": _token_set,
+    "tokenSetOr": _token_set,
+    "joinlang": _by_requirements,
+    "class": _by_class,
+}

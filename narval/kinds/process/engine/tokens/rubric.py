@@ -1,0 +1,111 @@
+"""Rubric evaluated: what a guard, a join or a property says of a token (sections 4 and 18).
+
+The user's code is asked for what names mean; its answers are recorded, so nobody is asked again.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from narval.core.definitions.reading.expressions import And, Expression, Not, Or, Predicate
+from narval.core.engines.events import Plain
+from narval.kinds.process.engine.decision import NodeFault, ProcessDecision
+from narval.kinds.process.engine.tokens.token import NodeToken
+from narval.kinds.process.language.code import Code
+from narval.kinds.process.language.definition import Node
+from narval.kinds.process.language.properties import statements
+from narval.kinds.process.language.statements import (
+    Date,
+    DateValue,
+    If,
+    NamedDate,
+    Number,
+    Result,
+    Statement,
+    StringValue,
+    Text,
+)
+
+SECONDS = {"second": 1, "minute": 60, "hour": 3600}
+DAYS = {"day": 1, "week": 7}
+
+
+def result_of(decision: ProcessDecision, node: Node, token: NodeToken, statement: Statement) -> Result:
+    """The result that a statement comes to. Raises NodeFault."""
+    while isinstance(statement, If):
+        holds = true_of(decision, node, token, statement.condition)
+        statement = statement.then if holds else statement.otherwise
+    return statement
+
+
+def true_of(
+    decision: ProcessDecision, node: Node, token: NodeToken, expression: Expression, first: bool | None = None
+) -> bool:
+    """True if an expression holds of a token; `first` is what the predicate of that name says of a join."""
+    match expression:
+        case Predicate(name="first") if first is not None:
+            return first
+        case Predicate(name=name):
+            function = f"predicate:{name}"
+            return decision.truth(function, decision.ask_about(function, token, node), node)
+        case Not(of=of):
+            return not true_of(decision, node, token, of, first)
+        case And(left=left, right=right):
+            return all(true_of(decision, node, token, part, first) for part in (left, right))
+        case Or(left=left, right=right):
+            return any(true_of(decision, node, token, part, first) for part in (left, right))
+
+
+def moment(decision: ProcessDecision, node: Node, token: NodeToken, date: Date) -> float:
+    """The moment of a date, in seconds since 1970; days and weeks are those of the home's calendar."""
+    if isinstance(date, NamedDate):
+        answer = decision.ask_about(f"date:{date.name}", token, node)
+        if isinstance(answer, bool) or not isinstance(answer, int | float):
+            message = f"date {date.name}: expected seconds since 1970, got: {answer!r}"
+            raise NodeFault("bad-answer", message, node)
+        return float(answer)
+    base = moment(decision, node, token, date.base)
+    if date.unit in SECONDS:
+        return base + date.offset * SECONDS[date.unit]
+    try:
+        local = datetime.fromtimestamp(base, ZoneInfo(decision.view.zone))
+        return (local + timedelta(days=date.offset * DAYS[date.unit])).timestamp()
+    except (OverflowError, ValueError, OSError) as error:
+        raise NodeFault("bad-date", f"node {node.id}: {error}", node) from None
+
+
+# --- properties of node types ---------------------------------------------------------------------------
+
+
+def ask_hook(decision: ProcessDecision, node: Node, token: NodeToken, hook: str) -> Plain:
+    """The answer of a method of the class for a node's type, about a token. Raises NodeFault."""
+    return decision.ask_about(f"node:{node.type}:{hook}", token, node, evaluated(decision, node, token))
+
+
+def evaluated(decision: ProcessDecision, node: Node, token: NodeToken) -> dict[str, Plain]:
+    """The values of a node's properties that are written in Rubric, by their keys; a date is in seconds since
+    1970. Raises NodeFault.
+    """
+    code = decision.view.definition("node-type", node.type)
+    if not isinstance(code, Code) or not code.evaluated:
+        return {}
+    return {
+        key: _value(decision, node, token, result_of(decision, node, token, statement))
+        for key, statement in statements(code.properties, node.custom)
+    }
+
+
+def _value(decision: ProcessDecision, node: Node, token: NodeToken, result: Result) -> Plain:
+    match result:
+        case Number(value=value) | Text(value=value):
+            return value
+        case DateValue(date=date):
+            return moment(decision, node, token, date)
+        case StringValue(name=name):
+            return decision.ask_about(f"string:{name}", token, node)
+        case _:
+            message = (
+                f"a property of {node.id} must be a text, a number or a date, found {type(result).__name__}"
+            )
+            raise NodeFault("bad-property", message, node)

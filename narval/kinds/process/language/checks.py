@@ -1,0 +1,179 @@
+"""Warnings about processes: what is allowed and may not be meant (section 16).
+
+Names of predicates, functions, node types, joins, listeners and nested processes are looked for when a run
+needs them, and may come later; here they are compared with the library as it is now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+from narval.core.definitions.library import Library
+from narval.core.definitions.reading.expressions import Predicate, predicates
+from narval.core.definitions.reading.walks import reached
+from narval.core.definitions.suggestions import closest, nearest
+from narval.core.errors import Fault
+from narval.kinds.process.language.code import Code
+from narval.kinds.process.language.definition import BUILT_IN, MemoryGuard, Node, Process
+from narval.kinds.process.language.properties import statements, within
+from narval.kinds.process.language.rubric import results
+from narval.kinds.process.language.statements import (
+    DateValue,
+    DelayUntil,
+    If,
+    NamedDate,
+    RelativeDate,
+    Result,
+    Skip,
+    Statement,
+    StringValue,
+)
+
+_WORDS = {"predicate": "predicate", "date-function": "date function", "string-function": "string function"}
+
+Named = Predicate | NamedDate | StringValue
+
+
+def warnings(processes: Iterable[Process], library: Library) -> list[Fault]:
+    """Warnings about processes of a library."""
+    imported = _Imported(library)
+    return [
+        Fault(process.path, line, column, message, warning=True)
+        for process in processes
+        for message, line, column in _warnings(process, library, imported)
+    ]
+
+
+def names_asked(statement: Statement) -> Iterator[tuple[str, Named]]:
+    """The names that a guard asks about, each with its kind: predicate, date function or string function."""
+    while isinstance(statement, If):
+        yield from (("predicate", name) for name in predicates(statement.condition))
+        yield from names_asked(statement.then)
+        statement = statement.otherwise
+    yield from _names_in(statement)
+
+
+def _names_in(result: Result) -> Iterator[tuple[str, Named]]:
+    match result:
+        case StringValue():
+            yield "string-function", result
+        case DelayUntil(RelativeDate(base=name)) | DateValue(RelativeDate(base=name)):
+            yield "date-function", name
+        case DelayUntil(NamedDate() as name) | DateValue(NamedDate() as name):
+            yield "date-function", name
+
+
+class _Imported:
+    """The processes that others import, and the names of the arcs by which copies of their nodes are left."""
+
+    def __init__(self, library: Library) -> None:
+        self.arcs: dict[tuple[str, str], set[str]] = {}
+        for process in library.of(Process.kind).values():
+            if isinstance(process, Process):
+                for node in process.nodes.values():
+                    if node.origin:
+                        self.arcs.setdefault((node.origin, node.name), set()).update(node.outs_by_name)
+        self.processes = {process for process, _ in self.arcs}
+
+
+def _warnings(process: Process, library: Library, imported: _Imported) -> Iterator[tuple[str, int, int]]:
+    if not process.start_nodes and process.full_name not in imported.processes:
+        yield 'no node has isStart="true": this process cannot be started', process.line, 1
+    for listening in process.listeners:
+        if library.get("listener", listening.name) is None:
+            hint = closest(listening.name, library.of("listener"))
+            yield f"there is no listener {listening.name!r} now{hint}", process.line, 1
+    own = [node for node in process.nodes.values() if not node.external]  # others are told where they are
+    yield from _of_types(own, library)
+    for node in own:
+        yield from _of_node(process, node, library, imported)
+    yield from _of_ways_back(process)
+
+
+def _of_ways_back(process: Process) -> Iterator[tuple[str, int, int]]:
+    """Arcs that go back to where no token can have come from."""
+    edges = [((arc.start.id,), (arc.end.id,)) for arc in process.arcs if not arc.back]
+    for arc in process.arcs:
+        if arc.back and not arc.start.external and arc.start.id not in reached((arc.end.id,), edges):
+            led = f"no way leads from {arc.end.id!r} to {arc.start.id!r}"
+            yield f"{led}, so that no token can go back on this arc: its node fails instead", arc.line, 1
+
+
+def _of_types(nodes: Iterable[Node], library: Library) -> Iterator[tuple[str, int, int]]:
+    """Types of nodes that no module has, each once: such a node is complete as soon as it is begun."""
+    of: dict[str, list[Node]] = {}
+    for node in nodes:
+        if node.type not in BUILT_IN and library.get("node-type", node.type) is None:
+            of.setdefault(node.type, []).append(node)
+    for type, found in of.items():
+        near = nearest(type, (*BUILT_IN, *library.of("node-type")))
+        hint = f"; did you mean {near!r}?" if near is not None else ""
+        names = ", ".join(repr(node.name) for node in found[:5]) + ", …" * (len(found) > 5)
+        line = min(node.line for node in found)
+        yield f"no module has the node type {type!r}, so {names} will do nothing{hint}", line, 1
+
+
+def _of_node(
+    process: Process, node: Node, library: Library, imported: _Imported
+) -> Iterator[tuple[str, int, int]]:
+    where = f"node {node.name!r}"
+    if node.join == "class" and library.get("join", node.join_text) is None:
+        hint = closest(node.join_text, library.of("join"))
+        yield f"{where}: there is no join {node.join_text!r} now{hint}", node.line, 1
+    if node.type == "nested":
+        yield from _nested(process, node, library)
+    for kind, name, line, column in chain(_names(node), _names_of_properties(node, library)):
+        if library.get(kind, name) is None:
+            hint = closest(name, library.of(kind))
+            yield f"there is no {_WORDS[kind]} {name!r} now{hint}", line, column
+    left = {*node.outs_by_name, *imported.arcs.get((process.full_name, node.name), ())}
+    for skip in _skips(node):
+        if skip.arc not in left and (skip.arc or left):
+            shown = f"arc {skip.arc!r}" if skip.arc else "arc without a name"
+            hint = closest(skip.arc, filter(None, left))
+            yield f"{where} has no {shown} to skip to: the token ends here{hint}", skip.line, skip.column
+
+
+def _nested(process: Process, node: Node, library: Library) -> Iterator[tuple[str, int, int]]:
+    name = node.text_of("graphName")
+    called = library.called(Process.kind, name, process.group)
+    if not called:
+        names = [process.name for process in library.of(Process.kind).values()]
+        hint = closest(name, names)
+        yield f"node {node.name!r}: there is no process {name!r} now{hint}", node.line, 1
+    elif len(called) > 1:
+        listed = " and ".join(process.full_name for process in called)
+        yield f"node {node.name!r}: {listed} are of this name; write which is meant in full", node.line, 1
+
+
+def _names(node: Node) -> Iterator[tuple[str, str, int, int]]:
+    """The names that the guard and the join of a node ask about, with their kinds and places."""
+    statement = _statement(node)
+    found = [] if statement is None else list(names_asked(statement))
+    for requirement in chain.from_iterable(node.joinlang):
+        if requirement.when is not None:
+            asked = predicates(requirement.when)
+            found += (("predicate", name) for name in asked if name.name != "first")
+    return ((kind, name.name, name.line, name.column) for kind, name in found)
+
+
+def _names_of_properties(node: Node, library: Library) -> Iterator[tuple[str, str, int, int]]:
+    """The same, of its properties that are written in Rubric."""
+    code = library.get("node-type", node.type)
+    if isinstance(code, Code) and code.evaluated:
+        for key, statement in statements(code.properties, node.custom):
+            place = node.places.get(key, (node.line, 1))
+            for kind, name in names_asked(statement):
+                yield kind, name.name, *within(place, node.text_of(key), name.column - 1)
+
+
+def _skips(node: Node) -> Iterator[Skip]:
+    statement = _statement(node)
+    found = () if statement is None else results(statement)
+    return (result for result in found if isinstance(result, Skip))
+
+
+def _statement(node: Node) -> Statement | None:
+    """The statement of a node's guard; of one that asks memory, the result where nothing there fits."""
+    return node.guard.otherwise if isinstance(node.guard, MemoryGuard) else node.guard

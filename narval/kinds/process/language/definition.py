@@ -1,0 +1,256 @@
+"""Process: nodes, and the arcs between them that tokens move along (sections 1 and 13).
+
+A process is composed before it runs: copies of the nodes of its externals are among its own. Nodes and arcs
+stand in *graph order*, nodes of externals first, which is the order in which tokens are made; `link` numbers
+them and has them point at each other, so that following a token never looks anything up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import ClassVar, Literal
+
+import msgspec
+
+from narval.core.definitions.kinds import KINDS
+from narval.core.definitions.library import RunDefinition
+from narval.core.definitions.reading.script_text import ScriptText
+from narval.core.definitions.remote_calls import RemoteCall, called
+from narval.core.definitions.requirements import TransitionCondition
+from narval.core.patterns.pattern import Condition
+from narval.kinds.process.language.statements import Discard, Join, Result, Statement
+
+JoinType = Literal["or", "and", "labelAnd", "tokenSet", "tokenSetOr", "class", "first", "joinlang"]
+
+CALLS: Mapping[str, str] = {
+    **{kind.run: name for name, kind in KINDS.items() if kind.run and kind.node},
+    **{name: name for name, kind in KINDS.items() if kind.node},
+}
+"""The node types that call a definition, which `custom` names as `target`, and its kind."""
+
+BUILT_IN = ("node", "wait", "script", "nested", *CALLS)
+"""The types of nodes that need no class of the user's."""
+
+
+SCRIPTS = ("execute", "backtrack", "allowBacktrack")
+"""The properties of a node of the type `script` that are scripts (section 10)."""
+
+
+class MemoryGuard(msgspec.Struct, frozen=True):
+    """`<guard type="xpath">`: accepts where memory has an element that fits, else does as `otherwise`."""
+
+    condition: Condition
+    otherwise: Result = Discard()
+
+
+Guard = Statement | MemoryGuard
+
+
+class Node(msgspec.Struct, eq=False):
+    """A place where tokens come to be (section 1).
+
+    `id` names the node in the whole process: its own name, or `EXTERNAL:NAME` where it was imported, with
+    the names of all the externals, outermost first. `external` are those names, `external_environment` the
+    attributes given for them, the outermost winning (section 8). `join_text` is the parameter of the join,
+    parsed in `joinlang` where it is one. `custom` pairs dotted keys with text. `conditions` are what a `wait`
+    node waits for in memory. `index` is its place in graph order.
+    """
+
+    id: str
+    name: str
+    type: str = "node"
+    join: JoinType = "or"
+    join_text: str = ""
+    joinlang: Join = ()
+    is_start: bool = False
+    guard: Guard | None = None
+    guard_text: str = ""
+    conditions: tuple[TransitionCondition, ...] = ()
+    cancels: frozenset[str] = frozenset()
+    """The nodes whose tokens are cancelled when one leaves this node."""
+    cancels_all: bool = False
+    """True if all other tokens are."""
+    custom: tuple[tuple[str, str], ...] = ()
+    external: tuple[str, ...] = ()
+    external_environment: Mapping[str, str] = {}
+    origin: str = ""
+    """The process it is defined in, of an imported node."""
+    line: int = 1
+    places: Mapping[str, tuple[int, int]] = {}
+    """The places in the file of the texts of custom elements, by key."""
+    index: int = 0
+    ins: tuple[Arc, ...] = ()
+    outs: tuple[Arc, ...] = ()
+    goes_back: bool = False
+    """True if one of the arcs that leave it does."""
+    ins_by_name: Mapping[str, tuple[Arc, ...]] = {}
+    outs_by_name: Mapping[str, tuple[Arc, ...]] = {}
+
+    def text_of(self, key: str) -> str:
+        """The text of a custom element, "" where there is none."""
+        return next((text for name, text in self.custom if name == key), "")
+
+    @property
+    def target(self) -> tuple[str, str] | None:
+        """Kind and name of the definition that the node calls, if it is of a type that calls one."""
+        if self.type == "nested":
+            return Process.kind, self.text_of("graphName")
+        kind = CALLS.get(self.type)
+        return (kind, self.text_of("target")) if kind is not None else None
+
+    @property
+    def agent(self) -> str:
+        """The agent whose definition the node calls (G33); "" for one of its own."""
+        return self.text_of("agent") if self.target is not None else ""
+
+    @property
+    def called(self) -> str:
+        """The words for what the node calls; its type where that is code."""
+        return called(*self.target, self.agent) if self.target is not None else self.type
+
+    def __repr__(self) -> str:
+        return f"<Node {self.id}: {self.type}>"
+
+
+class Arc(msgspec.Struct, eq=False):
+    """A way from one node to another; "" is the default name. `index` is its place in graph order.
+
+    No token travels on one that goes `back`: the process goes back to the token on its end that led here.
+    """
+
+    start: Node
+    end: Node
+    name: str = ""
+    back: bool = False
+    line: int = 1
+    index: int = 0
+
+    def __repr__(self) -> str:
+        return f"<Arc {self.start.id} -{self.name}-> {self.end.id}>"
+
+
+class External(msgspec.Struct, frozen=True):
+    """A process whose nodes were imported, by the name it has in the importing one; `custom` as of nodes."""
+
+    name: str
+    definition: str
+    custom: tuple[tuple[str, str], ...] = ()
+    line: int = 1
+    column: int = 1
+
+
+class Listening(msgspec.Struct, frozen=True):
+    """A listener to every run of a process; `mask` are the bits of its events (section 3)."""
+
+    name: str
+    mask: int
+
+
+def link(nodes: Iterable[Node], arcs: Iterable[Arc]) -> tuple[tuple[Node, ...], tuple[Arc, ...]]:
+    """Number nodes and arcs, which are in graph order, and have them point at each other."""
+    placed, linked = tuple(nodes), tuple(arcs)
+    ins: dict[str, list[Arc]] = {node.id: [] for node in placed}
+    outs: dict[str, list[Arc]] = {node.id: [] for node in placed}
+    for at, arc in enumerate(linked):
+        arc.index = at
+        outs[arc.start.id].append(arc)
+        if not arc.back:
+            ins[arc.end.id].append(arc)
+    for at, node in enumerate(placed):
+        node.index = at
+        node.ins, node.outs = tuple(ins[node.id]), tuple(outs[node.id])
+        node.ins_by_name, node.outs_by_name = _by_name(node.ins), _by_name(node.outs)
+        node.goes_back = any(arc.back for arc in node.outs)
+    return placed, linked
+
+
+def _by_name(arcs: Iterable[Arc]) -> Mapping[str, tuple[Arc, ...]]:
+    found: dict[str, list[Arc]] = {}
+    for arc in arcs:
+        found.setdefault(arc.name, []).append(arc)
+    return {name: tuple(named) for name, named in found.items()}
+
+
+class DraftArc(msgspec.Struct, frozen=True):
+    """An arc as a file has it: each end by the name of an external, "" for none, and of a node there.
+
+    `start_place` and `end_place` are where the file names them.
+    """
+
+    start: tuple[str, str]
+    end: tuple[str, str]
+    name: str = ""
+    back: bool = False
+    start_place: tuple[int, int] = (1, 1)
+    end_place: tuple[int, int] = (1, 1)
+
+
+class Draft(msgspec.Struct, frozen=True, eq=False):
+    """A process as its file has it, before its externals are imported, in graph order.
+
+    `within` are the externals whose definitions the file has within it, by name.
+    """
+
+    nodes: tuple[Node, ...]
+    arcs: tuple[DraftArc, ...]
+    within: Mapping[str, Process] = {}
+
+
+class Process(RunDefinition, frozen=True, eq=False, kw_only=True):
+    """The definition that tokens move through. `nodes` are by id; nodes and arcs are in graph order.
+
+    `custom_id` is the SHA-1 that the source computes (section 13), `digest` names the version, `xml` is the
+    definition as memory shows it, with those of its externals within it. `draft` is there if it imports what
+    other files say: it is composed anew when one of these changes.
+    """
+
+    kind: ClassVar[str] = "process"
+
+    nodes: Mapping[str, Node] = {}
+    arcs: tuple[Arc, ...] = ()
+    externals: tuple[External, ...] = ()
+    listeners: tuple[Listening, ...] = ()
+    custom: tuple[tuple[str, str], ...] = ()
+    custom_id: str = ""
+    draft: Draft | None = None
+
+    def line_of(self, part: str) -> int:
+        """The line of its file on which a node begins."""
+        found = self.nodes.get(part)
+        return found.line if found is not None else self.line
+
+    @property
+    def remote_calls(self) -> Iterator[RemoteCall]:
+        """The nodes that call definitions of other agents (G33)."""
+        for node in self.nodes.values():
+            if node.target is not None and node.agent:
+                text = node.text_of("timeout")
+                timeout = float(text) if text else None
+                yield RemoteCall(node.agent, *node.target, f"node {node.name!r}", node.line, timeout)
+
+    @property
+    def start_nodes(self) -> tuple[Node, ...]:
+        """The nodes that get a token when the process starts, in graph order; imported ones never do."""
+        return tuple(node for node in self.nodes.values() if node.is_start and not node.external)
+
+    @property
+    def cannot_start(self) -> tuple[str, str] | None:
+        """The reason why no run of it can begin: none of its nodes is a start node."""
+        if self.start_nodes:
+            return None
+        return "no-start-node", f'process {self.full_name} cannot be started: no node has isStart="true"'
+
+    def scripts(self) -> Iterator[ScriptText]:
+        """The scripts of its own nodes (`HasScripts`)."""
+        for node in self.nodes.values() if self.draft is None else self.draft.nodes:
+            if node.type == "script" and not node.external:
+                for name in SCRIPTS:
+                    place = node.places.get(name, (node.line, 1))
+                    language = node.text_of(f"{name}Type")
+                    yield ScriptText(name, node.text_of(name), language, self.path, *place)
+
+    def named(self, name: str, external: tuple[str, ...] | None = None) -> tuple[Node, ...]:
+        """The nodes of a name, or of an id; with `external`, those alone that came that way."""
+        exact = self.nodes.get(name)
+        found = (exact,) if exact is not None else tuple(n for n in self.nodes.values() if n.name == name)
+        return tuple(node for node in found if external is None or node.external == external)

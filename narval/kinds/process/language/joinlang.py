@@ -1,0 +1,122 @@
+"""JoinLang: the language of joins, by which tokens that come to a node become one (section 6).
+
+    program = set { ("or"|"OR") set } EOF      set = require+
+    require = "require" ( "node" STRING | "tokenset" STRING
+            | "all" "arcs" [lab] | "at" "least" N "arcs" [lab] ) ["when" or]
+    lab     = "labelled" (STRING | "default")
+
+An `or` directly followed by `require` ends the condition of a `when`; any other goes on with it. `parse`
+reads a whole text and finds all that is wrong with it; no text makes it raise anything.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from narval.core.definitions.reading.expressions import CONNECTIVES as OF_CONDITIONS
+from narval.core.definitions.reading.expressions import Expression, read_condition
+from narval.core.definitions.reading.lexer import (
+    END,
+    NUMBER,
+    STRING,
+    Cursor,
+    Locate,
+    LostError,
+    SyntaxFault,
+    first_line,
+    string,
+    too_long,
+)
+from narval.kinds.process.language.statements import (
+    ArcsRequired,
+    Join,
+    NodeRequired,
+    Requirement,
+    SetRequired,
+)
+
+_OWN = ("require", "node", "tokenset", "all", "arcs", "at", "least", "labelled", "default", "when")
+_WORDS = {**OF_CONDITIONS, **{word: word for word in _OWN}}
+
+
+class JoinLang(msgspec.Struct, frozen=True):
+    """A text that was read: `join` is empty where it has faults."""
+
+    join: Join = ()
+    faults: tuple[SyntaxFault, ...] = ()
+
+
+def word(text: str) -> str | None:
+    """The kind of a reserved word; None for any other."""
+    return _WORDS.get(text)
+
+
+def parse(text: str, locate: Locate = first_line) -> JoinLang:
+    """The join that a text is, and all that is wrong with it."""
+    if faults := too_long(text):
+        return JoinLang((), faults)
+    cursor = Cursor(text, word, locate)
+    join = _program(cursor)
+    faults = cursor.ordered()
+    return JoinLang(() if faults else join, faults)
+
+
+def _program(cursor: Cursor) -> Join:
+    sets: list[tuple[Requirement, ...]] = [_set(cursor)]
+    while cursor.next.kind != END:
+        if not cursor.accept("or"):
+            cursor.fault(f"expected require, or, or the end, found {cursor.shown()}")
+            if not cursor.skip_to(("or", "require")):
+                break
+            cursor.accept("or")
+        sets.append(_set(cursor))
+    return tuple(sets)
+
+
+def _set(cursor: Cursor) -> tuple[Requirement, ...]:
+    requirements: list[Requirement] = []
+    if cursor.next.kind != "require":
+        cursor.fault(f"expected require, found {cursor.shown()}")
+        cursor.skip_to(("require",))
+    while cursor.accept("require"):
+        try:
+            requirements.append(_requirement(cursor))
+        except LostError:
+            cursor.skip_to(("require",))
+    return tuple(requirements)
+
+
+def _requirement(cursor: Cursor) -> Requirement:
+    wanted = "node, tokenset, all arcs or at least … arcs"
+    kind = cursor.expect(wanted, "node", "tokenset", "all", "at").kind
+    if kind == "node":
+        name = string(cursor.expect("the name of a node in quotes", STRING))
+        return NodeRequired(name, _when(cursor))
+    if kind == "tokenset":
+        name = string(cursor.expect("the name of a token set in quotes", STRING))
+        return SetRequired(name, _when(cursor))
+    least = None if kind == "all" else _least(cursor)
+    cursor.expect("arcs", "arcs")
+    return ArcsRequired(least, _label(cursor), _when(cursor))
+
+
+def _least(cursor: Cursor) -> int:
+    cursor.expect("least", "least")
+    number = cursor.expect("how many arcs", NUMBER)
+    if not re.fullmatch(r"[1-9][0-9]*", number.text):
+        cursor.fault(f"expected a number from 1, found {number.text[:40]!r}", number.at)
+        return 1
+    return cursor.integer(number)
+
+
+def _label(cursor: Cursor) -> str | None:
+    if not cursor.accept("labelled"):
+        return None
+    label = cursor.expect("the name of arcs in quotes, or default", STRING, "default")
+    return "" if label.kind == "default" else string(label).strip()
+
+
+def _when(cursor: Cursor) -> Expression | None:
+    return read_condition(cursor, last="require") if cursor.accept("when") else None

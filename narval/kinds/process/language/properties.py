@@ -1,0 +1,244 @@
+"""Properties: annotated attributes of a class for a type of node, set from a node's `custom` (section 13).
+
+A property annotated `Rubric[str]`, `Rubric[int]` or `Rubric[date]` is written in Rubric (section 18): its
+text is read when the file is loaded, and evaluated when code of the node is to run.
+"""
+
+from __future__ import annotations
+
+import re
+import types
+import typing
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, date, datetime
+from functools import lru_cache
+from typing import Annotated, Any, ClassVar, TypeVar
+
+import msgspec
+
+from narval.core.definitions.suggestions import closest
+from narval.core.errors import ActionError
+from narval.kinds.process.language import rubric
+from narval.kinds.process.language.attribute_types import from_text, is_convertible
+from narval.kinds.process.language.statements import DateValue, Number, Statement, StringValue, Text
+
+_IS_RUBRIC = "narval: Rubric"
+
+Evaluated = TypeVar("Evaluated")
+Rubric = Annotated[Evaluated, _IS_RUBRIC]
+"""The annotation of a property whose text says in Rubric what its value is: a text, a number or a date."""
+
+_RESULTS: Mapping[Any, tuple[type, ...]] = {
+    str: (Text, StringValue), int: (Number,), date: (DateValue,), datetime: (DateValue,)
+}  # fmt: skip
+"""The results that a text in Rubric may have, by the type of its property."""
+
+
+class RubricType(msgspec.Struct, frozen=True):
+    """The type of a property that is written in Rubric, and evaluates to that type."""
+
+    type: Any
+
+    @property
+    def is_known(self) -> bool:
+        """True if Rubric has results of the type."""
+        return self.type in _RESULTS
+
+    def read(self, text: str) -> rubric.ParsedRubric:
+        """The statement that a text is, or its faults; the texts read last are remembered."""
+        return _read(text, _RESULTS[self.type])
+
+    def value(self, evaluated: Any) -> Any:
+        """A result, as the code is given it: of seconds since 1970, the moment."""
+        return datetime.fromtimestamp(evaluated, UTC) if self.type in (date, datetime) else evaluated
+
+    def __str__(self) -> str:
+        return f"Rubric[{_word(self.type)}]"
+
+
+@lru_cache(maxsize=256)
+def _read(text: str, wanted: tuple[type, ...]) -> rubric.ParsedRubric:
+    return rubric.parse(text, wanted=wanted)
+
+
+def statements(
+    properties: Mapping[str, Any], custom: Iterable[tuple[str, str]]
+) -> Iterator[tuple[str, Statement]]:
+    """The statements of the properties that are written in Rubric, by the dotted keys of a node's `custom`.
+
+    Names in them say at which character of the text they stand, from column 1.
+    """
+    for key, text in custom:
+        wanted = _type_of(properties, key)
+        if isinstance(wanted, RubricType) and (statement := wanted.read(text).statement) is not None:
+            yield key, statement
+
+
+def _type_of(properties: Mapping[str, Any], key: str) -> Any:
+    """The type of the property that a dotted key names, or None."""
+    first, _, rest = key.partition(".")
+    name = property_named(properties, first)
+    wanted = properties[name] if name is not None else None
+    if not rest:
+        return wanted
+    if isinstance(wanted, type) and not is_convertible(wanted):
+        return _type_of(properties_of(wanted), rest)
+    return None
+
+
+def are_evaluated(properties: Mapping[str, Any]) -> bool:
+    """True if some property, or a part of one, is written in Rubric."""
+    seen, waiting = set[type](), list(properties.values())
+    while waiting:
+        wanted = waiting.pop()
+        if isinstance(wanted, RubricType):
+            return True
+        if isinstance(wanted, type) and wanted not in seen and not is_convertible(wanted):
+            seen.add(wanted)
+            waiting.extend(properties_of(wanted).values())
+    return False
+
+
+def properties_of(owner: type) -> Mapping[str, Any]:
+    """The annotated attributes of a class, and of those it inherits from, with their types."""
+    known = owner.__dict__.get(_PROPERTIES)
+    if known is None:
+        known = types.MappingProxyType(_read_properties(owner))
+        setattr(owner, _PROPERTIES, known)
+    return known
+
+
+_PROPERTIES = "__narval_properties__"
+"""The attribute of a class that keeps them: to read annotations takes as long as to answer a question."""
+
+
+def _read_properties(owner: type) -> dict[str, Any]:
+    hints = typing.get_type_hints(owner, include_extras=True)
+    return {
+        name: _bare(hint)
+        for name, hint in hints.items()
+        if not name.startswith("_") and typing.get_origin(hint) is not ClassVar
+    }
+
+
+def is_property_type(wanted: Any) -> bool:
+    """True if a custom element can become a value of that type: of a text, or of parts."""
+    if isinstance(wanted, RubricType):
+        return wanted.is_known
+    if is_convertible(wanted):
+        return True
+    return isinstance(wanted, type) and bool(getattr(wanted, "__annotations__", None))
+
+
+def assign(target: object, key: str, text: str, evaluated: Any = None) -> None:
+    """Set the property that a dotted key names, making what is between; one that is written in Rubric to what
+    its text evaluates to. Raises LookupError, ValueError, TypeError.
+    """
+    first, _, rest = key.partition(".")
+    properties = properties_of(type(target))
+    name = property_named(properties, first)
+    if name is None:
+        raise LookupError(f"no property {first!r}")
+    if not rest:
+        wanted = properties[name]
+        of_rubric = isinstance(wanted, RubricType)
+        setattr(target, name, wanted.value(evaluated) if of_rubric else from_text(text.strip(), wanted))
+        return
+    inner = getattr(target, name, None)
+    if inner is None:
+        inner = properties[name]()
+        setattr(target, name, inner)
+    assign(inner, rest, text, evaluated)
+
+
+def made(code: type, custom: Mapping[str, str], evaluated: Mapping[str, Any] | None = None) -> Any:
+    """A node type with its properties set from what the node's `custom` says (section 13, custom mapping),
+    and from what is `evaluated` of that.
+
+    Raises ActionError where it has no such property, or the text does not fit it.
+    """
+    node = code()
+    for key, text in custom.items():
+        if _is_of_node(properties_of(code), key):
+            continue
+        try:
+            assign(node, key, text, (evaluated or {}).get(key))
+        except (LookupError, ValueError, TypeError) as error:
+            raise ActionError(f"the property {key!r}: {error}", "bad-property", final=True) from None
+    return node
+
+
+def property_named(properties: Mapping[str, Any], written: str) -> str | None:
+    """The property that a custom element names: as it is written, or as Python would write it."""
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", written).replace("-", "_").lower()
+    found = (name for name in (written, snake, f"{snake}_") if name in properties)
+    return next(found, None)
+
+
+OF_NODE = frozenset({"timeout", "retries", "backoff", "on-error", "approve"})
+"""The custom elements that any node may have, for narval: they are no properties of its type."""
+
+
+def faults(
+    properties: Mapping[str, Any], key: str, text: str, place: tuple[int, int]
+) -> Iterator[tuple[tuple[int, int], str]]:
+    """The faults of a custom element, each with its place: there is no such property, or the text, which
+    begins at a place, does not fit it.
+    """
+    if _is_of_node(properties, key):
+        return
+    wanted = _type_of(properties, key)
+    if isinstance(wanted, RubricType):
+        text = text.strip()
+        for fault in wanted.read(text).faults:
+            yield within(place, text, fault.at), f"the property {key!r}: {fault.message}"
+    elif (problem := _misfit(properties, key, text)) is not None:
+        yield place, problem
+
+
+def within(place: tuple[int, int], text: str, at: int) -> tuple[int, int]:
+    """The line and column of a character of a text that begins at a place."""
+    before = text[:at]
+    line, column = place
+    lines = before.count("\n")
+    return (line + lines, at - before.rindex("\n")) if lines else (line, column + at)
+
+
+def _is_of_node(properties: Mapping[str, Any], key: str) -> bool:
+    return key in OF_NODE and property_named(properties, key) is None
+
+
+def _misfit(properties: Mapping[str, Any], key: str, text: str) -> str | None:
+    """The reason why there is no property for a dotted key, or its text does not fit; None where it does."""
+    first, _, rest = key.partition(".")
+    name = property_named(properties, first)
+    if name is None:
+        hint = closest(first, properties) or "; it has no properties" * (not properties)
+        return f"there is no property {first!r}{hint}"
+    wanted = properties[name]
+    if rest:
+        if is_convertible(wanted) or not isinstance(wanted, type):
+            return f"the property {first!r} has no parts, found {rest!r}"
+        return _misfit(properties_of(wanted), rest, text)
+    try:
+        from_text(text.strip(), wanted)
+    except TypeError as error:
+        return f"the property {first!r}: {error}"
+    except Exception as error:
+        return f"the property {first!r}: expected {_word(wanted)}, found {text.strip()!r:.80} ({error})"
+    return None
+
+
+def _bare(hint: Any) -> Any:
+    """The type of `T | None` is T."""
+    if typing.get_origin(hint) in (types.UnionType, typing.Union):
+        others = [argument for argument in typing.get_args(hint) if argument is not type(None)]
+        return _bare(others[0]) if len(others) == 1 else str
+    if typing.get_origin(hint) is Annotated:
+        within, *said = typing.get_args(hint)
+        return RubricType(_bare(within)) if _IS_RUBRIC in said else _bare(within)
+    return hint
+
+
+def _word(wanted: Any) -> str:
+    return str(getattr(wanted, "__name__", wanted))

@@ -1,0 +1,1 @@
+"""Recipes, and the plans that follow them."""

@@ -1,0 +1,198 @@
+"""One advance of one plan: the decision that the parts of the recipe engine share."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from functools import partial
+from typing import ClassVar
+
+import msgspec
+
+from narval.core.definitions.requirements import Context
+from narval.core.elements.element import SIGNAL, Element
+from narval.core.engines import commands
+from narval.core.engines.calls.candidates import Bindings, CandidateSearch
+from narval.core.engines.decision import Decision, Wanted, resolve
+from narval.core.engines.engine import Lookup
+from narval.kinds.recipe.engine.changes import PlanChange, PlanMoved
+from narval.kinds.recipe.engine.state import PlanState
+from narval.kinds.recipe.language.definition import Recipe, Step, Transition
+
+PLAN = "plan"
+"""The variable that stands for the plan's own element (N10)."""
+
+
+SHARED = "#"
+"""The mark of conditions that use each other's names (N42)."""
+
+
+def bindings(recipe: Recipe, state: PlanState, variables: frozenset[str], element: Lookup) -> Bindings:
+    """The elements that variables stand for: of `$STEPID` its products, or its errors if it had some, of
+    `$plan` the plan element (N10), of the name of conditions what those took that have fired (N42);
+    of an element that the plan has followed to another, that one (N45).
+    """
+    bound: dict[str, tuple[Element, ...]] = {}
+    for name in variables:
+        if name in recipe.steps:
+            step = state.step(name)
+            eids = step.errors or step.produced
+        elif name in recipe.names:
+            given = (state.transition(id).taken_by(at) for id, at in recipe.names[name])
+            eids = tuple(dict.fromkeys(eid for eids in given for eid in eids))
+        else:
+            eids = (state.eid,) if name == PLAN else ()
+        if state.instead:
+            eids = tuple([_version(state, eid) for eid in eids])
+        found = (element(eid) for eid in eids)
+        bound[name] = tuple(present for present in found if present is not None)
+    return bound
+
+
+def _version(state: PlanState, eid: int) -> int:
+    """The element that stands for one: itself, or what the plan has followed it to."""
+    while eid in state.instead:
+        eid = state.instead[eid]
+    return eid
+
+
+def conditions_of(recipe: Recipe, state: PlanState, transition: Transition, element: Lookup) -> Wanted:
+    """The conditions of a transition, their variables resolved, in whatever state it is.
+
+    Where they use each other's names, what one of them uses is used for all of them: three failed logins of
+    one host are not three more in another order.
+    """
+    names = partial(bindings, recipe, state, element=element)
+    wanted = resolve(transition.conditions, recipe.full_name, transition.id, names)
+    if not transition.inner_names:
+        return wanted
+    shared = recipe.full_name, transition.id, SHARED
+    return [(bound, None if scope is None else shared) for bound, scope in wanted]
+
+
+class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=False):
+    """One advance of one plan, and the steps that are still to be run or followed."""
+
+    RUN: ClassVar[str] = "plan"
+
+    to_run: deque[Step] = msgspec.field(default_factory=deque)
+    to_follow: deque[Step] = msgspec.field(default_factory=deque)
+    sources_to_end: list[str] = msgspec.field(default_factory=list)
+    """Calls of sources that wait for another try, which will not be made."""
+
+    # --- memory ---------------------------------------------------------------------------------------
+
+    def add_error(
+        self,
+        kind: str,
+        message: str,
+        step: Step | None = None,
+        *,
+        detail: str = "",
+        call: str = "",
+        inputs: tuple[int, ...] = (),
+        input: str = "",
+        output: str = "",
+        tries: int = 1,
+        held: bool = True,
+    ) -> int:
+        """Add an error element that names plan, recipe, step and target (N17); its eid."""
+        where: dict[str, str | int | None] = {}
+        if step is not None:
+            where[step.kind if step.kind != "recipe" else "target"] = step.target
+            where["agent"] = step.agent
+        where |= {"tries": tries if tries > 1 else None, "call": call, "input": input, "output": output}
+        part = step.id if step is not None else ""
+        return self.add_error_element(kind, message, part, detail, call, inputs, where, held=held)
+
+    def bindings(self, variables: frozenset[str]) -> Bindings:
+        """The elements that variables stand for (N10)."""
+        return bindings(self.definition, self.state, variables, self.view.element)
+
+    def is_fed(self, eids: Iterable[int]) -> bool:
+        """True if a recipe that restarts has not made one of these itself: they will come to an end (N28)."""
+        return self.definition.restart != "no" and not all(self._is_homemade(eid) for eid in eids)
+
+    def _is_homemade(self, eid: int) -> bool:
+        """True if a plan of this recipe made an element, or a run that such a plan called.
+
+        What a source in it yields, and a signal told to it, come from outside.
+        """
+        element, name = self.view.element(eid), self.definition.full_name
+        origin = element.origin if element is not None and element.name != SIGNAL else None
+        run = origin.run if origin is not None else 0
+        while run:
+            if run == self.state.eid or self.view.name_of(run) == name:
+                step = self.definition.steps.get(origin.step) if origin is not None else None
+                target = None if step is None else self.view.definition(step.kind, step.target)
+                return getattr(target, "where", "") != "source"
+            caller, origin = self.view.caller(run), None
+            run = caller.run if caller is not None else 0
+        return False
+
+    def surroundings(
+        self,
+        context: Context | None,
+        nearby: tuple[tuple[int, ...], ...],
+        arguments: tuple[Element, ...] = (),
+    ) -> CandidateSearch:
+        """The search for elements around a step or transition, nearest first (N15)."""
+        bindings = None
+        if context is not None:
+            names = frozenset[str]().union(*(alternative.variables for alternative in context.alternatives))
+            bindings = self.bindings(names)
+        return CandidateSearch(self.view, self.state.eid, nearby, arguments, context, bindings)
+
+    def products_of_in_steps(self, transition: Transition) -> tuple[int, ...]:
+        """The products of the in-steps of a transition, oldest first; errors too if the link does."""
+        eids: tuple[int, ...] = ()
+        for link in transition.ins:
+            run = self.state.step(link.step.id)
+            eids += run.produced
+            if link.on_error:
+                eids += run.errors
+        return tuple(sorted(eids)) if len(eids) > 1 else eids
+
+    # --- the end --------------------------------------------------------------------------------------
+
+    def fail(self, error: int) -> None:
+        """Let the plan fail once its running steps have ended (N27); `error` is the element that says why."""
+        if self.state.status == "running":
+            self._wind_up("failed-end", error)
+
+    def end_reached(self) -> None:
+        """Let the plan end once its running steps have (N27): the end step is done."""
+        self._wind_up("end", None)
+
+    def stop_waiting(self) -> None:
+        """Drop watches, dates and durations, and steps that have not begun to run."""
+        self.to_run.clear()
+        self.to_follow.clear()
+        for transition in self.state.waiting:
+            self.command(commands.Unwatch(self.state.transition(transition).watch))
+        for transition in self.state.awaiting_date:
+            self.withdraw_date(transition)
+        for transition in self.state.awaiting_duration:
+            self.command(commands.CancelTimer(self.state.transition(transition).wake))
+        for step in self.state.resting:
+            self.command(commands.CancelTimer(self.state.step(step).wake))
+        for step in (*self.state.blocked, *self.state.following, *self.state.resting):
+            self.command(commands.Unwatch(self.state.step(step).watch))
+
+    def withdraw_date(self, transition: str) -> None:
+        """Wait for the date of a transition no longer, nor for what becomes of the elements it is of."""
+        run = self.state.transition(transition)
+        self.command(commands.CancelTimer(run.wake))
+        if run.watch:
+            self.command(commands.Unwatch(run.watch))
+
+    def _wind_up(self, to: str, error: int | None) -> None:
+        """Let running steps end by themselves; give up sources, which would go on for ever (N36)."""
+        self.stop_waiting()
+        for identifier, step in self.state.calls.items():
+            call = self.state.step(step).calls[identifier]
+            if call.source and call.next_try is not None:
+                self.sources_to_end.append(identifier)
+            elif call.source and call.spoilt is None:
+                self.ask(commands.CancelCall(identifier))
+        self.change(PlanMoved(to, self.event.at, error))

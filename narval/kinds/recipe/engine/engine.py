@@ -1,0 +1,188 @@
+"""The recipe engine: its runs are plans (N21–N28).
+
+`changes.py` has the facts, `apply.py` what they alter, `parts.py` and `state.py` what is altered, with the
+tables of moves. In `steps/`, `running.py` has a step make its calls, with what `inputs.py` finds for it, and
+`returns.py` takes what comes back and ends the step. In `transitions/`, `firing.py` decides where the plan
+goes on from there, by its `dates.py`, `conditions.py` and `impossible.py`. `_settle`, below, goes to and fro
+between the two. `decision.py` is what they share in one advance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from narval.core.definitions.schedule import Time
+from narval.core.engines import commands
+from narval.core.engines.commands import Command
+from narval.core.engines.events import (
+    Cancelled,
+    Event,
+    Matched,
+    Produced,
+    Redefined,
+    Returned,
+    Signalled,
+    Started,
+    TimerFired,
+)
+from narval.core.engines.view import View
+from narval.kinds.recipe.engine import redefining, restarts, resume, signals
+from narval.kinds.recipe.engine.apply import APPLY
+from narval.kinds.recipe.engine.apply import apply as apply
+from narval.kinds.recipe.engine.changes import PlanChange, PlanMoved, PlanStarted
+from narval.kinds.recipe.engine.decision import RecipeDecision
+from narval.kinds.recipe.engine.explain import explain as explain
+from narval.kinds.recipe.engine.graph import graph as graph
+from narval.kinds.recipe.engine.redefining import begun_anew as begun_anew
+from narval.kinds.recipe.engine.redefining import is_untouched as is_untouched
+from narval.kinds.recipe.engine.render import parts as parts
+from narval.kinds.recipe.engine.render import render as render
+from narval.kinds.recipe.engine.resume import plan_resume as plan_resume
+from narval.kinds.recipe.engine.state import PlanState
+from narval.kinds.recipe.engine.steps import repeats, retries, returns, running, sources
+from narval.kinds.recipe.engine.structure import exits as exits
+from narval.kinds.recipe.engine.structure import structure as structure
+from narval.kinds.recipe.engine.transitions import firing
+from narval.kinds.recipe.engine.waits import diagnose as diagnose
+from narval.kinds.recipe.engine.waits import waiting_for as waiting_for
+from narval.kinds.recipe.language.definition import Recipe
+
+kind = "plan"
+definition_kind = "recipe"
+changes = PlanChange.union()
+state_type = PlanState
+
+
+def begin(run: int, definition: Recipe) -> PlanState:
+    """A plan that has not started."""
+    return PlanState(run, definition.full_name)
+
+
+def resumed_from(state: PlanState) -> tuple[int, str] | None:
+    """The plan, and the step of it, from which this one was begun again."""
+    return state.resumed
+
+
+def dates_of(definition: Recipe, part: str) -> tuple[Time, ...]:
+    """The dates of a transition."""
+    transition = definition.transition_of(part)
+    return transition.times if transition is not None else ()
+
+
+def on_engine_error(
+    definition: Recipe, state: PlanState, event: Event, view: View, error: int
+) -> tuple[list[PlanChange], list[Command]]:
+    """The end of a plan whose advance raised: it fails, and starts again if it is to (N28)."""
+    decision = RecipeDecision(state, APPLY, event, view, definition=definition)
+    if not state.over:
+        decision.change(PlanMoved("failed", event.at, error))
+        _finish(decision)
+    return decision.changes, decision.commands
+
+
+def advance(
+    definition: Recipe, state: PlanState, event: Event, view: View
+) -> tuple[list[PlanChange], list[Command]]:
+    """The changes and commands that follow from one event."""
+    decision = RecipeDecision(state, APPLY, event, view, definition=definition)
+    decide = _ON.get(type(event))
+    if decide is not None and state.status not in state.PHASES:
+        decide(decision, event)
+        _settle(decision)
+    return decision.changes, decision.commands
+
+
+def _started(decision: RecipeDecision, event: Started) -> None:
+    if decision.state.status != "ready":
+        return
+    decision.change(PlanStarted(event.at, event.elements, event.caller, event.attempt))
+    decision.add_to_context(event.elements)
+    if event.resume is None:
+        running.make_ready(decision, decision.definition.start)
+    else:
+        resume.resumed(decision, event.resume)
+
+
+def _matched(decision: RecipeDecision, event: Matched) -> None:
+    for step in decision.state.blocked:
+        if decision.state.step(step).watch == event.watch:
+            decision.command(commands.Unwatch(event.watch))
+            decision.to_run.append(decision.definition.steps[step])
+            return
+    for step in decision.state.following:
+        if decision.state.step(step).watch == event.watch:
+            sources.follow_selection(decision, decision.definition.steps[step], event.eid)
+            return
+    if not repeats.matched(decision, event.watch):
+        firing.matched(decision, event.watch)
+
+
+def _timer_fired(decision: RecipeDecision, event: TimerFired) -> None:
+    if not (retries.timer_fired(decision, event.wake) or repeats.timer_fired(decision, event.wake)):
+        firing.timer_fired(decision, event.wake)
+
+
+def _cancelled(decision: RecipeDecision, event: Cancelled) -> None:
+    """End the plan at once: give up calls under way, and free what they reserved."""
+    decision.stop_waiting()
+    reserved = _reserved(decision.state)
+    if reserved:
+        decision.command(commands.Release(reserved))
+    retries.cancel_calls(decision)
+    decision.change(PlanMoved("cancelled", event.at))
+    _finish(decision)
+
+
+def _reserved(state: PlanState) -> tuple[int, ...]:
+    """The elements that running steps and their calls have reserved."""
+    running = [run for run in state.steps.values() if run.state == "running"]
+    shared = [eid for run in running if run.foreach is not None for eid in run.foreach.reserved]
+    return (*shared, *(eid for run in running for call in run.calls.values() for eid in call.reserved))
+
+
+_ON: dict[type, Callable[[RecipeDecision, Any], None]] = {
+    Started: _started,
+    Redefined: redefining.redefined,
+    Returned: returns.returned,
+    Produced: returns.produced,
+    Matched: _matched,
+    Signalled: signals.signalled,
+    TimerFired: _timer_fired,
+    Cancelled: _cancelled,
+}
+
+
+def _settle(decision: RecipeDecision) -> None:
+    """Run steps and follow transitions until none is left, then end the plan if it is over."""
+    to_run, to_follow = decision.to_run, decision.to_follow
+    while to_run or to_follow:
+        if to_run:
+            running.run(decision, to_run.popleft())
+        else:
+            firing.follow(decision, to_follow.popleft())
+    if decision.sources_to_end:
+        sources.end_sources(decision)
+    if not decision.state.calls:
+        firing.fail_if_stuck(decision)
+        if decision.state.status in ("end", "failed-end"):
+            to = "done" if decision.state.status == "end" else "failed"
+            decision.change(PlanMoved(to, decision.event.at))
+            _finish(decision)
+
+
+def _finish(decision: RecipeDecision) -> None:
+    """Tell the caller, start again (N28), be forgotten in time (N5)."""
+    decision.report_end(_result(decision.state))
+    restarts.after_end(decision)
+
+
+def _result(state: PlanState) -> tuple[int, ...]:
+    """The elements for the caller: the steps' products (N3); of a failed plan, its error elements (N26)."""
+    if state.status == "done":
+        return tuple(eid for run in state.steps.values() for eid in run.produced)
+    if state.status == "cancelled" or state.error is None:
+        return ()
+    unhandled = (eid for step in state.in_error for eid in state.step(step).errors)
+    faults = (run.fault for run in state.steps.values() if run.fault is not None)
+    return tuple(dict.fromkeys((state.error, *unhandled, *faults)))

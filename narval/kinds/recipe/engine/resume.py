@@ -1,0 +1,226 @@
+"""A plan that goes on from a step where an earlier plan of the recipe had come (`narval retry`).
+
+`plan_resume` reads how far the earlier plan came and says what the new one takes over; `resumed` lets the new
+one begin with that. Steps that were done are kept with what they produced, and what led on from them; the
+chosen step, and what came of it, is to be done again by the definition as it is now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from narval.core.engines import commands
+from narval.core.engines.engine import Lookup
+from narval.core.engines.events import CarriedOver, Resume, Reusable
+from narval.core.errors import RequestError
+from narval.kinds.recipe.engine.changes import PlanResumed, StepReady
+from narval.kinds.recipe.engine.decision import RecipeDecision
+from narval.kinds.recipe.engine.state import PlanState
+from narval.kinds.recipe.engine.transitions.impossible import spread_impossible
+from narval.kinds.recipe.language.definition import Recipe, Step, Transition
+
+BROKEN = ("failed", "error")
+
+
+def plan_resume(
+    recipe: Recipe, before: PlanState, chosen: str | None, given: Iterable[Reusable], element: Lookup
+) -> Resume:
+    """The parts that a plan of `recipe` takes over from an earlier one. Raises RequestError if none can.
+
+    `chosen` is the step to begin again from: without one, that which failed. `given` is what the calls of the
+    earlier plan were given: it may be taken again, though it is marked as used.
+    """
+    if chosen is None:
+        chosen = _broken_step(recipe, before)
+    if chosen not in recipe.steps:
+        known = ", ".join(recipe.steps)
+        raise RequestError(f"{recipe.full_name} has no step {chosen!r} now; it has {known}")
+    past = _Past(recipe, before, without=_what_came_of(recipe, before, recipe.steps[chosen]))
+    if chosen not in past.frontier:
+        why = _unreached(recipe, before, past, chosen)
+        raise RequestError(f"run {before.eid} cannot be retried from step {chosen}: {why}")
+    for step in past.kept:
+        gone = next((eid for eid in before.step(step).produced if element(eid) is None), None)
+        if gone is not None:
+            what = f"what step {step} of run {before.eid} produced, element {gone},"
+            raise RequestError(f"{what} has been forgotten: retry from there")
+    for transition in past.fired.values():
+        for at, condition in enumerate(transition.conditions):
+            taken = before.transition(transition.id).taken_by(at) if condition.name else ()
+            gone = next((eid for eid in taken if element(eid) is None), None)
+            if gone is not None:
+                what = f"what transition {transition.id} of run {before.eid} took as {condition.name}"
+                raise RequestError(f"{what}, element {gone}, has been forgotten: retry from before it")
+    return Resume(
+        of=before.eid,
+        part=chosen,
+        elements=_there(before.first, element),
+        kept=(*past.steps(), *past.transitions()),
+        again=tuple(_again(before, past, given, element)),
+        followed=_is_followed(recipe, before),
+    )
+
+
+def _is_followed(recipe: Recipe, before: PlanState) -> bool:
+    """True if another plan has begun after an earlier one, or is going to, as its recipe restarts (N28)."""
+    begun_beside = recipe.restart == "parallel" and before.has_fired
+    return before.followed or begun_beside or before.status != "cancelled"
+
+
+def resumed(decision: RecipeDecision, resume: Resume) -> None:
+    """Begin a plan with the parts that it takes over, and follow their transitions."""
+    recipe = decision.definition
+    if resume.context:
+        decision.command(commands.AddToContext(resume.context))
+    decision.change(
+        PlanResumed(
+            resume.of,
+            resume.part,
+            steps=tuple(part for part in resume.kept if part.id in recipe.steps),
+            transitions=tuple(part for part in resume.kept if part.id in recipe.transitions),
+            again=resume.again,
+            followed=resume.followed,
+        )
+    )
+    kept = [step for step in recipe.steps.values() if decision.state.step(step.id).state != "todo"]
+    if recipe.start not in kept:
+        _ready(decision, recipe.start, "")
+    for transition in recipe.transitions.values():
+        if decision.state.transition(transition.id).state == "fired":
+            for step in transition.outs:
+                _ready(decision, step, transition.id)
+    for step in kept:
+        if decision.state.step(step.id).state == "history":
+            spread_impossible(decision, step.outs)
+        else:
+            decision.to_follow.append(step)
+
+
+def _ready(decision: RecipeDecision, step: Step, via: str) -> None:
+    if decision.state.step(step.id).state == "todo":
+        decision.change(StepReady(step.id, via))
+        decision.to_run.append(step)
+
+
+# --- what an earlier plan had come to -------------------------------------------------------------------
+
+
+class _Past:
+    """The steps an earlier plan had done, what fired between them, and the steps to which that led."""
+
+    def __init__(self, recipe: Recipe, before: PlanState, without: frozenset[str] = frozenset()) -> None:
+        self.before = before
+        self.kept: dict[str, Step] = {}
+        self.fired: dict[str, Transition] = {}
+        self.frontier: dict[str, Step] = {}
+        self.left: set[str] = set()
+        """Kept steps from which a transition has led on: they are history."""
+        pending = [recipe.start]
+        while pending:
+            step = pending.pop(0)
+            if step.id in self.kept:
+                continue
+            if step.id in without or not _is_done(before, step):
+                self.frontier[step.id] = step
+                continue
+            self.kept[step.id] = step
+            for transition in step.outs:
+                if self._has_fired(transition):
+                    self.fired[transition.id] = transition
+                    self.left.update(link.step.id for link in transition.ins)
+                    pending += transition.outs
+
+    def _has_fired(self, transition: Transition) -> bool:
+        ins = [link.step.id for link in transition.ins]
+        fired = self.before.transition(transition.id).state == "fired"
+        return fired and all(step in self.kept for step in ins) and self.left.isdisjoint(ins)
+
+    def steps(self) -> Iterable[CarriedOver]:
+        """The kept steps, with what they produced."""
+        for step in self.kept:
+            run = self.before.step(step)
+            state = "history" if step in self.left else "done"
+            yield CarriedOver(step, state, tuple(run.produced), tuple(run.errors))
+
+    def transitions(self) -> Iterable[CarriedOver]:
+        """The transitions between them, with what they took."""
+        for transition in self.fired:
+            run = self.before.transition(transition)
+            yield CarriedOver(transition, "fired", run.took, counts=run.counts)
+
+
+def _is_done(before: PlanState, step: Step) -> bool:
+    """True if a step did its work, or its error was taken up by a transition that is there still."""
+    run = before.step(step.id)
+    if run.state not in ("done", "history"):
+        return False
+    return not run.errors or any(
+        before.transition(transition.id).state == "fired" and any(link.on_error for link in transition.ins)
+        for transition in step.outs
+    )
+
+
+def _what_came_of(recipe: Recipe, before: PlanState, step: Step) -> frozenset[str]:
+    """A step, and those to which transitions led on from it."""
+    found: set[str] = set()
+    pending = [step]
+    while pending:
+        reached = pending.pop()
+        if reached.id not in found:
+            found.add(reached.id)
+            fired = (after for after in reached.outs if before.transition(after.id).state == "fired")
+            pending += [out for transition in fired for out in transition.outs]
+    return frozenset(found)
+
+
+def _broken_step(recipe: Recipe, before: PlanState) -> str:
+    """The step to begin again from where none is named: one that failed, or that was to be done next."""
+    frontier = list(_Past(recipe, before).frontier)
+    broken = [step for step in (*frontier, *before.steps) if before.step(step).state in BROKEN]
+    if broken or frontier:
+        return (broken or frontier)[0]
+    ran = ", ".join(step for step in recipe.steps if before.step(step).state in ("done", "history"))
+    raise RequestError(f"no step of run {before.eid} failed: say from which it is to be retried ({ran})")
+
+
+def _unreached(recipe: Recipe, before: PlanState, past: _Past, step: str) -> str:
+    run = before.step(step)
+    if run.state in ("todo", "impossible"):
+        return f"it was {run.state} there, no transition had led to it"
+    if not run.via:
+        return f"{recipe.full_name} begins with step {recipe.start.id} now"
+    via = recipe.transitions.get(run.via)
+    if via is None or recipe.steps[step] not in via.outs:
+        return f"transition {run.via}, which led to it, does not do so any more"
+    lacking = ", ".join(
+        f"{link.step.id} ({before.step(link.step.id).state})"
+        for link in via.ins
+        if link.step.id not in past.kept
+    )
+    return f"the steps before it are not done, or not there any more: {lacking or via.id}"
+
+
+def _again(before: PlanState, past: _Past, given: Iterable[Reusable], element: Lookup) -> Iterable[Reusable]:
+    """The elements given to parts that are done again; arguments excepted, which the definition has."""
+    earlier = (
+        Reusable(part, slot, eids) for part, slots in before.again.items() for slot, eids in slots.items()
+    )
+    for used in (*earlier, *given):
+        eids = tuple(eid for eid in _there(used.eids, element) if not _is_argument(element, eid, used.id))
+        if used.id not in past.kept and used.id not in past.fired and eids:
+            yield Reusable(used.id, used.slot, eids)
+    for transition, run in before.transitions.items():
+        if transition not in past.fired:
+            for at in range(len(run.counts or run.took)):
+                if taken := _there(run.taken_by(at), element):
+                    yield Reusable(transition, f"#{at + 1}", taken)
+
+
+def _is_argument(element: Lookup, eid: int, step: str) -> bool:
+    found = element(eid)
+    origin = found.origin if found is not None else None
+    return origin is not None and origin.step == step and not origin.call
+
+
+def _there(eids: Iterable[int], element: Lookup) -> tuple[int, ...]:
+    return tuple(eid for eid in eids if element(eid) is not None)

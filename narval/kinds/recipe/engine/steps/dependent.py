@@ -1,0 +1,126 @@
+"""Inputs that depend on others, by `$INPUT`, or on the element of a call of a `foreach`, by `$each` (N47).
+
+They are assigned in turn: first the inputs that use no other, then those that use what these got, out of what
+is left. Of a `foreach`, those that depend on the element of a call are assigned when that call is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from narval.core.definitions.prototype import Input, Prototype
+from narval.core.elements.element import Element
+from narval.core.engines.calls.assignment import Assignment, Slot, assign
+from narval.core.engines.calls.candidates import Bindings
+from narval.core.engines.decision import Inputs
+from narval.kinds.recipe.engine.decision import RecipeDecision
+from narval.kinds.recipe.engine.steps.inputs import InputSearch, around
+from narval.kinds.recipe.language.definition import Step
+
+EACH = "each"
+"""The variable that stands for the element of a call."""
+
+Dependencies = Mapping[str, frozenset[str]]
+"""The inputs that depend on others, with the names that they use."""
+
+
+def input_search(
+    decision: RecipeDecision, step: Step, prototype: Prototype, arguments: tuple[Element, ...] = ()
+) -> InputSearch:
+    """The search for the inputs of a step."""
+    dependencies = _dependencies(decision, prototype) if prototype.input_variables else {}
+    if dependencies:
+        return DependentSearch(decision, step, prototype, arguments, dependencies)
+    return InputSearch(decision, step, prototype, arguments)
+
+
+def _dependencies(decision: RecipeDecision, prototype: Prototype) -> Dependencies:
+    """The inputs that depend on others; the ids of steps and names of conditions come first."""
+    recipe = decision.definition
+    ids = {EACH, *(slot.id for slot in prototype.inputs)} - recipe.steps.keys() - recipe.names.keys()
+    used = {slot.id: slot.condition.variables & ids for slot in prototype.inputs}
+    return {id: names for id, names in used.items() if names}
+
+
+class DependentSearch(InputSearch):
+    """The search for inputs of which some depend on others."""
+
+    __slots__ = ("_depends", "_given")
+
+    def __init__(
+        self,
+        decision: RecipeDecision,
+        step: Step,
+        prototype: Prototype,
+        arguments: tuple[Element, ...],
+        dependencies: Dependencies,
+    ) -> None:
+        super().__init__(decision, step, prototype, arguments)
+        self._depends = dependencies
+        self._given: dict[str, tuple[Element, ...]] = {}
+        """The elements that `$each` and the ids of inputs stand for."""
+
+    @property
+    def independent(self) -> tuple[Input, ...]:
+        """The inputs that depend on no other."""
+        return tuple(slot for slot in self.inputs if slot.id not in self._depends)
+
+    def assign(self, without: Input | None = None) -> Assignment:
+        """The elements of each input, without the one that takes an element a call and what depends on it."""
+        later = self._later(without)
+        return self._in_turn([slot for slot in self.inputs if slot.id not in later], {})
+
+    def assign_for(self, slot: Input, eid: int, shared: Inputs) -> Assignment:
+        """The elements of the inputs that depend on the element of a call, which `slot` takes."""
+        self._given[EACH] = self._elements((eid,))
+        later = self._later(slot)
+        given = dict(shared) | {slot.id: (eid,)}
+        others = [other for other in self.inputs if other.id in later and other is not slot]
+        found = self._in_turn(others, given)
+        return Assignment({id: eids for id, eids in found.given.items() if id not in given}, found.missing)
+
+    def _later(self, slot: Input | None) -> frozenset[str]:
+        """The inputs that are assigned for each call: that of its element, and those that depend on it."""
+        found = {EACH, slot.id} if slot is not None else set()
+        while more := {id for id, names in self._depends.items() if id not in found and names & found}:
+            found |= more
+        return frozenset(found)
+
+    def _in_turn(self, slots: list[Input], before: dict[str, tuple[int, ...]]) -> Assignment:
+        """The elements of some inputs, given what others have got already."""
+        given = dict(before)
+        self._given |= {id: self._elements(eids) for id, eids in given.items()}
+        left = list(slots)
+        while left:
+            waiting = {slot.id for slot in left}
+            now = [slot for slot in left if waiting.isdisjoint(self._depends.get(slot.id, ()))] or left
+            taken = {eid for eids in given.values() for eid in eids}
+            assigned = assign([self._slot(slot, taken) for slot in now])
+            if assigned.missing:
+                return assigned
+            given |= assigned.given
+            self._given |= {slot.id: self._elements(given.get(slot.id, ())) for slot in now}
+            left = [slot for slot in left if slot not in now]
+        return Assignment(given)
+
+    def _slot(self, slot: Input, taken: set[int]) -> Slot:
+        """An input with the elements that it may take, without those that others have."""
+        scope, again = (self.scope(slot), self._again(slot)) if slot.use else (None, ())
+        search = around(self.decision, self.step, self._arguments)
+        ranks = search.ranks(self._bound(slot), scope, again, slot.newest)
+        return Slot(
+            slot.id,
+            lambda: ((eid for eid in rank if eid not in taken) for rank in ranks()),
+            slot.optional,
+            slot.list,
+        )
+
+    def _elements(self, eids: tuple[int, ...]) -> tuple[Element, ...]:
+        """Elements by eid, arguments among them."""
+        found = (self.decision.view.element(eid) if eid >= 0 else self._arguments[-1 - eid] for eid in eids)
+        return tuple(element for element in found if element is not None)
+
+    def _stands_for(self, variables: frozenset[str]) -> Bindings:
+        used = frozenset[str]().union(*self._depends.values())
+        mine = {name: found for name, found in self._given.items() if name in used}
+        return {**super()._stands_for(variables), **mine}

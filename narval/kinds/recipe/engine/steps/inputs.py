@@ -1,0 +1,255 @@
+"""The inputs of a step: which elements they take, and what that does to memory (N15–N18)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from narval.core.definitions.prototype import Input, Prototype
+from narval.core.elements.changes import MarkScope
+from narval.core.elements.element import Element, Origin, Tree
+from narval.core.engines import commands
+from narval.core.engines.calls.assignment import Assignment, Slot, assign
+from narval.core.engines.calls.candidates import Bindings, CandidateSearch
+from narval.core.engines.decision import Inputs
+from narval.core.engines.events import Failure
+from narval.core.errors import ElementError
+from narval.core.patterns.pattern import Bound, Condition
+from narval.kinds.recipe.engine.decision import PLAN, RecipeDecision
+from narval.kinds.recipe.language.arguments import fill
+from narval.kinds.recipe.language.definition import Step
+
+
+def scope_of(decision: RecipeDecision, step: Step, slot: str, use: bool) -> MarkScope | None:
+    """The scope in which an input marks what it uses: all plans of the recipe, of any version (N18)."""
+    return (decision.definition.full_name, step.id, slot) if use else None
+
+
+def around(decision: RecipeDecision, step: Step, arguments: tuple[Element, ...] = ()) -> CandidateSearch:
+    """The search for the step's inputs, by the ranks of N15."""
+    return decision.surroundings(step.context, _near(decision, step), arguments)
+
+
+def _near(decision: RecipeDecision, step: Step) -> tuple[tuple[int, ...], ...]:
+    """The elements taken by the transition that led to the step, and the products of its in-steps."""
+    via = decision.definition.transitions.get(decision.state.steps[step.id].via)
+    if via is None:
+        return ()
+    took = decision.state.transition(via.id).took
+    return (tuple(sorted(took)) if len(took) > 1 else took, decision.products_of_in_steps(via))
+
+
+def arguments_of(
+    decision: RecipeDecision, step: Step, prototype: Prototype | Failure | None = None
+) -> tuple[Element, ...]:
+    """The arguments of a step, not in memory yet, their values filled in (N42); their eids are negative.
+
+    Raises ElementError where that makes no element, or with a prototype one that does not fit it.
+    """
+    found = []
+    for at, xml in enumerate(step.arguments):
+        origin = None
+        if at in step.values:
+            bindings = decision.bindings(step.values[at])
+            xml = fill(xml, bindings)
+            made_of = (element.eid for elements in bindings.values() for element in elements)
+            origin = Origin(decision.state.eid, step.id, inputs=tuple(dict.fromkeys(made_of)))
+        found.append(Element(-1 - at, xml, origin=origin))
+        if isinstance(prototype, Prototype):
+            _check_fit(decision, prototype, found[-1])
+    return tuple(found)
+
+
+def _check_fit(decision: RecipeDecision, prototype: Prototype, argument: Element) -> None:
+    """Raise ElementError for an argument that its schema refuses, or that is not what the input of its name
+    takes. One of a name that no input asks for is passed over (N17).
+    """
+    if (fault := decision.view.schema_fault(argument.xml)) is not None:
+        raise ElementError("invalid", f"{argument.name} is refused by its schema: {fault}")
+    tree = Tree(argument)
+    judged = [(slot, _bound_alone(decision, slot)) for slot in prototype.inputs]
+    if any(bound is None or bound.test(tree) for _, bound in judged):
+        return
+    for slot, bound in judged:
+        mismatch = bound.explain(tree) if bound is not None and _asks_for(slot, argument) else None
+        if mismatch is not None:
+            why = f"expected {mismatch.predicate}, found {mismatch.value}"
+            raise ElementError("misfit", f"{argument.name} is not what input {slot.id} takes: {why}")
+
+
+def _asks_for(slot: Input, argument: Element) -> bool:
+    """True if an input takes elements of that name, and not of any."""
+    names = slot.condition.names
+    return names is not None and argument.name in names
+
+
+def _bound_alone(decision: RecipeDecision, slot: Input) -> Bound | None:
+    """The condition of an input by what the plan knows; None where it depends on other inputs (N47)."""
+    variables, recipe = slot.condition.variables, decision.definition
+    if not variables <= {*recipe.steps, *recipe.names, PLAN}:
+        return None
+    return slot.condition.bind(decision.bindings(variables))
+
+
+def add_argument(decision: RecipeDecision, step: Step, argument: Element) -> int:
+    """Let an argument enter memory; its eid."""
+    inputs = argument.origin.inputs if argument.origin is not None else ()
+    return decision.add(Element(0, argument.xml), step.id, inputs=inputs)
+
+
+class InputSearch:
+    """The search for the inputs of one step, out of its arguments first."""
+
+    __slots__ = ("_arguments", "_outdating", "_selected", "decision", "inputs", "step")
+
+    def __init__(
+        self,
+        decision: RecipeDecision,
+        step: Step,
+        prototype: Prototype,
+        arguments: tuple[Element, ...] = (),
+    ) -> None:
+        self.decision, self.step = decision, step
+        self.inputs, self._outdating = prototype.inputs, prototype.outdating
+        self._arguments = arguments
+        self._selected: tuple[str, Bound] | None = None
+        """The input that takes what `foreach` selects, and what that must be."""
+
+    def assign(self, without: Input | None = None) -> Assignment:
+        """The element or elements of each input (N16)."""
+        if self.step.context is None and not self._arguments and not self.decision.state.again:
+            at_hand = self.from_predecessors(without)
+            if at_hand is not None:
+                return Assignment(at_hand)
+        return self.by_rank(without)
+
+    def from_predecessors(self, without: Input | None) -> dict[str, tuple[int, ...]] | None:
+        """The nearest element of each input, if the transition took it or its in-steps produced it.
+
+        None where more has to be looked at: an input finds nothing there, takes a list, or wants what another
+        wants. Most steps take what the one before them made.
+        """
+        near, among = _near(self.decision, self.step), self.decision.view.among
+        given: dict[str, tuple[int, ...]] = {}
+        for slot in self.inputs:
+            if slot is without:
+                continue
+            if slot.list:
+                return None
+            bound, scope = self._bound(slot), self.scope(slot) if slot.use else None
+            for eids in near:
+                if eids and (found := next(among(eids, bound, scope), None)) is not None:
+                    break
+            else:
+                return None
+            if (found,) in given.values():
+                return None
+            given[slot.id] = (found,)
+        return given
+
+    def by_rank(self, without: Input | None) -> Assignment:
+        """The elements of each input out of all there are, by rank."""
+        ranks, slots = around(self.decision, self.step, self._arguments).ranks, []
+        for slot in self.inputs:
+            if slot is not without:
+                scope, again = (self.scope(slot), self._again(slot)) if slot.use else (None, ())
+                places = ranks(self._bound(slot), scope, again, slot.newest)
+                slots.append(Slot(slot.id, places, slot.optional, slot.list))
+        return assign(slots)
+
+    def commit_inputs(self, assigned: Assignment) -> Inputs:
+        """Take the elements that were assigned; add the arguments among them to memory."""
+        settled, given = [], assigned.given
+        for slot in self.inputs:
+            eids = given.get(slot.id)
+            if not eids:
+                continue
+            if self._arguments:
+                eids = tuple([eid if eid >= 0 else self._added(eid) for eid in eids])
+            settled.append((slot.id, eids))
+            if slot.use or slot.outdates:
+                self.decision.use_input(self.scope(slot), slot.outdates, eids)
+        return tuple(settled)
+
+    def outdated_by(self, settled: Inputs) -> tuple[int, ...]:
+        """The elements that the step will replace."""
+        if not self._outdating:
+            return ()
+        return tuple([eid for slot, eids in settled if slot in self._outdating for eid in eids])
+
+    def used_up(self, settled: Inputs) -> Iterable[int]:
+        """The elements that the step is not given again."""
+        ends = {slot.id for slot in self.inputs if slot.use or slot.outdates}
+        return (eid for slot, eids in settled if slot in ends for eid in eids)
+
+    def fitting(self, element: Element) -> list[Input]:
+        """The inputs that an element fits, used or not; not those that depend on others."""
+        return [slot for slot in self.independent if self.decision.view.fits(element, self._bound(slot))]
+
+    @property
+    def independent(self) -> tuple[Input, ...]:
+        """The inputs that depend on no other."""
+        return self.inputs
+
+    def restrict(self, slot: Input, selected: Condition) -> None:
+        """Let an input take only elements that `foreach` selects (N19)."""
+        condition = Condition((*selected.patterns, *slot.condition.patterns))
+        self._selected = slot.id, condition.bind(self.decision.bindings(condition.variables))
+
+    def may_take(self, slot: Input, eids: tuple[int, ...]) -> tuple[int, ...]:
+        """The elements of `eids` that an input has not used and that are not reserved or replaced."""
+        again = frozenset(self._again(slot))
+        bound, scope, view = self._bound(slot), self.scope(slot), self.decision.view
+        scopes = ((eid, None if eid in again else scope) for eid in eids)
+        return tuple(eid for eid, marks in scopes if any(True for _ in view.among((eid,), bound, marks)))
+
+    def scope(self, slot: Input) -> MarkScope | None:
+        """The scope in which the input marks what it uses."""
+        return scope_of(self.decision, self.step, slot.id, slot.use)
+
+    # --- what is missing ------------------------------------------------------------------------------
+
+    def only_reserved(self, slots: tuple[Input, ...]) -> bool:
+        """True if each of these inputs would have an element, had no call under way reserved it (N18)."""
+        return all(self.decision.view.reserved(self._bound(slot), self.scope(slot)) for slot in slots)
+
+    def watch(self, watch: str, until: tuple[Bound, ...] = ()) -> commands.Watch:
+        """The watch of a blocked step: any mandatory input may be the one that lets it go on, and so may what
+        it is called `until` (N40).
+        """
+        mandatory = [slot for slot in self.inputs if not slot.optional]
+        bounds = (*until, *(self._bound(slot) for slot in mandatory))
+        scopes = (*(None for _ in until), *map(self.scope, mandatory))
+        return commands.Watch(watch, bounds, scopes, or_outdated=True)
+
+    def standing_watch(self, watch: str, slots: tuple[Input, ...]) -> commands.Watch:
+        """The watch of sources: what they could be given besides, and what is replaced (N36)."""
+        bounds, scopes = tuple(map(self._bound, slots)), tuple(map(self.scope, slots))
+        return commands.Watch(watch, bounds, scopes, or_outdated=True, standing=True)
+
+    def explain_missing(self, slot: Input) -> str:
+        """The reason why an input has no element, for people (N17)."""
+        bound, scope, view = self._bound(slot), self.scope(slot), self.decision.view
+        if any(True for _ in view.matching(bound, scope)):
+            return f"input {slot.id} is left without an element: what fits {bound.text} goes to other inputs"
+        if scope is not None and any(True for _ in view.matching(bound, None)):
+            return f"input {slot.id} has used every element that fits {bound.text}"
+        return f"nothing in memory fits input {slot.id} ({bound.text})"
+
+    def _again(self, slot: Input) -> tuple[int, ...]:
+        """The elements that the input may take though marked: an earlier run, begun again here, used them."""
+        return self.decision.state.taken_before(self.step.id, slot.id)
+
+    def _bound(self, slot: Input) -> Bound:
+        """The condition of an input, its variables resolved."""
+        if self._selected is not None and self._selected[0] == slot.id:
+            return self._selected[1]
+        if slot.bound is not None:
+            return slot.bound
+        return slot.condition.bind(self._stands_for(slot.condition.variables))
+
+    def _stands_for(self, variables: frozenset[str]) -> Bindings:
+        """The elements that variables stand for."""
+        return self.decision.bindings(variables)
+
+    def _added(self, eid: int) -> int:
+        return add_argument(self.decision, self.step, self._arguments[-1 - eid])

@@ -1,0 +1,204 @@
+"""The returns of calls: outputs are checked and kept, errors too (N20, N26, N36)."""
+
+from __future__ import annotations
+
+from narval.core.definitions.prototype import Prototype
+from narval.core.elements.element import Element
+from narval.core.elements.error_element import read_error
+from narval.core.engines import commands
+from narval.core.engines.calls.outputs import NOTHING, Verdict, judge
+from narval.core.engines.events import Failure, OutputElement, Produced, Returned
+from narval.kinds.recipe.engine.changes import CallReturned, StepDone
+from narval.kinds.recipe.engine.decision import RecipeDecision
+from narval.kinds.recipe.engine.parts import CallRun, StepRun
+from narval.kinds.recipe.engine.steps import repeats, retries, sources
+from narval.kinds.recipe.engine.steps.running import ANSWERED_BY_CODE, call_more, finish, prototype_of
+from narval.kinds.recipe.language.definition import Step
+
+
+def produced(decision: RecipeDecision, event: Produced) -> None:
+    """Add the elements of a source to memory; its step goes on (N36).
+
+    They do not join the plan's context: a source may run for years, and its products are
+    forgotten one by one.
+    """
+    place = decision.state.calls.get(event.call)
+    if place is None:
+        return
+    step, run = decision.definition.steps[place], decision.state.steps[place]
+    call = run.calls[event.call]
+    if call.spoilt is not None:
+        return
+    verdict = _judged(decision, step, event.elements, complete=False)
+    if not verdict.fault:
+        retries.reset_tries(decision, step, event.call)
+    elif sources.give_up_spoilt(decision, step, event.call, _misfit(verdict)):
+        return
+    else:
+        decision.ask(commands.CancelCall(event.call))
+        _end_call(decision, step, run, call, _bad_output(decision, step, event.call, call, verdict))
+        return
+    for output in (*verdict.accepted, *verdict.errors):
+        decision.keep(output, step.id, event.call, call.inputs, held=False)
+
+
+def returned(decision: RecipeDecision, event: Returned) -> None:
+    """Check a call's outputs, and end its step with the last of its calls; or have it tried again."""
+    place = decision.state.calls.get(event.call)
+    if place is None:
+        return
+    step, run = decision.definition.steps[place], decision.state.steps[place]
+    call = run.calls[event.call]
+    if step.timeout is not None or step.agent:
+        retries.back(decision, step, event.call, call)
+    if event.problem is not None or event.abandoned or call.spoilt is not None:
+        back = _failed_call(decision, step, call, event)
+    elif step.kind in ANSWERED_BY_CODE:
+        back = _with_outputs(decision, step, call, event)
+    elif step.outputs and (verdict := _of_run(decision, step, event.eids)).fault:
+        back = _bad_output(decision, step, event.call, call, verdict)
+    else:
+        back = CallReturned(event.call, event.eids)
+        decision.add_to_context(event.eids)
+    if back is None:
+        return
+    given_up = event.abandoned and call.spoilt is None and step.id in decision.state.following
+    if given_up and sources.is_replaced(decision, step, call.inputs):
+        decision.change(back)
+        decision.to_run.append(step)
+    else:
+        _end_call(decision, step, run, call, back, is_last=step.foreach is None or not given_up)
+
+
+def _end_call(
+    decision: RecipeDecision,
+    step: Step,
+    run: StepRun,
+    call: CallRun,
+    back: CallReturned,
+    *,
+    is_last: bool = True,
+) -> None:
+    """Replace or free what the call reserved (N18), and go on with the step, or end it.
+
+    A step does not end with the call of a source whose element was replaced: `is_last` is False. One with
+    `until` may be called again (N40).
+    """
+    well = back.fault is None and not back.errors
+    if call.reserved:
+        decision.free(call.reserved, well=well)
+    if well and run.foreach is None and step.until is None and not call.source:
+        decision.change(StepDone(step.id, back.call, back.produced))
+        decision.to_follow.append(step)
+        return
+    decision.change(back)
+    if run.waiting and (run.fault is None or step.id in decision.state.following):
+        call_more(decision, step)
+    if well and step.until is not None:
+        repeats.call_again(decision, step)
+    elif is_last and not run.calls:
+        finish(decision, step)
+
+
+def _failed_call(decision: RecipeDecision, step: Step, call: CallRun, event: Returned) -> CallReturned | None:
+    """The fact that a call failed, or that a source was given up; None if it is tried again."""
+    problem = _problem_of(step, call, event)
+    if problem is None:
+        return CallReturned(event.call)
+    if retries.try_again(decision, step, event.call, problem):
+        return None
+    if call.source and sources.rests(decision, step, event.call, problem):
+        return None
+    if call.spoilt is not None:
+        return _bad_output(decision, step, event.call, call, Verdict(fault=problem.message))
+    return _in_error(decision, step, call, event, problem)
+
+
+def _problem_of(step: Step, call: CallRun, event: Returned) -> Failure | None:
+    """The failure of a call; None for a source that was given up."""
+    if call.expired and event.abandoned:
+        return retries.expired(step)
+    if call.spoilt is not None:
+        return call.spoilt
+    if event.abandoned:
+        return None if call.source else Failure("abandoned", "the call was given up", final=True)
+    return event.problem
+
+
+def _in_error(
+    decision: RecipeDecision, step: Step, call: CallRun, event: Returned, problem: Failure
+) -> CallReturned:
+    """The errors of a call: those that a run left in memory, or an element made of the failure (N26)."""
+    if event.eids and not event.abandoned:
+        decision.add_to_context(event.eids)
+        return CallReturned(event.call, errors=event.eids)
+    kind, message, detail, tries = problem.kind, problem.message, problem.detail, call.tries
+    error = decision.add_error(
+        kind, message, step, detail=detail, call=event.call, inputs=call.inputs, tries=tries
+    )
+    return CallReturned(event.call, errors=(error,))
+
+
+def _with_outputs(
+    decision: RecipeDecision, step: Step, call: CallRun, event: Returned
+) -> CallReturned | None:
+    """The outputs kept, or their fault; None if an action that gave errors is tried again."""
+    # What a source gave has entered memory as it came: when it ends, no output is missing.
+    verdict = _judged(decision, step, event.elements, complete=not call.source)
+    if verdict is NOTHING:
+        return CallReturned(event.call)
+    if verdict.fault:
+        if call.source and sources.rests(decision, step, event.call, _misfit(verdict)):
+            return None
+        return _bad_output(decision, step, event.call, call, verdict)
+    if verdict.errors and retries.try_again(decision, step, event.call, _failure_in(verdict.errors[0][0])):
+        return None
+    kept = [decision.keep(output, step.id, event.call, call.inputs) for output in verdict.accepted]
+    errors = [decision.add(error, step.id, event.call, call.inputs) for error, *_ in verdict.errors]
+    return CallReturned(event.call, tuple([eid for eid in kept if eid is not None]), tuple(errors))
+
+
+def _of_run(decision: RecipeDecision, step: Step, eids: tuple[int, ...]) -> Verdict:
+    """The check of what a run gave against the outputs as the step tightens them (N14)."""
+    prototype, view = prototype_of(step, decision.view.definition(step.kind, step.target)), decision.view
+    if not isinstance(prototype, Prototype):
+        return NOTHING
+    bindings = decision.bindings(prototype.output_variables)
+    bounds = [(output, output.condition.bind(bindings)) for output in prototype.outputs]
+    for element in filter(None, map(view.element, eids)):
+        if not any(view.fits(element, bound) for _, bound in bounds):
+            wanted = ", ".join(f"{output.id} ({bound.text})" for output, bound in bounds)
+            return Verdict(fault=f"element {element.name} fits no output; wanted: {wanted}")
+    return NOTHING
+
+
+def _misfit(verdict: Verdict) -> Failure:
+    """The failure of a call whose outputs do not fit: trying again is no use (N20, N29)."""
+    return Failure("bad-output", verdict.fault, final=True)
+
+
+def _failure_in(error: Element) -> Failure:
+    """The failure that an error element describes, as an action gave it back."""
+    kind, message, _ = read_error(error)
+    return Failure(kind, message)
+
+
+def _judged(
+    decision: RecipeDecision, step: Step, raws: tuple[OutputElement, ...], *, complete: bool
+) -> Verdict:
+    prototype = prototype_of(step, decision.view.definition(step.kind, step.target))
+    if not isinstance(prototype, Prototype):
+        why = prototype.message if prototype is not None else "its target has no prototype"
+        return Verdict(fault=f"its outputs cannot be checked: {why}")
+    return judge(
+        prototype, raws, decision.view, decision.bindings(prototype.output_variables), complete=complete
+    )
+
+
+def _bad_output(
+    decision: RecipeDecision, step: Step, identifier: str, call: CallRun, verdict: Verdict
+) -> CallReturned:
+    error = decision.add_error(
+        "bad-output", verdict.fault, step, call=identifier, inputs=call.inputs, output=verdict.output
+    )
+    return CallReturned(identifier, fault=error)

@@ -1,0 +1,400 @@
+"""Running a step: its one call, or one for each element of a `foreach`, until it has ended (N17–N19, N21)."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+from narval.core.definitions.kinds import KINDS
+from narval.core.definitions.prototype import Input, Prototype
+from narval.core.definitions.remote_calls import limit_of_remote
+from narval.core.elements.element import Element
+from narval.core.engines import commands
+from narval.core.engines.decision import Inputs
+from narval.core.engines.events import Failure
+from narval.core.errors import DefinitionError, ElementError
+from narval.core.patterns.pattern import Condition
+from narval.kinds.recipe.engine.changes import (
+    CallMade,
+    CallReturned,
+    CallsDropped,
+    ForeachCalls,
+    SelectionFollowed,
+    StepBlocked,
+    StepDone,
+    StepErred,
+    StepFailed,
+    StepReady,
+    StepRunning,
+)
+from narval.kinds.recipe.engine.decision import RecipeDecision
+from narval.kinds.recipe.engine.steps.dependent import DependentSearch, input_search
+from narval.kinds.recipe.engine.steps.inputs import InputSearch, add_argument, arguments_of, around, scope_of
+from narval.kinds.recipe.engine.steps.repeats import bound_of, is_satisfied
+from narval.kinds.recipe.language.definition import Step
+
+ANSWERED_BY_CODE = frozenset(name for name, kind in KINDS.items() if not kind.engine)
+"""The kinds of targets that the executor answers; for any other a run is nested (§1.3.1)."""
+
+
+def make_ready(decision: RecipeDecision, step: Step) -> None:
+    """Let the first step of a plan run."""
+    decision.change(StepReady(step.id))
+    decision.to_run.append(step)
+
+
+def run(decision: RecipeDecision, step: Step) -> None:
+    """Find the step's target and inputs, and make its calls; or fail it (N17), or block it (N18).
+
+    One that is called until memory has something is done, if it has (N40).
+    """
+    if step.until is not None and is_satisfied(decision, step):
+        if decision.state.step(step.id).state == "ready":
+            decision.change(StepRunning(step.id))
+        finish(decision, step)
+        return
+    target = decision.view.definition(step.kind, step.target) if not step.agent else None
+    prototype = prototype_of(step, target)
+    try:
+        arguments = arguments_of(decision, step, prototype) if step.arguments else ()
+    except ElementError as error:
+        fail(decision, step, "bad-argument", f"an argument cannot be given: {error}")
+        return
+    if prototype is None:
+        _call_run(decision, step, arguments)
+    elif isinstance(prototype, Failure):
+        fail(decision, step, prototype.kind, prototype.message)
+    elif step.foreach is None:
+        _call_once(decision, step, prototype, target, arguments)
+    else:
+        _call_for_each(decision, step, prototype, step.foreach, arguments, source=_is_source(target))
+
+
+def prototype_of(step: Step, target: Any) -> Prototype | Failure | None:
+    """The target's prototype as the step tightens it, None if it has none; or the failure to run it."""
+    if step.agent or step.sending:
+        return step.own_inputs if step.sending else None
+    if target is None:
+        return Failure("unknown-target", f"there is no {step.kind} named {step.target}")
+    if (declared := getattr(target, "prototype", None)) is None:
+        return None
+    try:
+        return step.prototype(declared)
+    except DefinitionError as error:
+        why = error.faults[0].message
+        return Failure("misfit", f"{step.kind} {step.target} is not what the step expects: {why}")
+
+
+def fail(decision: RecipeDecision, step: Step, kind: str, message: str, *, input: str = "") -> None:
+    """Fail a step that cannot be run, and with it the plan (N17, N26)."""
+    error = decision.add_error(kind, message, step, input=input)
+    decision.change(StepFailed(step.id, error))
+    decision.fail(error)
+
+
+# --- its calls ------------------------------------------------------------------------------------------
+
+
+def _call_once(
+    decision: RecipeDecision,
+    step: Step,
+    prototype: Prototype,
+    target: Any,
+    arguments: tuple[Element, ...],
+) -> None:
+    source = _is_source(target)
+    if not prototype.inputs:
+        _call(decision, step, source=source)
+        return
+    search = input_search(decision, step, prototype, arguments)
+    assigned = search.assign()
+    follows = step.id in decision.state.following
+    if assigned.missing:
+        if not follows:
+            _missing(decision, step, search, assigned.missing)
+        return
+    inputs = search.commit_inputs(assigned)
+    reserved = search.outdated_by(inputs)
+    fed = decision.definition.restart != "no" and decision.is_fed(search.used_up(inputs))
+    _call(decision, step, inputs, reserved=reserved, listed=prototype.lists, source=source, fed=fed)
+    if source and not follows:
+        watch = decision.identifier()
+        decision.change(SelectionFollowed(step.id, watch))
+        decision.command(search.standing_watch(watch, search.inputs))
+
+
+def _call_for_each(
+    decision: RecipeDecision,
+    step: Step,
+    prototype: Prototype,
+    selected: Condition,
+    arguments: tuple[Element, ...],
+    *,
+    source: bool,
+) -> None:
+    """Make a call for each selected element, given to the one input it fits; share the others (N19).
+
+    Calls of sources go on: what is selected is followed from then on, be it nothing at first (N36).
+    """
+    search = input_search(decision, step, prototype, arguments)
+    found = _selected(decision, selected)
+    slot, fault = _one_input(decision, search, found)
+    if fault:
+        fail(decision, step, "foreach-misfit", fault)
+        return
+    if slot is None:
+        slot = _likely_input(search.independent, selected)
+    if slot is not None:
+        search.restrict(slot, selected)
+    eids = search.may_take(slot, found) if slot is not None else ()
+    if slot is None or (not eids and slot.optional):
+        decision.change(StepRunning(step.id))
+        finish(decision, step)
+        return
+    assigned = search.assign(without=slot)
+    missing = assigned.missing if eids or source else (slot.id, *assigned.missing)
+    if missing:
+        _missing(decision, step, search, missing)
+        return
+    shared = search.commit_inputs(assigned)
+    reserved = search.outdated_by(shared)
+    foreach = ForeachCalls(slot.id, slot.use, slot.outdates, shared, prototype.lists, reserved=reserved)
+    fed = decision.is_fed(search.used_up(((slot.id, eids), *shared)))
+    decision.change(StepRunning(step.id, foreach=foreach, selected=eids, fed=fed))
+    if source:
+        watch = decision.identifier()
+        decision.change(SelectionFollowed(step.id, watch))
+        decision.command(search.standing_watch(watch, (slot,)))
+    call_more(decision, step)
+    run = decision.state.step(step.id)
+    if not source and not run.calls and not run.waiting:
+        finish(decision, step)
+
+
+def _call_run(decision: RecipeDecision, step: Step, given: tuple[Element, ...]) -> None:
+    """Nest a run of the target in this plan, or one for each element; arguments are its context."""
+    found: tuple[int, ...] = ()
+    if step.foreach is not None:
+        found = _selected(decision, step.foreach)
+        if not found:
+            why = f"nothing in memory fits foreach ({step.foreach.text})"
+            fail(decision, step, "input-missing", why, input="foreach")
+            return
+    inputs: Inputs = ()
+    reserved: tuple[int, ...] = ()
+    if step.own_inputs.inputs:
+        search = input_search(decision, step, step.own_inputs)
+        assigned = search.assign()
+        if assigned.missing:
+            _missing(decision, step, search, assigned.missing)
+            return
+        inputs = search.commit_inputs(assigned)
+        reserved = search.outdated_by(inputs)
+    arguments = tuple(add_argument(decision, step, argument) for argument in given)
+    if step.foreach is None:
+        nearby = _near_to_run(decision, step, arguments)
+        _call(decision, step, inputs, elements=arguments, nearby=nearby, reserved=reserved)
+    else:
+        foreach = ForeachCalls(shared=inputs, reserved=reserved, arguments=arguments)
+        decision.change(StepRunning(step.id, foreach=foreach, selected=found))
+        call_more(decision, step)
+
+
+def call_more(decision: RecipeDecision, step: Step) -> None:
+    """Make as many of the calls still to be made as `max-parallel` allows (N19).
+
+    An element is taken when its call is made, so one that was taken elsewhere before its turn gets no call.
+    """
+    run = decision.state.step(step.id)
+    if run.foreach is None or step.foreach is None:
+        return
+    foreach = run.foreach
+    room = run.waiting if step.max_parallel is None else step.max_parallel - len(run.calls)
+    bound = step.foreach.bind(decision.bindings(step.foreach.variables))
+    scope = scope_of(decision, step, foreach.input, foreach.use)
+    nearby = _near_to_run(decision, step, foreach.arguments) if not foreach.input else ()
+    again = decision.state.taken_before(step.id, foreach.input)
+    source = _is_source(decision.view.definition(step.kind, step.target))
+    search = _search_for_each(decision, step) if foreach.input else None
+    dropped = []
+    for eid in islice(run.selected, run.reached, None):
+        if room <= 0:
+            break
+        marked = None if eid in again else scope
+        if not any(True for _ in decision.view.among((eid,), bound, marked)):
+            dropped.append(eid)
+            continue
+        rest: Inputs | None = ()
+        if search is not None and (rest := _inputs_for(decision, step, search, foreach, eid, source)) is None:
+            continue
+        room -= 1
+        if foreach.input:
+            decision.use_input(scope, foreach.outdates, (eid,))
+            reserved, inputs = (eid,) if foreach.outdates else (), (*foreach.shared, (foreach.input, (eid,)))
+            if search is not None and rest:
+                reserved, inputs = (*reserved, *search.outdated_by(rest)), (*inputs, *rest)
+            _call(decision, step, inputs, reserved=reserved, given=eid, listed=foreach.listed, source=source)
+        else:
+            elements = (*foreach.arguments, eid)
+            _call(decision, step, foreach.shared, elements=elements, nearby=nearby, given=eid)
+    if dropped:
+        decision.change(CallsDropped(step.id, tuple(dropped)))
+
+
+def _search_for_each(decision: RecipeDecision, step: Step) -> DependentSearch | None:
+    """The search for inputs that depend on the element of a call (N47); None if there are none."""
+    prototype = prototype_of(step, decision.view.definition(step.kind, step.target))
+    if not isinstance(prototype, Prototype) or not prototype.input_variables:
+        return None
+    arguments = arguments_of(decision, step) if step.arguments else ()
+    search = input_search(decision, step, prototype, arguments)
+    return search if isinstance(search, DependentSearch) else None
+
+
+def _inputs_for(
+    decision: RecipeDecision,
+    step: Step,
+    search: DependentSearch,
+    foreach: ForeachCalls,
+    eid: int,
+    source: bool,
+) -> Inputs | None:
+    """The inputs that depend on the element of a call (N47); None, and an error in its place, if one is left
+    empty.
+    """
+    slot = next(slot for slot in search.inputs if slot.id == foreach.input)
+    assigned = search.assign_for(slot, eid, foreach.shared)
+    if not assigned.missing:
+        return search.commit_inputs(assigned)
+    call, lacking = decision.identifier(), [slot for slot in search.inputs if slot.id in assigned.missing]
+    why = f"{'; '.join(search.explain_missing(slot) for slot in lacking)}; $each is element {eid}"
+    named = " ".join(assigned.missing)
+    error = decision.add_error("input-missing", why, step, call=call, inputs=(eid,), input=named)
+    decision.change(CallMade(step.id, call, (eid,), (), eid, source))
+    decision.change(CallReturned(call, errors=(error,)))
+    return None
+
+
+def _call(
+    decision: RecipeDecision,
+    step: Step,
+    inputs: Inputs = (),
+    *,
+    elements: tuple[int, ...] = (),
+    nearby: tuple[tuple[int, ...], ...] = (),
+    given: int | None = None,
+    reserved: tuple[int, ...] = (),
+    listed: tuple[str, ...] = (),
+    source: bool = False,
+    fed: bool = False,
+) -> None:
+    """Make the call of the step, or that for the element `given`, which has been taken."""
+    call = decision.identifier()
+    taken = tuple([eid for _, eids in inputs for eid in eids]) + elements if inputs else elements
+    at = decision.event.at if step.until is not None else 0.0
+    again = (at or source) and decision.state.step(step.id).state == "running"
+    if given is None and not again:
+        decision.change(StepRunning(step.id, call, taken, reserved, source, at=at, fed=fed))
+    else:
+        decision.change(CallMade(step.id, call, taken, reserved, given, source, at))
+    parts = step.id, inputs, listed, elements, nearby, step.timeout, step.on_restart
+    asked = commands.Call(call, step.kind, step.target, *parts, **step.beyond)
+    if step.timeout is None and not step.agent:
+        decision.ask(asked)
+    else:
+        ask(decision, step, asked)
+
+
+def ask(decision: RecipeDecision, step: Step, asked: commands.Call) -> None:
+    """Make a call, for the first time or again; the time limit of a run is a timer (N29)."""
+    decision.ask(asked)
+    if (limit := limit_of(step)) is not None:
+        decision.command(commands.SetTimer(asked.call, decision.event.at + limit))
+
+
+def _is_source(target: Any) -> bool:
+    """True if calls of the target go on and yield elements meanwhile (N36)."""
+    return getattr(target, "where", "") == "source"
+
+
+def limit_of(step: Step) -> float | None:
+    """The time limit that the engine keeps: that of a run, for executors keep those of what they call."""
+    if step.agent:
+        return limit_of_remote(step.timeout)
+    return None if step.kind in ANSWERED_BY_CODE else step.timeout
+
+
+def finish(decision: RecipeDecision, step: Step) -> None:
+    """End a step whose calls are all back: it is done, in error, or failed."""
+    run = decision.state.step(step.id)
+    if step.id in decision.state.following:
+        decision.command(commands.Unwatch(run.watch))
+    well = run.fault is None and not run.errors
+    if run.foreach is not None:
+        decision.free(run.foreach.reserved, well=well)
+    if run.fault is not None:
+        decision.change(StepFailed(step.id, run.fault))
+        decision.fail(run.fault)
+    else:
+        decision.change(StepDone(step.id) if well else StepErred(step.id))
+        decision.to_follow.append(step)
+
+
+# --- what it is called with -----------------------------------------------------------------------------
+
+
+def _missing(decision: RecipeDecision, step: Step, search: InputSearch, slots: tuple[str, ...]) -> None:
+    """Block the step if only reservations keep its mandatory inputs empty (N18), else fail it (N17)."""
+    lacking = tuple(slot for slot in search.inputs if slot.id in slots)
+    if search.only_reserved(lacking):
+        watch = decision.identifier()
+        decision.change(StepBlocked(step.id, watch))
+        decision.command(search.watch(watch, () if step.until is None else (bound_of(decision, step),)))
+    else:
+        why = "; ".join(search.explain_missing(slot) for slot in lacking)
+        fail(decision, step, "input-missing", why, input=" ".join(slot.id for slot in lacking))
+
+
+def _selected(decision: RecipeDecision, selected: Condition) -> tuple[int, ...]:
+    """The elements that `foreach` selects: all of memory that fits, oldest first (§1.3.2)."""
+    return tuple(decision.view.matching(selected.bind(decision.bindings(selected.variables)), None))
+
+
+def _one_input(
+    decision: RecipeDecision, search: InputSearch, found: tuple[int, ...]
+) -> tuple[Input | None, str]:
+    """The input that all these elements fit, and no other; or what is wrong (§1.4.2)."""
+    chosen: Input | None = None
+    for eid in found:
+        element = decision.view.element(eid)
+        if element is None:
+            continue
+        fitting = search.fitting(element)
+        if len(fitting) != 1:
+            names = ", ".join(slot.id for slot in fitting) or "none"
+            what = f"element {eid} ({element.name}) of foreach"
+            return None, f"{what} must fit exactly one input, it fits: {names}"
+        if chosen is not None and chosen is not fitting[0]:
+            return None, f"the elements of foreach fit different inputs: {chosen.id} and {fitting[0].id}"
+        chosen = fitting[0]
+    return chosen, ""
+
+
+def _likely_input(inputs: tuple[Input, ...], selected: Condition) -> Input | None:
+    """The input that a `foreach` means which selects nothing: one that takes elements of such a name."""
+    for slot in inputs:
+        if selected.names and slot.condition.names and selected.names & slot.condition.names:
+            return slot
+    return next((slot for slot in inputs if not slot.optional), inputs[0] if inputs else None)
+
+
+def _near_to_run(
+    decision: RecipeDecision, step: Step, arguments: tuple[int, ...]
+) -> tuple[tuple[int, ...], ...]:
+    """The elements nearest to the step, where the run it calls looks after its own context (N15); none of
+    them are seen by another agent (G33).
+    """
+    if step.agent:
+        return ()
+    surroundings = around(decision, step)
+    return (arguments + surroundings.promoted(), *surroundings.nearby)

@@ -1,0 +1,194 @@
+"""Conditions that depend on others of their transition (N42), take all that fit (N43), or nothing (N44).
+
+Where a later condition uses the name of an earlier one, what fits it depends on what the earlier one takes.
+So elements are chosen in order: of each condition whose name is used, the candidates in turn, nearest rank
+and oldest first; under each, the others must have an element. The first choice under which all conditions
+have one is taken; so they have, whenever any choice gives them one.
+
+A watch cannot wait for each choice by itself. It binds a name to all candidates at once: what fits a
+condition by one of them fits it by all together, where the condition grows in the name, and is found by its
+values. Where it does not, or where candidates are many, any element of the right name wakes the transition.
+A candidate that comes wakes it too, and the watch is set anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from math import inf
+
+from narval.core.elements.element import Element
+from narval.core.elements.reserved import RUNS
+from narval.core.engines.calls.assignment import Candidates, Slot, assign
+from narval.core.engines.decision import Wanted
+from narval.core.patterns.pattern import Bound, named_one_of
+from narval.kinds.recipe.engine.decision import RecipeDecision
+from narval.kinds.recipe.engine.transitions import conditions
+from narval.kinds.recipe.language.definition import Transition
+
+MOST_TRIED = 10_000
+"""The most candidates that are tried at once; a transition of more does not fire before another wakes it."""
+
+MOST_BOUND = 100
+"""The most candidates whose values a watch waits for; of more it waits for any element of the right name."""
+
+Found = tuple[tuple[int, ...], tuple[int, ...]]
+"""The elements of conditions in their order, and of each how many, if not one."""
+
+
+def elements_for(decision: RecipeDecision, transition: Transition) -> Found | None:
+    """Elements for all conditions, each its own; None when no choice gives each what it needs."""
+    return _Combination(decision, transition).found()
+
+
+def relaxed(decision: RecipeDecision, transition: Transition) -> Wanted:
+    """The conditions as a watch has them: whatever could let the transition fire fits one of these."""
+    return _Combination(decision, transition).relaxed()
+
+
+def also_watched(transition: Transition) -> Wanted:
+    """The conditions that are watched besides where runs are to be absent.
+
+    A run is one element as long as it lasts: it may fit no more though nothing replaced it (N2).
+    """
+    names = [condition.condition.names for condition in transition.conditions if condition.absent]
+    of_runs = frozenset[str]().union(*(RUNS if found is None else RUNS & found for found in names))
+    return [(named_one_of(of_runs), None)] if of_runs else []
+
+
+class _Combination:
+    """The choice of elements for the conditions of a transition."""
+
+    def __init__(self, decision: RecipeDecision, transition: Transition) -> None:
+        self._decision, self._transition = decision, transition
+        self._conditions = transition.conditions
+        self._names = dict(decision.bindings(conditions.variables_of(transition)))
+        """The elements that variables stand for; those of the transition's own names as they are chosen."""
+        self._names |= dict.fromkeys(transition.inner_names, ())
+        self._scopes = [scope for _, scope in conditions.wanted(decision, transition)]
+        self._keys = [
+            at for at, condition in enumerate(self._conditions) if condition.name in transition.inner_names
+        ]
+        """The positions of the conditions whose names others use."""
+        self._around = conditions.around(decision, transition)
+        self._known: dict[int, Candidates] = {}
+        """The candidates of conditions that depend on no other."""
+        self._held: dict[int, tuple[int, ...]] = {}
+        """The elements chosen so far, by position."""
+        self._tried = 0
+
+    # --- choosing -------------------------------------------------------------------------------------
+
+    def found(self) -> Found | None:
+        """The first choice under which each condition has what it needs."""
+        return self._choose(0) if self._admit(None) else None
+
+    def _choose(self, depth: int) -> Found | None:
+        if depth == len(self._keys):
+            return self._assigned()
+        at = self._keys[depth]
+        for eids in self._options(at):
+            self._tried += 1
+            if self._tried > MOST_TRIED:
+                break
+            self._hold(at, eids)
+            found = self._choose(depth + 1) if self._admit(at) else None
+            if found is not None:
+                return found
+            del self._held[at]
+        return None
+
+    def _options(self, at: int) -> Iterator[tuple[int, ...]]:
+        """The choices of a condition: each element that is free, or all of them as a list."""
+        if not self._conditions[at].listed:
+            return ((eid,) for eid in self._free(at))
+        every = tuple(self._free(at))
+        return iter((every,) if every else ())
+
+    def _hold(self, at: int, eids: tuple[int, ...]) -> None:
+        self._held[at] = eids
+        self._names[self._conditions[at].name] = self._elements(eids)
+
+    def _elements(self, eids: tuple[int, ...]) -> tuple[Element, ...]:
+        found = map(self._decision.view.element, eids)
+        return tuple(element for element in found if element is not None)
+
+    def _admit(self, last: int | None) -> bool:
+        """True if the conditions of which `last` is the last that they depend on have an element each."""
+        return all(
+            not self._is_present(at) if condition.absent else next(self._free(at), None) is not None
+            for at, condition in enumerate(self._conditions)
+            if self._last_needed(at) == last
+        )
+
+    def _is_present(self, at: int) -> bool:
+        """True if something fits a condition, be it used, reserved, or taken by another condition."""
+        bound = self._bound(at)
+        found = (eid for rank in self._around.ranks(bound, None)() for eid in rank)
+        return next(found, None) is not None or self._decision.view.reserved(bound, None)
+
+    def _last_needed(self, at: int) -> int | None:
+        """The position of the last condition that one depends on; None where it depends on none."""
+        used = self._conditions[at].condition.variables
+        return max((key for key in self._keys if self._conditions[key].name in used), default=None)
+
+    def _free(self, at: int) -> Iterator[int]:
+        """The candidates of a condition that none of those chosen so far has taken; a list leaves some."""
+        taken = {
+            eid for held, eids in self._held.items() if not self._conditions[held].listed for eid in eids
+        }
+        return (eid for eid in self._candidates(at) if eid not in taken)
+
+    def _candidates(self, at: int) -> Iterator[int]:
+        """All that fit a condition as names are bound now, nearest first."""
+        if self._last_needed(at) is not None:
+            return self._read(at, self._bound(at))
+        if at not in self._known:
+            self._known[at] = Candidates(iter((self._read(at, self._bound(at)),)))
+        return (eid for _, eid in self._known[at].within(inf))
+
+    def _read(self, at: int, bound: Bound) -> Iterator[int]:
+        slot = conditions.slot_of(self._decision, self._transition, self._around, at, bound, self._scopes[at])
+        return (eid for rank in slot.ranks() for eid in rank)
+
+    def _bound(self, at: int) -> Bound:
+        return self._conditions[at].condition.bind(self._names)
+
+    def _assigned(self) -> Found | None:
+        """The elements of all conditions, as those whose names others use have been chosen."""
+        wanting = [at for at, condition in enumerate(self._conditions) if not condition.absent]
+        assigned = assign([self._slot(at) for at in wanting])
+        if assigned.missing:
+            return None
+        given = [assigned.given.get(str(at), ()) for at in range(len(self._conditions))]
+        counts = tuple(map(len, given))
+        return tuple(eid for eids in given for eid in eids), counts if set(counts) != {1} else ()
+
+    def _slot(self, at: int) -> Slot:
+        held = self._held.get(at)
+        return Slot(
+            str(at),
+            lambda: iter((self._candidates(at) if held is None else held,)),
+            list=self._conditions[at].listed,
+        )
+
+    # --- watching -------------------------------------------------------------------------------------
+
+    def relaxed(self) -> Wanted:
+        """The conditions with each name bound to all that may be chosen for it."""
+        many: set[str] = set()
+        wanted: Wanted = []
+        for at, condition in enumerate(self._conditions):
+            own = condition.condition.variables & self._transition.inner_names
+            bound = self._bound(at)
+            growing = own.isdisjoint(many) and condition.condition.grows_in(own)
+            # What one of them leaves room for, all of them at once may not (N10).
+            if own and not (growing and all(most is None for most in bound.room)):
+                bound = named_one_of(condition.condition.names)
+            wanted.append((bound, self._scopes[at]))
+            if at in self._keys:
+                eids = tuple(dict.fromkeys(islice(self._read(at, bound), MOST_BOUND + 1)))
+                self._names[condition.name] = self._elements(eids)
+                if len(eids) > MOST_BOUND:
+                    many.add(condition.name)
+        return wanted

@@ -1,0 +1,205 @@
+"""The conditions of transitions (N23), and those that must last (`for`, N38).
+
+A condition with `for` holds once an element fits it and has done so for as long. That is counted from the
+moment when the element was added, or the first of those that it replaced in turn, if they all fitted. When
+all conditions of a transition have elements and only time is missing, one timer is set: for the moment when
+the last of them will have lasted. It is an absolute moment: time without a daemon counts, and a clock that is
+set does not move it. When it comes, the transition is tried anew.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from operator import itemgetter
+from typing import NamedTuple
+
+from narval.core.elements.changes import MarkScope
+from narval.core.engines import commands
+from narval.core.engines.calls.assignment import Slot, assign
+from narval.core.engines.calls.candidates import CandidateSearch
+from narval.core.engines.decision import Wanted
+from narval.core.patterns.pattern import Bound
+from narval.kinds.recipe.engine.changes import (
+    DurationEnded,
+    DurationStarted,
+    Satisfied,
+)
+from narval.kinds.recipe.engine.decision import PLAN, RecipeDecision, conditions_of
+from narval.kinds.recipe.language.definition import Transition
+
+
+def wanted(decision: RecipeDecision, transition: Transition) -> Wanted:
+    """The conditions of a transition with their variables resolved, and where what they use is marked."""
+    return conditions_of(decision.definition, decision.state, transition, decision.view.element)
+
+
+def watched_conditions(decision: RecipeDecision, transition: Transition) -> Wanted:
+    """The conditions of a transition as its watch has them, if no step has ended since.
+
+    What `$plan` stands for is another element at any time.
+    """
+    if transition.plain and transition.id in decision.state.waiting and PLAN not in variables_of(transition):
+        watch = decision.view.active_watch(decision.state.transition(transition.id).watch)
+        if watch is not None:
+            return list(zip(watch.conditions, watch.scopes, strict=True))
+    return wanted(decision, transition)
+
+
+def variables_of(transition: Transition) -> frozenset[str]:
+    """The variables in the conditions of a transition."""
+    return frozenset[str]().union(*(required.condition.variables for required in transition.conditions))
+
+
+def elements_for(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> tuple[int, ...] | None:
+    """One element for each condition, each its own, nearest first (N23); None when one has none."""
+    if not wanted:
+        return ()
+    slots = slots_of(decision, transition, wanted)
+    if has_durations(transition):
+        slots = lasted(decision, transition, wanted, slots)
+    return decision.one_for_each_slot(slots)
+
+
+def slots_of(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> list[Slot]:
+    """The conditions of a transition, each with the elements that fit it, nearest first (N15)."""
+    again = [decision.state.taken_before(transition.id, f"#{at}") for at in range(1, len(wanted) + 1)]
+    slots = decision.slots(around(decision, transition), wanted, again)
+    if transition.plain:
+        return slots
+    absent = (condition.absent for condition in transition.conditions)
+    return [_nothing(slot) if none else slot for slot, none in zip(slots, absent, strict=True)]
+
+
+def _nothing(slot: Slot) -> Slot:
+    """A slot that takes nothing, as that of a condition that wants nothing to be there (N44)."""
+    return Slot(slot.id, lambda: iter(()), optional=True)
+
+
+def is_told_of_gone(transition: Transition) -> bool:
+    """True if a transition must know of elements that count no more, not only of those that come."""
+    return has_durations(transition) or any(condition.absent for condition in transition.conditions)
+
+
+def around(decision: RecipeDecision, transition: Transition) -> CandidateSearch:
+    """The search for the elements of a transition, by the ranks of N15."""
+    return decision.surroundings(transition.context, (decision.products_of_in_steps(transition),))
+
+
+def slot_of(
+    decision: RecipeDecision,
+    transition: Transition,
+    search: CandidateSearch,
+    at: int,
+    bound: Bound,
+    scope: MarkScope | None,
+) -> Slot:
+    """One condition of a transition, by its position, with the elements that it may take now."""
+    again = decision.state.taken_before(transition.id, f"#{at + 1}")
+    slot = Slot(str(at), search.ranks(bound, scope, again))
+    if transition.conditions[at].lasting is None:
+        return slot
+    return _reduced(decision, slot, _lasting(decision, transition, at, (bound, scope), slot))
+
+
+# --- conditions that must last ----------------------------------------------------------------------------
+
+
+class _Candidate(NamedTuple):
+    """An element that fits a condition since a moment, and will have lasted at another."""
+
+    until: float
+    eid: int
+    since: float
+
+
+def has_durations(transition: Transition) -> bool:
+    """True if some condition of a transition must last."""
+    return any(condition.lasting is not None for condition in transition.conditions)
+
+
+def lasted(decision: RecipeDecision, transition: Transition, wanted: Wanted, slots: list[Slot]) -> list[Slot]:
+    """The slots of the conditions, those with `for` reduced to elements that have fitted long enough.
+
+    The element that was the first to have lasted comes first.
+    """
+    found = _candidates(decision, transition, wanted, slots)
+    return [_reduced(decision, slot, found[at]) if at in found else slot for at, slot in enumerate(slots)]
+
+
+def _reduced(decision: RecipeDecision, slot: Slot, found: list[_Candidate]) -> Slot:
+    """A slot that may take only those that have fitted long enough."""
+    eids = [candidate.eid for candidate in found if candidate.until <= decision.event.at]
+    return Slot(slot.id, lambda: iter((eids,)))
+
+
+def set_duration(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> None:
+    """Wait for the moment when the conditions of a waiting transition may have lasted.
+
+    No timer is set while a condition has no element at all: the watch tells of an element that comes.
+    """
+    if not has_durations(transition):
+        return
+    slots = slots_of(decision, transition, wanted)
+    run = decision.state.transition(transition.id)
+    found = _candidates(decision, transition, wanted, slots)
+    until = None if assign(slots).missing else _next_moment(found, decision.event.at)
+    satisfied = tuple(
+        Satisfied(at + 1, candidates[0].eid, candidates[0].since)
+        for at, candidates in found.items()
+        if candidates
+    )
+    if transition.id in decision.state.awaiting_duration:
+        if (until, satisfied) == (run.until, run.satisfied):
+            return
+        decision.command(commands.CancelTimer(run.wake))
+        decision.change(DurationEnded(transition.id))
+    if until is not None:
+        wake = decision.identifier()
+        decision.change(DurationStarted(transition.id, satisfied, until, wake))
+        decision.command(commands.SetTimer(wake, until, calendar=True))
+
+
+def _next_moment(found: dict[int, list[_Candidate]], now: float) -> float | None:
+    """The moment from which each condition has an element that has lasted; None if no time will do.
+
+    Where each has one already, two of them want the same element: then the next that will have lasted.
+    """
+    moment = max(candidates[0].until for candidates in found.values())
+    if moment > now:
+        return moment
+    later = [
+        candidate.until for candidates in found.values() for candidate in candidates if candidate.until > now
+    ]
+    return min(later, default=None)
+
+
+def _candidates(
+    decision: RecipeDecision, transition: Transition, wanted: Wanted, slots: list[Slot]
+) -> dict[int, list[_Candidate]]:
+    """The elements that fit each condition with `for`, by its position; the first to have lasted is first."""
+    return {
+        at: _lasting(decision, transition, at, wanted[at], slots[at])
+        for at, condition in enumerate(transition.conditions)
+        if condition.lasting is not None
+    }
+
+
+def _lasting(
+    decision: RecipeDecision,
+    transition: Transition,
+    at: int,
+    wanted: tuple[Bound, MarkScope | None],
+    slot: Slot,
+) -> list[_Candidate]:
+    """The elements that fit a condition with `for`; the first to have lasted is first."""
+    known = {
+        satisfied.eid: satisfied.since
+        for satisfied in decision.state.transition(transition.id).satisfied
+        if satisfied.condition == at + 1
+    }
+    lasting = transition.conditions[at].lasting or 0.0
+    candidates = []
+    for eid in dict.fromkeys(eid for rank in slot.ranks() for eid in rank):
+        since = decision.view.fits_since(eid, *wanted, known.get(eid, inf))
+        candidates.append(_Candidate(since + lasting, eid, since))
+    return sorted(candidates, key=itemgetter(0))

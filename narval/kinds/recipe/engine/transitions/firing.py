@@ -1,0 +1,310 @@
+"""Evaluating transitions: which may fire, and which waits (N22–N26; §2.4).
+
+In `impossible.py` is which never will. Of a transition that is potential its date and its conditions decide.
+Transitions that share an in-step are *rivals*: one of them fires at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from narval.core.engines import commands
+from narval.core.engines.decision import Wanted, used
+from narval.kinds.recipe.engine import explain, restarts
+from narval.kinds.recipe.engine.changes import (
+    DurationEnded,
+    TransitionFailed,
+    TransitionFired,
+    TransitionWaiting,
+)
+from narval.kinds.recipe.engine.decision import RecipeDecision
+from narval.kinds.recipe.engine.steps import repeats
+from narval.kinds.recipe.engine.transitions import combinations, conditions, dates
+from narval.kinds.recipe.engine.transitions.impossible import (
+    OPEN,
+    POTENTIAL,
+    classify,
+    spread_impossible,
+    stop_waiting,
+)
+from narval.kinds.recipe.language.definition import Step, Transition, in_order
+
+
+def follow(decision: RecipeDecision, step: Step) -> None:
+    """Fire the best transition of a step that has ended, or let its transitions wait (N22)."""
+    state = decision.state
+    if state.status != "running":
+        return
+    done, sole = state.steps[step.id].state == "done", step.sole
+    if done and step is decision.definition.end:
+        decision.end_reached()
+        return
+    rested = not (state.waiting or state.in_error or state.resting)
+    if done and sole is not None and sole.id not in state.transitions and rested:
+        _go(decision, sole)  # it waits for nothing else and has no rival, as most transitions of most recipes
+        return
+    waiting = _waiting_for(decision, step.id)
+    _choose(decision, _rivals(transition for transition in step.outs if _is_potential(decision, transition)))
+    spread_impossible(decision, step.outs)
+    for transition in waiting:
+        _wait_anew(decision, transition)
+    repeats.bind_anew(decision, step.id)
+    _fail_if_unhandled(decision)
+
+
+def matched(decision: RecipeDecision, watch: str) -> None:
+    """Try a waiting transition and its rivals: an element came that it may take, or one was replaced."""
+    for identifier in decision.state.waiting:
+        if decision.state.transition(identifier).watch == watch:
+            _try_watched(decision, identifier)
+            return
+    for identifier in decision.state.awaiting_date:
+        run = decision.state.transition(identifier)
+        if run.watch == watch:
+            decision.command(commands.CancelTimer(run.wake))
+            _set_date_anew(decision, identifier)
+            return
+
+
+def timer_fired(decision: RecipeDecision, wake: str) -> None:
+    """Try a transition whose date (N25) or duration (N38) is over, and its rivals; or set the right date."""
+    for identifier in decision.state.awaiting_duration:
+        if decision.state.transition(identifier).wake == wake:
+            decision.change(DurationEnded(identifier))
+            _try_watched(decision, identifier)
+            return
+    for identifier in decision.state.awaiting_date:
+        if decision.state.transition(identifier).wake == wake:
+            _set_date_anew(decision, identifier, fired=True)
+            return
+
+
+def _set_date_anew(decision: RecipeDecision, identifier: str, *, fired: bool = False) -> None:
+    """Try a transition whose date is there, and its rivals; or set its date by how things are now.
+
+    It is there when its timer `fired` for it, or when it has gone by now that an element is another (N45).
+    """
+    transition, run = decision.definition.transitions[identifier], decision.state.transition(identifier)
+    reckoning = dates.reckon(decision, transition)
+    if run.watch:
+        decision.command(commands.Unwatch(run.watch))
+    past = reckoning is not None and reckoning.is_past(decision.event.at)
+    if dates.has_come(decision, transition, reckoning) if fired else past:
+        dates.come(decision, transition, reckoning)
+        _let_rivals_come(decision, transition, run.date)
+        _choose(decision, transition.rivals)
+    else:
+        dates.set_date(decision, transition, reckoning)
+    if reckoning is not None and reckoning.new:
+        names = [name for name, _ in reckoning.of]
+        for waiting in _waiting_for(decision, *names):
+            _wait_anew(decision, waiting)
+        repeats.bind_anew(decision, *names)
+    if decision.state.transition(identifier).state == "fail":
+        spread_impossible(decision, [transition])
+    _fail_if_unhandled(decision)
+
+
+def _let_rivals_come(decision: RecipeDecision, transition: Transition, date: float) -> None:
+    """Let rivals that wait for the same date have it too: priority decides, and no order of timers."""
+    for rival in transition.rivals:
+        run = decision.state.transition(rival.id)
+        if run.wake and not run.watch and run.date == date and rival.id in decision.state.awaiting_date:
+            reckoning = dates.reckon(decision, rival)
+            if dates.has_come(decision, rival, reckoning):
+                decision.command(commands.CancelTimer(run.wake))
+                dates.come(decision, rival, reckoning)
+
+
+def _try_watched(decision: RecipeDecision, identifier: str) -> None:
+    """Try a waiting transition and its rivals, by the conditions that are watched."""
+    _choose(decision, decision.definition.transitions[identifier].rivals, conditions.watched_conditions)
+    _fail_if_unhandled(decision)
+
+
+def fail_if_stuck(decision: RecipeDecision) -> None:
+    """Fail a plan of which nothing can ever fire again (N27)."""
+    state = decision.state
+    transitions = state.waiting or state.awaiting_date
+    waits = state.calls or transitions or state.blocked or state.following or state.resting
+    if state.status != "running" or waits:
+        return
+    if any(transition.given_up for transition in state.transitions.values()):
+        decision.end_reached()
+    else:
+        end = decision.definition.end.id
+        why = f"no transition can fire any more, and the end step {end} is {state.step(end).state}"
+        ends = "\n".join(explain.dead_ends(decision.definition, state))
+        decision.fail(decision.add_error("stuck", why, detail=ends))
+
+
+def handles_errors(transition: Transition) -> bool:
+    """True if one of its links takes up a step in error."""
+    return any(link.on_error for link in transition.ins)
+
+
+# --- firing ---------------------------------------------------------------------------------------------
+
+
+def _rivals(transitions: Iterable[Transition]) -> tuple[Transition, ...]:
+    """These transitions and those that share an in-step with one: by priority, then as in the file (N22)."""
+    return in_order({rival.id: rival for transition in transitions for rival in transition.rivals}.values())
+
+
+def _choose(
+    decision: RecipeDecision,
+    transitions: Iterable[Transition],
+    look_up: Callable[[RecipeDecision, Transition], Wanted] = conditions.wanted,
+) -> None:
+    """Fire the first that can, and each that is no rival of it; the others wait, or fail if for errors (N26).
+
+    `look_up` gives the conditions of a transition; as it is they are resolved anew.
+    """
+    early: list[Transition] = []
+    lacking: list[tuple[Transition, Wanted]] = []
+    names: tuple[str, ...] = ()
+    for transition in transitions:
+        if not _is_potential(decision, transition):
+            continue
+        if (transition.times or transition.appointments) and dates.is_early(decision, transition):
+            early.append(transition)
+            continue
+        wanted = look_up(decision, transition)
+        found = _elements_for(decision, transition, wanted)
+        if found is None:
+            lacking.append((transition, wanted))
+        else:
+            _fire(decision, transition, wanted, *found)
+            names += transition.names
+    for transition in early:
+        unset = transition.id not in decision.state.awaiting_date and _is_potential(decision, transition)
+        if unset and decision.state.status == "running":
+            dates.set_date(decision, transition, dates.reckon(decision, transition))
+    for transition, wanted in lacking:
+        if decision.state.status != "running" or not _is_potential(decision, transition):
+            continue
+        if handles_errors(transition):
+            decision.change(TransitionFailed(transition.id))
+            continue
+        if not transition.plain:
+            wanted = combinations.relaxed(decision, transition)
+        if transition.id not in decision.state.waiting or not _is_watched(decision, transition, wanted):
+            _wait(decision, transition, wanted)
+        conditions.set_duration(decision, transition, wanted)
+    if names:
+        for transition in _waiting_for(decision, *names):
+            _wait_anew(decision, transition)
+        repeats.bind_anew(decision, *names)
+
+
+def _elements_for(
+    decision: RecipeDecision, transition: Transition, wanted: Wanted
+) -> combinations.Found | None:
+    """The elements that the conditions of a transition take; None when one has none."""
+    if not transition.plain:
+        return combinations.elements_for(decision, transition)
+    took = conditions.elements_for(decision, transition, wanted)
+    return None if took is None else (took, ())
+
+
+def _is_watched(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> bool:
+    """True if the watch of a waiting transition is for these conditions."""
+    if transition.plain:
+        return True
+    watch = decision.view.active_watch(decision.state.transition(transition.id).watch)
+    watched = [*wanted, *combinations.also_watched(transition)]
+    return watch is not None and watch.conditions == tuple(bound for bound, _ in watched)
+
+
+def _is_potential(decision: RecipeDecision, transition: Transition) -> bool:
+    state = decision.state.transition(transition.id).state
+    return state in OPEN and classify(decision, transition) == POTENTIAL
+
+
+def _fire(
+    decision: RecipeDecision,
+    transition: Transition,
+    wanted: Wanted,
+    took: tuple[int, ...],
+    counts: tuple[int, ...],
+) -> None:
+    fed = False
+    if took:
+        decision.use_matches(wanted, took, counts)
+        if decision.definition.restart != "no":
+            waited = transition.id in decision.state.waiting
+            marked = (eid for _, eids in used(wanted, took, counts) for eid in eids)
+            fed = decision.is_fed(took if waited else marked)
+    stop_waiting(decision, transition)
+    _go(decision, transition, took, counts, fed=fed)
+    for link in transition.ins:
+        if len(link.step.outs) > 1:
+            spread_impossible(decision, link.step.outs)
+
+
+def _go(
+    decision: RecipeDecision,
+    transition: Transition,
+    took: tuple[int, ...] = (),
+    counts: tuple[int, ...] = (),
+    *,
+    fed: bool = False,
+) -> None:
+    """Go from the in-steps to those out-steps that no other transition has led to."""
+    first = decision.definition.restart == "parallel" and restarts.is_first(decision.state)
+    known = decision.state.steps
+    starts, reached = transition.outs, transition.targets
+    if not known.keys().isdisjoint(reached):
+        starts = tuple([step for step in starts if step.id not in known])
+        reached = tuple([step.id for step in starts])
+    decision.change(TransitionFired(transition.id, took, transition.sources, reached, counts, fed))
+    if first:
+        restarts.begin_next(decision)
+    decision.to_run.extend(starts)
+
+
+def _wait(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> None:
+    """Watch for the elements that are missing (N24)."""
+    stop_waiting(decision, transition)
+    watch = decision.identifier()
+    decision.change(TransitionWaiting(transition.id, watch))
+    if not transition.plain:
+        wanted = [*wanted, *combinations.also_watched(transition)]
+    decision.watch(watch, wanted, or_outdated=conditions.is_told_of_gone(transition))
+
+
+def _waiting_for(decision: RecipeDecision, *names: str) -> list[Transition]:
+    """The waiting transitions that use one of these variables, which have elements now (N10, N42)."""
+    waiting = (decision.definition.transitions[identifier] for identifier in decision.state.waiting)
+    return [
+        transition
+        for transition in waiting
+        if not (conditions.variables_of(transition) - transition.inner_names).isdisjoint(names)
+    ]
+
+
+def _wait_anew(decision: RecipeDecision, transition: Transition) -> None:
+    """Try a waiting transition, or set its watch anew: one of its variables has got elements."""
+    if transition.id in decision.state.waiting:
+        _choose(decision, transition.rivals)
+    if transition.id in decision.state.waiting:
+        look_up = conditions.wanted if transition.plain else combinations.relaxed
+        wanted = look_up(decision, transition)
+        _wait(decision, transition, wanted)
+        conditions.set_duration(decision, transition, wanted)
+
+
+def _fail_if_unhandled(decision: RecipeDecision) -> None:
+    """Fail a plan with a step in error that no transition can take up any more (N26)."""
+    for identifier in decision.state.in_error:
+        step = decision.definition.steps[identifier]
+        if not any(_may_handle(decision, transition, step) for transition in step.outs):
+            decision.fail(decision.state.step(identifier).errors[0])
+            return
+
+
+def _may_handle(decision: RecipeDecision, transition: Transition, step: Step) -> bool:
+    """True if a transition may still take up an error of that step."""
+    if decision.state.transition(transition.id).state not in ("wait-step", "wait-time"):
+        return False
+    return any(link.on_error and link.step is step for link in transition.ins)

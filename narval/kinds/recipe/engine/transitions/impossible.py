@@ -1,0 +1,79 @@
+"""Transitions that will never fire, and what only they lead to (N22; §2.4).
+
+A transition is *impossible* when an in-step can no longer end as its link wants, or its date was given up,
+*undetermined* while an in-step has yet to end, and *potential* otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from narval.core.engines import commands
+from narval.kinds.recipe.engine.changes import MadeImpossible
+from narval.kinds.recipe.engine.decision import RecipeDecision
+from narval.kinds.recipe.engine.parts import NOT_ENDED
+from narval.kinds.recipe.language.definition import Step, Transition
+
+IMPOSSIBLE, UNDETERMINED, POTENTIAL = "impossible", "undetermined", "potential"
+OPEN = frozenset({"wait-step", "wait-time", "wait-condition"})
+"""The states of a transition that may fire yet."""
+
+
+def classify(decision: RecipeDecision, transition: Transition) -> str:
+    """The class of a transition: impossible, undetermined or potential (§2.4)."""
+    undetermined = False
+    for link in transition.ins:
+        state = decision.state.step(link.step.id).state
+        if state in NOT_ENDED:
+            undetermined = True
+        elif state != ("error" if link.on_error else "done"):
+            return IMPOSSIBLE
+    return UNDETERMINED if undetermined else POTENTIAL
+
+
+def spread_impossible(decision: RecipeDecision, transitions: Iterable[Transition]) -> None:
+    """Mark transitions that cannot fire, steps that nothing else leads to, and so on (N22)."""
+    pending = list(transitions)
+    dead: dict[str, None] = {}
+    lost: dict[str, None] = {}
+    while pending:
+        transition = pending.pop()
+        state = decision.state.transition(transition.id).state
+        if state in OPEN:
+            if transition.id in dead or not _is_dead(decision, transition, lost):
+                continue
+            dead[transition.id] = None
+            stop_waiting(decision, transition)
+        elif state != "fail":
+            continue
+        for step in transition.outs:
+            if step.id not in lost and _is_lost(decision, step, dead):
+                lost[step.id] = None
+                pending.extend(step.outs)
+    if dead or lost:
+        decision.change(MadeImpossible(tuple(dead), tuple(lost)))
+
+
+def _is_dead(decision: RecipeDecision, transition: Transition, lost: dict[str, None]) -> bool:
+    if decision.state.transition(transition.id).given_up or classify(decision, transition) == IMPOSSIBLE:
+        return True
+    return any(link.step.id in lost for link in transition.ins)
+
+
+def _is_lost(decision: RecipeDecision, step: Step, dead: dict[str, None]) -> bool:
+    if decision.state.step(step.id).state != "todo":
+        return False
+    return all(
+        transition.id in dead or decision.state.transition(transition.id).state in ("impossible", "fail")
+        for transition in step.ins
+    )
+
+
+def stop_waiting(decision: RecipeDecision, transition: Transition) -> None:
+    """Take back what a transition waits for."""
+    if transition.id in decision.state.waiting:
+        decision.command(commands.Unwatch(decision.state.transition(transition.id).watch))
+        if transition.id in decision.state.awaiting_duration:
+            decision.command(commands.CancelTimer(decision.state.transition(transition.id).wake))
+    elif transition.id in decision.state.awaiting_date:
+        decision.withdraw_date(transition.id)

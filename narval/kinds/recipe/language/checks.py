@@ -1,0 +1,242 @@
+"""Checks of recipes that no table can say: the graph, and how steps fit their targets (N13)."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from narval.core.definitions.action.definition import Action
+from narval.core.definitions.library import Definition, Library, RunDefinition
+from narval.core.definitions.prototype import Input, Prototype
+from narval.core.definitions.reading.walks import cycles, reached
+from narval.core.definitions.reading.xml import Place
+from narval.core.definitions.suggestions import closest
+from narval.core.errors import DefinitionError, Fault
+from narval.core.patterns.pattern import Condition
+from narval.kinds.recipe.language.arguments import values_outside
+from narval.kinds.recipe.language.definition import Recipe, Step
+
+
+class Edge(NamedTuple):
+    """A transition by ids: the steps that must be done, and those that start, each with its place."""
+
+    id: str
+    ins: tuple[str, ...]
+    outs: tuple[tuple[str, Place], ...]
+
+
+def check_graph(
+    start: str | None, steps: Mapping[str, Place], edges: Iterable[Edge]
+) -> Iterator[tuple[Place, str]]:
+    """The cycles, and the steps that cannot be reached from the start, each with its place and a message."""
+    edges = list(edges)
+    yield from _cycles(steps, edges)
+    if start is not None:
+        yield from _unreachable(start, steps, edges)
+
+
+def _unreachable(start: str, steps: Mapping[str, Place], edges: list[Edge]) -> Iterator[tuple[Place, str]]:
+    found = reached([start], ((edge.ins, [step for step, _ in edge.outs]) for edge in edges))
+    into = {step: edge for edge in reversed(edges) for step, _ in edge.outs}
+    for step, place in steps.items():
+        if step in found:
+            continue
+        why = "no transition leads to it"
+        if step in into:
+            missing = next(source for source in into[step].ins if source not in found)
+            why = f"transition {into[step].id!r} needs {missing!r}, which cannot be reached either"
+        never = f"step {step!r} cannot be reached from the start step {start!r}"
+        yield place, f"{never}: {why}; link or remove it"
+
+
+def _cycles(steps: Mapping[str, Place], edges: list[Edge]) -> Iterator[tuple[Place, str]]:
+    """Each link that leads back to a step on the way to it."""
+    after: dict[str, list[tuple[str, Place]]] = {step: [] for step in steps}
+    for edge in edges:
+        for step in edge.ins:
+            after.setdefault(step, []).extend(edge.outs)
+    reported: dict[Place, list[str]] = {}
+    for circle, place in cycles(after):
+        reported.setdefault(place, circle)
+    for place, circle in reported.items():
+        way = " → ".join([*circle, circle[0]])
+        message = f"a step runs once in a plan, but this leads back to {circle[0]!r} ({way})"
+        yield place, f'{message}; loop with until, restart="yes", a new start-plan, or a process definition'
+
+
+class Dependency(NamedTuple):
+    """An input whose pattern uses what another got, with the place where it does (N47)."""
+
+    input: str
+    uses: str
+    place: Place
+
+
+def check_step(
+    step: Step,
+    target: Definition,
+    dependencies: Iterable[Dependency],
+    foreach: Place,
+    until: Place,
+    path: str,
+) -> list[Fault]:
+    """The faults of a step that does not fit its target: forbidden overrides, a `foreach` without input, a
+    source that is to be called again, inputs that use what is none.
+    """
+    prototype: Prototype | None = getattr(target, "prototype", None)
+    if prototype is None:
+        message = f"a {target.kind} has no inputs and outputs that a step could tighten; remove this"
+        return [narrowing.fault(message) for narrowing in (*step.inputs, *step.outputs)]
+    faults: list[Fault] = []
+    try:
+        prototype = step.prototype(prototype)
+    except DefinitionError as error:
+        faults.extend(error.faults)
+    if step.until is not None and getattr(target, "where", "") == "source":
+        message = (
+            f"{target.full_name} is a source, which goes on by itself: it is not called again; remove this"
+        )
+        faults.append(Fault(path, *until, message))
+    faults += [Fault(path, step.line, 1, message) for message in _among_instructions(step, target)]
+    misled = _check_dependencies(dependencies, prototype, target)
+    faults += [Fault(path, *place, message) for place, message in misled]
+    misfit = None if step.foreach is None else _misfit(step.foreach, prototype, target)
+    return faults if misfit is None else [*faults, Fault(path, *foreach, misfit)]
+
+
+def _among_instructions(step: Step, target: Definition) -> Iterator[str]:
+    """Values in what a language model is asked: a stranger's words would stand among the author's."""
+    prompt = target.model if isinstance(target, Action) else ""
+    for at in step.values if prompt else ():
+        for value in values_outside(step.arguments[at], {"value": "", "set": "value"}):
+            where = '<value name="…"> or <set name="…" value="…"/>'
+            yield f"step {step.id!r}: {value} stands among what is asked; values go into {where}"
+
+
+def _check_dependencies(
+    dependencies: Iterable[Dependency], prototype: Prototype, target: Definition
+) -> Iterator[tuple[Place, str]]:
+    """Variables that are the id of no input, and inputs that depend on themselves."""
+    ids = [given.id for given in prototype.inputs]
+    after: dict[str, list[tuple[str, Place]]] = {}
+    for input, uses, place in dependencies:
+        if uses in ids:
+            after.setdefault(input, []).append((uses, place))
+        else:
+            wanted = f"each, an input of {target.full_name}, a step, or the name of a condition"
+            yield place, f"${uses}: expected {wanted}, found {uses!r}{closest(uses, ids)}"
+    for circle, place in cycles(after):
+        way = " → ".join([*circle, circle[0]])
+        yield place, f"what fits {circle[0]!r} depends on itself ({way}); leave one of these variables out"
+
+
+def _misfit(foreach: Condition, prototype: Prototype, target: Definition) -> str | None:
+    """The fault where the elements of `foreach` can go to no input, or to several; None if none is proved."""
+    names = foreach.names
+    if not any(_may_fit(names, given) for given in prototype.inputs):
+        inputs = ", ".join(f"{given.id} ({' and '.join(given.match)})" for given in prototype.inputs)
+        return f"what foreach selects fits no input of {target.full_name}; its inputs: {inputs or 'none'}"
+    sure = [given.id for given in prototype.inputs if _surely_fits(names, given)]
+    if len(sure) > 1:
+        listed = " and ".join(map(repr, sure))
+        fits = f"fits the inputs {listed} of {target.full_name}"
+        return f"what foreach selects {fits}; tighten one of them here"
+    return None
+
+
+def _may_fit(names: frozenset[str] | None, given: Input) -> bool:
+    wanted = given.condition.names
+    return names is None or wanted is None or not names.isdisjoint(wanted)
+
+
+def _surely_fits(names: frozenset[str] | None, given: Input) -> bool:
+    """True if every element of these names fits: the input asks for the name, and for nothing else."""
+    texts = [pattern.text.strip() for pattern in given.condition.patterns]
+    return names is not None and all(text == "*" or names == {text} for text in texts)
+
+
+def warnings(recipes: Iterable[Recipe], library: Library) -> list[Fault]:
+    """Warnings about recipes that can only call themselves, directly or by way of others, and about answers
+    that nobody takes up, or that may be others'.
+    """
+    recipes = list(recipes)
+    endless = _endless(library)
+    answers = [warning for recipe in recipes for warning in _untaken(recipe, library)]
+    answers += [warning for recipe in recipes for warning in _anybodys(recipe, library)]
+    return answers + [
+        Fault(
+            recipe.path,
+            recipe.line,
+            1,
+            f"recipe {recipe.full_name!r} can only call itself ({' → '.join(circle)}): each way to its end "
+            "comes to such a step, and its runs fail once they are too deep; add a way that does not",
+            warning=True,
+        )
+        for recipe in recipes
+        if (circle := _circle(recipe.full_name, endless)) is not None
+    ]
+
+
+def _untaken(recipe: Recipe, library: Library) -> Iterator[Fault]:
+    """A warning for each step whose target may expire, where no error link takes that up (P14)."""
+    for step in recipe.steps.values():
+        target = library.get(step.kind, step.target)
+        links = (source for transition in step.outs for source in transition.ins if source.step is step)
+        may_expire = isinstance(target, RunDefinition) and target.may_expire
+        if may_expire and not any(source.on_error for source in links):
+            message = f"step {step.id!r}: {step.target} may expire, and no error link takes that up"
+            yield Fault(recipe.path, step.line, 1, f"{message}; add one, or an outcome", warning=True)
+
+
+def _anybodys(recipe: Recipe, library: Library) -> Iterator[Fault]:
+    """A warning for each condition after work that takes any answer in memory for the step's (P14)."""
+    for step in recipe.steps.values():
+        name = getattr(library.get(step.kind, step.target), "answer_name", "")
+        for transition in step.outs if name and not step.agent else ():
+            for condition in (given.condition for given in transition.conditions if not given.absent):
+                if condition.names == frozenset({name}) and not condition.variables:
+                    message = f"transition {transition.id!r}: {condition.text} takes any {name} in memory"
+                    better = f"write ${step.id} in place of {name}, which is the answer to step {step.id!r}"
+                    yield Fault(recipe.path, transition.line, 1, f"{message}; {better}", warning=True)
+
+
+def _endless(library: Library) -> dict[str, tuple[str, ...]]:
+    """The recipes with no way to their end but by calling one of these, with those that each calls."""
+    left = {name: recipe for name, recipe in library.of("recipe").items() if isinstance(recipe, Recipe)}
+    while found := [name for name, recipe in left.items() if _ends(recipe, left)]:
+        for name in found:
+            del left[name]
+    return {
+        name: tuple(step.target for step in recipe.steps.values() if _calls_one_of(step, left))
+        for name, recipe in left.items()
+    }
+
+
+def _ends(recipe: Recipe, endless: Mapping[str, Recipe]) -> bool:
+    """True if there is a way to its end on which no step must be done that calls one of these."""
+    blocked = {step.id for step in recipe.steps.values() if _calls_one_of(step, endless)}
+    ways = (
+        (transition.sources, transition.targets)
+        for transition in recipe.transitions.values()
+        if all(source.on_error or source.step.id not in blocked for source in transition.ins)
+    )
+    return recipe.end.id not in blocked and recipe.end.id in reached([recipe.start.id], ways)
+
+
+def _calls_one_of(step: Step, recipes: Container[str]) -> bool:
+    """True if a step calls one of these recipes here: another agent's may go another way."""
+    return step.kind == "recipe" and not step.agent and step.target in recipes
+
+
+def _circle(name: str, calls: Mapping[str, tuple[str, ...]]) -> list[str] | None:
+    """A shortest way by which a recipe calls itself, or None."""
+    ways: list[list[str]] = [[name]]
+    seen: set[str] = set()
+    for way in ways:
+        for target in calls.get(way[-1], ()):
+            if target == name:
+                return [*way, name]
+            if target not in seen:
+                seen.add(target)
+                ways.append([*way, target])
+    return None

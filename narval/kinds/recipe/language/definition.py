@@ -1,0 +1,236 @@
+"""Recipe: steps, and transitions between them (§2.1.1, tables 2.3-2.11, N12).
+
+A recipe is linked once, when it is loaded: steps and transitions point at each other, so that following a
+plan never looks anything up. Nothing here is altered afterwards; steps, transitions and recipes are equal to
+themselves only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import msgspec
+
+from narval.core.definitions.appointment import Appointment
+from narval.core.definitions.library import RunDefinition
+from narval.core.definitions.prototype import EMPTY, Narrowing, Prototype, narrow
+from narval.core.definitions.remote_calls import Addressed, RemoteCall, called
+from narval.core.definitions.requirements import Context, TransitionCondition
+from narval.core.definitions.schedule import Time
+from narval.core.patterns.pattern import Condition
+
+
+class Sending(NamedTuple):
+    """The way in which a step sends (G27): to the agents that its target names, or that `select`, an XPath,
+    gives of each element. With `taken` the step is done when all is taken; what waits for longer than `keep`
+    seconds is not taken any more (None: as long as the sender's settings say).
+    """
+
+    select: str = ""
+    taken: bool = False
+    keep: float | None = None
+
+
+class Step(msgspec.Struct, eq=False):
+    """A unit of behaviour (table 2.4): calls its target, once or for each element that fits `foreach`.
+
+    `kind` is the kind of the target: action, transform, recipe, or any other kind of definition. `arguments`
+    are the bytes of elements, and `values` has the variables of those that are filled in when the step is run
+    (N42), by position. `timeout` and `backoff` are in seconds (N29). It is called again, `every` so long,
+    until an element fits `until` (N40). Where `agent` is given the target is that agent's (G33), and
+    `own_inputs`, which this step alone states, take what goes along; so they do of what is sent where
+    `sending` is given, and then the target are names of agents. `outs` are in the order in which they
+    are tried: highest priority first, then as in the file (N22). `sole` is the one transition out of it where
+    that waits for nothing but this step: it fires as soon as the step is done. Its calls
+    are made only once somebody agrees by the work `approve` (P72).
+    """
+
+    id: str
+    kind: str
+    target: str
+    foreach: Condition | None = None
+    arguments: tuple[bytes, ...] = ()
+    context: Context | None = None
+    inputs: tuple[Narrowing, ...] = ()
+    outputs: tuple[Narrowing, ...] = ()
+    timeout: float | None = None
+    retries: int = 0
+    backoff: float | None = None
+    on_restart: Literal["retry", "error"] = "retry"
+    max_parallel: int | None = None
+    until: Condition | None = None
+    every: Appointment | None = None
+    line: int = 1
+    ins: tuple[Transition, ...] = ()
+    outs: tuple[Transition, ...] = ()
+    sole: Transition | None = None
+    values: Mapping[int, frozenset[str]] = {}
+    agent: str = ""
+    own_inputs: Prototype = EMPTY
+    sending: Sending | None = None
+    approve: str = ""
+    _narrowed: tuple[Prototype, Prototype] | None = None
+
+    def prototype(self, target: Prototype) -> Prototype:
+        """The target's prototype as this step tightens it (N14). Raises DefinitionError."""
+        if self._narrowed is None or self._narrowed[0] is not target:
+            self._narrowed = (target, narrow(target, self.inputs, self.outputs))
+        return self._narrowed[1]
+
+    @property
+    def beyond(self) -> dict[str, Any]:
+        """The fields of its calls that most have not: an agent, how it sends, the work that is to agree."""
+        payload = None
+        if self.sending is not None:
+            payload = {word: value for word, value in self.sending._asdict().items() if value} or None
+        return {"payload": payload, "agent": self.agent, "approve": self.approve}
+
+    @property
+    def called(self) -> str:
+        """The words for what it calls."""
+        return called(self.kind, self.target, self.agent)
+
+    def __repr__(self) -> str:
+        return f"<Step {self.id}: {self.kind} {self.target}>"
+
+
+class In(msgspec.Struct, frozen=True):
+    """A step that a transition leaves (table 2.10); `on_error`: the link is for its errors (§1.5.2)."""
+
+    step: Step
+    on_error: bool = False
+
+
+class Transition(msgspec.Struct, eq=False):
+    """The way from some steps to others, and what must hold before a plan takes it (table 2.5).
+
+    `order` is the place in the file, which breaks ties of priority; `sources` and `targets` are the ids of
+    the steps it leaves and of those it leads to. `rivals` are the transitions that share one of the former,
+    itself among them, in the order in which they are tried (N22). `names` are those of its conditions,
+    `inner_names` those of them that others of its conditions use (N42).
+    """
+
+    id: str
+    priority: int = 0
+    order: int = 0
+    ins: tuple[In, ...] = ()
+    outs: tuple[Step, ...] = ()
+    conditions: tuple[TransitionCondition, ...] = ()
+    context: Context | None = None
+    times: tuple[Time, ...] = ()
+    line: int = 1
+    sources: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+    rivals: tuple[Transition, ...] = ()
+    names: tuple[str, ...] = ()
+    inner_names: frozenset[str] = frozenset()
+    plain: bool = True
+    """True if each condition needs one element, whatever the others have."""
+    appointments: tuple[Appointment, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<Transition {self.id}>"
+
+
+def link(steps: Mapping[str, Step], transitions: Mapping[str, Transition]) -> None:
+    """Point steps and transitions, given by id, at each other, in the order in which they are tried (N22)."""
+    ins: dict[str, list[Transition]] = {id: [] for id in steps}
+    outs: dict[str, list[Transition]] = {id: [] for id in steps}
+    for transition in transitions.values():
+        transition.sources = tuple(source.step.id for source in transition.ins)
+        transition.targets = tuple(step.id for step in transition.outs)
+        for id in transition.targets:
+            ins[id].append(transition)
+        for id in transition.sources:
+            outs[id].append(transition)
+    for id, step in steps.items():
+        step.ins = tuple(ins[id])
+        step.outs = in_order(outs[id])
+        step.sole = _sole(step)
+    for transition in transitions.values():
+        used = (condition.condition.variables for condition in transition.conditions)
+        transition.names = tuple(given.name for given in transition.conditions if given.name)
+        transition.inner_names = frozenset(transition.names) & frozenset[str]().union(*used)
+        transition.plain = not transition.inner_names and not any(
+            given.listed or given.absent for given in transition.conditions
+        )
+        rivals = {rival.id: rival for source in transition.ins for rival in source.step.outs}
+        transition.rivals = in_order(rivals.values())
+
+
+def named(transitions: Iterable[Transition]) -> dict[str, tuple[tuple[str, int], ...]]:
+    """The names of conditions, each with the transitions and the positions of the conditions it is given."""
+    found: dict[str, tuple[tuple[str, int], ...]] = {}
+    for transition in transitions:
+        for at, condition in enumerate(transition.conditions):
+            if condition.name:
+                found[condition.name] = (*found.get(condition.name, ()), (transition.id, at))
+    return found
+
+
+def in_order(transitions: Iterable[Transition]) -> tuple[Transition, ...]:
+    """Transitions by priority, then as in the file (N22)."""
+    return tuple(sorted(transitions, key=lambda transition: (-transition.priority, transition.order)))
+
+
+def _sole(step: Step) -> Transition | None:
+    """The transition out of a step that has no rival and waits for nothing else."""
+    if len(step.outs) != 1:
+        return None
+    only = step.outs[0]
+    waits = len(only.ins) > 1 or only.ins[0].on_error or only.conditions or only.times or only.appointments
+    return None if waits else only
+
+
+class Recipe(RunDefinition, frozen=True, eq=False):
+    """The definition that a plan follows (table 2.3). Steps and transitions are by id, as in the file.
+
+    `restart` is when another plan begins (N28): once this one is over, or `parallel` to it, as soon as its
+    first transition has fired.
+    `names` are those of conditions, each with the transitions and the conditions of that name (N42).
+    """
+
+    kind: ClassVar[str] = "recipe"
+
+    start: Step
+    end: Step
+    steps: Mapping[str, Step]
+    transitions: Mapping[str, Transition]
+    restart: Literal["no", "yes", "parallel"] = "no"
+    names: Mapping[str, tuple[tuple[str, int], ...]] = {}
+
+    def line_of(self, part: str) -> int:
+        """The line of its file on which a step begins."""
+        found = self.steps.get(part)
+        return found.line if found is not None else self.line
+
+    @property
+    def remote_calls(self) -> Iterator[RemoteCall]:
+        """The steps that call definitions of other agents (G33)."""
+        for step in self.steps.values():
+            if step.agent:
+                part = f"step {step.id!r}"
+                yield RemoteCall(step.agent, step.kind, step.target, part, step.line, step.timeout)
+
+    @property
+    def addressed(self) -> Iterator[Addressed]:
+        """The agents that its steps call or send to."""
+        yield from super().addressed
+        for step in self.steps.values():
+            for name in step.target.split() if step.sending is not None and not step.sending.select else ():
+                yield Addressed(name, f"step {step.id!r}", step.line)
+
+    @property
+    def times(self) -> tuple[Time, ...]:
+        """The dates of all transitions."""
+        return tuple(time for transition in self.transitions.values() for time in transition.times)
+
+    def part_id(self, transition: Transition) -> str:
+        """The id of a transition among all parts: `transition ID` where a step has the same."""
+        return f"transition {transition.id}" if transition.id in self.steps else transition.id
+
+    def transition_of(self, part: str) -> Transition | None:
+        """The transition that has this id among all parts, if there is one."""
+        found = self.transitions.get(part) or self.transitions.get(part.removeprefix("transition "))
+        return found if found is not None and part in (found.id, self.part_id(found)) else None

@@ -1,0 +1,327 @@
+"""The XML of recipes: a `cookbook` of them, or one alone (tables 2.3-2.11, N6, N12, N13)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from itertools import count
+
+from narval.core.definitions.kinds import INLINE, KINDS, read_within
+from narval.core.definitions.library import Definition, Parsed
+from narval.core.definitions.people.approvals import refer_to_approval
+from narval.core.definitions.prototype import EMPTY, Narrowing, Prototype, stated_inputs
+from narval.core.definitions.reading.appointments import appointments, is_appointment
+from narval.core.definitions.reading.patterns import Patterns
+from narval.core.definitions.reading.schedule import times
+from narval.core.definitions.reading.xml import Entry, Reading
+from narval.core.definitions.requirements import Context
+from narval.core.definitions.suggestions import closest, nearest
+from narval.core.elements.element import local_name
+from narval.core.errors import DefinitionError
+from narval.core.patterns.pattern import Condition
+from narval.core.source.text import Source
+from narval.core.source.xml import XmlNode
+from narval.kinds.recipe.language.arguments import read_argument
+from narval.kinds.recipe.language.checks import Dependency, Edge, check_graph, check_step
+from narval.kinds.recipe.language.definition import In, Recipe, Step, Transition, link
+from narval.kinds.recipe.language.names import check_inputs, check_names
+from narval.kinds.recipe.language.sending import TO_SELECTED, read_sending, what_is_sent
+from narval.kinds.recipe.language.vocabulary import WORDS
+
+
+def parse(source: Source, root: XmlNode) -> Parsed:
+    """The recipes of a file whose root is `cookbook` or `recipe`."""
+    return Reading(source, WORDS).parsed(_definitions, root)
+
+
+def _definitions(reading: Reading, node: XmlNode) -> Iterator[Definition | None]:
+    """The recipes of a file, each followed by what stands within its steps; then what stands beside them."""
+    root = reading.entry(node, local_name(node.tag) or "")
+    seen: dict[tuple[str, str], int] = {}
+    for entry in [root] if root.word == "recipe" else root.of("recipe"):
+        group, name = entry.get("group") or root.get("group"), entry.get("name")
+        if group is None and "group" not in {*entry.written, *root.written}:
+            message = "recipe needs the attribute 'group'; add group=\"…\", here or on the cookbook"
+            reading.fault(entry, message)
+        if group and name and (group, name) in seen:
+            line = seen[group, name]
+            reading.fault(entry, f"expected a new name, found {group}.{name} of line {line} again", "name")
+        elif group and name:
+            seen[group, name] = entry.node.line
+            reading.names.add((Recipe.kind, f"{group}.{name}"))
+        builder = _RecipeBuilder(reading, entry)
+        yield builder.build(group, name)
+        for step in entry.of("step"):
+            for inner in step.of(*INLINE):
+                if group and name and step.get("id"):
+                    yield read_within(inner.word, reading, inner.node, group, f"{name}:{step.get('id')}")
+    for beside in root.of(*INLINE) if root.word != "recipe" else ():
+        yield read_within(beside.word, reading, beside.node, root.get("group", ""))
+
+
+class _RecipeBuilder:
+    """Makes one recipe of its entry; a part with a fault is left out, the others are checked anyway."""
+
+    def __init__(self, reading: Reading, entry: Entry) -> None:
+        self._reading, self._entry = reading, entry
+        self._patterns = Patterns(reading)
+
+    def build(self, group: str | None, name: str | None) -> Recipe | None:
+        """The recipe, linked; None when it lacks what makes it one."""
+        reading, entry = self._reading, self._entry
+        first_reference = len(reading.references)
+        patterns = self._patterns
+        step_reader = _StepReader(reading, patterns, f"{group}.{name}")
+        steps = reading.each_once(entry.of("step"), step_reader.step)
+        reader = _TransitionReader(reading, patterns, steps)
+        transitions = reading.each_once(entry.of("transition"), reader.transition)
+        start, end = (
+            reading.lookup(entry, f"{side}_step", steps, "the id of a step") for side in ("start", "end")
+        )
+        self._check_graph(start, steps)
+        link(steps, transitions)
+        names = check_names(reading, patterns, entry, steps, transitions, start)
+        check_inputs(reading, patterns, entry, {*steps, *names, "plan"}, step_reader.dependencies)
+        xml = reading.xml(entry, "recipe", {"group": group})
+        if start is None or end is None or group is None or name is None or xml is None:
+            return None
+        return Recipe(
+            start,
+            end,
+            steps,
+            transitions,
+            restart=entry.get("restart", "no"),
+            names=names,
+            group=group,
+            name=name,
+            decay=entry.get("decay"),
+            **reading.version(entry, xml, first_reference),
+        )
+
+    def _check_graph(self, start: Step | None, steps: Mapping[str, Step]) -> None:
+        places = {entry.get("id"): entry.place("id") for entry in self._entry.of("step")}
+        edges = [_edge(entry, steps) for entry in self._entry.of("transition")]
+        places = {id: places[id] for id in steps}
+        for place, message in check_graph(start.id if start else None, places, edges):
+            self._reading.fault_at(place, message)
+
+
+class _StepReader:
+    """Reads `step` entries."""
+
+    def __init__(self, reading: Reading, patterns: Patterns, recipe: str) -> None:
+        self._reading, self._patterns, self._recipe = reading, patterns, recipe
+        self.dependencies: dict[int, list[Dependency]] = {}
+        """The variables of its inputs, to be checked with its target; by the id of the entry of an input."""
+
+    def step(self, entry: Entry) -> Step:
+        """The step, and a reference to its target."""
+        self._patterns.begin(entry)
+        foreach = self._patterns.of_attribute(entry, "foreach")
+        until = self._patterns.of_attribute(entry, "until")
+        self._check_repetition(entry)
+        arguments, inputs = self._arguments(entry), self._narrowings(entry, "input")
+        sending, own = read_sending(self._reading, self._patterns, entry), EMPTY
+        inline = self._inline(entry) if sending is None else None
+        if sending is not None:
+            own = what_is_sent(self._reading, entry, inputs)
+        elif "agent" in entry.written:
+            own = self._remote_inputs(entry, inputs)
+        target = entry.get("target", "") if sending is None else entry.get("to", TO_SELECTED)
+        step = Step(
+            entry.get("id", ""),
+            entry.get("type", ""),
+            f"{self._recipe}:{entry.get('id')}" if inline is not None else target,
+            foreach=None if foreach is None else Condition((foreach,)),
+            arguments=tuple(xml for xml, _ in arguments),
+            values={at: names for at, (_, names) in enumerate(arguments) if names is not None},
+            context=_context(self._reading, self._patterns, entry),
+            inputs=inputs,
+            outputs=self._narrowings(entry, "output"),
+            timeout=entry.get("timeout"),
+            retries=entry.get("retries", 0),
+            backoff=entry.get("backoff"),
+            on_restart=entry.get("on-restart", "retry"),
+            max_parallel=entry.get("max-parallel"),
+            until=None if until is None else Condition((until,)),
+            every=entry.get("every"),
+            line=entry.node.line,
+            agent=entry.get("agent", ""),
+            own_inputs=own,
+            sending=sending,
+            approve=entry.get("approve", ""),
+        )
+        if step.approve:
+            what, place = f"step {step.id!r}", entry.place("approve")
+            refer_to_approval(self._reading, place, step.kind, step.approve, what)
+        if sending is None and not step.agent and step.kind and step.target:
+            what = f"step {step.id!r}" if step.id else "this step"
+            # A reference lives as long as the recipe: it holds the step alone, and nothing of the reading.
+            at_foreach, at_until = entry.place("foreach"), entry.place("until")
+            path = self._reading.source.path
+            dependencies: list[Dependency] = []
+            self.dependencies.update({id(given): dependencies for given in entry.of("input")})
+            check = partial(
+                check_step, step, dependencies=dependencies, foreach=at_foreach, until=at_until, path=path
+            )
+            place = entry.place("target") if inline is None else inline.place()
+            self._reading.refer(place, step.kind, step.target, what, check)
+        return step
+
+    def _inline(self, entry: Entry) -> Entry | None:
+        """The definition within the step, in place of its target (P8)."""
+        found = list(entry.of(*INLINE))
+        for extra in found[1:]:
+            self._reading.fault(extra, f"a step has one target, found another on line {found[0].node.line}")
+        if not found:
+            if "target" not in entry.written:
+                self._reading.fault(entry, "step needs the attribute 'target'; add target=\"…\"")
+            return None
+        if "agent" in entry.written:
+            self._reading.fault(entry, "agent: what is within this step is run here; remove this", "agent")
+        if "target" in entry.written:
+            message = f"target: this step has its {found[0].word} within it; remove one of them"
+            self._reading.fault(entry, message, "target")
+        if entry.get("type") not in (None, found[0].word):
+            message = f"type: expected {found[0].word}, for that is within this step"
+            self._reading.fault(entry, f"{message}; found {entry.get('type')!r}", "type")
+        return found[0]
+
+    def _remote_inputs(self, entry: Entry, inputs: tuple[Narrowing, ...]) -> Prototype:
+        """The inputs of a step that calls another agent (G33), which sees nothing but what goes along."""
+        kind = entry.get("type")
+        if kind in KINDS and not KINDS[kind].engine:
+            wanted = "let a recipe there call it, and call that"
+            message = f"{kind}: another agent runs recipes, processes and automata only; {wanted}"
+            self._reading.fault(entry, message, "type")
+        for output in entry.of("output"):
+            self._reading.fault(output, f"a {kind} has no outputs that a step could tighten; remove this")
+        try:
+            return stated_inputs(inputs)
+        except DefinitionError as error:
+            for fault in error.faults:
+                self._reading.fault_at((fault.line, fault.column), fault.message)
+            return EMPTY
+
+    def _check_repetition(self, entry: Entry) -> None:
+        """Note what a step that is called again lacks, or has too much (N40)."""
+        written = entry.written
+        if "until" in written and "every" not in written:
+            message = 'until needs every, the time from one call to the next; add every="1d"'
+            self._reading.fault(entry, message, "until")
+        if "every" in written and "until" not in written:
+            message = (
+                "every needs until, a pattern: an element that fits it ends the calls; add it, or remove this"
+            )
+            self._reading.fault(entry, message, "every")
+        if "until" in written and "foreach" in written:
+            why = "foreach: a step with until is called for no element of its own"
+            wanted = "call a recipe for each element, and let a step of that have until"
+            self._reading.fault(entry, f"{why}; {wanted}", "foreach")
+
+    def _arguments(self, entry: Entry) -> list[tuple[bytes, frozenset[str] | None]]:
+        arguments = self._reading.one(entry, "arguments")
+        children = arguments.node.children if arguments is not None else ()
+        read = (read_argument(self._reading, self._patterns, child) for child in children)
+        return [argument for argument in read if argument is not None]
+
+    def _narrowings(self, entry: Entry, word: str) -> tuple[Narrowing, ...]:
+        return tuple(self._reading.each_once(entry.of(word), self._narrowing).values())
+
+    def _narrowing(self, entry: Entry) -> Narrowing:
+        self._patterns.of_matches(entry)
+        match, namespaces = self._patterns.texts(entry)
+        stated = {name: bool(value) for name, value in entry.values.items() if name != "id"}
+        places = {name: entry.place(name) for name in entry.values}
+        where = self._reading.source.path, *entry.place()
+        return Narrowing(entry.get("id"), match, stated, namespaces, *where, places)
+
+
+class _TransitionReader:
+    """Reads `transition` entries between steps that are known by id."""
+
+    def __init__(self, reading: Reading, patterns: Patterns, steps: Mapping[str, Step]) -> None:
+        self._reading, self._patterns, self._steps = reading, patterns, steps
+        self._orders = count()
+
+    def transition(self, entry: Entry) -> Transition:
+        """The transition; links to steps that are not there are left out."""
+        self._patterns.begin(entry)
+        conditions = self._patterns.requirements(entry)
+        own = frozenset(name for condition in entry.of("condition") if (name := condition.get("as")))
+        ins, outs = self._links(entry, "in"), self._links(entry, "out")
+        self._refuse_with_absence(entry)
+        if any(written.get("on-error") for written, _ in ins):
+            self._refuse_durations(entry)
+        return Transition(
+            entry.get("id", ""),
+            entry.get("priority", 0),
+            next(self._orders),
+            tuple(In(step, written.get("on-error", False)) for written, step in ins),
+            tuple(step for _, step in outs),
+            conditions,
+            _context(self._reading, self._patterns, entry),
+            tuple(times(self._reading, (time for time in entry.of("time") if not is_appointment(time)))),
+            entry.node.line,
+            appointments=tuple(appointments(self._reading, self._patterns, entry.of("time"), own)),
+        )
+
+    def _refuse_with_absence(self, entry: Entry) -> None:
+        for condition in entry.of("condition"):
+            for word in ("use", "list", "as", "for") if condition.get("absent") else ():
+                if condition.get(word):
+                    message = f"{word}: a condition with absent takes nothing; remove this, or absent"
+                    self._reading.fault(condition, message, word)
+
+    def _refuse_durations(self, entry: Entry) -> None:
+        for condition in entry.of("condition"):
+            if "for" in condition.written:
+                why = "the conditions of an error link hold when its step has failed, or never"
+                wanted = "remove this, and let a transition after the next step wait"
+                self._reading.fault(condition, f"for: {why}; {wanted}", "for")
+
+    def _links(self, entry: Entry, word: str) -> list[tuple[Entry, Step]]:
+        """The links of one direction with their steps: one at least, which names each step once."""
+        links = list(entry.of(word))
+        if not links:
+            far = {"in": "from which step", "out": "to which step"}[word]
+            self._reading.fault(entry, f'transition needs an {word} that says {far}; add <{word} idref="…"/>')
+        seen: set[str] = set()
+        for written in links:
+            target = written.get("idref")
+            if target in seen:
+                message = f"{word} names the step {target!r} a second time; remove one"
+                self._reading.fault(written, message, "idref")
+            elif target is not None and target not in self._steps:
+                hint = closest(target, self._steps)
+                message = f"{word}: expected the id of a step, found {target!r}{hint}"
+                self._reading.fault(written, message, "idref")
+            seen.add(target)
+        known = [(written, self._steps.get(written.get("idref"))) for written in links]
+        return [(written, step) for written, step in known if step is not None]
+
+
+def _context(reading: Reading, patterns: Patterns, entry: Entry) -> Context | None:
+    """The `context` within a step or a transition."""
+    written = reading.one(entry, "context")
+    if written is None:
+        return None
+    if not any(written.of("match")):
+        reading.fault(written, "context needs a match that says which elements to look for first")
+    alternatives = tuple(Condition((pattern,)) for pattern in patterns.of_matches(written))
+    return Context(written.get("from") == "plan", alternatives)
+
+
+def _edge(entry: Entry, steps: Mapping[str, Step]) -> Edge:
+    """A transition as the checks of the graph see it: a misspelt id is the one that was meant."""
+    ins = [_meant(link.get("idref"), steps) for link in entry.of("in")]
+    outs = [(_meant(link.get("idref"), steps), link.place("idref")) for link in entry.of("out")]
+    return Edge(
+        entry.get("id", ""),
+        tuple(step for step in ins if step is not None),
+        tuple((step, place) for step, place in outs if step is not None),
+    )
+
+
+def _meant(id: str | None, steps: Mapping[str, Step]) -> str | None:
+    return id if id is None or id in steps else nearest(id, steps)

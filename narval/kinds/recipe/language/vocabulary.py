@@ -1,0 +1,100 @@
+"""The vocabulary of recipes, as a table: elements, attributes and the readers of their values (N12)."""
+
+from __future__ import annotations
+
+from narval.core.definitions.kinds import INLINE
+from narval.core.definitions.reading.appointments import TIME_OR_APPOINTMENT, interval
+from narval.core.definitions.reading.vocabulary import (
+    COMMON,
+    CONDITION,
+    ON_RESTART,
+    RETRIES,
+    Attribute,
+    Word,
+    Words,
+    agent,
+    anything,
+    duration,
+    full_name,
+    identifier,
+    integer,
+    kind,
+    matching,
+    name,
+    one_of,
+    seconds,
+    variable,
+    yes_no,
+)
+
+SEND = "send"
+"""The type of a step that sends elements to other agents (G27)."""
+
+
+def step_type(text: str) -> str:
+    """The kind of what a step calls, or `send`."""
+    return text if text == SEND else kind(text)
+
+
+def agents(text: str) -> str:
+    """The names of agents, one at least, with blanks between."""
+    return " ".join(dict.fromkeys(map(agent, text.split()))) or agent("")
+
+
+WORDS: Words = {
+    **COMMON,
+    "cookbook": Word(
+        {"group": Attribute(name), "name": Attribute(anything)}, ("description", "recipe", *INLINE)
+    ),
+    **{name: Word(children=None, foreign=True) for name in INLINE},
+    "recipe": Word(
+        {
+            "group": Attribute(name),
+            "name": Attribute(name, required=True),
+            "start_step": Attribute(identifier, required=True),
+            "end_step": Attribute(identifier, required=True),
+            "restart": Attribute(one_of("yes", "no", "parallel")),
+            "decay": Attribute(seconds),
+        },
+        ("description", "step", "transition"),
+    ),
+    "step": Word(
+        {
+            "id": Attribute(identifier, required=True),
+            "type": Attribute(step_type, required=True),
+            "target": Attribute(full_name),
+            "to": Attribute(agents),
+            "to-select": Attribute(anything),
+            "await": Attribute(matching("taken", "taken")),
+            "keep": Attribute(duration),
+            "agent": Attribute(agent),
+            "foreach": Attribute(anything),
+            "until": Attribute(anything),
+            "every": Attribute(interval),
+            **RETRIES,
+            "max-parallel": Attribute(integer(1)),
+            "on-restart": ON_RESTART,
+            "approve": Attribute(full_name),
+        },
+        ("arguments", "context", "description", "input", "output", *INLINE),
+    ),
+    "arguments": Word(children=None),
+    "context": Word({"from": Attribute(one_of("memory", "plan"), required=True)}, ("match",)),
+    "transition": Word(
+        {"id": Attribute(identifier, required=True), "priority": Attribute(integer())},
+        ("condition", "context", "description", "in", "out", "time"),
+    ),
+    "in": Word({"idref": Attribute(identifier, required=True), "on-error": Attribute(yes_no)}),
+    "out": Word({"idref": Attribute(identifier, required=True)}),
+    "condition": Word(
+        {
+            **CONDITION.attributes,
+            "for": Attribute(duration),
+            "as": Attribute(variable),
+            "list": Attribute(yes_no),
+            "absent": Attribute(yes_no),
+        },
+        CONDITION.children,
+    ),
+    "time": TIME_OR_APPOINTMENT,
+}

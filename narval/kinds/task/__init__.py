@@ -1,0 +1,1 @@
+"""Tasks: objects that pass through queues, and rules of events."""

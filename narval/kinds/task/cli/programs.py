@@ -1,0 +1,269 @@
+"""Commands by which any program works as a task (K48–K57), and by which an object begins its way."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, BinaryIO
+
+import click
+
+from narval.ask.text import Row, clean, clean_lines, xml_text
+from narval.surfaces.cli import completion
+from narval.surfaces.cli.command import NOT_WELL, command
+from narval.surfaces.cli.documents import DocumentFile, documents_of, naming
+from narval.surfaces.cli.session import Session
+from narval.surfaces.control.task_handle import FOR_GOOD, SLICE, TASK, handle_in
+
+
+def _types(context: click.Context, incomplete: str) -> completion.Choices:
+    for row in completion.asked(context, "definitions")["definitions"]:
+        if row["kind"] == "task":
+            yield row["name"], row["description"]
+
+
+def _states(context: click.Context, incomplete: str) -> completion.Choices:
+    """The states to which edges lead from where the task is."""
+    handle = context.params.get("handle") or handle_in(os.environ)
+    for state in completion.asked(context, "task_state", task=handle)["next"]:
+        yield state, ""
+
+
+types = completion.source(_types)
+type_argument = click.argument("name", metavar="TYPE", shell_complete=types)
+handle_option = click.option(
+    "--task", "handle", metavar="HANDLE", default="", help=f"The handle, rather than {TASK}."
+)
+timeout_option = click.option(
+    "--timeout", type=click.FloatRange(0, min_open=True), metavar="S", help="Wait S seconds at most."
+)
+
+
+def _handle(given: str) -> str:
+    """The handle that is given, or that of the environment. Raises UsageError without any."""
+    found = given or handle_in(os.environ)
+    if not found:
+        raise click.UsageError(f"{TASK} is not set: `export {TASK}=$(narval task init TYPE)` begins a task")
+    return found
+
+
+_PUT = """\
+narval task put bank.scan cheque.xml
+echo '<cheque amount="120"/>' | narval task put bank.scan -"""
+
+
+@command("put", example=_PUT, alters=True)
+@type_argument
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=DocumentFile())
+def put(session: Session, name: str, files: tuple[BinaryIO, ...]) -> None:
+    """Put objects into the queue of a task type.
+
+    Each FILE (- is standard input) is one document: its root is put, or each child of a root `memory`. A case
+    begins for each object, which is its way from there; the eids of the cases are printed.
+    """
+    documents = documents_of(files)
+    with naming(files, documents):
+        answer = session.ask("task_put", name=name, elements=documents)
+    session.give(answer, lambda found: click.echo("\n".join(str(row["case"]) for row in found["cases"])))
+
+
+_INIT = """\
+narval task init bank.scan
+narval task init bank.verify --role clerk --as ann"""
+
+
+@command("init", example=_INIT, alters=True)
+@type_argument
+@click.option("--role", default="", metavar="R", help="The role in which you work.")
+@click.option(
+    "--lease",
+    type=click.FloatRange(0, min_open=True),
+    metavar="S",
+    help="Dead after S seconds without a call.",
+)
+def init(session: Session, name: str, role: str, lease: float | None) -> None:
+    """Begin a task, as a program.
+
+    Prints the handle by which all other calls name the task: keep it in NARVAL_TASK. If the type names users
+    or roles, you must be one of them. After an hour without a call, or --lease seconds, the task counts as
+    dead: its object goes back to the queue.
+    """
+    limits = {} if lease is None else {"lease": lease}
+    answer = session.ask("task_init", name=name, role=role, **limits)
+    session.give(answer, lambda found: click.echo(found["task"]))
+
+
+@command("get", example="narval task get > object.xml\nnarval task get --timeout 60", alters=True)
+@handle_option
+@timeout_option
+@click.pass_context
+def get(context: click.Context, /, session: Session, handle: str, timeout: float | None) -> None:
+    """Take the next object of the queue, and print it.
+
+    It waits until there is one; the task is in its initial state then. With --timeout the exit status is 1
+    when none has come. A task that has an object yet is given that one.
+    """
+    task, left = _handle(handle), timeout
+    with session.connect("record") as connection:
+        while True:
+            wait = SLICE if left is None else min(SLICE, left)
+            answer = connection.ask("task_get", task=task, wait=wait)
+            left = None if left is None else left - wait
+            if answer["object"] is not None or (left is not None and left <= 0):
+                break
+    session.give(answer, lambda found: click.echo(xml_text(found["xml"])) if found["object"] else None)
+    if answer["object"] is None:
+        if not session.as_json:
+            click.echo("no object has come", err=True)
+        context.exit(NOT_WELL)
+
+
+@command("assert", example="narval task assert verifying\nnarval task assert FORWARD", alters=True)
+@click.argument("state", shell_complete=completion.source(_states))
+@handle_option
+def assert_(session: Session, state: str, handle: str) -> None:
+    """Move the task to a state, along an edge.
+
+    In a terminal state, such as FORWARD, COMMIT, ABORT or EXCEPTION, the object is routed, and `get` takes
+    the next one.
+    """
+    answer = session.ask("task_assert", task=_handle(handle), state=state, wait=FOR_GOOD)
+    session.give(answer, _moved)
+
+
+def _moved(answer: Row) -> None:
+    click.echo(clean(f"task {answer['task']} is in {answer['state']}"))
+
+
+_RAISE = """\
+narval task raise scanned
+narval task raise bank.update ev.update 10:00:00 10:30:00 --sync
+narval task raise bank.compose arrived --with-object
+narval task raise fax.NIGHT"""
+
+
+@command("raise", example=_RAISE, alters=True)
+@click.argument("words", metavar="[TYPE] EVENT [ARG]...", nargs=-1, required=True, shell_complete=types)
+@click.option(
+    "--sync/--async", "sync", default=None, help="Wait for the action, or not, whatever the rule says."
+)
+@click.option("--object", "file", type=DocumentFile(), metavar="FILE", help="Carry this element.")
+@click.option("--with-object", is_flag=True, help="Carry the object of the task, which has it no more.")
+@click.option(
+    "--user", "users", multiple=True, metavar="U", help="Only instances of this user; may be repeated."
+)
+@click.option(
+    "--role", "roles", multiple=True, metavar="R", help="Only instances in this role; may be repeated."
+)
+@handle_option
+@click.pass_context
+def raise_(
+    context: click.Context,
+    /,
+    session: Session,
+    words: tuple[str, ...],
+    sync: bool | None,
+    file: BinaryIO | None,
+    with_object: bool,
+    users: tuple[str, ...],
+    roles: tuple[str, ...],
+    handle: str,
+) -> None:
+    """Raise an event.
+
+    EVENT alone is an event within the task of NARVAL_TASK, which leads along an edge, or a global event by
+    its full name. With a TYPE it goes to an instance of that, with an ARG for each parameter of its rule. Of
+    a synchronous one is told how it ended: the exit status is 1 unless it is done.
+    """
+    name, event, arguments = (words[0], words[1], list(words[2:])) if len(words) > 1 else ("", words[0], [])
+    files = [file] if file is not None else []
+    documents = documents_of(files)
+    task = handle or handle_in(os.environ)
+    if with_object:
+        task = _handle(handle)
+    more = {"elements": documents, "with_object": with_object, "users": list(users), "roles": list(roles)}
+    mode = "" if sync is None else "sync" if sync else "async"
+    with naming(files, documents):
+        answer = session.ask(
+            "task_raise",
+            event=event,
+            name=name,
+            parameters=arguments,
+            mode=mode,
+            task=task,
+            wait=FOR_GOOD,
+            **more,
+        )
+    session.give(answer, _raised)
+    if answer.get("result") not in (None, "done"):
+        context.exit(NOT_WELL)
+
+
+def _raised(answer: Row) -> None:
+    if "task" in answer:
+        _moved(answer)
+    else:
+        result = f"event {answer['event']} of {answer['type']} is {answer['result'] or 'registered'}"
+        click.echo(clean(result))
+
+
+@command(
+    "wait", example="narval task wait ev.update\nnarval task wait ev.update --end --timeout 600", alters=True
+)
+@click.argument("event")
+@click.option("--end", is_flag=True, help="Wait until its action was done.")
+@timeout_option
+@handle_option
+@click.pass_context
+def wait(
+    context: click.Context, /, session: Session, event: str, end: bool, timeout: float | None, handle: str
+) -> None:
+    """Wait until an event is raised for the task.
+
+    One that was raised before, and that nobody has waited for, counts. The parameters are printed, one a
+    line, or with --end the result. The exit status is 1 when none has come within --timeout.
+    """
+    found = session.ask(
+        "task_wait", task=_handle(handle), event=event, end=end, timeout=timeout, wait=FOR_GOOD
+    )
+    session.give(found, _heard)
+    if found["timed_out"] or found["event"] is None:
+        context.exit(NOT_WELL)
+
+
+def _heard(answer: Row) -> None:
+    if answer["event"] is None:
+        click.echo("no such event has come", err=True)
+    elif answer["result"]:
+        click.echo(clean(answer["result"]))
+    for text in answer["parameters"]:
+        click.echo(clean_lines(text))
+
+
+@command("state", example="narval task state")
+@handle_option
+def state(session: Session, handle: str) -> None:
+    """Print the state of the task."""
+    answer = session.ask("task_state", task=_handle(handle))
+    session.give(answer, _state)
+
+
+def _state(answer: Row) -> None:
+    """Write the state alone, for scripts."""
+    if answer["state"] is None:
+        click.echo("it has no object yet: `narval task get`", err=True)
+    else:
+        click.echo(clean(answer["state"]))
+
+
+@command("down", example="narval task down", alters=True)
+@handle_option
+def down(session: Session, handle: str) -> None:
+    """End the task.
+
+    An object that it still has goes back to the queue.
+    """
+    answer: dict[str, Any] = session.ask("task_down", task=_handle(handle))
+    session.give(answer, lambda found: click.echo(f"task {found['task']} is down"))
+
+
+COMMANDS = (put, init, get, assert_, raise_, wait, state, down)

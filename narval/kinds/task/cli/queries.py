@@ -1,0 +1,124 @@
+"""Commands that ask about tasks (K61, K62, K66, K67)."""
+
+from __future__ import annotations
+
+import click
+
+from narval.ask.text import Row, clean, moment
+from narval.kinds.task.cli.programs import type_argument, types
+from narval.kinds.task.cli.tables import EVENTS, PASSED, QUEUE, record
+from narval.surfaces.cli.command import command
+from narval.surfaces.cli.paging import ALL, PAGE, Limit, Page, paged
+from narval.surfaces.cli.render.tables import listing
+from narval.surfaces.cli.session import Session
+
+object_argument = click.argument("object", type=int, metavar="OBJECT")
+
+
+@command("events", example="narval task events\nnarval task events bank.update --json")
+@click.argument("name", metavar="[TYPE]", required=False, shell_complete=types)
+@paged
+def events(session: Session, name: str | None, page: Page) -> None:
+    """List the events that are not over, of a type or of all.
+
+    Each is registered, awaiting its condition, or awaiting its action; one that several rules may answer has
+    a line for each.
+    """
+    rows = page.ask(session, "task_events", name=name)
+    page.give(session, rows, lambda found: listing(EVENTS, found, "no event waits"))
+
+
+@command("queue", example="narval task queue bank.scan --limit 10")
+@type_argument
+@click.option("--limit", type=Limit(), help=f"Only the first N, or all, rather than {PAGE}.")
+@click.option("--after", type=int, metavar="OBJECT", help="Only those behind this one.")
+def queue(session: Session, name: str, limit: int | str | None, after: int | None) -> None:
+    """List the objects in the queue of a type, the next one first."""
+    most = None if limit == ALL else PAGE if limit is None else int(limit)
+    rows = session.ask("task_queue", name=name, limit=most + 1 if most is not None else None, after=after)
+    shown = rows[:most]
+    session.give(shown, lambda found: listing(QUEUE, found, "the queue is empty"))
+    if len(shown) < len(rows) and not session.as_json:
+        click.echo(f"{len(shown)} shown; --after {shown[-1]['object']} has the next", err=True)
+
+
+@command("where", example="narval task where 31")
+@object_argument
+def where(session: Session, object: int) -> None:
+    """Tell where an object is, by the eid of any version of it.
+
+    The object of a case has its eid for ever, whatever takes its place; `now` is its eid as it is. Of one
+    that was split the parts are told too.
+    """
+    session.give(session.ask("task_where", object=object), _place)
+
+
+def _place(found: Row, depth: int = 0) -> None:
+    now = f" (now {found['now']})" if found["now"] != found["object"] else ""
+    task = f" (task {found['task']})" if found["task"] else ""
+    since = f" since {moment(found['since'])}" if found["since"] else ""
+    why = f": {found['why']}" if found["why"] else ""
+    place = "in parts" if found["parts"] and found["where"] == "parts" else found["where"]
+    click.echo("  " * depth + clean(f"object {found['object']}{now} is {place}{task}{since}{why}"))
+    for part in found["parts"]:
+        _place(part, depth + 1)
+    if not depth:
+        click.echo(f"its case is {found['case']}")
+
+
+@command("passed", example="narval task passed 31")
+@object_argument
+def passed(session: Session, object: int) -> None:
+    """List the tasks that an object has passed, in order, those before it was split off among them."""
+    rows = session.ask("task_passed", object=object)
+    session.give(rows, lambda found: listing(PASSED, found, "it has passed none yet"))
+
+
+@command("time", example="narval task time bank.scan scanning\nnarval task time 31 bank.scan")
+@click.argument("what", metavar="TYPE|OBJECT", shell_complete=types)
+@click.argument("of", metavar="STATE|TYPE")
+def time(session: Session, what: str, of: str) -> None:
+    """Tell how long tasks of a TYPE were in a STATE, or how long an OBJECT was at a TYPE.
+
+    An object is at a task from when it is taken until a terminal state is entered.
+    """
+    if what.isdecimal():
+        answer = session.ask("task_time", name=of, object=int(what))
+    else:
+        answer = session.ask("task_time", name=what, state=of)
+    session.give(answer, _long)
+
+
+def _long(answer: Row) -> None:
+    count = f"{answer['times']} times" if answer["times"] != 1 else "once"
+    still = f", {answer['open']} of them now" if answer["open"] else ""
+    waited = f", after {answer['waited']:g} s in its queue" if answer.get("waited") else ""
+    click.echo(f"{answer['seconds']:g} s ({count}{still}){waited}")
+
+
+@command(
+    "log", example="narval task log\nnarval task log --object 31\nnarval task log --type bank.scan --json"
+)
+@click.option("--object", "object", type=int, metavar="OBJECT", help="Only what concerns this object.")
+@click.option("--type", "name", metavar="TYPE", shell_complete=types, help="Only tasks of this type.")
+@click.option("--limit", type=Limit(), help=f"Only the newest N, or all, rather than {PAGE}.")
+@click.option("--before", type=int, metavar="SEQ", help="Only those with a lower `seq`.")
+def log(
+    session: Session, object: int | None, name: str | None, limit: int | str | None, before: int | None
+) -> None:
+    """Show the records of the two logs.
+
+    They tell which object came to which task; which states tasks entered, which events they raised, and what
+    became of conditions and actions. The newest are shown, in order.
+    """
+    most = None if limit == ALL else PAGE if limit is None else int(limit)
+    rows = session.ask("task_log", object=object, name=name, limit=most, before=before)
+    shown = rows if most is None else rows[::-1]
+    session.give(
+        shown, lambda found: click.echo("\n".join(map(record, found)) if found else "nothing is logged")
+    )
+    if len(rows) == most and not session.as_json:
+        click.echo(f"{most} shown; those before: --before {rows[-1]['seq']}", err=True)
+
+
+COMMANDS = (events, queue, where, passed, time, log)

@@ -1,0 +1,177 @@
+"""Abort: the family of an object is withdrawn, then what it did is compensated, newest first (K47, KA19).
+
+The steps of the trail are links of a chain: each is compensated once, or it is said that it has no
+compensator. What was committed is not undone (KA22). A compensator is a run that the case calls; it tells the
+case nothing, so nothing compensates it (KA21).
+"""
+
+from __future__ import annotations
+
+from narval.core.engines import commands
+from narval.core.engines.events import Failure, Plain, Returned, Signalled
+from narval.kinds.task.engine.case.changes import (
+    AbortAsked,
+    ChainBlocked,
+    ChainEnded,
+    ChainGivenUp,
+    ChainResumed,
+    LinkBegan,
+    LinkDone,
+    LinkSkipped,
+    WithdrawalAsked,
+)
+from narval.kinds.task.engine.case.decision import CaseDecision
+from narval.kinds.task.engine.case.state import TO_COMPENSATE, step_id
+from narval.kinds.task.language.definition import ABORT, TaskDefinition
+
+
+def compensator_of(decision: CaseDecision, type: str) -> str:
+    """The full name of the type that compensates another; "" if there is none (K46)."""
+    definition = decision.find_type(type)
+    if definition is None or not definition.compensated_by:
+        return ""
+    found = decision.find_type(definition.compensated_by, definition.full_name)
+    return found.full_name if found is not None else definition.compensated_by
+
+
+def abort(decision: CaseDecision, event: Signalled, identity: int, why: str) -> None:
+    """Undo all, for an object came to ABORT; its instance is answered once that is done, or blocked."""
+    state = decision.state
+    if state.members[identity].is_over:
+        decision.answer(event)
+        return
+    is_first, is_blocked = not state.is_undoing, state.status == "blocked"
+    signal = "" if is_blocked else event.signal
+    decision.change(AbortAsked(event.at, identity, signal, why))
+    if is_blocked:
+        decision.answer(event, blocked=True)
+    _undo(decision, is_first, why)
+
+
+def cancel(decision: CaseDecision, why: str, by: str) -> None:
+    """Undo all, for somebody cancelled the case; a chain that is blocked is given up."""
+    state, at = decision.state, decision.event.at
+    is_first = not state.is_undoing
+    if state.status == "blocked":
+        decision.change(ChainGivenUp(at, by))
+    decision.change(AbortAsked(at, why=why or "the case was cancelled", by=by))
+    _undo(decision, is_first, state.why)
+
+
+def resume(decision: CaseDecision, by: str) -> int:
+    """Let a blocked chain go on at the link that failed; the number of its step."""
+    number = decision.state.link
+    assert number is not None, decision.state
+    decision.change(ChainResumed(decision.event.at, by))
+    _begin(decision, number)
+    return number
+
+
+def withdraw(decision: CaseDecision, identity: int, why: str) -> None:
+    """Have the server of its type give an object back, wherever it is there."""
+    member = decision.state.members[identity]
+    decision.change(WithdrawalAsked(decision.event.at, identity))
+    decision.tell(identity, member.type, "withdraw", {"object": member.now, "why": why})
+
+
+def returned(decision: CaseDecision, event: Returned) -> None:
+    """A compensator is over."""
+    state, number = decision.state, decision.state.link
+    if number is None or state.trail[number].call != event.call:
+        return
+    decision.add_to_context(event.eids)
+    if event.problem is None and not event.abandoned:
+        decision.change(LinkDone(event.at, number))
+        go_on(decision)
+    else:
+        _block(decision, number, event.problem or Failure("abandoned", "it was given up"))
+
+
+def go_on(decision: CaseDecision) -> None:
+    """Call the next compensator, if nothing has to be over before it."""
+    state = decision.state
+    if state.status != "aborting" or state.withdrawing or state.link is not None:
+        return
+    while (number := _next(decision)) is not None:
+        if state.trail[number].compensator:
+            _begin(decision, number)
+            return
+        decision.change(LinkSkipped(decision.event.at, number))
+    _end(decision)
+
+
+# --- inside -----------------------------------------------------------------------------------------------
+
+
+def _undo(decision: CaseDecision, is_first: bool, why: str) -> None:
+    """Withdraw what is still under way, at the first; then go on with the chain."""
+    for identity in decision.under_way() if is_first else ():
+        state = decision.state.members[identity].state
+        if state in ("task", "event"):
+            withdraw(decision, identity, why)
+        elif state != "aborting":
+            decision.end_object(identity, "withdrawn", why)
+    go_on(decision)
+
+
+def _next(decision: CaseDecision) -> int | None:
+    """The newest step that is to be compensated."""
+    state = decision.state
+    return next(
+        (number for number in reversed(state.chain) if state.trail[number].state in TO_COMPENSATE), None
+    )
+
+
+def _begin(decision: CaseDecision, number: int) -> None:
+    """Have a step compensated, with what it left as it is now (K47)."""
+    step, state, view = decision.state.trail[number], decision.state, decision.view
+    now, *outputs = (view.current(eid) or eid for eid in (step.now, *step.outputs))
+    call = decision.identifier()
+    environment: dict[str, Plain] = {"compensates": step.type, "object": str(now), "case": str(state.eid)}
+    decision.change(LinkBegan(decision.event.at, number, call, now))
+    decision.ask(
+        commands.Call(
+            call,
+            TaskDefinition.kind,
+            step.compensator,
+            step_id(number),
+            elements=tuple(dict.fromkeys((now, *outputs))),
+            payload={"environment": environment},
+        )
+    )
+
+
+def _block(decision: CaseDecision, number: int, problem: Failure) -> None:
+    """Stop the chain at a compensator that failed (KA20), and tell who waits for it."""
+    step, waiters = decision.state.trail[number], tuple(decision.state.waiters)
+    message = f"{step.compensator}, which compensates {step.type}, failed: {problem.message}"
+    where: dict[str, str | int | None] = {"object": step.now, "compensator": step.compensator}
+    error = decision.add_error_element(
+        problem.kind, message, step_id(number), inputs=(step.now,), where=where
+    )
+    decision.change(ChainBlocked(decision.event.at, number, problem.message, error))
+    for signal in waiters:
+        decision.ask(commands.Answer(signal, {"blocked": True}))
+
+
+def _end(decision: CaseDecision) -> None:
+    """All is undone: tell who waits for it, and let the scripts of ABORT say where objects go."""
+    state = decision.state
+    waiters = tuple(state.waiters)
+    decision.change(ChainEnded(decision.event.at))
+    for signal in waiters:
+        decision.ask(commands.Answer(signal, {"blocked": False}))
+    for identity in decision.under_way():
+        member = state.members[identity]
+        definition = decision.find_type(member.type)
+        if member.routes and not state.cancelled:
+            decision.follow(identity, member.divisions, member.routes)
+        elif (
+            state.cancelled
+            or member.routes is not None
+            or definition is None
+            or ABORT not in definition.routes
+        ):
+            decision.end_object(identity, "aborted", state.why)
+    if state.cancelled:
+        decision.end("cancelled")

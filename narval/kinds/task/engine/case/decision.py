@@ -1,0 +1,161 @@
+"""One advance of one case: where its objects go, and what cannot go on."""
+
+from __future__ import annotations
+
+from narval.core.engines import commands
+from narval.core.engines.decision import Decision
+from narval.core.engines.events import Plain
+from narval.kinds.task.engine.case.changes import (
+    CaseChange,
+    CaseOver,
+    Divisions,
+    ObjectDivided,
+    ObjectEnded,
+    ObjectHeld,
+    ObjectPut,
+    Routes,
+)
+from narval.kinds.task.engine.case.state import UNDER_WAY, CaseState
+from narval.kinds.task.language.definition import TaskDefinition
+
+MOST_VISITS = 100
+"""So often an object is put to one type (KA28), by itself or as a part of another."""
+
+EXCEPTION_TYPE = "exception"
+"""The type of a group that gets the objects that no script of EXCEPTION routes (K29)."""
+
+
+class CaseDecision(Decision[TaskDefinition, CaseState, CaseChange], kw_only=True, eq=False):
+    """One advance of one case."""
+
+    # --- where objects go -------------------------------------------------------------------------------
+
+    def find_type(self, name: str, near: str = "") -> TaskDefinition | None:
+        """The type that is meant at another: of its group, or by its name alone."""
+        group = (near or self.definition.full_name).partition(".")[0]
+        found = self.view.definition(TaskDefinition.kind, f"{group}.{name}")
+        if found is None:
+            found = self.view.definition(TaskDefinition.kind, name)
+        return found if isinstance(found, TaskDefinition) else None
+
+    def put(self, identity: int, name: str, *, by_hand: bool = False) -> None:
+        """Put an object into the queue of a type, unless it went there too often (K21, KA28)."""
+        member = self.state.members[identity]
+        definition = self.find_type(name, member.type)
+        type = definition.full_name if definition is not None else name
+        visits = self.visits(identity, type)
+        if visits >= MOST_VISITS and not by_hand:
+            why = f"it has been at {type} {visits} times; see why it comes back"
+            self.except_from(identity, type, "visits", why)
+            return
+        composes = definition is not None and bool(definition.composed_from) and bool(member.parent)
+        if composes and self.state.members[member.parent].missing:
+            self.except_from(identity, type, "missing-part", self.missing_part(member.parent))
+            return
+        self.change(ObjectPut(self.event.at, identity, type, composes))
+        arguments: dict[str, Plain] = {
+            "object": member.now,
+            "case": self.state.eid,
+            "parent": member.parent,
+            "ordinal": member.ordinal,
+            "count": member.count,
+            "visits": visits + 1,
+        }
+        self.tell(identity, type, "put", arguments)
+
+    def visits(self, identity: int, type: str) -> int:
+        """The times that an object was put to a type, as a part of another too."""
+        member, found = self.state.members[identity], 0
+        while True:
+            found += member.visits.get(type, 0)
+            if not member.parent:
+                return found
+            member = self.state.members[member.parent]
+
+    def tell(self, identity: int, type: str, signal: str, arguments: dict[str, Plain]) -> None:
+        """Tell the server of a type something about an object."""
+        object = self.state.members[identity].now
+        call = self.identifier()
+        self.ask(commands.telling(call, type, str(identity), signal, arguments, (object,)))
+
+    def follow(self, identity: int, divisions: Divisions, routes: Routes) -> bool:
+        """Let an object go on, and hold parts that no script has routed; True if it is left where it is."""
+        objects, type = self.state.objects, self.state.members[identity].type
+        for object, parts in divisions:
+            self.change(ObjectDivided(self.event.at, objects[object], parts))
+        on_its_way = {objects[object] for object in (*dict(divisions), *(object for _, object in routes))}
+        for to, object in routes:
+            self.put(objects[object], to)
+        for part in (part for _, parts in divisions for part in parts if part not in on_its_way):
+            self.hold(part, "", "no-route", f"no script of {type} routes it; name the type where it goes")
+        return identity not in on_its_way
+
+    # --- what cannot go on ------------------------------------------------------------------------------
+
+    def except_from(self, identity: int, type: str, kind: str, why: str) -> None:
+        """Let the type `exception` of the group take an object over (K29); without one it is held."""
+        taker = self.find_type(EXCEPTION_TYPE, type)
+        if taker is None or taker.full_name == type:
+            self.hold(identity, type, kind, why)
+        else:
+            self.put(identity, taker.full_name)
+
+    def hold(self, identity: int, type: str, kind: str, why: str) -> None:
+        """Hold an object that cannot go on by itself: somebody has to see to it."""
+        object = self.state.members[identity].now
+        message = f"object {object} is held at {type}: {why}"
+        where: dict[str, str | int | None] = {"object": object, "type_of_task": type}
+        error = self.add_error_element(kind, message, str(identity), inputs=(object,), where=where)
+        self.change(ObjectHeld(self.event.at, identity, type, kind, why, error))
+
+    def except_waiting(self, parent: int) -> None:
+        """Send on the parts that wait for others of which one will not come any more (K20)."""
+        why = self.missing_part(parent)
+        for part in self.state.members[parent].parts:
+            member = self.state.members[part]
+            if member.composes:
+                self.tell(part, member.type, "withdraw", {"object": member.now, "why": why})
+                self.except_from(part, member.type, "missing-part", why)
+
+    def missing_part(self, parent: int) -> str:
+        """The part for which others wait in vain, and why."""
+        members = self.state.members
+        missing = members[members[parent].missing]
+        return (
+            f"part {missing.ordinal} of object {parent} (object {missing.now}) will not come: {missing.state}"
+        )
+
+    # --- the end ----------------------------------------------------------------------------------------
+
+    def end_object(self, identity: int, end: str, why: str = "") -> None:
+        """End the way of an object, and that of what it was part of, if no other part goes on."""
+        members, at = self.state.members, self.event.at
+        while True:
+            member = members[identity]
+            self.change(ObjectEnded(at, identity, end, why))
+            if end == "committed":
+                self.command(commands.Outdate((member.now,)))
+            whole = members.get(member.parent)
+            if whole is None or whole.state != "parts":
+                break
+            if whole.open:
+                if whole.composing and not self.state.is_undoing:
+                    self.except_waiting(member.parent)
+                break
+            ends = {members[part].state for part in whole.parts} - {"merged"}
+            identity, end = member.parent, end if len(ends) == 1 else "aborted"
+
+    def settle(self) -> None:
+        """End the case if no object of it is under way."""
+        state = self.state
+        if not (state.open or state.over or state.is_undoing):
+            self.end("committed" if state.committed else "aborted")
+
+    def end(self, status: str, error: int | None = None) -> None:
+        """End the case; who called it gets its objects, or the error."""
+        self.change(CaseOver(self.event.at, status, error))
+        self.report_end((error,) if error is not None else self.state.first)
+
+    def under_way(self) -> list[int]:
+        """The objects that are somewhere."""
+        return [identity for identity, member in self.state.members.items() if member.state in UNDER_WAY]

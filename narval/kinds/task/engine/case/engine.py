@@ -1,0 +1,127 @@
+"""The engine of cases: an object with its family on its way through tasks (K8, K19–K21, K43–K47).
+
+`routing` takes what instances and servers say of objects, `decision` puts objects to servers and ends their
+ways, `compensation` undoes what was done, `by_hand` is what people do about what cannot go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from narval.core.engines.commands import SIGNAL, Command
+from narval.core.engines.events import Cancelled, Event, Returned, Signalled, Started
+from narval.core.engines.view import View
+from narval.kinds.task.engine.case import by_hand, compensation, routing
+from narval.kinds.task.engine.case.apply import APPLY
+from narval.kinds.task.engine.case.apply import apply as apply
+from narval.kinds.task.engine.case.changes import CaseBegan, CaseChange, WaiterGone
+from narval.kinds.task.engine.case.decision import CaseDecision
+from narval.kinds.task.engine.case.explain import diagnose as diagnose
+from narval.kinds.task.engine.case.explain import explain as explain
+from narval.kinds.task.engine.case.explain import parts as parts
+from narval.kinds.task.engine.case.explain import render as render
+from narval.kinds.task.engine.case.explain import waiting_for as waiting_for
+from narval.kinds.task.engine.case.graph import graph as graph
+from narval.kinds.task.engine.case.state import CaseState
+from narval.kinds.task.language.definition import TaskDefinition
+
+kind = "task-case"
+definition_kind = TaskDefinition.kind
+changes = CaseChange.union()
+state_type = CaseState
+instead_of_retry = "what cannot go on, goes on by hand: narval task retry"
+
+
+def begin(run: int, definition: TaskDefinition) -> CaseState:
+    """The state of a case that has not begun."""
+    return CaseState(run, definition.full_name)
+
+
+def advance(
+    definition: TaskDefinition, state: CaseState, event: Event, view: View
+) -> tuple[list[CaseChange], list[Command]]:
+    """Decide the changes and commands that follow from one event."""
+    decision = CaseDecision(state, APPLY, event, view, definition=definition)
+    match event:
+        case Signalled():
+            _signalled(decision, event)
+        case Started() if state.status == "ready":
+            _started(decision, event)
+        case Returned() if not state.over:
+            _returned(decision, event)
+        case Cancelled() if state.status == "ready":
+            decision.end("cancelled")
+        case Cancelled() if not state.over:
+            compensation.cancel(decision, event.reason, event.by)
+    if state.status != "ready":
+        decision.settle()
+    return decision.changes, decision.commands
+
+
+def on_engine_error(
+    definition: TaskDefinition, state: CaseState, event: Event, view: View, error: int
+) -> tuple[list[CaseChange], list[Command]]:
+    """Decide the end of a case whose advance raised: its objects stay where they are."""
+    decision = CaseDecision(state, APPLY, event, view, definition=definition)
+    if not state.over:
+        decision.end("failed", error)
+    return decision.changes, decision.commands
+
+
+def _started(decision: CaseDecision, event: Started) -> None:
+    decision.change(CaseBegan(event.at, event.elements, event.caller, event.attempt))
+    if not event.elements:
+        message = f"a case of {decision.definition.full_name} needs an object, and was given none"
+        decision.end("failed", decision.add_error_element("no-object", message))
+        return
+    decision.add_to_context(event.elements)
+    for identity in event.elements:
+        if event.environment.get("event"):
+            routing.begin_with_event(decision, identity, event.environment)
+        else:
+            decision.put(identity, decision.definition.full_name)
+
+
+def _returned(decision: CaseDecision, event: Returned) -> None:
+    """A compensator is over, or a server answers; that it has heard of an object is no news."""
+    call = decision.view.pending_call(event.call)
+    if call is None or call.kind != SIGNAL:
+        compensation.returned(decision, event)
+        return
+    identity = int(call.step)
+    member, signal = decision.state.members[identity], (call.payload or {})["signal"]
+    if signal == "withdraw":
+        if member.state == "withdrawing":
+            decision.end_object(identity, "withdrawn", decision.state.why)
+            compensation.go_on(decision)
+    elif event.problem is not None and member.state in ("task", "event") and member.type == call.name:
+        decision.hold(identity, call.name, event.problem.kind, event.problem.message)
+
+
+def _signalled(decision: CaseDecision, event: Signalled) -> None:
+    """Hear what instances and servers say, which no person may; and what people do by hand."""
+    if decision.state.over:
+        decision.refuse(event, "over", f"case {decision.state.eid} is {decision.state.status}")
+    elif event.sender and event.name == "gone":
+        signal = event.arguments.get("signal")
+        if signal in decision.state.waiters:
+            decision.change(WaiterGone(str(signal)))
+    elif event.sender and event.name in _SAID:
+        try:
+            _SAID[event.name](decision, event)
+        except routing.MisdirectedError as error:
+            decision.refuse(event, error.failure.kind, error.failure.message)
+    elif not event.sender and event.name in by_hand.DONE:
+        by_hand.DONE[event.name](decision, event)
+    else:
+        heard = ", ".join(by_hand.DONE)
+        decision.refuse(event, "not-listening", f"expected {heard}, got {event.name!r:.80}")
+
+
+_SAID: Mapping[str, Callable[[CaseDecision, Signalled], None]] = {
+    "ended": routing.ended,
+    "routed": routing.routed,
+    "moved": routing.moved,
+    "merged": routing.merged,
+    "lost": routing.lost,
+}

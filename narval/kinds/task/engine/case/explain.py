@@ -1,0 +1,218 @@
+"""A case for people: as an element (N2), what it waits for, its parts, and why they are so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from lxml import etree
+
+from narval.core.elements.error_element import xml_safe
+from narval.core.engines.commands import Watch
+from narval.core.engines.engine import Find, Lookup, Wait
+from narval.core.engines.run_state import add_caller, finished
+from narval.kinds.task.engine.case.state import UNDER_WAY, CaseState, Member, TrailStep, step_id, where
+from narval.kinds.task.language.definition import TaskDefinition
+
+
+def render(definition: TaskDefinition, state: CaseState, context: Iterable[int]) -> bytes:
+    """The `task-case` element: its objects with where they are, the steps they have passed."""
+    root = etree.Element("task-case", name=definition.full_name, state=state.status)
+    add_caller(root, state, "parent_plan")
+    for row in _objects(state):
+        etree.SubElement(root, "object", _written(row))
+    for row in _trail(state):
+        etree.SubElement(root, "step", _written(row))
+    return finished(root, context)
+
+
+def _written(row: dict[str, Any]) -> dict[str, str]:
+    told = {name: value for name, value in row.items() if value not in (None, "", 0, [])}
+    return {
+        name: xml_safe(" ".join(map(str, value)) if isinstance(value, list) else str(value))
+        for name, value in told.items()
+    }
+
+
+def parts(definition: TaskDefinition, state: CaseState) -> dict[str, list[dict[str, Any]]]:
+    """The objects by identity, with where each is (K67), and the steps of the trail, oldest first."""
+    return {"objects": list(_objects(state)), "trail": list(_trail(state))}
+
+
+def _objects(state: CaseState) -> Iterator[dict[str, Any]]:
+    for identity, member in state.members.items():
+        yield {
+            "id": str(identity),
+            "state": member.state,
+            "object": member.now,
+            "type": member.type,
+            "event": member.event,
+            "since": member.since or None,
+            "parent": member.parent,
+            "ordinal": member.ordinal,
+            "count": member.count,
+            "why": member.why,
+        }
+
+
+def _trail(state: CaseState) -> Iterator[dict[str, Any]]:
+    for number, step in enumerate(state.trail):
+        yield {
+            "id": step_id(number),
+            "state": step.state,
+            "type": step.type,
+            "object": step.object,
+            "instance": step.instance,
+            "result": step.result,
+            "at": step.at,
+            "outputs": list(step.outputs),
+            "compensator": step.compensator,
+            "why": step.why,
+        }
+
+
+# --- waits ------------------------------------------------------------------------------------------------
+
+
+def waiting_for(definition: TaskDefinition, state: CaseState, watches: dict[str, Watch]) -> Iterator[Wait]:
+    """The servers that have its objects, what is held, and the compensator under way or in the way."""
+    if state.over:
+        return
+    if state.link is not None:
+        step, id = state.trail[state.link], step_id(state.link)
+        if step.state == "failed":
+            yield Wait(id, "person", f"{_failed(step)}; narval task retry {state.eid}")
+        else:
+            yield Wait(id, "call", f"{step.compensator}, which compensates {step.type}", calls=(step.call,))
+    for identity, member in state.members.items():
+        if member.state in UNDER_WAY:
+            if member.state == "held":
+                yield Wait(str(identity), "person", f"{member.why}; narval task retry {state.eid}")
+            else:
+                yield Wait(str(identity), "signal", _told(state, member))
+
+
+def _failed(step: TrailStep) -> str:
+    return f"{step.compensator}, which compensates {step.type}, failed: {step.why}"
+
+
+def _told(state: CaseState, member: Member) -> str:
+    """The end of the sentence: it waits to be told …"""
+    match member.state:
+        case "task" if member.composes:
+            missing = ", ".join(_missing(state, member))
+            return f"by {member.type} that all parts are there{f'; missing: {missing}' if missing else ''}"
+        case "task":
+            at = f"narval task where {member.now}"
+            return f"by {member.type}, which has it in its queue or at work, where it goes: {at}"
+        case "event":
+            return f"by {member.type}, which has it with event {member.event}, where it goes"
+        case "withdrawing":
+            return f"by {member.type} that it is withdrawn"
+        case "aborting":
+            return "that all else is undone, for it was aborted"
+        case "leaving":
+            return f"by the script of ABORT of {member.type} whether it goes on"
+    return f"by {member.type} where it goes"
+
+
+MOST_MISSING = 10
+"""So many parts that an object waits for are named."""
+
+
+def _missing(state: CaseState, member: Member) -> Iterator[str]:
+    """The parts that are not yet where another waits for them, and where they are."""
+    named = 0
+    for identity in state.members[member.parent].parts:
+        other = state.members[identity]
+        if other.state == "merged" or (other.composes and other.type == member.type):
+            continue
+        if named == MOST_MISSING:
+            yield "…"
+            return
+        named += 1
+        yield f"part {other.ordinal} ({where(other)})"
+
+
+# --- why --------------------------------------------------------------------------------------------------
+
+
+def explain(definition: TaskDefinition, state: CaseState, identifier: str | None) -> str | None:
+    """Why the case, an object or a step of it is as it is; None when there is nothing to tell."""
+    if identifier is None:
+        return _reason(state)
+    for number, step in enumerate(state.trail):
+        if step_id(number) == identifier:
+            return _step(step)
+    found = state.members.get(int(identifier)) if identifier.isdigit() else None
+    if found is None:
+        return _type(definition, state, identifier)
+    why = f": {found.why}" if found.why else ""
+    match found.state:
+        case "parts":
+            return f"it goes on as {len(found.parts)} parts, {found.open} of which are under way"
+        case "merged":
+            return f"it is part of object {state.members[found.parent].now} again"
+        case "committed":
+            return f"{found.type} came to COMMIT with instance {found.instance}"
+        case "held":
+            return f"it cannot go on by itself{why} (error {found.error})"
+        case "withdrawn" | "aborted":
+            return f"it was {found.state} at {found.type}{why}"
+    return f"it waits to be told {_told(state, found)}"
+
+
+def _type(definition: TaskDefinition, state: CaseState, name: str) -> str | None:
+    """The objects of a case that came to a type, and what they left there."""
+    here = [
+        f"object {member.now}: {where(member)}" for member in state.members.values() if member.type == name
+    ]
+    passed = [
+        f"{step_id(number)}: {step.state}" for number, step in enumerate(state.trail) if step.type == name
+    ]
+    told = [*here, *passed]
+    if not told and name not in (definition.full_name, state.definition):
+        return None
+    return "; ".join(told) or "no object has come to it yet"
+
+
+def _step(step: TrailStep) -> str:
+    passed = f"object {step.object} passed {step.type} with instance {step.instance}: {step.result}"
+    match step.state:
+        case "committed":
+            return f"{passed}; that is committed, and not undone any more"
+        case "none":
+            return f"{passed}; it has no compensator, so it is not undone"
+        case "compensated":
+            return f"{passed}; {step.compensator} has undone it"
+        case "compensating":
+            return f"{passed}; {step.compensator} undoes it"
+        case "failed":
+            return f"{passed}; {_failed(step)} (error {step.error})"
+    return f"{passed}; {f'{step.compensator} can undo it' if step.compensator else 'it has no compensator'}"
+
+
+def _reason(state: CaseState) -> str | None:
+    match state.status:
+        case "committed":
+            count = sum(member.state == "committed" for member in state.members.values())
+            return f"{count} of {len(state.members)} objects came to COMMIT, and none is under way"
+        case "aborted":
+            return f"it was aborted: {state.why}" if state.why else "no object of it came to COMMIT"
+        case "cancelled":
+            whom = f" by {state.cancelled_by}" if state.cancelled_by else ""
+            left = sum(step.state in ("forwarded", "failed") for step in state.trail)
+            undone = f"; {left} steps of it were not compensated" if left else ""
+            return f"it was cancelled{whom}{undone}"
+        case "blocked" if state.link is not None:
+            return f"its chain of compensators is blocked: {_failed(state.trail[state.link])}"
+        case "held":
+            return f"{state.held} of its objects cannot go on by themselves"
+    return None
+
+
+def diagnose(
+    definition: TaskDefinition, state: CaseState, identifier: str | None, element: Lookup, find: Find
+) -> Iterator[Wait]:
+    """Nothing of a case is decided by elements of memory."""
+    return iter(())

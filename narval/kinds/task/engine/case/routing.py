@@ -1,0 +1,250 @@
+"""The way of objects through tasks: what came of each, and where it goes from there (K8, K20, K28, K43)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from narval.core.engines.events import Failure, Plain, Signalled
+from narval.kinds.task.engine.case import compensation
+from narval.kinds.task.engine.case.changes import (
+    Divisions,
+    ObjectLeft,
+    ObjectMerged,
+    ObjectMoved,
+    Routes,
+    RoutesKept,
+    VersionTold,
+)
+from narval.kinds.task.engine.case.decision import MOST_VISITS, CaseDecision
+from narval.kinds.task.language.definition import ABORT, COMMIT, EXCEPTION
+
+GOES_ON = frozenset({"new", "task", "event", "held"})
+"""The states of an object whose way is decided by what tasks do with it."""
+
+
+class MisdirectedError(Exception):
+    """Something is said of objects that does not fit the case: a stable word, and a message."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.failure = Failure(kind, message)
+
+
+def begin_with_event(decision: CaseDecision, identity: int, environment: Mapping[str, str]) -> None:
+    """Raise an event with an object at the type by which the case begins (K39)."""
+    type, event = decision.definition.full_name, environment["event"]
+    decision.change(ObjectMoved(decision.event.at, identity, type, event))
+    parameters: list[Plain] = msgspec.json.decode(environment.get("parameters") or "[]", type=list[Any])
+    arguments: dict[str, Plain] = {
+        "event": event,
+        "parameters": parameters,
+        "object": decision.state.members[identity].now,
+        "case": decision.state.eid,
+        "mode": environment.get("mode", ""),
+        "users": environment.get("users", "").split(),
+        "roles": environment.get("roles", "").split(),
+        "raiser": 0,
+    }
+    decision.tell(identity, type, "raise", arguments)
+
+
+def ended(decision: CaseDecision, event: Signalled) -> None:
+    """An instance is done with an object: note what came of it, let it go on. Raises MisdirectedError."""
+    state, said = decision.state, event.arguments
+    identity = _identity(decision, said.get("was"), said.get("object"))
+    member = state.members[identity]
+    now, result, why = (
+        _number(said.get("object")) or member.now,
+        _text(said.get("result")),
+        _text(said.get("why")),
+    )
+    type = _text(said.get("type")) or member.type
+    divided, routes = _divided(decision, identity, now, said), _routes(said)
+    if result in (COMMIT, EXCEPTION, ABORT):
+        divided = divided if result == EXCEPTION else ()
+    _check(decision, identity, now, divided, routes)
+    is_late = member.state not in GOES_ON
+    outputs = _numbers(said.get("outputs"))
+    is_kept = result not in (COMMIT, ABORT, EXCEPTION) or (result == COMMIT and is_late)
+    decision.change(
+        ObjectLeft(
+            event.at,
+            identity,
+            type,
+            event.sender,
+            result,
+            was=member.now,
+            now=now,
+            outputs=outputs,
+            kept=is_kept,
+            compensator=compensation.compensator_of(decision, type) if is_kept else "",
+            why=why,
+        )
+    )
+    decision.add_to_context(
+        tuple(dict.fromkeys((now, *outputs, *(eid for _, eids in divided for eid in eids))))
+    )
+    if result == ABORT:
+        compensation.abort(decision, event, identity, why or f"{type} came to {ABORT}")
+        return
+    decision.answer(event)
+    if is_late:
+        return
+    if result == COMMIT:
+        decision.end_object(identity, "committed")
+        return
+    left = decision.follow(identity, divided, routes)
+    if left and result == EXCEPTION:
+        decision.except_from(identity, type, "exception", why or f"{type} came to {EXCEPTION}")
+    elif left:
+        why = f"no script of {type} routes it after {result}; name the type where it goes"
+        decision.hold(identity, "", "no-route", why)
+
+
+def routed(decision: CaseDecision, event: Signalled) -> None:
+    """A script routed an object: of a rule that it was carried to, or of ABORT. Raises MisdirectedError."""
+    state, said = decision.state, event.arguments
+    object = _number(said.get("object"))
+    identity = _identity(decision, object)
+    _tell_version(decision, identity, object)
+    member, routes = state.members[identity], _routes(said)
+    divided = _divided(decision, identity, member.now, said)
+    _check(decision, identity, member.now, divided, routes)
+    decision.answer(event)
+    if member.state == "aborting":
+        decision.change(RoutesKept(identity, routes, divided))
+    elif member.state in (*GOES_ON, "leaving"):
+        is_left = decision.follow(identity, divided, routes)
+        if is_left and member.state == "leaving":
+            decision.end_object(identity, "aborted", state.why)
+
+
+def moved(decision: CaseDecision, event: Signalled) -> None:
+    """An object goes with an event to another type, or is back at it (K39). One that was aborted goes nowhere
+    while the chain is blocked: it is taken back. Raises MisdirectedError.
+    """
+    said = event.arguments
+    identity = _identity(decision, said.get("object"))
+    _tell_version(decision, identity, _number(said.get("object")))
+    member, carried = decision.state.members[identity], said.get("event")
+    type = _text(said.get("type")) or member.type
+    if member.state == "aborting" and carried:
+        why = f"object {member.now} was aborted, and all else is not undone yet"
+        decision.tell(identity, type, "withdraw", {"object": member.now, "why": why})
+        decision.change(RoutesKept(identity))
+    elif member.state in (*GOES_ON, "leaving"):
+        decision.change(ObjectMoved(event.at, identity, type, str(carried) if carried else ""))
+        if not carried and decision.visits(identity, type) > MOST_VISITS:
+            why = f"events that carry it bring it back to {type} again and again; see why none keeps it"
+            object = decision.state.members[identity].now
+            decision.tell(identity, type, "withdraw", {"object": object, "why": why})
+            decision.except_from(identity, type, "visits", why)
+    decision.answer(event)
+
+
+def merged(decision: CaseDecision, event: Signalled) -> None:
+    """Parts are their object again, and that is where they were (K20). Raises MisdirectedError."""
+    state, said = decision.state, event.arguments
+    identity, object = _number(said.get("parent")), _number(said.get("object"))
+    whole = state.members.get(identity)
+    if whole is None or whole.state != "parts":
+        raise MisdirectedError("not-parts", f"object {identity} is none that goes on as its parts")
+    parts = [_identity(decision, eid) for eid in _numbers(said.get("parts"))]
+    states = ("task", "event", "withdrawing")
+    waiting = [part for part in whole.parts if state.members[part].state in states]
+    if not parts or sorted(parts) != sorted(waiting) or whole.missing:
+        raise MisdirectedError(
+            "missing-part", f"expected the parts {waiting} of object {identity}, got {parts}"
+        )
+    type = _text(said.get("type")) or state.members[parts[0]].type
+    decision.change(ObjectMerged(event.at, identity, object, type, tuple(parts)))
+    decision.add_to_context((object,))
+    decision.answer(event)
+    if state.is_undoing:
+        compensation.withdraw(decision, identity, state.why)
+
+
+def lost(decision: CaseDecision, event: Signalled) -> None:
+    """An object cannot go on where it is, if it is there: an exception (K29). Raises MisdirectedError."""
+    said = event.arguments
+    identity = _identity(decision, said.get("object"))
+    members, why = decision.state.members, _text(said.get("why")) or "it cannot go on there"
+    decision.answer(event)
+    whole = members[identity]
+    waiting = [part for part in whole.parts if members[part].composes] if whole.state == "parts" else []
+    for one in waiting or [identity]:
+        type = members[one].type
+        if members[one].state in ("task", "event") and said.get("type", type) == type:
+            decision.except_from(one, type, "lost", why)
+
+
+# --- inside -----------------------------------------------------------------------------------------------
+
+
+def _check(decision: CaseDecision, identity: int, now: int, divided: Divisions, routes: Routes) -> None:
+    """Raise MisdirectedError if routes are not of this object and its parts, each once."""
+    known = {now, *(eid for _, parts in divided for eid in parts)}
+    seen = set[int]()
+    for type, object in routes:
+        if object not in known and decision.state.objects.get(object) != identity:
+            message = f"object {object} is none of the case, and cannot be routed to {type}"
+            raise MisdirectedError("unknown-object", message)
+        if object in seen:
+            raise MisdirectedError("routed-twice", f"object {object} is routed twice; make copies of it")
+        seen.add(object)
+
+
+def _identity(decision: CaseDecision, *objects: Plain) -> int:
+    """The identity of an object of the case, given what it is or was. Raises MisdirectedError."""
+    known, members = decision.state.objects, decision.state.members
+    for object in objects:
+        if isinstance(object, int) and object in known:
+            return known[object]
+        if isinstance(object, int) and object in members:
+            return object
+    for identity, member in members.items():  # it was replaced since the case heard of it
+        if decision.view.current(member.now) in objects:
+            return identity
+    raise MisdirectedError("unknown-object", f"object {objects[0]} is none of case {decision.state.eid}")
+
+
+def _tell_version(decision: CaseDecision, identity: int, object: int) -> None:
+    if object not in (identity, decision.state.members[identity].now):
+        decision.change(VersionTold(identity, object))
+
+
+def _divided(decision: CaseDecision, identity: int, now: int, said: dict[str, Plain]) -> Divisions:
+    """The objects that were divided, each before its parts. Raises MisdirectedError."""
+    given = said.get("parts")
+    found = list[tuple[int, tuple[int, ...]]]()
+    members = decision.state.members
+    for whole, parts in given.items() if isinstance(given, dict) else ():
+        object, eids = int(whole), _numbers(parts)
+        if any(eid in members for eid in eids):
+            raise MisdirectedError("known-object", f"the parts of object {object} are in the case already")
+        if object in (now, identity, members[identity].now):
+            found.insert(0, (now, eids))
+        else:
+            found.append((object, eids))
+    return tuple(found)
+
+
+def _routes(said: dict[str, Plain]) -> Routes:
+    given = said.get("routes")
+    rows = given if isinstance(given, list) else []
+    return tuple((_text(row.get("type")), _number(row.get("object"))) for row in rows)
+
+
+def _text(value: Plain) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _number(value: Plain) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _numbers(value: Plain) -> tuple[int, ...]:
+    return tuple(int(one) for one in value) if isinstance(value, list | tuple) else ()

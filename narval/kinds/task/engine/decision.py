@@ -1,0 +1,162 @@
+"""One advance of an instance: what it tells servers and cases, and the calls it makes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from narval.core.engines import commands
+from narval.core.engines.calls.assignment import Slot, assign
+from narval.core.engines.calls.candidates import CandidateSearch
+from narval.core.engines.decision import Decision, Inputs
+from narval.core.engines.events import Failure, Plain
+from narval.kinds.task.engine.changes import AskerSet, CallAsked, TaskChange
+from narval.kinds.task.engine.state import InstanceState, ScriptFrame
+from narval.kinds.task.engine.values import ScriptFault
+from narval.kinds.task.language.definition import Rule, TaskDefinition
+from narval.kinds.task.language.script import Script
+
+
+class InstanceDecision(Decision[TaskDefinition, InstanceState, TaskChange], kw_only=True, eq=False):
+    """One advance of one instance."""
+
+    moves: int = 0
+    """So many states were entered."""
+
+    # --- the definition -------------------------------------------------------------------------------
+
+    def script(self, frame: ScriptFrame) -> Script:
+        """The script that is under way."""
+        definition = self.definition
+        if frame.kind == "routes":
+            return definition.route_of(frame.state)
+        if frame.kind == "action":
+            rule = self.rule(frame)
+            return rule.action if rule is not None else ()
+        found = definition.states[frame.state]
+        return found.on_leaving if frame.kind == "leaving" else found.on_assert
+
+    def rule(self, frame: ScriptFrame) -> Rule | None:
+        """The rule whose action a script is; None of other scripts."""
+        rules = self.definition.rules_for(frame.state, frame.event) if frame.kind == "action" else ()
+        return rules[frame.rule] if frame.rule < len(rules) else None
+
+    def task(self, name: str) -> TaskDefinition:
+        """The type of a name, in the group first, then alone. Raises ScriptFault."""
+        for full in (f"{self.definition.group}.{name}", name):
+            found = self.view.definition(self.definition.kind, full)
+            if found is not None and found.full_name == full:
+                assert isinstance(found, TaskDefinition), found
+                return found
+        raise ScriptFault("unknown-target", f"expected a task type, found no {name}")
+
+    def named(self, state: str) -> str:
+        """The name of a state that may be given by its number."""
+        for name, found in self.definition.states.items():
+            if found.number == state:
+                return name
+        return state
+
+    def has_rules(self, state: str) -> bool:
+        """True if events may come for a state."""
+        found = self.definition.states.get(state)
+        return found is not None and bool(found.rules)
+
+    # --- calls ----------------------------------------------------------------------------------------
+
+    def tell(
+        self,
+        signal: str,
+        arguments: dict[str, Plain],
+        elements: tuple[int, ...] = (),
+        *,
+        name: str = "",
+        run: int = 0,
+        purpose: str = "",
+        answers: str = "",
+    ) -> str:
+        """Tell a run, else the server of a type, something; the id of the call. One without a `purpose` is
+        not waited for; what comes of one `answers` a signal.
+        """
+        identifier = self.identifier()
+        if purpose:
+            self.change(CallAsked(identifier, purpose, answers))
+        target = name or self.definition.full_name
+        self.command(commands.telling(identifier, target, self.part, signal, arguments, elements, run=run))
+        return identifier
+
+    def tell_state(self, **more: Plain) -> None:
+        """Tell the server the state, "" for one in which no events may come, and the object."""
+        run = self.state
+        where = run.state if self.has_rules(run.state) else ""
+        said: dict[str, Plain] = {"state": where, "object": run.object, "case": run.case}
+        self.tell("at", {"instance": run.eid, **said, **more})
+
+    @property
+    def part(self) -> str:
+        """The state, as the step of calls."""
+        return self.state.state or self.definition.name
+
+    def call(
+        self, identifier: str, kind: str, name: str, near: tuple[tuple[int, ...], ...], **more: Any
+    ) -> None:
+        """Call a definition, whose inputs are found near first. Raises ScriptFault."""
+        self.command(commands.Call(identifier, kind, name, self.part, nearby=near, **more))
+
+    def call_action(
+        self, identifier: str, kind: str, name: str, near: tuple[tuple[int, ...], ...]
+    ) -> tuple[int, ...]:
+        """Call an action; the elements that it will replace. Raises ScriptFault."""
+        target = self.view.definition(kind, name)
+        if target is None:
+            raise ScriptFault("unknown-target", f"there is no {kind} named {name}")
+        inputs, reserved = self._find_inputs(target, near)
+        self.call(identifier, kind, target.full_name, near, inputs=inputs, listed=target.prototype.lists)
+        return reserved
+
+    def _find_inputs(self, target: Any, near: tuple[tuple[int, ...], ...]) -> tuple[Inputs, tuple[int, ...]]:
+        prototype = target.prototype
+        search = CandidateSearch(self.view, self.state.eid, near)
+        slots = [
+            Slot(
+                slot.id,
+                search.ranks(slot.condition.bind({}), None, newest=slot.newest),
+                slot.optional,
+                slot.list,
+            )
+            for slot in prototype.inputs
+        ]
+        assigned = assign(slots)
+        if assigned.missing:
+            missing = ", ".join(assigned.missing)
+            raise ScriptFault("input-missing", f"{target.full_name}: nothing in memory fits {missing}")
+        given = tuple((slot.id, eids) for slot in prototype.inputs if (eids := assigned.given.get(slot.id)))
+        outdating = {slot.id for slot in prototype.inputs if slot.outdates}
+        reserved = tuple(eid for name, eids in given if name in outdating for eid in eids)
+        for name, eids in given:
+            self.use_input(None, name in outdating, eids)
+        return given, reserved
+
+    def call_program(self, identifier: str, words: tuple[str, ...], values: dict[str, str], eid: int) -> None:
+        """Call a program: the object is on its standard input, the run and the values in its environment."""
+        environment = (("NARVAL_TASK", str(self.state.eid)), *values.items())
+        program = commands.Program(words, environment=environment)
+        inputs: Inputs = (("", (eid,)),) if eid else ()
+        self.command(
+            commands.Call(identifier, "program", words[0], self.part, inputs, ("",), program=program)
+        )
+
+    # --- answers --------------------------------------------------------------------------------------
+
+    def answer_asker(self) -> None:
+        """Answer who asked for a move, or an object, once all that followed from it is done."""
+        state = self.state
+        if state.asker:
+            value: dict[str, Plain] = {"state": state.state, "object": state.object, "case": state.case}
+            if state.why:
+                value["why"] = state.why
+            self.ask(commands.Answer(state.asker, value))
+            self.change(AskerSet())
+
+    def turn_down(self, signal: str, kind: str, message: str) -> None:
+        """Refuse a signal that was kept."""
+        self.ask(commands.Answer(signal, problem=Failure(kind, message)))

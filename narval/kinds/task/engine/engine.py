@@ -1,0 +1,202 @@
+"""The engine of instances of tasks (K25–K31, K43–K61): states, scripts, and the work on one object at a time.
+
+`life` says how an instance goes on, `moves` enters states, `scripts` runs scripts and `functions` is what
+these can do, `signals` hears servers, programs and people, `ending` ends it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from narval.core.engines import commands
+from narval.core.engines.commands import Command
+from narval.core.engines.events import Cancelled, Event, Returned, Signalled, Started, TimerFired
+from narval.core.engines.view import View
+from narval.kinds.task.engine import ending, functions, life, signals
+from narval.kinds.task.engine.apply import APPLY
+from narval.kinds.task.engine.apply import apply as apply
+from narval.kinds.task.engine.changes import (
+    CallBack,
+    InstanceBegan,
+    InstanceOver,
+    LeaseOver,
+    LeaseRenewed,
+    OutputKept,
+    ScriptAt,
+    ScriptBegan,
+    TaskChange,
+)
+from narval.kinds.task.engine.decision import InstanceDecision
+from narval.kinds.task.engine.explain import diagnose as diagnose
+from narval.kinds.task.engine.explain import explain as explain
+from narval.kinds.task.engine.explain import parts as parts
+from narval.kinds.task.engine.explain import render as render
+from narval.kinds.task.engine.explain import waiting_for as waiting_for
+from narval.kinds.task.engine.graph import graph as graph
+from narval.kinds.task.engine.state import GONE, InstanceState, ScriptFrame
+from narval.kinds.task.engine.structure import unreachable as unreachable
+from narval.kinds.task.engine.values import ScriptFault
+from narval.kinds.task.language.definition import TaskDefinition
+
+kind = "task"
+definition_kind = TaskDefinition.kind
+changes = TaskChange.union()
+state_type = InstanceState
+instead_of_retry = "its object is with its case, or in the queue again: narval task retry, or narval task put"
+
+LEASE = 3600.0
+"""Seconds after which an instance is dead whose program has asked nothing (K58)."""
+
+
+def begin(run: int, definition: TaskDefinition) -> InstanceState:
+    """The state of an instance that has not begun."""
+    return InstanceState(run, definition.full_name)
+
+
+def read_environment(values: dict[str, object]) -> dict[str, str]:
+    """The attributes that an instance begins with, without those that are None."""
+    return {name: str(value) for name, value in values.items() if value is not None}
+
+
+def advance(
+    definition: TaskDefinition, state: InstanceState, event: Event, view: View
+) -> tuple[list[TaskChange], list[Command]]:
+    """Decide the changes and commands that follow from one event."""
+    decision = InstanceDecision(state, APPLY, event, view, definition=definition)
+    try:
+        match event:
+            case Signalled():
+                signals.signalled(decision, event)
+            case Started() if state.status == "ready":
+                _started(decision, event)
+            case Returned() if event.call in state.calls:
+                _returned(decision, event)
+            case TimerFired() if event.wake == state.wake and not state.over:
+                _lease_over(decision)
+            case TimerFired() if state.frames and event.wake == state.frames[-1].wake:
+                decision.change(ScriptAt(state.frames[-1].position))
+            case Cancelled() if not (state.over or state.outcome):
+                why = event.reason or f"it was cancelled{f' by {event.by}' if event.by else ''}"
+                ending.begin_end(decision, "cancelled", why, gives_back=True)
+    except ScriptFault as fault:
+        ending.fail(decision, fault)
+    if state.status != "ready":
+        life.settle(decision)
+    return decision.changes, decision.commands
+
+
+def on_engine_error(
+    definition: TaskDefinition, state: InstanceState, event: Event, view: View, error: int
+) -> tuple[list[TaskChange], list[Command]]:
+    """Decide the end of an instance whose advance raised."""
+    decision = InstanceDecision(state, APPLY, event, view, definition=definition)
+    if not state.over:
+        for wake in filter(None, (state.wake, *(frame.wake for frame in state.frames))):
+            decision.command(commands.CancelTimer(wake))
+        decision.change(InstanceOver(event.at, "failed", error))
+        decision.report_end((error,))
+    return decision.changes, decision.commands
+
+
+def _started(decision: InstanceDecision, event: Started) -> None:
+    told = event.environment
+    program = told.get("program") == "yes"
+    joins = event.caller is None and not decision.definition.is_global
+    decision.change(
+        InstanceBegan(
+            event.at,
+            event.elements,
+            event.caller,
+            event.attempt,
+            user=told.get("user") or event.by,
+            role=told.get("role", ""),
+            handle=told.get("handle", ""),
+            program=program,
+            joined=joins,
+            compensates=told.get("compensates", ""),
+            lease=float(told.get("lease") or LEASE) if program else 0.0,
+        )
+    )
+    decision.add_to_context(event.elements)
+    if decision.definition.rule is not None:
+        _begin_global(decision, told)
+    elif joins:
+        signals.join(decision)
+        if program:
+            _set_lease(decision)
+        else:
+            life.take(decision)
+    else:
+        given = told.get("object", "")
+        eid = int(given) if given.isdecimal() else next(iter(event.elements), 0)
+        case = told.get("case", "")
+        life.begin(decision, eid, int(case) if case.isdecimal() else 0)
+
+
+def _begin_global(decision: InstanceDecision, told: dict[str, str]) -> None:
+    """Do the action of a global event (K41)."""
+    rule = decision.definition.rule
+    assert rule is not None, decision.definition
+    parameters = msgspec.json.decode(told.get("parameters") or "{}", type=dict[str, str])
+    decision.change(ScriptBegan(ScriptFrame("action", "", event=rule.event, parameters=parameters)))
+
+
+def _set_lease(decision: InstanceDecision) -> None:
+    wake, state = decision.identifier(), decision.state
+    until = max(decision.event.at + state.lease if not state.wake else 0.0, state.lease_until or 0.0)
+    decision.change(LeaseRenewed(until, wake))
+    decision.command(commands.SetTimer(wake, until))
+
+
+def _lease_over(decision: InstanceDecision) -> None:
+    """End an instance whose program is dead, as far as can be known (K58, K69); else wait again."""
+    state = decision.state
+    if state.lease_until is not None and state.lease_until > decision.event.at:
+        _set_lease(decision)
+        return
+    decision.change(LeaseOver())
+    where = f"in state {state.state} with object {state.object}" if state.state else "without an object"
+    message = f"its program has asked nothing for {state.lease:g} s; it was {where}"
+    error = decision.add_error_element("dead", message, decision.part, where={"object": state.object or None})
+    ending.begin_end(decision, "dead", message, error=error, gives_back=True)
+
+
+def _returned(decision: InstanceDecision, event: Returned) -> None:
+    state = decision.state
+    purpose, signal, reserved = state.calls[event.call], state.answered.get(event.call, ""), state.reserved
+    decision.change(CallBack(event.call))
+    match purpose:
+        case "take":
+            life.given(decision, event, signal)
+        case "code" if not state.is_busy:
+            decision.free(reserved, well=False)
+        case "code":
+            life.code_back(decision, event, reserved)
+        case "script":
+            _script_back(decision, event)
+        case "ended":
+            life.told(decision, event.problem)
+        case "raise":
+            functions.take_back(decision, event)
+            if signal:
+                decision.ask(commands.Answer(signal, event.value, event.problem))
+        case _ if purpose == GONE:
+            functions.take_back(decision, event)
+
+
+def _script_back(decision: InstanceDecision, event: Returned) -> None:
+    """Let the script go on whose call is back, or have it made again."""
+    frame = decision.state.frames[-1]
+    assert frame.call == event.call, frame
+    decision.change(ScriptAt(frame.position))
+    asked = decision.view.pending_call(event.call)
+    target = (asked.kind, asked.name) if asked is not None else ("", "")
+    functions.take_back(decision, event)
+    try:
+        produced = functions.keep(decision, event, target, frame.reserved)
+    except ScriptFault as fault:
+        if not ending.try_again(decision, fault):
+            ending.script_failed(decision, fault)
+        return
+    if produced:
+        decision.change(OutputKept(produced))

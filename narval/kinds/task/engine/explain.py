@@ -1,0 +1,148 @@
+"""An instance for people: as an element, what it waits for, its parts, and why they are so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from lxml import etree
+
+from narval.core.engines.commands import Watch
+from narval.core.engines.engine import Find, Lookup, Wait
+from narval.core.engines.graph import clipped
+from narval.core.engines.run_state import add_caller, finished
+from narval.kinds.task.engine.state import GONE, InstanceState
+from narval.kinds.task.language.definition import TaskDefinition, TaskState
+from narval.kinds.task.language.texts_of import rule_text
+
+LONGEST_RULE = 200
+"""So many characters of a rule are told."""
+
+_CALLS = {
+    "take": "the next object of the queue",
+    "code": "the code of the task",
+    "script": "a statement of a script",
+    "ended": "the case to record the end, and to compensate where it is ABORT",
+    "routed": "the case to record where the object goes",
+    "raise": "an event that its program raised",
+    "launch": "a program that a script launched",
+    "down": "the server to know that it works no more",
+    GONE: "what was given up to be gone",
+}
+
+
+def render(definition: TaskDefinition, state: InstanceState, context: Iterable[int]) -> bytes:
+    """The `task` element: the state that others may see, and the object (K26, K61)."""
+    root = etree.Element("task", name=definition.full_name, state=state.status)
+    told: dict[str, Any] = {
+        "at": state.exposed,
+        "object": state.object,
+        "case": state.case,
+        "user": state.user,
+        "role": state.role,
+        "compensates": state.compensates,
+        "program": "yes" if state.program else "",
+    }
+    for name, value in told.items():
+        if value:
+            root.set(name, str(value))
+    add_caller(root, state, "parent_run")
+    return finished(root, context)
+
+
+def waiting_for(
+    definition: TaskDefinition, state: InstanceState, watches: dict[str, Watch]
+) -> Iterator[Wait]:
+    """The things that an instance waits for: calls, its program, people, events, edges."""
+    if state.over or state.status == "ready":
+        return
+    where = state.state or definition.name
+    for call, purpose in state.calls.items():
+        if purpose == "code" and definition.is_interactive:
+            yield Wait(where, "person", f"{_asked(definition)} to do the work", calls=(call,))
+        else:
+            yield Wait(where, "call", _CALLS[purpose], calls=(call,))
+    for frame in state.frames:
+        if frame.wake:
+            again = f"to do the action of {frame.event} again, after {frame.tries} of its tries failed"
+            yield Wait(where, "try", again)
+    if state.outcome:
+        return
+    if state.program:
+        yield Wait(where, "signal", "by its program what comes next", until=state.lease_until)
+    found = definition.states.get(state.state)
+    if state.stage == "busy" and found is not None:
+        yield from _ways_on(found)
+
+
+def _ways_on(found: TaskState) -> Iterator[Wait]:
+    for rule in found.rules:
+        yield Wait(found.name, "signal", clipped(rule_text(rule), LONGEST_RULE))
+    if found.edges:
+        edges = ", ".join(f"{event} to {target}" for event, target in found.edges.items())
+        yield Wait(found.name, "signal", f"to move along an edge: {edges}")
+    if not found.rules and not found.edges:
+        yield Wait(found.name, "person", "to be finished by force: no edge or event leads on")
+
+
+def _asked(definition: TaskDefinition) -> str:
+    names = [*definition.users, *(f"role {role}" for role in definition.roles)]
+    return ", ".join(names)
+
+
+def parts(definition: TaskDefinition, state: InstanceState) -> dict[str, list[dict[str, Any]]]:
+    """The states of the task, where it is, and the scripts under way."""
+    states = [
+        {
+            "id": name,
+            "state": "here" if state.state == name else "open",
+            "exposed": found.exposed,
+            "since": state.since if state.state == name else None,
+            "edges": dict(found.edges),
+            "rules": [rule_text(rule) for rule in found.rules],
+        }
+        for name, found in definition.states.items()
+    ]
+    scripts = [
+        {
+            "id": f"{frame.kind} {frame.state}",
+            "state": "waits" if frame.waits else "runs",
+            "event": frame.event,
+        }
+        for frame in state.frames
+    ]
+    return {"states": states, "scripts": scripts}
+
+
+def explain(definition: TaskDefinition, state: InstanceState, identifier: str | None) -> str | None:
+    """Why the instance, or a state of it, is as it is; None when there is nothing to tell."""
+    if identifier is None:
+        return _reason(state)
+    found = definition.states.get(identifier)
+    if found is None:
+        return None
+    if state.state == identifier:
+        how = f": {state.why}" if state.why else ""
+        return f"it is in state {identifier} with object {state.object or '(none)'}{how}"
+    ways = [name for name, other in definition.states.items() if identifier in other.edges.values()]
+    led = f"edges lead to it from {', '.join(ways)}" if ways else "no edge leads to it"
+    return f"it is in state {state.state or '(none)'}, not in {identifier}; {led}"
+
+
+def _reason(state: InstanceState) -> str | None:
+    last = (
+        f"in state {state.state} with object {state.object or '(none)'}"
+        if state.state
+        else "without an object"
+    )
+    if not state.over:
+        return f"it is {last}{f': {state.why}' if state.why else ''}"
+    back = "; its object went back to the queue" if state.gives_back else ""
+    return f"it ended {last}{back}{f': {state.why}' if state.why else ''}"
+
+
+def diagnose(
+    definition: TaskDefinition, state: InstanceState, identifier: str | None, element: Lookup, find: Find
+) -> Iterator[Wait]:
+    """Nothing of an instance is decided by elements of memory: its server judges the conditions of rules."""
+    return iter(())

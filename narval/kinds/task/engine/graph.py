@@ -1,0 +1,54 @@
+"""An instance as a graph: states, edges and rules, and where it is."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from narval.core.engines.graph import Graph, GraphEdge, GraphNode, NodeShape, Tone, clipped
+from narval.kinds.task.engine.state import InstanceState
+from narval.kinds.task.language.definition import TaskDefinition, TaskState
+from narval.kinds.task.language.texts_of import rule_text
+
+LONGEST_LABEL = 60
+"""So many characters of a rule are shown."""
+
+
+def graph(definition: TaskDefinition, state: InstanceState) -> Graph:
+    """The states with their rules, and the edges; predefined states that no edge leads to are left out."""
+    used = {definition.initial, state.state}
+    used.update(target for found in definition.states.values() for target in found.edges.values())
+    used.update(name for name, found in definition.states.items() if found.edges or found.rules)
+    states = [found for name, found in definition.states.items() if name in used]
+    nodes = [_node(definition, state, found) for found in states]
+    edges = [
+        GraphEdge(found.name, target, "plain", event)
+        for found in states
+        for event, target in found.edges.items()
+    ]
+    return Graph(definition.full_name, (*nodes, *edges))
+
+
+def _node(definition: TaskDefinition, state: InstanceState, found: TaskState) -> GraphNode:
+    is_here = found.name == state.state
+    rules = [rule_text(rule) for rule in found.rules]
+    label = [found.name, *([] if found.exposed else ["internal"])]
+    label += [clipped(text, LONGEST_LABEL) for text in rules]
+    shape: NodeShape = "final" if definition.is_terminal(found.name) else "box"
+    return GraphNode(
+        found.name,
+        tuple(label),
+        "here" if is_here else "open",
+        shape,
+        tooltip="\n".join(rules),
+        kind="state",
+        tone=_tone(definition, state) if is_here else "idle",
+        badge=f"object {state.object}" if is_here and state.object else "",
+    )
+
+
+def _tone(definition: TaskDefinition, state: InstanceState) -> Tone:
+    """The tone of the state in which an instance is: it works, waits for people, or has ended."""
+    if state.over:
+        return cast("Tone", state.PHASES[state.status])
+    asks = definition.is_interactive and "code" in state.calls.values()
+    return "waiting" if asks or not (state.calls or state.frames) else "active"

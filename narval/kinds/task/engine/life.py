@@ -1,0 +1,275 @@
+"""The life of an instance: it takes an object, has the work done, and hands on what came of it (K58)."""
+
+from __future__ import annotations
+
+from narval.core.definitions.kinds import ASKING, KINDS
+from narval.core.engines import commands
+from narval.core.engines.events import Failure, Plain, Returned
+from narval.kinds.task.engine import ending, functions, moves, scripts
+from narval.kinds.task.engine.changes import (
+    AskerSet,
+    CodeBegan,
+    CodeOver,
+    ObjectDone,
+    ObjectTaken,
+    RoutesSent,
+    ScriptBegan,
+    StageReached,
+)
+from narval.kinds.task.engine.decision import InstanceDecision
+from narval.kinds.task.engine.signals import hear
+from narval.kinds.task.engine.state import ScriptFrame
+from narval.kinds.task.engine.values import ScriptFault
+from narval.kinds.task.language.definition import ABORT, COMMIT, EXCEPTION, FORWARD
+from narval.kinds.task.language.people import outcome_of
+
+# --- going on -------------------------------------------------------------------------------------------
+
+
+def settle(decision: InstanceDecision) -> None:
+    """Go on until there is nothing to do but wait."""
+    while not decision.state.over:
+        try:
+            if not _step(decision):
+                return
+        except ScriptFault as fault:
+            ending.script_failed(decision, fault)
+
+
+def _step(decision: InstanceDecision) -> bool:
+    """Do the next thing; False where there is only waiting. Raises ScriptFault."""
+    state = decision.state
+    if state.outcome:
+        return ending.end(decision)
+    if state.frames:
+        if state.frames[-1].waits:
+            return False
+        if scripts.run(decision, moves.move):
+            moves.script_over(decision)
+        return True
+    match state.stage:
+        case "busy" if state.goal and state.goal != state.state:
+            moves.walk(decision, state.goal)
+            return True
+        case "entered":
+            _after_entry(decision)
+            return True
+        case "routes":
+            _tell_end(decision)
+            return True
+        case "after":
+            _send_routes(decision)
+            _conclude(decision)
+            return True
+        case "told":
+            return False
+    if decision.definition.is_global:
+        ending.begin_end(decision, "done")
+        return True
+    decision.answer_asker()
+    if state.line:
+        hear(decision)
+        return True
+    return state.stage == "busy" and not state.code and _begin_code(decision)
+
+
+# --- objects --------------------------------------------------------------------------------------------
+
+
+def take(decision: InstanceDecision) -> None:
+    """Ask the server for the next object."""
+    decision.tell("take", {"instance": decision.state.eid}, purpose="take")
+
+
+def given(decision: InstanceDecision, event: Returned, signal: str = "") -> None:
+    """Begin with the object that the server gave, or end where it has none (K45); a program is told."""
+    value, problem, state = event.value or {}, event.problem, decision.state
+    eid, case = (_number(value.get(name)) for name in ("object", "case"))
+    if state.outcome:
+        if eid:
+            decision.change(ObjectTaken(event.at, eid, case, back=True))
+        if signal:
+            decision.turn_down(signal, "over", f"instance {state.eid} ends: {state.outcome}")
+    elif event.abandoned:
+        return
+    elif signal:
+        if eid:
+            decision.change(AskerSet(signal))
+            begin(decision, eid, case)
+        else:
+            decision.ask(commands.Answer(signal, {"object": 0}, problem))
+    elif problem is not None:
+        error = decision.add_error_element(problem.kind, problem.message, decision.part)
+        ending.begin_end(decision, "failed", problem.message, error=error)
+    elif eid:
+        begin(decision, eid, case)
+    else:
+        ending.begin_end(decision, "done")
+
+
+def begin(decision: InstanceDecision, eid: int, case: int) -> None:
+    """Begin with an object, or with none: assert the initial state."""
+    decision.change(ObjectTaken(decision.event.at, eid, case))
+    if eid and eid not in decision.state.first:
+        decision.add_to_context((eid,))
+    moves.enter(decision, decision.definition.initial)
+
+
+def _number(value: Plain) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+# --- the work -------------------------------------------------------------------------------------------
+
+
+def _begin_code(decision: InstanceDecision) -> bool:
+    """Call the code of the task, or a person, if it has either. Raises ScriptFault."""
+    definition, state = decision.definition, decision.state
+    if state.program:
+        return False
+    near = tuple(eids for eids in ((state.object,) * bool(state.object), state.first) if eids)
+    call = decision.identifier()
+    if definition.code is not None:
+        kind, name = _code(decision, *definition.code)
+        if kind in functions.WITH_PROTOTYPE:
+            reserved = decision.call_action(call, kind, name, near)
+            decision.change(CodeBegan(call, reserved))
+            return True
+        decision.change(CodeBegan(call))
+        decision.call(call, kind, name, near)
+    elif definition.program:
+        decision.change(CodeBegan(call))
+        decision.call_program(
+            call, definition.program, functions.environment(decision.view, {}, state.object), state.object
+        )
+    elif definition.is_interactive:
+        decision.change(CodeBegan(call))
+        decision.call(call, ASKING, definition.full_name, near)
+    else:
+        return False
+    return True
+
+
+def _code(decision: InstanceDecision, kind: str, name: str) -> tuple[str, str]:
+    """The kind and name of the definition that does the work, whose kind need not be written. Raises
+    ScriptFault where none is loaded.
+    """
+    for known in [kind] if kind else KINDS:
+        if decision.view.definition(known, name) is not None:
+            return known, name
+    raise ScriptFault("unknown-target", f"TASK CODE names {name}, and no such definition is loaded")
+
+
+def code_back(decision: InstanceDecision, event: Returned, reserved: tuple[int, ...]) -> None:
+    """Walk on after the code, or to what a person answered. Raises ScriptFault."""
+    definition, asked = decision.definition, decision.view.pending_call(event.call)
+    target = (asked.kind, asked.name) if asked is not None else (ASKING, definition.full_name)
+    eids = functions.keep(decision, event, target, reserved)
+    decision.change(CodeOver(event.at, eids))
+    if definition.is_interactive:
+        answers = [decision.view.element(eid) for eid in event.eids]
+        outcome = next((found.attributes.get("outcome", "") for found in answers if found is not None), "")
+        ends = (name for name in definition.states if definition.is_terminal(name))
+        moves.walk(decision, next((name for name in ends if outcome_of(name) == outcome), outcome))
+    else:
+        moves.walk(decision, _end_of_work(decision))
+
+
+def _end_of_work(decision: InstanceDecision) -> str:
+    """The terminal state to walk to: FORWARD, else the only one there is a way to. Raises ScriptFault."""
+    definition, state = decision.definition, decision.state.state
+    terminal = [name for name in definition.states if definition.is_terminal(name)]
+    ways = [name for name in terminal if definition.way_to(state, name) is not None]
+    if FORWARD in ways or len(ways) == 1:
+        return FORWARD if FORWARD in ways else ways[0]
+    there = (
+        f"{len(ways)} terminal states can be reached: {', '.join(ways)}"
+        if ways
+        else "no terminal state can be"
+    )
+    raise ScriptFault(
+        "no-way", f"the code ended in {state}, from where {there}; assert one of them, or draw an edge"
+    )
+
+
+# --- after a terminal state -----------------------------------------------------------------------------
+
+
+def _after_entry(decision: InstanceDecision) -> None:
+    """Run the routing script, if there is an object; after ABORT that comes once the chain is over (K47).
+
+    After ABORT and EXCEPTION the object is as it was last committed, whatever replaced it here.
+    """
+    if decision.state.state in (ABORT, EXCEPTION):
+        ending.roll_back(decision)
+    decision.change(StageReached("routes"))
+    if decision.state.object and decision.state.state != ABORT:
+        decision.change(ScriptBegan(ScriptFrame("routes", decision.state.state)))
+
+
+def _tell_end(decision: InstanceDecision) -> None:
+    """Tell the case; a compensator, and what belongs to none, tells who called. Raises ScriptFault."""
+    state, definition = decision.state, decision.definition
+    if not state.object or not state.case or state.compensates:
+        _conclude(decision)
+        return
+    if state.state not in (COMMIT, ABORT, EXCEPTION) and not state.routes:
+        raise ScriptFault("no-route", f"the script of {state.state} routes the object nowhere (KA16)")
+    sent: dict[str, Plain] = {}
+    if state.state in (ABORT, COMMIT):
+        decision.change(RoutesSent(0))  # what scripts chose on the way goes nowhere now
+    else:
+        sent = moves.routed(decision, state.routes, state.object)
+    decision.change(StageReached("told"))
+    said: dict[str, Plain] = {
+        "type": definition.full_name,
+        "instance": state.eid,
+        "object": state.object,
+        "was": state.given,
+        "result": state.state,
+        "outputs": [*state.produced],
+        "why": state.why,
+        **sent,
+    }
+    decision.tell("ended", said, (state.object, *state.produced), run=state.case, purpose="ended")
+
+
+_MISDIRECTED = frozenset({"unknown-object", "routed-twice", "known-object"})
+"""The kinds of problems by which a case refuses what it was told of an object."""
+
+
+def told(decision: InstanceDecision, problem: Failure | None = None) -> None:
+    """Go on once the case has recorded the end: ON ABORT runs after the chain. What cannot go where it was
+    routed is an exception. Raises ScriptFault.
+    """
+    if problem is not None and problem.kind in _MISDIRECTED and decision.state.state != EXCEPTION:
+        decision.change(StageReached("routes"))
+        raise ScriptFault(problem.kind, problem.message)
+    if decision.state.state == ABORT:
+        decision.change(StageReached("after"))
+        decision.change(ScriptBegan(ScriptFrame("routes", ABORT)))
+    else:
+        _conclude(decision)
+
+
+def _send_routes(decision: InstanceDecision) -> None:
+    """Tell the case where the object goes; after ABORT it waits for that, be it nowhere. Of one that went
+    with an event it has been told.
+    """
+    state = decision.state
+    if state.case and state.object and (state.routes or ABORT in decision.definition.routes):
+        moves.tell_routes(decision, state.case, state.routes, state.object, "routed")
+        decision.change(RoutesSent(0))
+
+
+_OUTCOMES = {ABORT: "aborted", EXCEPTION: "failed"}
+
+
+def _conclude(decision: InstanceDecision) -> None:
+    """End, or be ready for the next object, as a program is."""
+    state = decision.state
+    if state.program:
+        decision.answer_asker()
+        decision.change(ObjectDone(decision.event.at))
+    else:
+        ending.begin_end(decision, _OUTCOMES.get(state.state, "done"))

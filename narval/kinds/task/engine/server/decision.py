@@ -1,0 +1,71 @@
+"""One advance of a standing run: what it tells others, and what objects are now."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from narval.core.engines import commands
+from narval.core.engines.decision import Decision
+from narval.core.engines.events import Plain, Signalled
+from narval.kinds.task.engine.server.changes import ServerChange
+from narval.kinds.task.engine.server.state import TaskServerState
+from narval.kinds.task.language.definition import TaskDefinition
+
+
+class ServerDecision(Decision[TaskDefinition, TaskServerState, ServerChange], kw_only=True, eq=False):
+    """One advance of a standing run.
+
+    `fired` is the rule whose timer has rung and is not set again; `loose` are events that are not taken in a
+    state any more.
+    """
+
+    fired: str = ""
+    loose: list[int] = msgspec.field(default_factory=list)
+
+    @property
+    def now(self) -> float:
+        """The moment of the event."""
+        return self.event.at
+
+    def tell(
+        self,
+        signal: str,
+        said: dict[str, Plain],
+        *,
+        run: int = 0,
+        name: str = "",
+        elements: tuple[int, ...] = (),
+    ) -> str:
+        """Tell a run, or the standing run of that name, something; the call."""
+        call, target = self.identifier(), name or self.definition.full_name
+        self.command(commands.telling(call, target, signal, signal, said, elements, run=run))
+        return call
+
+    def elements(self, eid: int) -> tuple[int, ...]:
+        """The object as it is now; nothing for one that is not there any more, and for 0."""
+        current = self.view.current(eid) if eid else None
+        return () if current is None or self.view.element(current) is None else (current,)
+
+    def reply(self, signal: str, **value: Any) -> None:
+        """Answer an earlier signal."""
+        self.ask(commands.Answer(signal, value))
+
+
+def number(event: Signalled, name: str) -> int:
+    """A number that a signal brings; 0 without one."""
+    value = event.arguments.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def text(event: Signalled, name: str) -> str:
+    """A text that a signal brings; "" without one."""
+    value = event.arguments.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def texts(event: Signalled, name: str) -> tuple[str, ...]:
+    """The texts that a signal brings in a list."""
+    value = event.arguments.get(name)
+    return tuple(map(str, value)) if isinstance(value, list | tuple) else ()

@@ -1,0 +1,86 @@
+"""The end of rules and of events: the raiser is told, and what the event carried goes back (KA13)."""
+
+from __future__ import annotations
+
+from narval.core.engines import commands
+from narval.kinds.task.engine.server import waiting
+from narval.kinds.task.engine.server.changes import (
+    CarriedTaken,
+    Enqueued,
+    EventOver,
+    ObjectSent,
+    RuleOver,
+)
+from narval.kinds.task.engine.server.decision import ServerDecision
+from narval.kinds.task.engine.server.moments import stop_timer, wake_name
+from narval.kinds.task.engine.server.state import RaisedEvent, Result, rule_key
+
+GRAVITY: tuple[Result, ...] = ("cancelled", "failed", "expired", "done")
+"""Results, the gravest first."""
+
+
+def end_rule(
+    decision: ServerDecision,
+    event: RaisedEvent,
+    number: int,
+    result: Result,
+    why: str = "",
+    *,
+    kept: bool = False,
+) -> None:
+    """End a rule; with the last one its event is over."""
+    rule, key = event.rules[number], rule_key(event.id, number)
+    was_taken = event.state
+    stop_timer(decision, rule, key)
+    if rule.watched:
+        decision.command(commands.Unwatch(wake_name(decision, key)))
+    if rule.call and result == "cancelled":
+        decision.command(commands.CancelCall(rule.call))
+    decision.change(RuleOver(decision.now, event.id, number, result, why, kept))
+    if not event.rules:
+        _end(decision, event, why)
+    elif was_taken and not event.state:
+        decision.loose.append(event.id)
+
+
+def cancel(decision: ServerDecision, event: RaisedEvent, result: Result, why: str) -> None:
+    """End an event whatever its rules do."""
+    for number in list(event.rules):
+        rule = event.rules[number]
+        if rule.call and result != "cancelled":
+            decision.command(commands.CancelCall(rule.call))
+        end_rule(decision, event, number, result, why)
+
+
+def _end(decision: ServerDecision, event: RaisedEvent, why: str) -> None:
+    result: Result = next((found for found in GRAVITY if found in event.results), "expired")
+    if event.object:
+        _give_back(decision, event)
+    decision.change(EventOver(decision.now, event.id, result, why))
+    if event.signal:
+        told = "failed" if result == "cancelled" else result
+        decision.reply(event.signal, event=event.id, result=told, why=why)
+    waiting.tell(decision, event, result)
+
+
+def _give_back(decision: ServerDecision, event: RaisedEvent) -> None:
+    """Put what an event carried into the queue of who raised it, or, where that is no instance, into ours."""
+    eid, case, target = event.object, event.case, event.raiser_type
+    decision.change(CarriedTaken(decision.now, event.id, target))
+    own = decision.definition.full_name
+    if not target or target == own:
+        decision.change(Enqueued(decision.now, eid, case, front=True))
+        target = own
+    else:
+        elements = decision.elements(eid)
+        call = decision.tell(
+            "put", {"object": eid, "case": case, "front": True}, name=target, elements=elements
+        )
+        decision.change(ObjectSent(decision.now, call, eid, case, target))
+    tell_at(decision, eid, case, target)
+
+
+def tell_at(decision: ServerDecision, eid: int, case: int, type: str) -> None:
+    """Tell a case that no event carries an object of it any more: it is at a type."""
+    if case:
+        decision.tell("moved", {"object": eid, "type": type, "event": 0}, run=case)

@@ -1,0 +1,204 @@
+"""The engine of the standing runs of task types and global events (K21, K33, K41, K62).
+
+`queue` has the objects, `instances` those who work, `raising`, `rules` and `actions` the events from their
+raise to their actions, `ending` their end, `waiting` those who wait for them, `circles` finds those who wait
+for each other, and `periodic` does what comes by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from narval.core.engines.commands import Command
+from narval.core.engines.events import Cancelled, Event, Matched, Returned, Signalled, Started, TimerFired
+from narval.core.engines.view import View
+from narval.kinds.task.engine.server import (
+    actions,
+    circles,
+    instances,
+    periodic,
+    queue,
+    raising,
+    rules,
+    waiting,
+)
+from narval.kinds.task.engine.server.apply import APPLY
+from narval.kinds.task.engine.server.apply import apply as apply
+from narval.kinds.task.engine.server.changes import (
+    RaiserGone,
+    ServerBegan,
+    ServerChange,
+    ServerEnded,
+    ServerLoaded,
+)
+from narval.kinds.task.engine.server.decision import ServerDecision, text
+from narval.kinds.task.engine.server.explain import diagnose as diagnose
+from narval.kinds.task.engine.server.explain import explain as explain
+from narval.kinds.task.engine.server.explain import parts as parts
+from narval.kinds.task.engine.server.explain import render as render
+from narval.kinds.task.engine.server.explain import waiting_for as waiting_for
+from narval.kinds.task.engine.server.graph import graph as graph
+from narval.kinds.task.engine.server.state import RaisedEvent, TaskServerState, read_key
+from narval.kinds.task.language.definition import TaskDefinition
+
+kind = "task-server"
+definition_kind = "task"
+changes = ServerChange.union()
+state_type = TaskServerState
+instead_of_retry = "it goes on for as long as its type is loaded; put the object again"
+
+
+def begin(run: int, definition: TaskDefinition) -> TaskServerState:
+    """The state of a standing run that has not begun."""
+    return TaskServerState(run, definition.full_name)
+
+
+def advance(
+    definition: TaskDefinition, state: TaskServerState, event: Event, view: View
+) -> tuple[list[ServerChange], list[Command]]:
+    """Decide the changes and commands that follow from one event."""
+    decision = ServerDecision(state, APPLY, event, view, definition=definition)
+    match event:
+        case Started() if state.status == "ready":
+            decision.change(ServerBegan(event.at, event.elements, event.caller, event.attempt))
+            _load(decision)
+        case Signalled():
+            _signalled(decision, event)
+        case Returned() if not state.over:
+            _returned(decision, event)
+        case TimerFired() if not state.over:
+            _woken(decision, event.wake)
+        case Matched() if not state.over:
+            _judge(decision, event.watch)
+        case Cancelled() if not state.over:
+            _over(decision, "cancelled")
+    if not state.over:
+        rules.look_at_loose(decision)
+        queue.hand_out(decision)
+        instances.begin_more(decision)
+        periodic.catch_up(decision)
+    return decision.changes, decision.commands
+
+
+def on_engine_error(
+    definition: TaskDefinition, state: TaskServerState, event: Event, view: View, error: int
+) -> tuple[list[ServerChange], list[Command]]:
+    """Decide the end of a standing run whose advance raised."""
+    decision = ServerDecision(state, APPLY, event, view, definition=definition)
+    if not state.over:
+        _over(decision, "failed", error)
+    return decision.changes, decision.commands
+
+
+def _load(decision: ServerDecision) -> None:
+    """Begin what a version of the type does by itself, unless it did that before its file was gone (KA14)."""
+    digest = decision.definition.digest or "-"
+    is_new = digest != decision.state.version
+    decision.change(ServerLoaded(decision.now, digest))
+    periodic.loaded(decision, comes=is_new)
+
+
+def _over(decision: ServerDecision, status: str, error: int | None = None) -> None:
+    """End the standing run: it lets go of all that it waits for."""
+    periodic.stop(decision)
+    raising.let_go(decision)
+    waiting.let_go(decision)
+    decision.change(ServerEnded(decision.now, status, error))
+    decision.report_end(())
+
+
+# --- what it is told --------------------------------------------------------------------------------------
+
+
+def _signalled(decision: ServerDecision, event: Signalled) -> None:
+    """Do what another run, a person or narval itself asks for."""
+    if not event.sender and (event.act is None or event.name not in _FOR_PEOPLE):
+        why = "instances, cases and `narval task` tell it something; nobody else does"
+        decision.refuse(event, "not-listening", why)
+    elif decision.state.over:
+        decision.refuse(event, "over", f"the standing run of {decision.definition.full_name} is over")
+    elif event.name in _SIGNALS:
+        _SIGNALS[event.name](decision, event)
+    else:
+        known = ", ".join(_SIGNALS)
+        decision.refuse(event, "not-listening", f"expected one of {known}, got {event.name!r:.80}")
+
+
+def _reload(decision: ServerDecision, event: Signalled) -> None:
+    """Follow another version, or none while the file is gone."""
+    if event.arguments.get("gone") is True:
+        decision.change(ServerLoaded(decision.now))
+        periodic.stop(decision)
+    else:
+        rules.follow(decision)
+        _load(decision)
+
+
+def _gone(decision: ServerDecision, event: Signalled) -> None:
+    """Forget a signal that needs no answer any more."""
+    state, signal = decision.state, text(event, "signal")
+    if signal in state.raisers:
+        decision.change(RaiserGone(decision.now, state.raisers[signal]))
+    elif signal in state.waits:
+        waiting.gone(decision, signal)
+    else:
+        instances.gone(decision, event.sender, signal)
+
+
+_SIGNALS: Mapping[str, Callable[[ServerDecision, Signalled], None]] = {
+    "put": queue.put,
+    "join": instances.join,
+    "take": queue.take,
+    "at": instances.at,
+    "raise": raising.raise_event,
+    "wait": waiting.wait,
+    "down": instances.down,
+    "withdraw": queue.withdraw,
+    "reload": _reload,
+    "gone": _gone,
+    circles.WAITS: circles.waits,
+    circles.CIRCLE: circles.circle,
+}
+
+
+_FOR_PEOPLE = frozenset({"put", "raise", "wait", "gone"})
+"""The signals that people and programs may give by `narval task`."""
+
+
+def _returned(decision: ServerDecision, event: Returned) -> None:
+    """Know what became of a call."""
+    state = decision.state
+    if event.call in state.acts:
+        identifier, number = read_key(state.acts[event.call])
+        actions.action_over(decision, state.events[identifier], number, event)
+    if event.call in state.called:
+        instances.returned(decision, event)
+    if event.call in state.withdrawing:
+        queue.withdrawn(decision, event)
+    if event.call in state.sent:
+        queue.sent(decision, event)
+
+
+def _woken(decision: ServerDecision, wake: str) -> None:
+    """Do what a moment was waited for, if it is waited for still."""
+    _, what, rest = (*wake.split("/", 2), "")[:3]
+    if what == periodic.EVERY:
+        periodic.ticked(decision)
+    elif what == waiting.WAIT:
+        waiting.woken(decision, rest)
+    elif (found := _rule(decision, what, rest)) is not None:
+        rules.woken(decision, *found)
+
+
+def _judge(decision: ServerDecision, watch: str) -> None:
+    """Judge again what an element may have altered (KA4)."""
+    _, event, number = watch.split("/")
+    found = _rule(decision, event, number)
+    if found is not None and found[0].rules[found[1]].stage == "false":
+        rules.judge(decision, *found)
+
+
+def _rule(decision: ServerDecision, event: str, number: str) -> tuple[RaisedEvent, int] | None:
+    """The event, and the number of its rule; None if that is over."""
+    found = decision.state.events.get(int(event))
+    return (found, int(number)) if found is not None and int(number) in found.rules else None

@@ -1,0 +1,139 @@
+"""Events are raised (K33, K38, K52): by a task, by a person, and global ones by themselves (K41, K64)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from narval.core.engines.events import Signalled
+from narval.kinds.task.engine.server import ending, rules, waiting
+from narval.kinds.task.engine.server.changes import EventRaised, ObjectGone, RuleWindows
+from narval.kinds.task.engine.server.decision import ServerDecision, number, text, texts
+from narval.kinds.task.engine.server.state import RaisedEvent
+from narval.kinds.task.language.definition import Rule, TaskDefinition
+from narval.kinds.task.language.windows import windows
+
+Answering = list[tuple[str, int, Rule]]
+"""The rules for an event: the state of each, and its place there among those for it."""
+
+
+def raise_event(decision: ServerDecision, event: Signalled) -> None:
+    """Register an event; who raises a synchronous one is answered at its end."""
+    name, given = text(event, "event"), texts(event, "parameters")
+    found = answering(decision.definition, name)
+    problem = _fault(decision, name, given, found, number(event, "object"))
+    if problem is None:
+        try:
+            change = _raised(decision, event, name, given, found)
+        except ValueError as error:
+            problem = "bad-parameters", str(error)
+    if problem is not None:
+        decision.refuse(event, *problem)
+        return
+    if not change.sync:
+        decision.reply(event.signal, event=change.event)
+    register(decision, change)
+
+
+@lru_cache(maxsize=256)
+def answering(definition: TaskDefinition, name: str) -> Answering:
+    """The rules of all states that answer an event."""
+    if definition.rule is not None:
+        return [("", 0, definition.rule)] if name in (definition.rule.event, definition.name) else []
+    return [
+        (state, at, rule)
+        for state in definition.states
+        for at, rule in enumerate(definition.rules_for(state, name))
+    ]
+
+
+def _fault(
+    decision: ServerDecision, name: str, given: tuple[str, ...], found: Answering, eid: int
+) -> tuple[str, str] | None:
+    """Why an event cannot be raised; None if it can."""
+    definition = decision.definition
+    if not found or decision.state.gone:
+        known = ", ".join(dict.fromkeys(rule.event for rule in definition.events)) or "no event"
+        if decision.state.gone:
+            known = "no event any more, for its file is gone"
+        return "no-rule", f"{definition.full_name} has no rule for {name!r:.80}; it answers {known}"
+    wanted = max((rule.parameters for _, _, rule in found), key=len)
+    if len(given) != len(wanted):
+        count = "1 parameter" if len(wanted) == 1 else f"{len(wanted)} parameters"
+        listed = f" ({', '.join(wanted)})" if wanted else ""
+        return "bad-parameters", f"{name} takes {count}{listed}, got {len(given)}"
+    if eid and definition.is_global:
+        return "no-object", "a global event carries no object, for nobody receives it; raise it without one"
+    if eid in decision.state.carried:
+        return "object-gone", f"object {eid} is carried by event {decision.state.carried[eid]}"
+    return None
+
+
+def _raised(
+    decision: ServerDecision, event: Signalled, name: str, given: tuple[str, ...], found: Answering
+) -> EventRaised:
+    """The fact that an event is raised. Raises ValueError for a parameter that is no time."""
+    mode, raiser = text(event, "mode"), number(event, "raiser")
+    sync = mode == "sync" or (mode != "async" and any(rule.mode == "sync" for _, _, rule in found))
+    _check_action_times(decision, given, found)
+    return EventRaised(
+        decision.now,
+        event.id,
+        name,
+        decision.now,
+        windows_of(decision, given, found, decision.now),
+        given,
+        sync,
+        number(event, "object"),
+        number(event, "case"),
+        texts(event, "users"),
+        texts(event, "roles"),
+        raiser,
+        (decision.view.name_of(raiser) or "") if raiser else "",
+        event.signal if sync else "",
+        event.by,
+    )
+
+
+def windows_of(
+    decision: ServerDecision, given: tuple[str, ...], found: Answering, base: float
+) -> tuple[RuleWindows, ...]:
+    """The windows of rules, counted from a moment. Raises ValueError for a parameter that is no time."""
+    known = []
+    for state, at, rule in found:
+        named, opened = dict(zip(rule.parameters, given, strict=False)), None
+        if rule.before_condition is not None:
+            opened = windows(rule.before_condition, base, decision.view.zone, named)
+        known.append(RuleWindows(state, at, opened))
+    return tuple(known)
+
+
+def _check_action_times(decision: ServerDecision, given: tuple[str, ...], found: Answering) -> None:
+    """Raise ValueError now for a parameter that is to be a time when an action is due, and is none."""
+    for _, _, rule in found:
+        if rule.before_action is not None:
+            named = dict(zip(rule.parameters, given, strict=False))
+            windows(rule.before_action, decision.now, decision.view.zone, named)
+
+
+def register(decision: ServerDecision, change: EventRaised) -> None:
+    """Have an event wait for its windows, tell who waits for it, and take its object from who had it."""
+    state = decision.state
+    if change.object in state.objects or change.object in state.given:
+        decision.change(ObjectGone(decision.now, change.object, f"event {change.name} carries it"))
+    decision.change(change)
+    event = state.events[change.event]
+    waiting.tell(decision, event)
+    look_at_all(decision, event)
+
+
+def look_at_all(decision: ServerDecision, event: RaisedEvent) -> None:
+    """Bring all rules of an event to where they stand."""
+    for at in list(event.rules):
+        if at in event.rules:
+            rules.look(decision, event, at)
+
+
+def let_go(decision: ServerDecision) -> None:
+    """Cancel all events: the standing run is over."""
+    for event in list(decision.state.events.values()):
+        ending.cancel(decision, event, "cancelled", "the standing run is over")

@@ -1,0 +1,348 @@
+"""Rules of an event, each from its windows to its action (K33, KA4–KA8, KA32).
+
+registered → open → due → ready → acting      to be judged, held, in the window of its action, being done
+             open ↔ false                     judged in vain while its window lasts
+due, ready, acting → registered               the receiver was not in the state (KA6)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from narval.core.engines import commands
+from narval.core.engines.decision import Wanted
+from narval.core.engines.events import HEARSAY, Plain
+from narval.core.engines.view import GuardVerdict
+from narval.core.patterns.pattern import Bound
+from narval.kinds.task.engine.server import circles, ending
+from narval.kinds.task.engine.server.changes import (
+    ActionBegan,
+    ActionDue,
+    ConditionJudged,
+    RuleBack,
+    WindowOpened,
+)
+from narval.kinds.task.engine.server.conditions import CARRIED, OBJECT, asks_memory, bound
+from narval.kinds.task.engine.server.conditions import judge as judged
+from narval.kinds.task.engine.server.decision import ServerDecision
+from narval.kinds.task.engine.server.moments import (
+    ends,
+    inside,
+    moment,
+    set_wake,
+    stop_timer,
+    upcoming,
+    wake_name,
+)
+from narval.kinds.task.engine.server.state import EventRule, KnownInstance, RaisedEvent, rule_key
+from narval.kinds.task.language.definition import Rule
+from narval.kinds.task.language.windows import windows
+
+GONE = "the type has no such rule any more"
+
+
+def rule_of(decision: ServerDecision, event: RaisedEvent, rule: EventRule) -> Rule | None:
+    """The rule as the type has it now; None if it has none there any more."""
+    found = decision.definition.rules_for(rule.state, event.name)
+    return found[rule.ordinal] if rule.ordinal < len(found) else None
+
+
+def named(rule: Rule, event: RaisedEvent) -> dict[str, Any]:
+    """The parameters of an event by the names that a rule gives it."""
+    return dict(zip(rule.parameters, event.parameters, strict=False))
+
+
+def woken(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
+    """Do what a moment was set for, or, where the clock was set back, wait for it again."""
+    wake, key = event.rules[number].wake, rule_key(event.id, number)
+    if wake is not None and decision.now < wake:
+        decision.command(commands.SetTimer(wake_name(decision, key), wake, calendar=True))
+    else:
+        decision.fired = key
+        look(decision, event, number)
+
+
+def look(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
+    """Bring a rule to where it stands by the clock, whose action has not come."""
+    rule, key = event.rules[number], rule_key(event.id, number)
+    if event.state and rule.state != event.state:
+        set_wake(decision, event.id, number, None)
+    elif rule.stage in ("due", "ready"):
+        _look_after(decision, event, number)
+    elif rule.before_condition is None:
+        _open(decision, event, number, None)
+    else:
+        at = moment(decision, rule, key, rule.before_condition)
+        window = inside(rule.before_condition, at)
+        if window is None or (rule.stage != "registered" and window.end <= at):
+            _wait_for_next(decision, event, number, at)
+        elif rule.stage == "registered":
+            _open(decision, event, number, ends(window, decision.now))
+        else:
+            set_wake(decision, event.id, number, ends(window, decision.now))
+
+
+def _wait_for_next(decision: ServerDecision, event: RaisedEvent, number: int, at: float) -> None:
+    """Let a rule wait for its next window; it is over where none comes."""
+    rule = event.rules[number]
+    following = upcoming(rule.before_condition or (), at)
+    if following is None:
+        ending.end_rule(decision, event, number, "expired", "its last window for the condition is over")
+        return
+    if rule.stage != "registered":
+        unwatch(decision, rule, rule_key(event.id, number))
+        decision.change(RuleBack(decision.now, event.id, number))
+    set_wake(decision, event.id, number, following.start)
+
+
+# --- the condition ----------------------------------------------------------------------------------------
+
+
+def _open(decision: ServerDecision, event: RaisedEvent, number: int, until: float | None) -> None:
+    rule = event.rules[number]
+    stop_timer(decision, rule, rule_key(event.id, number), until)
+    decision.change(WindowOpened(decision.now, event.id, number, until))
+    judge(decision, event, number)
+
+
+def receivers(decision: ServerDecision, event: RaisedEvent, state: str) -> Iterator[int]:
+    """The instances that may answer an event, free and in a state: the idle first, then the oldest (KA8)."""
+    present = decision.state.present.get(state)
+    for line in (present.idle, present.busy) if present is not None else ():
+        for instance in line:
+            if _is_meant(event, decision.state.at_work[instance]):
+                yield instance
+
+
+def _is_meant(event: RaisedEvent, entry: KnownInstance) -> bool:
+    return (not event.users or entry.user in event.users) and (not event.roles or entry.role in event.roles)
+
+
+def judge(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
+    """Judge the condition of a rule whose window is open, for whoever is there (KA5)."""
+    rule, definition = event.rules[number], decision.definition
+    found = rule_of(decision, event, rule)
+    if found is None:
+        ending.end_rule(decision, event, number, "expired", GONE)
+        return
+    there = (0,) if definition.is_global else receivers(decision, event, rule.state)
+    tried: list[Bound] = []
+    receiver = None
+    for instance in there:
+        if isinstance(found.condition, bool):
+            verdict = GuardVerdict(found.condition)
+        else:
+            eid = decision.state.at_work[instance].object if instance else 0
+            tried.append(bound(decision, event, found, found.condition, eid))
+            verdict = judged(decision, tried[-1])
+        receiver = instance
+        if verdict.holds:
+            _hold(decision, event, number, found, instance, is_hearsay=verdict.is_hearsay)
+            return
+        if isinstance(found.condition, bool) or OBJECT not in found.condition.variables:
+            break
+    if receiver is None:
+        _nobody(decision, event, number)
+    else:
+        _judge_in_vain(decision, event, number, found, receiver, tried)
+
+
+def _window(decision: ServerDecision, rule: EventRule) -> Any:
+    """The window in which a rule is, if it lasts; None if this was its instant."""
+    windows_ = rule.before_condition
+    found = inside(windows_, decision.now) if windows_ is not None else None
+    return found if found is not None and decision.now < found.end else None
+
+
+def _nobody(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
+    """Let a rule wait for a receiver; at an instant it waits for the instance alone that it begins (KA7)."""
+    rule = event.rules[number]
+    if rule.stage != "open":
+        unwatch(decision, rule, rule_key(event.id, number))
+        decision.change(WindowOpened(decision.now, event.id, number, rule.wake))
+    may_begin = decision.definition.invocation == "auto" and not decision.state.gone
+    begins = may_begin and (not event.started or _is_under_way(decision, event))
+    if rule.before_condition is not None and _window(decision, rule) is None and not begins:
+        _wait_for_next(decision, event, number, decision.now)
+
+
+def _is_under_way(decision: ServerDecision, event: RaisedEvent) -> bool:
+    return any(called.event == event.id for called in decision.state.called.values())
+
+
+def _judge_in_vain(
+    decision: ServerDecision, event: RaisedEvent, number: int, found: Rule, receiver: int, tried: list[Bound]
+) -> None:
+    """Wait for what may alter a condition, while the window lasts (KA4)."""
+    rule, key, condition = event.rules[number], rule_key(event.id, number), found.condition
+    lasts = _window(decision, rule) is not None
+    unwatch(decision, rule, key)
+    wanted: Wanted = [(one, None) for one in dict.fromkeys(tried) if asks_memory(one)] if lasts else []
+    elements: tuple[int, ...] = ()
+    picky = False
+    if lasts and not isinstance(condition, bool):
+        picky = OBJECT in condition.variables and not decision.definition.is_global
+        elements = _bound_to(tried)
+    watched = bool(wanted or elements)
+    change = ConditionJudged(
+        decision.now, event.id, number, False, receiver, picky=picky and lasts, watched=watched
+    )
+    decision.change(change)
+    if watched:
+        conditions = tuple(one for one, _ in wanted)
+        scopes = tuple(scope for _, scope in wanted)
+        decision.command(commands.Watch(wake_name(decision, key), conditions, scopes, elements=elements))
+    elif not lasts:
+        _wait_for_next(decision, event, number, decision.now)
+
+
+def _bound_to(tried: list[Bound]) -> tuple[int, ...]:
+    """The objects that conditions are about: when one is replaced, what takes its place is judged."""
+    named = (
+        element.eid
+        for one in tried
+        for name, elements in one.variables
+        if name in (OBJECT, CARRIED)
+        for element in elements
+    )
+    return tuple(dict.fromkeys(named))
+
+
+def unwatch(decision: ServerDecision, rule: EventRule, key: str) -> None:
+    """Watch no more for what may alter a condition."""
+    name = wake_name(decision, key)
+    if rule.watched:
+        decision.command(commands.Unwatch(name))
+
+
+# --- the action -------------------------------------------------------------------------------------------
+
+
+def _hold(
+    decision: ServerDecision,
+    event: RaisedEvent,
+    number: int,
+    found: Rule,
+    receiver: int,
+    *,
+    is_hearsay: bool,
+) -> None:
+    """A condition held: its action has its windows from now on."""
+    rule = event.rules[number]
+    unwatch(decision, rule, rule_key(event.id, number))
+    for other, at in event.rules.items():
+        if at.state != rule.state:
+            unwatch(decision, at, rule_key(event.id, other))
+    opened: Any = None
+    if found.before_action is not None:
+        opened = windows(found.before_action, decision.now, decision.view.zone, named(found, event))
+    change = ConditionJudged(decision.now, event.id, number, True, receiver, opened, hearsay=is_hearsay)
+    decision.change(change)
+    if receiver and event.sync:
+        circles.look_round(decision, event, receiver)
+    if event.id in decision.state.events and number in event.rules:
+        _look_after(decision, event, number)
+
+
+def _look_after(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
+    """Bring a rule to where it stands by the clock, whose condition held."""
+    rule, key = event.rules[number], rule_key(event.id, number)
+    if rule.before_action is None:
+        set_wake(decision, event.id, number, None)
+        begin(decision, event, number)
+        return
+    at = moment(decision, rule, key, rule.before_action)
+    window = inside(rule.before_action, at)
+    following = upcoming(rule.before_action, at)
+    if window is not None:
+        set_wake(decision, event.id, number, ends(window, decision.now))
+        if rule.stage == "due":
+            begin(decision, event, number)
+    elif following is not None:
+        set_wake(decision, event.id, number, following.start)
+    else:
+        why = "its receiver was not free until" if rule.stage == "ready" else "nothing was done before"
+        ending.end_rule(decision, event, number, "expired", f"{why} the last window for the action was over")
+
+
+def begin(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
+    """Have the action done; its receiver says if it is in the state still (KA5)."""
+    rule, state = event.rules[number], decision.state
+    receiver = rule.receiver
+    if receiver and receiver not in state.at_work:
+        back(decision, event, number, f"instance {receiver} is gone")
+        return
+    if receiver and (state.at_work[receiver].acting or event.is_claimed):
+        decision.change(ActionDue(decision.now, event.id, number))
+        return
+    found = rule_of(decision, event, rule)
+    if found is None:
+        ending.end_rule(decision, event, number, "expired", GONE)
+        return
+    set_wake(decision, event.id, number, None)
+    if receiver:
+        said: dict[str, Any] = {
+            "event": event.id,
+            "name": event.name,
+            "rule": rule.ordinal,
+            "state": rule.state,
+            "parameters": named(found, event),
+            "object": event.object,
+            "case": event.case,
+            "raiser": event.raiser,
+            **({HEARSAY: True} if rule.hearsay else {}),
+        }
+        call = decision.tell("act", said, run=receiver, elements=decision.elements(event.object))
+    else:
+        call = decision.identifier()
+        given = msgspec.json.encode(named(found, event)).decode()
+        environment: dict[str, Plain] = {"event": str(event.id), "parameters": given}
+        if event.raiser:
+            environment["raiser"] = str(event.raiser)
+        if rule.hearsay:
+            environment[HEARSAY] = "yes"
+        asked = (call, decision.definition.kind, decision.definition.full_name, "action")
+        decision.command(commands.Call(*asked, payload={"environment": environment}))
+    decision.change(ActionBegan(decision.now, event.id, number, call))
+
+
+def back(decision: ServerDecision, event: RaisedEvent, number: int, why: str) -> None:
+    """Judge a condition again, if a window for that is open or comes; else its rule is over (KA6)."""
+    rule = event.rules[number]
+    now = decision.now
+    set_wake(decision, event.id, number, None)
+    if rule.before_condition is None or not (
+        inside(rule.before_condition, now) or upcoming(rule.before_condition, now)
+    ):
+        ending.end_rule(decision, event, number, "expired", why)
+        return
+    decision.change(RuleBack(now, event.id, number, why))
+    if event.state:
+        look(decision, event, number)
+    else:
+        decision.loose.append(event.id)
+
+
+def follow(decision: ServerDecision) -> None:
+    """Go by the rules as the type has them now: those that it has no more are over."""
+    for event in list(decision.state.events.values()):
+        for number, rule in list(event.rules.items()):
+            if rule.stage == "acting" or number not in event.rules:
+                continue
+            if rule_of(decision, event, rule) is None:
+                ending.end_rule(decision, event, number, "expired", GONE)
+            elif rule.stage == "false":
+                judge(decision, event, number)
+
+
+def look_at_loose(decision: ServerDecision) -> None:
+    """Bring the rules of events that are taken in no state any more to where they stand."""
+    while decision.loose:
+        event = decision.state.events.get(decision.loose.pop())
+        for number in list(event.rules) if event is not None else ():
+            rule = event.rules.get(number) if event is not None else None
+            if event is not None and rule is not None and rule.stage == "registered":
+                look(decision, event, number)

@@ -1,0 +1,102 @@
+"""Instances that wait for an event or its end (K53, K54), and events that are kept for them (KA12)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from narval.core.engines import commands
+from narval.core.engines.events import Plain, Signalled
+from narval.kinds.task.engine.server.apply_events import ended
+from narval.kinds.task.engine.server.changes import StoredTaken, WaitOver, WaitParked
+from narval.kinds.task.engine.server.decision import ServerDecision, number, text
+from narval.kinds.task.engine.server.state import RaisedEvent, StoredEvent
+
+WAIT = "wait"
+
+
+def wait(decision: ServerDecision, event: Signalled) -> None:
+    """Answer an instance once the event comes, at once with one for which nobody has waited."""
+    name, instance, end = text(event, "event"), number(event, "instance"), event.arguments.get("end") is True
+    if not _is_known(decision, name):
+        known = ", ".join(dict.fromkeys(rule.event for rule in decision.definition.events)) or "none"
+        why = (
+            f"{decision.definition.full_name} has no rule for {name!r:.80}; the events it answers are {known}"
+        )
+        decision.refuse(event, "no-rule", why)
+        return
+    if not event.sender:
+        _replace(decision, instance, ended(name) if end else name)
+    stored = decision.state.stored.get(ended(name) if end else name)
+    if stored:
+        found = stored[0]
+        decision.change(StoredTaken(decision.now, ended(name) if end else name, found.event, instance))
+        decision.reply(event.signal, **_told(found, end))
+        return
+    given = event.arguments.get("until")
+    until = float(given) if isinstance(given, int | float) and not isinstance(given, bool) else None
+    if until is not None and until <= decision.now:
+        decision.answer(event, timeout=True)
+        return
+    decision.change(WaitParked(decision.now, event.signal, instance, name, end, until))
+    if until is not None:
+        decision.command(commands.SetTimer(_wake(decision, event.signal), until, calendar=True))
+
+
+def _replace(decision: ServerDecision, instance: int, name: str) -> None:
+    """Forget an earlier wait of a program that waits again: since a restart nobody hears of that one."""
+    for signal in list(decision.state.waiters.get(name, ())):
+        if decision.state.waits[signal].instance == instance:
+            _end(decision, signal)
+
+
+def _is_known(decision: ServerDecision, name: str) -> bool:
+    return any(rule.event == name for rule in decision.definition.events)
+
+
+def _told(stored: StoredEvent, end: bool) -> Mapping[str, Plain]:
+    value: dict[str, Plain] = {"event": stored.event, "parameters": list(stored.parameters)}
+    return {**value, "result": stored.result} if end else value
+
+
+def tell(decision: ServerDecision, event: RaisedEvent, result: str = "") -> None:
+    """Tell all who wait for an event that it is raised, or with a result that it is over."""
+    name = ended(event.name) if result else event.name
+    waiters = list(decision.state.waiters.get(name, ()))
+    for signal in waiters:
+        _end(decision, signal, event.id)
+        decision.reply(signal, **_told(StoredEvent(event.id, event.parameters, result), bool(result)))
+    if waiters:
+        decision.change(StoredTaken(decision.now, name, event.id))
+
+
+def _end(decision: ServerDecision, signal: str, event: int = 0, *, fired: bool = False) -> None:
+    if decision.state.waits[signal].until is not None and not fired:
+        decision.command(commands.CancelTimer(_wake(decision, signal)))
+    decision.change(WaitOver(decision.now, signal, event))
+
+
+def woken(decision: ServerDecision, signal: str) -> None:
+    """End a wait whose moment has come."""
+    waiter = decision.state.waits.get(signal)
+    if waiter is None:
+        return
+    if waiter.until is not None and decision.now < waiter.until:
+        decision.command(commands.SetTimer(_wake(decision, signal), waiter.until, calendar=True))
+        return
+    _end(decision, signal, fired=True)
+    decision.reply(signal, timeout=True)
+
+
+def gone(decision: ServerDecision, signal: str) -> None:
+    """Forget a wait that nobody needs any more."""
+    _end(decision, signal)
+
+
+def let_go(decision: ServerDecision) -> None:
+    """Forget all waits: the standing run is over, and who waits is told by the runtime."""
+    for signal in list(decision.state.waits):
+        _end(decision, signal)
+
+
+def _wake(decision: ServerDecision, signal: str) -> str:
+    return f"{decision.state.eid}/{WAIT}/{signal}"

@@ -1,0 +1,267 @@
+"""Signals to an instance: from its server, its program, and people (K49–K52, K55, K57).
+
+Those that move it wait in line until no script is under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from narval.core.engines import commands
+from narval.core.engines.events import Plain, Signalled
+from narval.kinds.task.engine import functions, moves
+from narval.kinds.task.engine.changes import (
+    AskerSet,
+    CallAsked,
+    LeaseRenewed,
+    ScriptBegan,
+    SignalKept,
+    SignalLeft,
+)
+from narval.kinds.task.engine.decision import InstanceDecision
+from narval.kinds.task.engine.ending import begin_end
+from narval.kinds.task.engine.state import KeptSignal, ScriptFrame
+from narval.kinds.task.engine.values import ScriptFault
+
+Arguments = Mapping[str, Plain]
+
+
+def signalled(decision: InstanceDecision, event: Signalled) -> None:
+    """Do at once what can be, and keep the rest; from others than runs, programs and people refuse it."""
+    state = decision.state
+    if not event.sender and event.act is None:
+        decision.refuse(event, "not-listening", "an instance is moved by narval task, which knows who asks")
+    elif event.name == "gone":
+        _forget(decision, str(event.arguments.get("signal", "")))
+    elif event.name == "act" and event.sender and (state.over or state.outcome):
+        decision.answer(event, state=False)
+    elif state.over or state.outcome:
+        decision.refuse(event, "over", f"instance {state.eid} is {state.status}; begin another")
+    elif event.name in _AT_ONCE:
+        _renew(decision)
+        _AT_ONCE[event.name](decision, event)
+    elif event.name == "act" if event.sender else event.name in _IN_TURN and event.name != "act":
+        _renew(decision)
+        if state.frames or state.line or state.stage not in ("", "busy"):
+            decision.change(SignalKept(event.signal, event.name, dict(event.arguments)))
+        else:
+            _obey(decision, event.signal, KeptSignal(event.name, event.arguments))
+    else:
+        known = ", ".join(name for name in (*_IN_TURN, *_AT_ONCE) if name != "act")
+        decision.refuse(event, "not-listening", f"expected {known}, got {event.name!r:.80}")
+
+
+def hear(decision: InstanceDecision) -> None:
+    """Take the first signal in line. Raises ScriptFault where a script that it began fails."""
+    signal, kept = next(iter(decision.state.line.items()))
+    decision.change(SignalLeft(signal))
+    _obey(decision, signal, kept)
+
+
+def _obey(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
+    try:
+        _IN_TURN[kept.name](decision, signal, kept)
+    except RefusedSignal as refusal:
+        decision.turn_down(signal, refusal.kind, refusal.message)
+
+
+class RefusedSignal(Exception):  # noqa: N818 - it is the answer to who asked
+    """A signal that cannot be obeyed: nothing has changed."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind, self.message = kind, message
+
+
+def _forget(decision: InstanceDecision, signal: str) -> None:
+    """Answer a signal no more; an object that it asked for is not waited for either."""
+    state = decision.state
+    for call in [call for call, answered in state.answered.items() if answered == signal]:
+        if state.calls[call] == "take":
+            decision.command(commands.CancelCall(call))
+            join(decision)
+    decision.change(SignalLeft(signal))
+
+
+def join(decision: InstanceDecision) -> None:
+    """Tell the server that it works; who gave up what was asked for has left it."""
+    state = decision.state
+    who: dict[str, Plain] = {"user": state.user, "role": state.role, "program": state.program}
+    decision.tell("join", {"instance": state.eid, **who})
+
+
+# --- in turn --------------------------------------------------------------------------------------------
+
+
+def _act(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
+    """Do the action of a rule, if the instance is in its state still (KA5)."""
+    state, said = decision.state, kept.arguments
+    event, where, rule = _text(said, "name"), _text(said, "state"), _number(said, "rule")
+    if state.stage != "busy" or state.state != where:
+        decision.ask(commands.Answer(signal, {"state": False}))
+        return
+    rules = decision.definition.rules_for(where, event)
+    if rule >= len(rules):
+        raise RefusedSignal(
+            "no-rule", f"state {where} has {len(rules)} rules for {event}, and no number {rule}"
+        )
+    given = said.get("parameters")
+    parameters = {str(name): str(value) for name, value in given.items()} if isinstance(given, dict) else {}
+    carried, case = _number(said, "object"), _number(said, "case")
+    if carried:
+        decision.add_to_context((carried,))
+    adopts = bool(carried) and not state.object
+    if adopts:
+        moves.adopt(decision, carried, case, _number(said, "event"))
+    frame = ScriptFrame("action", where, "", event, rule, parameters, carried, case, signal, adopted=adopts)
+    decision.change(ScriptBegan(frame))
+
+
+def _assert(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
+    state = decision.state
+    _need_state(decision)
+    target = decision.named(_text(kept.arguments, "state"))
+    edges = decision.definition.states[state.state].edges
+    if target == state.state == decision.definition.initial and target not in edges.values():
+        decision.change(AskerSet(signal))  # it was asserted when the object was given (K58)
+        return
+    _go(decision, signal, target)
+
+
+def _raise_edge(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
+    """Go along the edge of an event (K51)."""
+    _need_state(decision)
+    event, state = _text(kept.arguments, "event"), decision.state.state
+    edges = decision.definition.states[state].edges
+    if event not in edges:
+        raise RefusedSignal(
+            "no-edge", f"state {state} has no edge {event}; it has {', '.join(edges) or 'none'}"
+        )
+    _go(decision, signal, edges[event])
+
+
+def _need_state(decision: InstanceDecision) -> None:
+    if decision.state.stage != "busy":
+        raise RefusedSignal("no-object", "it is in no state: it has no object; get one first")
+
+
+def _go(decision: InstanceDecision, signal: str, target: str) -> None:
+    try:
+        decision.change(AskerSet(signal))
+        functions.follow(decision)  # its program may have replaced the object
+        moves.move(decision, target)
+    except ScriptFault as fault:
+        if fault.kind != "no-edge":
+            raise
+        decision.change(AskerSet())
+        raise RefusedSignal(fault.kind, fault.message) from None
+
+
+def _get(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
+    """Ask for the next object (K57). A program that asks again, as it does after a restart, is answered."""
+    state = decision.state
+    if state.stage:
+        why = f"object {state.object} is not done: assert a final state"
+        raise RefusedSignal("busy", f"no other object now: {why}")
+    asked = next((call for call, purpose in state.calls.items() if purpose == "take"), None)
+    if asked is not None:
+        if earlier := state.answered.get(asked):
+            decision.turn_down(earlier, "busy", "the object was asked for again; who asked last gets it")
+        decision.change(CallAsked(asked, "take", signal))
+    else:
+        decision.tell("take", {"instance": state.eid}, purpose="take", answers=signal)
+
+
+def _raise(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
+    """Raise an event at another type, for the program; with `carries` the object goes along (K52)."""
+    said, state = kept.arguments, decision.state
+    try:
+        target = decision.task(_text(said, "type"))
+    except ScriptFault as fault:
+        raise RefusedSignal(fault.kind, fault.message) from None
+    carries = bool(said.get("carries"))
+    if carries and not state.object:
+        raise RefusedSignal(
+            "no-object", "there is no object to hand over: it was given away, or none was taken"
+        )
+    given = said.get("parameters")
+    more = {name: said[name] for name in ("mode", "users", "roles") if name in said}
+    functions.raise_event(
+        decision,
+        target.full_name,
+        _text(said, "event"),
+        list(given) if isinstance(given, list) else [],
+        carries=carries,
+        purpose="raise",
+        answers=signal,
+        **more,
+    )
+
+
+# --- at once --------------------------------------------------------------------------------------------
+
+
+def _stop(decision: InstanceDecision, event: Signalled) -> None:
+    """Stop it (K16): its object is rolled back, and goes back to the queue unless it was withdrawn. Where one
+    object is named, only work on that is stopped.
+    """
+    withdrawn, eid = bool(event.arguments.get("withdrawn")), _number(event.arguments, "object")
+    if not eid or (decision.state.object and decision.state.given == eid):
+        begin_end(decision, "stopped", _text(event.arguments, "why"), gives_back=not withdrawn)
+    decision.answer(event)
+
+
+def _finish(decision: InstanceDecision, event: Signalled) -> None:
+    """Go to a terminal state whatever edges there are (K16)."""
+    target = decision.named(_text(event.arguments, "state"))
+    if target not in decision.definition.states or not decision.definition.is_terminal(target):
+        ends = ", ".join(name for name in decision.definition.states if decision.definition.is_terminal(name))
+        decision.refuse(event, "no-state", f"expected a terminal state ({ends}), got {target!r:.80}")
+    elif decision.state.stage != "busy":
+        decision.refuse(event, "no-object", "it has no object that could be finished; stop it instead")
+    else:
+        why = _text(event.arguments, "why") or f"{event.by or 'somebody'} has finished it"
+        moves.enter(decision, target, why)
+        decision.answer(event, state=target)
+
+
+def _down(decision: InstanceDecision, event: Signalled) -> None:
+    """End the work of a program (K55)."""
+    begin_end(decision, "done", gives_back=True)
+    decision.answer(event)
+
+
+def _renewed(decision: InstanceDecision, event: Signalled) -> None:
+    decision.answer(event, until=decision.state.lease_until)
+
+
+def _renew(decision: InstanceDecision) -> None:
+    """Let the lease of a program begin anew: it has shown that it lives."""
+    if decision.state.program and decision.state.lease:
+        decision.change(LeaseRenewed(decision.event.at + decision.state.lease))
+
+
+def _text(said: Arguments, name: str) -> str:
+    value = said.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _number(said: Arguments, name: str) -> int:
+    value = said.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+_IN_TURN: Mapping[str, Callable[[InstanceDecision, str, KeptSignal], None]] = {
+    "act": _act,
+    "assert": _assert,
+    "raise-edge": _raise_edge,
+    "get": _get,
+    "raise": _raise,
+}
+
+_AT_ONCE: Mapping[str, Callable[[InstanceDecision, Signalled], None]] = {
+    "stop": _stop,
+    "finish": _finish,
+    "down": _down,
+    "renew": _renewed,
+}

@@ -1,0 +1,106 @@
+"""The values that scripts name (KA27): texts, numbers, and what an object has under a name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lxml import etree
+
+from narval.core.elements.element import text_within
+from narval.core.engines.view import View
+from narval.kinds.task.engine.state import ScriptFrame
+from narval.kinds.task.language.script import CARRIED, THE_OBJECT, Comparison, Operand, ScriptValue
+
+
+class ScriptFault(Exception):  # noqa: N818 - it is the fault of a script, and no error of narval
+    """A script that cannot go on: a kind, and a sentence; a fault that is not `final` may pass."""
+
+    def __init__(self, kind: str, message: str, *, final: bool = True) -> None:
+        super().__init__(message)
+        self.kind, self.message, self.final = kind, message, final
+
+
+def name_of(operand: Operand) -> str:
+    """The name of a type, an event or a state, written bare or as a text."""
+    return operand.value if isinstance(operand, ScriptValue) else ".".join(operand.names)
+
+
+class Values:
+    """The values of one script: parameters of its event, and its objects, parsed when they are needed."""
+
+    __slots__ = ("_frame", "_object", "_trees", "_view")
+
+    def __init__(self, view: View, frame: ScriptFrame, eid: int) -> None:
+        self._view, self._frame, self._object = view, frame, eid
+        self._trees: dict[int, etree._Element] = {}
+
+    def text(self, operand: Operand) -> str:
+        """The text of an operand. Raises ScriptFault for a name that is not there."""
+        found = self._find(operand)
+        if found is None:
+            raise ScriptFault(
+                "no-value", f"{name_of(operand)} is neither an attribute nor a child of the object"
+            )
+        return found
+
+    def holds(self, test: Comparison) -> bool:
+        """True if a test holds: two texts that are both numbers are compared as numbers."""
+        if test.right is None:
+            return self._find(test.left) not in (None, "", "0", "false")
+        left, right = self.text(test.left), self.text(test.right)
+        order = _order(left, right)
+        return {
+            "==": order == 0,
+            "!=": order != 0,
+            "<": order < 0,
+            "<=": order <= 0,
+            ">": order > 0,
+            ">=": order >= 0,
+        }[test.operator]
+
+    def tree(self, eid: int) -> etree._Element:
+        """The tree of an object. Raises ScriptFault where there is none any more (K59)."""
+        if eid not in self._trees:
+            element = self._view.element(eid) if eid else None
+            if element is None:
+                raise ScriptFault(
+                    "no-object", "there is no object here: it was given away, or none was taken"
+                )
+            self._trees[eid] = element.tree()
+        return self._trees[eid]
+
+    def _find(self, operand: Operand) -> str | None:
+        if isinstance(operand, ScriptValue):
+            return operand.value
+        names, eid = operand.names, self._object
+        if len(names) == 1 and names[0] in self._frame.parameters:
+            return self._frame.parameters[names[0]]
+        if names[0] == CARRIED and self._frame.carried:
+            names, eid = names[1:], self._frame.carried
+        elif names[0] in THE_OBJECT:
+            names = names[1:]
+        return _text_at(self.tree(eid), names)
+
+
+def _text_at(node: etree._Element, names: tuple[str, ...]) -> str | None:
+    for at, name in enumerate(names):
+        value = node.get(name)
+        if value is not None and at == len(names) - 1:
+            return value
+        child: Any = next((child for child in node if _is_named(child, name)), None)
+        if child is None:
+            return None
+        node = child
+    return text_within(node).strip()
+
+
+def _is_named(node: Any, name: str) -> bool:
+    return isinstance(node.tag, str) and etree.QName(node).localname == name
+
+
+def _order(left: str, right: str) -> int:
+    try:
+        one, other = float(left), float(right)
+    except ValueError:
+        return (left > right) - (left < right)
+    return (one > other) - (one < other)

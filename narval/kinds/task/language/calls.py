@@ -1,0 +1,269 @@
+"""The calls of scripts, checked and made whole as a file is read (KA27).
+
+The first argument of `route` and `raise`, and the event of `raise`, are paths that name a type or an event;
+that of `assert` is the path of one name, that of a state.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from shlex import split
+from typing import cast
+
+from msgspec.structs import replace
+
+from narval.core.definitions.kinds import KINDS
+from narval.core.definitions.library import Check, Definition
+from narval.core.definitions.reading.xml import Place, Reading
+from narval.core.definitions.suggestions import closest
+from narval.core.errors import Fault, PatternError
+from narval.core.patterns.pattern import compile_pattern
+from narval.kinds.task.language.definition import TaskDefinition
+from narval.kinds.task.language.script import (
+    FUNCTIONS,
+    MOST_COPIES,
+    Choice,
+    Operand,
+    Perform,
+    Script,
+    ScriptPath,
+    ScriptValue,
+    Statement,
+    calls_in,
+    is_object,
+)
+from narval.kinds.task.language.states import StateTable
+
+_NAMES = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:[.-][A-Za-z0-9_]+)*|[0-9]{1,9}")
+_FORMS = {
+    "route": ("route(TYPE) or route(TYPE, part)", 1, 2),
+    "raise": ("raise(TYPE, EVENT, …) or raise(EVENT)", 1, None),
+    "assert": ("assert(STATE)", 1, 1),
+    "split": ("split('XPATH')", 1, 1),
+    "copy": ("copy(n)", 1, 1),
+    "exec": ("exec('CMD')", 1, 1),
+    "launch": ("launch('CMD')", 1, 1),
+}
+"""The form of a call of each function, and the fewest and most of its arguments."""
+
+
+Complaints = Callable[[TaskDefinition], Iterable[str]]
+"""A function that says what is wrong with the definition that a place names."""
+
+
+class ScriptRules:
+    """Checks the scripts of a type, or of a global event, which has no states."""
+
+    def __init__(self, reading: Reading, group: str, states: StateTable | None) -> None:
+        self._reading, self._group, self._states = reading, group, states
+        self._edge_events = {event for edges in states.edges.values() for event in edges} if states else set()
+        self._no_assert = ""
+
+    def checked(self, script: Script, at: str = "", *, no_assert: str = "") -> Script:
+        """A script with its names made whole. It begins in the state `at`, if it may assert others.
+
+        `no_assert` says why it may not.
+        """
+        self._no_assert = no_assert or ("" if self._states else "a global event has no states")
+        return self._walk(script, {at} if at else set())[0]
+
+    def _walk(self, script: Script, at: set[str]) -> tuple[Script, set[str]]:
+        """A script made whole, and the states in which it may end."""
+        made: list[Statement] = []
+        for statement in script:
+            if isinstance(statement, Choice):
+                then, ends = self._walk(statement.then, at)
+                otherwise, others = self._walk(statement.otherwise, at)
+                made.append(replace(statement, then=then, otherwise=otherwise))
+                at = ends | others
+            else:
+                call, at = self._call(statement, at)
+                made.append(call)
+        return tuple(made), at
+
+    def _call(self, call: Perform, at: set[str]) -> tuple[Perform, set[str]]:
+        if call.name not in FUNCTIONS:
+            self._action(call)
+            return call, at
+        form, fewest, most = _FORMS[call.name]
+        if len(call.arguments) < fewest or (most is not None and len(call.arguments) > most):
+            self._fault(call, f"expected {form}, found {len(call.arguments)} arguments")
+            return call, at
+        if call.name == "assert":
+            return self._assert(call, at)
+        if call.name == "raise" and len(call.arguments) == 1:
+            return self._raise_edge(call, at)
+        arguments = list(call.arguments)
+        if call.name in ("route", "raise"):
+            arguments[0] = self._path(call, arguments[0], "the name of a type")
+            if call.name == "raise":
+                arguments[1] = self._path(call, arguments[1], "the name of an event")
+            self._refer(call, arguments)
+        if call.name == "split":
+            self._check_split(call)
+        elif call.name == "copy":
+            self._check_copy(call)
+        elif call.name in ("exec", "launch"):
+            self._check_command(call)
+        return replace(call, arguments=tuple(arguments)), at
+
+    def _action(self, call: Perform) -> None:
+        if "." in call.name:
+            place, what = (call.line, call.column), f"{call.name}()"
+            self._reading.refer(place, "", call.name, what, _answers_at_once(self._reading, place, what))
+        else:
+            hint = closest(call.name, FUNCTIONS)
+            self._fault(call, f"there is no function {call.name!r:.60}; an action has a full name{hint}")
+
+    def _refer(self, call: Perform, arguments: list[Operand]) -> None:
+        target = _text(arguments[0])
+        what = f"{call.name}({target})"
+        if call.name == "route":
+            refer_to_type(self._reading, (call.line, call.column), target, what, self._group)
+            return
+        event, count = _text(arguments[1]), sum(not is_object(operand) for operand in arguments[2:])
+        self._refer_to_event(call, target, what, lambda found: _no_rule(found, event, count))
+
+    def _refer_to_event(self, call: Perform, target: str, what: str, complaints: Complaints) -> None:
+        refer_to_type(self._reading, (call.line, call.column), target, what, self._group, complaints)
+
+    def _path(self, call: Perform, operand: Operand, wanted: str) -> Operand:
+        """The path that an operand is; a text that is a name becomes one."""
+        if isinstance(operand, ScriptPath):
+            return operand
+        if not _NAMES.fullmatch(operand.value):
+            self._fault(call, f"{call.name}: expected {wanted}, found {operand.value!r:.60}")
+        return ScriptPath(tuple(operand.value.split(".")), call.line, call.column)
+
+    # --- states -----------------------------------------------------------------------------------------
+
+    def _assert(self, call: Perform, at: set[str]) -> tuple[Perform, set[str]]:
+        operand = self._path(call, call.arguments[0], "the name of a state")
+        states, text = self._states, _text(operand)
+        if states is None or self._no_assert:
+            self._fault(call, f"assert: {self._no_assert}; remove it")
+            return call, at
+        name = states.find(text)
+        if name is None:
+            self._fault(call, f"assert: there is no state {text!r:.60}{states.hint(text)}")
+            return call, at
+        if at and not any(name in states.edges.get(state, {}).values() for state in at):
+            from_ = " or ".join(sorted(at)[:3])
+            self._fault(call, f"assert: no edge leads from {from_} to {name}; add ON EVENT … GOTO {name}")
+        path = ScriptPath((name,), call.line, call.column)
+        return replace(call, arguments=(path,)), states.after(name)
+
+    def _raise_edge(self, call: Perform, at: set[str]) -> tuple[Perform, set[str]]:
+        """A call of `raise` with an event alone: that of an edge, or a global event (K41, K51)."""
+        operand = self._path(call, call.arguments[0], "the name of an event")
+        event = _text(operand)
+        made = replace(call, arguments=(operand,))
+        if event in self._edge_events and self._states is not None:
+            if self._no_assert:
+                self._fault(call, f"raise({event}): {self._no_assert}; remove it")
+            return made, self._states.after(*at)
+        self._refer_to_event(call, event, f"raise({event})", lambda found: _no_rule(found, found.name, 0))
+        return made, at
+
+    # --- arguments --------------------------------------------------------------------------------------
+
+    def _check_split(self, call: Perform) -> None:
+        """Note what keeps the argument of `split` from being an XPath."""
+        operand = call.arguments[0]
+        try:
+            if isinstance(operand, ScriptPath):
+                raise PatternError(_text(operand), "write it in quotes")
+            compile_pattern(operand.value)
+        except PatternError as error:
+            self._fault(call, f"split: expected an XPath that gives the parts: {error.message}")
+
+    def _check_copy(self, call: Perform) -> None:
+        """Note a number of copies that is none."""
+        operand = call.arguments[0]
+        if isinstance(operand, ScriptValue) and operand.value not in map(str, range(1, MOST_COPIES + 1)):
+            message = f"expected how many, from 1 to {MOST_COPIES}, found {operand.value!r:.40}"
+            self._fault(call, f"copy: {message}")
+
+    def _check_command(self, call: Perform) -> None:
+        """Note a command that is no literal text, or cannot be split into words."""
+        operand = call.arguments[0]
+        if isinstance(operand, ScriptPath):
+            why = "values are given by the environment, not in its words"
+            self._fault(call, f"{call.name}: expected the text of a command in quotes; {why}")
+        else:
+            try:
+                command_of(operand.value)
+            except ValueError as error:
+                self._fault(call, f"{call.name}: expected a command: {error}")
+
+    def _fault(self, call: Perform, message: str) -> None:
+        self._reading.fault_at((call.line, call.column), message)
+
+
+def command_of(text: str) -> tuple[str, ...]:
+    """The words of a command. Raises ValueError for a text that is none."""
+    words = tuple(split(text))
+    if not words:
+        raise ValueError("it is empty; write the program and its arguments")
+    return words
+
+
+def routes_from(script: Script) -> bool:
+    """True if a script has a call of `route`."""
+    return any(call.name == "route" for call in calls_in(script))
+
+
+def _text(operand: Operand) -> str:
+    return ".".join(operand.names) if isinstance(operand, ScriptPath) else operand.value
+
+
+# --- the types that are named ---------------------------------------------------------------------------
+
+
+def receives_objects(found: TaskDefinition) -> Iterator[str]:
+    """The reason why no object can be sent there."""
+    if found.is_global:
+        yield f"{found.full_name} is a global event; expected a type of task"
+
+
+def refer_to_type(
+    reading: Reading,
+    place: Place,
+    target: str,
+    what: str,
+    group: str,
+    complaints: Complaints = receives_objects,
+) -> None:
+    """Note that a place names a type, or a global event, in the group first, then alone."""
+    path = reading.source.path
+
+    def check(found: Definition) -> Iterator[Fault]:
+        for message in complaints(cast(TaskDefinition, found)):
+            yield Fault(path, *place, f"{what}: {message}")
+
+    reading.refer(place, TaskDefinition.kind, target, what, check, group=group)
+
+
+def _answers_at_once(reading: Reading, place: Place, what: str) -> Check:
+    """A check that a place names an action, or a transform, and not what is run."""
+    path = reading.source.path
+
+    def check(found: Definition) -> Iterator[Fault]:
+        row = KINDS.get(found.kind)
+        if row is None or row.engine:
+            why = f"{found.full_name} is a {found.kind}; expected an action"
+            yield Fault(path, *place, f"{what}: {why}; what is run is the TASK CODE of a type")
+
+    return check
+
+
+def _no_rule(found: TaskDefinition, event: str, count: int) -> Iterator[str]:
+    rules = [rule for rule in found.events if rule.event == event]
+    if not rules:
+        known = {rule.event for rule in found.events}
+        hint = closest(event, known) or ("" if known else "; it has none at all")
+        yield f"{found.full_name} has no rule for the event {event!r:.60}{hint}"
+    elif all(len(rule.parameters) != count for rule in rules):
+        wanted = ", ".join(rules[0].parameters) or "none"
+        yield f"the event {event} has the parameters ({wanted}), found {count}"

@@ -1,0 +1,100 @@
+"""Warnings about tasks: what is allowed and may not be meant (KA17, K46)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from narval.core.definitions.library import Library
+from narval.core.errors import Fault
+from narval.core.patterns.pattern import Condition
+from narval.kinds.task.language.calls import routes_from
+from narval.kinds.task.language.definition import FORWARD, PREDEFINED, TaskDefinition, TaskState
+from narval.kinds.task.language.script import Perform, Script, calls_in
+
+
+def warnings(tasks: Iterable[TaskDefinition], library: Library) -> list[Fault]:
+    """Warnings about types and global events of a library."""
+    tasks = list(tasks)
+    compensators = {found.full_name for task in _all(library) for found in _named(library, task)}
+    return [
+        Fault(task.path, line, 1, f"{task.full_name}: {message}", warning=True)
+        for task in tasks
+        if not task.is_global
+        for line, message in (*_doubtful(task), *_uncalled(task, compensators))
+    ] + [
+        Fault(task.path, rule.line, 1, f"{task.full_name}: {doubt.message}", warning=True)
+        for task in tasks
+        for rule in task.events
+        if isinstance(rule.condition, Condition)
+        for pattern in rule.condition.patterns
+        for doubt in pattern.doubts
+    ]
+
+
+def _all(library: Library) -> Iterator[TaskDefinition]:
+    return (task for task in library.of(TaskDefinition.kind).values() if isinstance(task, TaskDefinition))
+
+
+def _named(library: Library, task: TaskDefinition) -> Iterable[TaskDefinition]:
+    """The types that a type names as what compensates it."""
+    found = library.called(task.kind, task.compensated_by, task.group) if task.compensated_by else ()
+    return (type for type in found if isinstance(type, TaskDefinition))
+
+
+def _doubtful(task: TaskDefinition) -> Iterator[tuple[int, str]]:
+    for name, script in task.routes.items():
+        if _forwards(name) and routes_from(script) and not _fewest_routes(script):
+            line = next(call.line for call in calls_in(script))
+            message = f"ON {name} may send the object nowhere: on some way through it there is no route"
+            yield line, f"{message}; add an else"
+    for name, state in task.states.items():
+        if task.is_terminal(name) and state.on_leaving:
+            yield state.line, f"{name} is never left, so that its ON LEAVING never runs; remove it"
+    if is_unattended(task) and not moves_on(task.states[task.initial]):
+        way = f"it stays in {task.initial}, with nobody and nothing that moves it"
+        yield (
+            task.line,
+            f"{way}; add TASK CODE, USERS or ROLES, or assert(…) to its ON ASSERT or to an ACTION",
+        )
+
+
+def _uncalled(task: TaskDefinition, compensators: set[str]) -> Iterator[tuple[int, str]]:
+    if task.invocation == "compensation" and not (task.compensates or task.full_name in compensators):
+        yield task.line, f"no type is COMPENSATED BY {task.name}, so that it never runs"
+
+
+def _forwards(state: str) -> bool:
+    """True of FORWARD, and of final states that are like it."""
+    return state == FORWARD or state not in PREDEFINED
+
+
+def _fewest_routes(script: Script) -> int:
+    """The fewest calls of `route` on any way through a script."""
+    return sum(
+        (statement.name == "route")
+        if isinstance(statement, Perform)
+        else min(_fewest_routes(statement.then), _fewest_routes(statement.otherwise))
+        for statement in script
+    )
+
+
+def is_unattended(task: TaskDefinition) -> bool:
+    """True if instances begin by themselves, and neither code nor people do the work: scripts alone move it.
+
+    A type that is invoked by hand is moved by the program that does so.
+    """
+    has_code = task.code is not None or bool(task.program)
+    return task.invocation != "manual" and not has_code and not task.is_interactive
+
+
+def moves_on(state: TaskState) -> bool:
+    """True if a script of a state may lead on to another: on entering it, or on an event."""
+    return is_moving(state.on_assert) or any(is_moving(rule.action) for rule in state.rules)
+
+
+def is_moving(script: Script) -> bool:
+    """True if a script asserts a state, or raises an event alone, as those of edges are."""
+    return any(
+        call.name == "assert" or (call.name == "raise" and len(call.arguments) == 1)
+        for call in calls_in(script)
+    )

@@ -1,0 +1,163 @@
+"""Task: states, the rules that hold in them, and where an object goes from there (K25–K46)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from shlex import split
+from typing import ClassVar, Literal
+
+import msgspec
+
+from narval.core.definitions.library import RunDefinition
+from narval.core.patterns.pattern import Condition
+from narval.kinds.task.language.script import Script, ScriptValue, calls_in
+from narval.kinds.task.language.windows import TimeSpec
+
+FORWARD, COMMIT, ABORT, EXCEPTION = "FORWARD", "COMMIT", "ABORT", "EXCEPTION"
+
+PREDEFINED = (FORWARD, COMMIT, ABORT, EXCEPTION)
+"""The terminal states that every task has (K28)."""
+
+Invocation = Literal["manual", "auto", "compensation", "periodic"]
+"""The ways in which an instance comes to be (K44)."""
+
+Mode = Literal["", "sync", "async"]
+"""The word of a rule for how events are raised; "" where it has none."""
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """A rule: what is done on an event (K33). Within `before_condition` the condition is judged, and within
+    `before_action`, counted from when it held, the action is done. None: at once.
+
+    `condition` is True or False where it is constant. Its variables are `object`, `carried`, `parameters`.
+    A call of the action that failed is made again `retries` times before the action has failed.
+    """
+
+    event: str
+    parameters: tuple[str, ...] = ()
+    mode: Mode = ""
+    before_condition: TimeSpec | None = None
+    condition: Condition | bool = True
+    before_action: TimeSpec | None = None
+    action: Script = ()
+    line: int = 1
+    retries: int = 0
+
+
+class TaskState(msgspec.Struct, frozen=True):
+    """A state (K25–K27): `edges` lead on by the name of an event (K32), `rules` answer events from elsewhere.
+
+    Several rules of one event are in the order of the file (KA32).
+    """
+
+    name: str
+    number: str = ""
+    exposed: bool = True
+    on_assert: Script = ()
+    on_leaving: Script = ()
+    edges: Mapping[str, str] = {}
+    rules: tuple[Rule, ...] = ()
+    line: int = 1
+
+
+class TaskDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
+    """The definition of a task type, or, with `rule`, of a global event, which has no states (K41).
+
+    `states` are by name, the predefined ones among them. `period` are the seconds of a periodic task, or of a
+    global event with EVERY. `code` is the kind and full name of what does the work, `program` the words of a
+    command in its place. Types are named as written: in the group first, then alone. `routes` are the scripts
+    of terminal states (K43); `composed_from` the types from which parts come to be merged (K20).
+    """
+
+    kind: ClassVar[str] = "task"
+
+    users: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
+    invocation: Invocation = "manual"
+    period: float | None = None
+    compensated_by: str = ""
+    compensates: str = ""
+    composed_from: tuple[str, ...] = ()
+    code: tuple[str, str] | None = None
+    program: tuple[str, ...] = ()
+    initial: str = ""
+    final: tuple[str, ...] = ()
+    states: Mapping[str, TaskState] = {}
+    routes: Mapping[str, Script] = {}
+    rule: Rule | None = None
+
+    @property
+    def is_global(self) -> bool:
+        """True of a global event."""
+        return self.rule is not None
+
+    @property
+    def is_interactive(self) -> bool:
+        """True if people do the work: it names users or roles, and no code."""
+        return bool(self.users or self.roles) and self.code is None and not self.program
+
+    @property
+    def cannot_start(self) -> tuple[str, str] | None:
+        """The reason why no instance can begin."""
+        if self.is_global:
+            return "global-event", f"an event is raised: narval task raise {self.full_name}"
+        return None
+
+    @property
+    def cannot_take(self) -> tuple[str, str] | None:
+        """The reason why no object can be put to it."""
+        if self.is_global:
+            return "global-event", f"{self.full_name} is a global event: it has no queue"
+        if self.invocation == "compensation":
+            return "compensator", f"{self.full_name} compensates: it is called when something is undone"
+        return None
+
+    def is_terminal(self, state: str) -> bool:
+        """True of a state in which an instance is over."""
+        return state in PREDEFINED or state in self.final
+
+    def route_of(self, state: str) -> Script:
+        """The script that says where the object goes from a terminal state: from an own one as from FORWARD,
+        unless it has a script itself.
+        """
+        like = state if state in PREDEFINED or state in self.routes else FORWARD
+        return self.routes.get(like, ())
+
+    def rules_for(self, state: str, event: str) -> tuple[Rule, ...]:
+        """The rules of a state for an event, in the order of the file."""
+        if self.rule is not None:
+            return (self.rule,) if event == self.rule.event else ()
+        found = self.states.get(state)
+        return tuple(rule for rule in found.rules if rule.event == event) if found is not None else ()
+
+    @property
+    def programs(self) -> Iterator[str]:
+        """The names of the programs that it runs: as its code, and by its scripts."""
+        yield from self.program[:1]
+        of_states = ((state.on_assert, state.on_leaving) for state in self.states.values())
+        scripts = (*chain.from_iterable(of_states), *(rule.action for rule in self.events))
+        for call in chain.from_iterable(map(calls_in, (*scripts, *self.routes.values()))):
+            if call.name in ("exec", "launch") and isinstance(call.arguments[0], ScriptValue):
+                yield split(call.arguments[0].value)[0]
+
+    @property
+    def events(self) -> Iterator[Rule]:
+        """All rules, of all states."""
+        if self.rule is not None:
+            yield self.rule
+        for state in self.states.values():
+            yield from state.rules
+
+    def way_to(self, state: str, target: str) -> tuple[str, ...] | None:
+        """The states on the shortest way from a state to another, which is last; None where there is none.
+
+        A state may be asserted along an edge alone (K49).
+        """
+        ways: dict[str, tuple[str, ...]] = {state: ()}
+        for name in (line := [state]):
+            for following in self.states[name].edges.values():
+                if following not in ways:
+                    ways[following] = (*ways[name], following)
+                    line.append(following)
+        return ways.get(target) if target != state else ()

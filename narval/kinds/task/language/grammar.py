@@ -1,0 +1,359 @@
+"""The grammar of `.task` files (K70); `docs/reference/tasks.md` has it whole.
+
+    specification = { task_spec | global_event }
+    task_spec     = "TASK TYPE" ident { clause } { state_spec } { routing_clause }
+    state_spec    = "STATE" state_ref [ ident ] ( "EXPOSED" | "INTERNAL" )
+                    [ "ON ASSERT" code ] [ "ON LEAVING" code ] { "ON EVENT" ident ( edge | eca ) }
+    edge          = "GOTO" state_ref
+    eca           = { "SYNC" | "ASYNC" | "GLOBAL" | parameters }
+                    [ time_spec ] "CONDITION" [ code ] [ time_spec ] "ACTION" [ code ]
+    global_event  = "GLOBAL EVENT" ident [ "EVERY" duration ] … as eca
+
+Where a word is not understood reading begins again at the next keyword that begins something, so that all
+the faults of a file are found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast, get_args
+
+from narval.core.definitions.reading.lexer import (
+    END,
+    NAME,
+    NUMBER,
+    STRING,
+    Cursor,
+    Lexeme,
+    Locate,
+    LostError,
+    SyntaxFault,
+    too_long,
+)
+from narval.core.definitions.suggestions import closest
+from narval.core.errors import PatternError
+from narval.core.patterns.pattern import Condition, compile_pattern
+from narval.kinds.task.language.definition import Invocation, Mode
+from narval.kinds.task.language.script import Script
+from narval.kinds.task.language.statements import begins_statement, read_code, read_statement, read_string
+from narval.kinds.task.language.texts import content
+from narval.kinds.task.language.times import read_length, read_time_spec, seconds_of
+from narval.kinds.task.language.words import (
+    CLAUSES,
+    EVENT,
+    LEXEMES,
+    OF_STATES,
+    ON,
+    SINGLE,
+    STARTS,
+    STATE,
+    TYPE,
+    after_on,
+    word,
+)
+from narval.kinds.task.language.written import Specification, WrittenRule, WrittenState, WrittenType
+
+MOST_CHARACTERS = 500_000
+"""A longer file is not read."""
+
+VARIABLES = ("object", "carried")
+"""The variables of every condition beside the parameters of its event."""
+
+_LISTS = ("USERS", "ROLES", "COMPOSED FROM", "FINAL")
+_CONSTANTS = {"": True, "true": True, "false": False}
+MOST_RETRIES = 1000
+"""A call of an action is made again at most so often."""
+
+_LONGEST_NAME = 100
+
+
+def read(text: str, locate: Locate) -> tuple[Specification, tuple[SyntaxFault, ...]]:
+    """The types and events of a file, as far as they can be read, and all that is wrong with its syntax."""
+    if len(text) > MOST_CHARACTERS:
+        message = (
+            f"expected at most {MOST_CHARACTERS:,} characters, found {len(text):,}; make it several files"
+        )
+        return Specification(), (SyntaxFault(0, message),)
+    cursor = Cursor(text, word, locate, LEXEMES)
+    found = Specification()
+    while cursor.next.kind != END:
+        try:
+            if cursor.next.kind == TYPE:
+                _TypeReader(cursor, found).read()
+            elif cursor.next.kind == EVENT:
+                cursor.advance()
+                found.events.append(_rule(cursor, "the name of this event", is_global=True))
+            else:
+                raise cursor.lost(f"expected {TYPE} or {EVENT}, found {cursor.shown()}")
+        except LostError:
+            cursor.skip_to((TYPE, EVENT, END))
+    return found, cursor.ordered()
+
+
+class _TypeReader:
+    """Reads one type into a specification."""
+
+    def __init__(self, cursor: Cursor, into: Specification) -> None:
+        self._cursor, self._into = cursor, into
+        self._clauses: set[str] = set()
+
+    def read(self) -> None:
+        """Read the type."""
+        cursor = self._cursor
+        cursor.advance()
+        type = self._type = WrittenType(_name(cursor, "the name of this type", dots=False))
+        self._into.types.append(type)
+        readers: dict[str, Callable[[], None]] = dict.fromkeys(CLAUSES, self._clause)
+        readers |= {STATE: self._state, ON: self._route}
+        readers |= dict.fromkeys(OF_STATES, self._misplaced)
+        while cursor.next.kind not in (END, TYPE, EVENT):
+            try:
+                if cursor.next.kind not in readers:
+                    raise cursor.lost(f"expected {self._wanted()}, found {cursor.shown()}")
+                readers[cursor.next.kind]()
+            except LostError:
+                self._recover()
+
+    def _recover(self) -> None:
+        """Go on where something begins."""
+        self._type.break_off()
+        self._cursor.skip_to((*STARTS, END))
+
+    def _wanted(self) -> str:
+        if self._type.states:
+            return "STATE, ON ASSERT, ON LEAVING, ON EVENT, ON FORWARD or another route"
+        return f"{', '.join(CLAUSES)} or STATE"
+
+    # --- clauses ----------------------------------------------------------------------------------------
+
+    def _clause(self) -> None:
+        cursor, type = self._cursor, self._type
+        clause = cursor.advance()
+        if clause.kind in self._clauses:
+            cursor.fault(f"{clause.kind} stands twice in {type.name.text}; remove one", clause.at)
+        self._clauses.add(clause.kind)
+        if clause.kind in ("USERS", "ROLES", "INVOCATION"):
+            cursor.expect(f": after {clause.kind}", ":")
+        if clause.kind == "INVOCATION":
+            self._invocation()
+        elif clause.kind == "TASK CODE":
+            type.given[clause.kind] = cursor.expect("the name of a definition in quotes", STRING)
+        elif clause.kind in ("INITIAL", "FINAL"):
+            type.lists[clause.kind] = found = [_state_ref(cursor)]
+            while clause.kind == "FINAL" and cursor.next.kind in (NAME, NUMBER):
+                found.append(_state_ref(cursor))
+        else:
+            dots = clause.kind not in ("USERS", "ROLES")
+            type.lists[clause.kind] = found = [_name(cursor, "a name", dots=dots)]
+            while clause.kind in _LISTS and cursor.accept(","):
+                found.append(_name(cursor, "a name", dots=dots))
+
+    def _invocation(self) -> None:
+        cursor, type = self._cursor, self._type
+        ways = get_args(Invocation)
+        way = cursor.expect(" or ".join(found.upper() for found in ways), NAME)
+        if way.text.lower() not in ways:
+            wanted = ", ".join(found.upper() for found in ways)
+            cursor.fault(f"expected one of {wanted}, found {way.text!r:.60}", way.at)
+            return
+        invocation = cast(Invocation, way.text.lower())
+        period: float | None = None
+        if invocation == "periodic":
+            number = cursor.expect("the time from one to the next, such as 4 HRS, after PERIODIC", NUMBER)
+            period = _period(cursor, number, bare=True)
+        type.set_invocation(invocation, period)
+
+    # --- states -----------------------------------------------------------------------------------------
+
+    def _state(self) -> None:
+        cursor = self._cursor
+        cursor.advance()
+        ref = _state_ref(cursor)
+        is_titled = ref.kind == NUMBER and cursor.next.kind == NAME
+        title = _state_ref(cursor) if is_titled else None
+        exposed = True
+        try:
+            exposed = cursor.expect("EXPOSED or INTERNAL", "EXPOSED", "INTERNAL").kind == "EXPOSED"
+        except LostError:
+            self._recover()
+        state = WrittenState(ref, title, exposed)
+        self._type.states.append(state)
+        while (part := cursor.next).kind in OF_STATES:
+            try:
+                cursor.advance()
+                if part.kind == "ON EVENT":
+                    self._event(state)
+                else:
+                    if part.kind in state.scripts:
+                        cursor.fault(f"{part.kind} stands twice in this state; make it one", part.at)
+                    if cursor.next.kind not in (STRING, "{"):
+                        raise cursor.lost(f"expected a script in quotes or braces, found {cursor.shown()}")
+                    state.scripts[part.kind] = read_code(cursor)
+            except LostError:
+                self._recover()
+
+    def _event(self, state: WrittenState) -> None:
+        cursor = self._cursor
+        if cursor.next.kind == NAME and cursor.after.kind == "GOTO":
+            event = _name(cursor, "the name of an event")
+            cursor.advance()
+            state.edges.append((event, _state_ref(cursor)))
+        else:
+            state.rules.append(_rule(cursor, "the name of an event"))
+
+    def _misplaced(self) -> None:
+        part = self._cursor.advance()
+        self._cursor.fault(f"{part.kind} belongs to a state; expected STATE before it", part.at)
+        raise LostError
+
+    # --- routes -----------------------------------------------------------------------------------------
+
+    def _route(self) -> None:
+        cursor = self._cursor
+        clause = cursor.advance()
+        state = after_on(clause.text)
+        script: Script = ()
+        if cursor.next.kind == STRING:
+            script = read_string(cursor, cursor.advance())
+        elif begins_statement(cursor):
+            while begins_statement(cursor):
+                script += read_statement(cursor)
+        else:
+            message = "a statement such as route(NEXT);"
+            raise cursor.lost(f"expected {message} after {clause.text}, found {cursor.shown()}")
+        if state.upper() in (known.upper() for known in self._type.routes):
+            cursor.fault(f"{clause.text} stands twice in {self._type.name.text}; make it one", clause.at)
+        else:
+            self._type.routes[state] = (clause, script)
+
+
+def _rule(cursor: Cursor, wanted: str, *, is_global: bool = False) -> WrittenRule:
+    """The rule that begins with the name of its event."""
+    event = _name(cursor, wanted)
+    mode: Mode = ""
+    period: float | None = None
+    parameters: list[Lexeme] | None = None
+    while (modifier := cursor.accept("SYNC", "ASYNC", "GLOBAL", "EVERY", "(")) is not None:
+        if modifier.kind == "(":
+            if parameters is not None:
+                cursor.fault("the parameters of this event stand twice; remove one list", modifier.at)
+            parameters = _parameters(cursor)
+        elif modifier.kind == "EVERY":
+            period, every = (
+                _period(cursor, cursor.expect("a length of time, such as 1 HRS", NUMBER)),
+                modifier,
+            )
+        elif modifier.kind == "GLOBAL":
+            is_global = True
+        elif mode:
+            cursor.fault("expected SYNC or ASYNC once; remove one", modifier.at)
+        else:
+            mode = cast(Mode, modifier.kind.lower())
+    if period is not None and not is_global:
+        cursor.fault("EVERY is of global events; write GLOBAL before it, or remove it", every.at)
+    if parameters and is_global:
+        message = "a global event is raised with nothing when it is loaded; remove its parameters"
+        cursor.fault(message, parameters[0].at)
+    known = parameters or []
+    before_condition = read_time_spec(cursor, known)
+    cursor.expect("GOTO, a window of time such as AFTER 1 HRS, or CONDITION", "CONDITION")
+    condition = _condition(cursor, [parameter.text for parameter in known])
+    before_action = read_time_spec(cursor, known)
+    cursor.expect("a window of time, or ACTION", "ACTION")
+    retries = _retries(cursor)
+    windows = before_condition, condition, before_action
+    return WrittenRule(event, known, mode, is_global, period, *windows, read_code(cursor), retries)
+
+
+def _retries(cursor: Cursor) -> int:
+    """The number of times that a call of an action is made again; RETRIES is a word in this place alone."""
+    if cursor.next.kind != NAME or cursor.next.text.upper() != "RETRIES":
+        return 0
+    cursor.advance()
+    number = cursor.expect("how often a call that failed is made again, such as 3, after RETRIES", NUMBER)
+    if not number.text.isdigit() or not 1 <= int(number.text[:5]) <= MOST_RETRIES or len(number.text) > 5:
+        cursor.fault(f"RETRIES: expected 1 to {MOST_RETRIES}, found {number.text!r:.40}", number.at)
+        return 0
+    return int(number.text)
+
+
+def _parameters(cursor: Cursor) -> list[Lexeme]:
+    found: list[Lexeme] = []
+    while not cursor.accept(")"):
+        if found:
+            cursor.expect(", or )", ",")
+        parameter = _name(cursor, "the name of a parameter", dots=False)
+        if parameter.text in VARIABLES:
+            message = f"${parameter.text} is the {parameter.text} of a condition; choose another name"
+            cursor.fault(message, parameter.at)
+        if parameter.text in [known.text for known in found]:
+            message = f"the parameter {parameter.text!r:.60} stands twice; choose another name"
+            cursor.fault(message, parameter.at)
+        else:
+            found.append(parameter)
+    return found
+
+
+def _condition(cursor: Cursor, parameters: list[str]) -> Condition | bool:
+    """The condition that stands here; true where none does, or only faults."""
+    if cursor.next.kind == "{":
+        brace = cursor.advance()
+        if not cursor.accept("}"):
+            message = "a condition has no statements; write one XPath in quotes"
+            cursor.fault(message, brace.at)
+            cursor.skip_to(("}", *STARTS, END), "{", "}")
+            cursor.accept("}")
+        return True
+    if (string := cursor.accept(STRING)) is None:
+        return True
+    written, place = content(string)
+    text = written.strip()
+    blank = len(written) - len(written.lstrip())
+    if text.lower() in _CONSTANTS:
+        return _CONSTANTS[text.lower()]
+    try:
+        if faults := too_long(text):
+            raise PatternError(text, faults[0].message)
+        pattern = compile_pattern(text)
+    except PatternError as error:
+        at = place(blank + min(max(error.column - 1, 0), len(text)))
+        cursor.fault(f"this condition is no XPath that narval can try: {error.message}", at)
+        return True
+    known = (*VARIABLES, *parameters)
+    for name in sorted(pattern.variables.difference(known)):
+        message = f"${name}: expected a parameter of the event, $object or $carried{closest(name, known)}"
+        cursor.fault(message, place(blank + text.find("$" + name)))
+    return Condition((pattern,))
+
+
+def _period(cursor: Cursor, number: Lexeme, *, bare: bool = False) -> float:
+    """The seconds of a period that begins with a number; a `bare` one is of seconds."""
+    is_bare = bare and cursor.next.kind not in ("HRS", "MINS", "SECS")
+    seconds = seconds_of(cursor, number) if is_bare else read_length(cursor, number)
+    if seconds < 1:
+        cursor.fault("expected a period of one second or more", number.at)
+    return seconds
+
+
+def _name(cursor: Cursor, wanted: str, *, dots: bool = True) -> Lexeme:
+    """A name; not a keyword."""
+    if cursor.next.kind in SINGLE:
+        raise cursor.lost(f"expected {wanted}, found the keyword {cursor.shown()}; choose another name")
+    name = cursor.expect(wanted, NAME)
+    if not dots and "." in name.text:
+        cursor.fault(f"expected {wanted} without a dot, found {name.text!r:.60}", name.at)
+    if len(name.text) > _LONGEST_NAME:
+        cursor.fault(f"expected a name of {_LONGEST_NAME} characters at most", name.at)
+    return name
+
+
+def _state_ref(cursor: Cursor) -> Lexeme:
+    """The name or number of a state."""
+    if cursor.next.kind != NUMBER:
+        return _name(cursor, "the name or number of a state", dots=False)
+    number = cursor.advance()
+    if not number.text.isdigit() or len(number.text) > len(str(2**31)) - 1:
+        cursor.fault(
+            f"expected a state's number, found {number.text!r:.40}; it has up to 9 digits", number.at
+        )
+    return number._replace(text=number.text.lstrip("0") or "0")

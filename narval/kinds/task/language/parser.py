@@ -1,0 +1,199 @@
+"""The parser of `.task` files: types, and global events, each a definition of its own (K70).
+
+The group is the name of the file without its suffix.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import PurePath
+
+from lxml import etree
+from msgspec.structs import replace
+
+from narval.core.definitions.kinds import ASKING
+from narval.core.definitions.library import Definition, Parsed
+from narval.core.definitions.reading.lexer import Lexeme
+from narval.core.definitions.reading.xml import Place, Reading
+from narval.core.elements.canonical import canonical
+from narval.core.source.text import Source
+from narval.core.source.xml import XmlNode
+from narval.kinds.task.language.calls import ScriptRules
+from narval.kinds.task.language.clauses import ClauseRules
+from narval.kinds.task.language.definition import (
+    PREDEFINED,
+    Rule,
+    TaskDefinition,
+    TaskState,
+)
+from narval.kinds.task.language.grammar import read
+from narval.kinds.task.language.people import outcome_of, work_of
+from narval.kinds.task.language.rules import TypeFacts, compensators, complaints, cycles_of
+from narval.kinds.task.language.states import StateTable
+from narval.kinds.task.language.texts_of import definition_text
+from narval.kinds.task.language.written import Specification, WrittenRule, WrittenState, WrittenType
+
+_UNWRITABLE = re.compile("[^\t\n\r\f -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_GROUP = re.compile(r"[^\s./]+")
+
+
+def parse(source: Source, _: XmlNode | None) -> Parsed:
+    """The types and global events of a file, and the work that types ask of people."""
+    reading = Reading(source, {})
+    group = PurePath(source.path).name.removesuffix(".task")
+    return _FileReader(reading, group).parsed()
+
+
+class _FileReader:
+    """Makes the definitions of one file."""
+
+    def __init__(self, reading: Reading, group: str) -> None:
+        self._reading, self._group = reading, group
+        self._names: dict[str, Lexeme] = {}
+        self._compensators: Mapping[str, str] = {}
+
+    def parsed(self) -> Parsed:
+        """The definitions, and all that is wrong with the file."""
+        return self._reading.parsed(lambda *_: self._definitions(), None)  # type: ignore[arg-type]
+
+    def _definitions(self) -> Iterator[Definition | None]:
+        source = self._reading.source
+        if not _GROUP.fullmatch(self._group):
+            message = f"the file's name gives the group {self._group!r:.60}, expected a name without dots"
+            self._reading.fault_at((1, 1), f"{message} and blanks; call it NAME.task")
+            self._group = re.sub(r"[\s./]+", "-", self._group) or TaskDefinition.kind
+        found, faults = read(source.text, source.place)
+        for fault in faults:
+            self._reading.fault_at(source.place(fault.at), fault.message)
+        if (unwritable := _UNWRITABLE.search(source.text)) is not None:
+            message = f"expected text, found the control character U+{ord(unwritable[0]):04X}; remove it"
+            self._reading.fault_at(source.place(unwritable.start()), message)
+            return
+        yield from self._of(found)
+
+    def _of(self, found: Specification) -> Iterator[Definition | None]:
+        self._compensators = compensators(found.types, self._group)
+        for word, message in cycles_of(found.types, self._group):
+            self._note(word, message)
+        for type in found.types:
+            yield from self._type(type)
+        for event in (*found.events, *(rule for type in found.types for rule in type.globals)):
+            yield self._event(event)
+
+    # --- places and names -------------------------------------------------------------------------------
+
+    def _place(self, word: Lexeme) -> Place:
+        return self._reading.source.place(word.at)
+
+    def _note(self, word: Lexeme, message: str) -> None:
+        self._reading.fault_at(self._place(word), message)
+
+    def _is_new(self, name: Lexeme) -> bool:
+        first = self._names.setdefault(name.text, name)
+        self._reading.names.add((TaskDefinition.kind, f"{self._group}.{name.text}"))
+        if first is not name:
+            line = self._place(first)[0]
+            self._note(name, f"expected a new name, found {name.text!r:.60} of line {line} again")
+        return first is name
+
+    # --- types ------------------------------------------------------------------------------------------
+
+    def _type(self, type: WrittenType) -> Iterator[Definition | None]:
+        first, faults = len(self._reading.references), len(self._reading.faults)
+        is_new = self._is_new(type.name)
+        states = StateTable(type, self._note)
+        scripts = ScriptRules(self._reading, self._group, states)
+        routes = {
+            name: scripts.checked(script, no_assert="the task is over here, and asserts no state")
+            for text, (_, script) in type.routes.items()
+            if (name := states.find(text) or text)
+        }
+        clauses = ClauseRules(self._reading, self._group, type).values(states)
+        by = (name for name, of in self._compensators.items() if of == type.name.text)
+        made = TaskDefinition(
+            group=self._group,
+            name=type.name.text,
+            **clauses | {"compensated_by": clauses["compensated_by"] or next(by, "")},
+            final=states.final,
+            states=self._states(states, scripts),
+            routes=routes,
+        )
+        is_compensator = made.name in self._compensators or made.invocation == "compensation"
+        for word, message in complaints(TypeFacts(type, states, made, is_compensator)):
+            self._note(word, message)
+        task = self._whole(made, type.name, first)
+        if is_new:
+            yield task
+            if task.is_interactive and len(self._reading.faults) == faults:
+                yield self._work(type, task, states)
+
+    # --- states and rules -------------------------------------------------------------------------------
+
+    def _states(self, states: StateTable, scripts: ScriptRules) -> dict[str, TaskState]:
+        made = {name: self._state(name, state, states, scripts) for name, state in states.written.items()}
+        return made | {name: TaskState(name) for name in PREDEFINED if name not in made}
+
+    def _state(self, name: str, state: WrittenState, states: StateTable, scripts: ScriptRules) -> TaskState:
+        leaving = "a state that is left goes where it goes"
+        return TaskState(
+            name,
+            states.number_of(name),
+            state.exposed,
+            scripts.checked(state.scripts.get("ON ASSERT", ()), name),
+            scripts.checked(state.scripts.get("ON LEAVING", ()), no_assert=leaving),
+            states.edges[name],
+            tuple(self._rule(rule, scripts, name) for rule in state.rules if not rule.is_global),
+            self._place(state.ref)[0],
+        )
+
+    def _rule(self, rule: WrittenRule, scripts: ScriptRules, at: str) -> Rule:
+        return Rule(
+            rule.event.text,
+            tuple(parameter.text for parameter in rule.parameters),
+            rule.mode,
+            rule.before_condition,
+            rule.condition,
+            rule.before_action,
+            scripts.checked(rule.action, at),
+            self._place(rule.event)[0],
+            rule.retries,
+        )
+
+    def _event(self, event: WrittenRule) -> TaskDefinition | None:
+        first, is_new = len(self._reading.references), self._is_new(event.event)
+        rule = self._rule(event, ScriptRules(self._reading, self._group, None), "")
+        made = TaskDefinition(group=self._group, name=rule.event, period=event.period, rule=rule)
+        return self._whole(made, event.event, first) if is_new else None
+
+    # --- wholes -----------------------------------------------------------------------------------------
+
+    def _whole(self, made: TaskDefinition, name: Lexeme, first_reference: int) -> TaskDefinition:
+        """A definition with what all definitions have."""
+        root = etree.Element(TaskDefinition.kind, group=made.group, name=made.name)
+        root.text = f"\n{definition_text(made)}"
+        xml = canonical(root)
+        return replace(
+            made,
+            references=tuple(self._reading.references[first_reference:]),
+            digest=hashlib.sha256(xml).hexdigest(),
+            xml=xml,
+            path=self._reading.source.path,
+            line=self._place(name)[0],
+        )
+
+    def _work(self, type: WrittenType, task: TaskDefinition, states: StateTable) -> Definition | None:
+        """The work of an interactive type."""
+        entered = states.after(task.initial)
+        names = dict.fromkeys(name for name in (*states.final, *PREDEFINED) if name in entered)
+        ends: dict[str, str] = {}
+        for name in names:
+            if (other := ends.setdefault(outcome_of(name), name)) != name:
+                self._note(type.name, f"people could not tell the states {name} and {other}; rename one")
+        self._reading.names.add((ASKING, task.full_name))
+        read = work_of(task, ends.values())
+        for fault in read.faults:
+            message = f"people answer with the name of a state: {fault.message}; rename the state"
+            self._note(type.name, message)
+        return next((replace(work, path=task.path, line=task.line) for work in read.definitions), None)

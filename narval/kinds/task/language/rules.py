@@ -1,0 +1,172 @@
+"""The static rules of a type (K30, KA16, KA22): what is wrong with it though each word can be understood."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from narval.core.definitions.reading.lexer import Lexeme
+from narval.kinds.task.language.calls import routes_from
+from narval.kinds.task.language.definition import COMMIT, FORWARD, PREDEFINED, TaskDefinition
+from narval.kinds.task.language.states import StateTable
+from narval.kinds.task.language.texts_of import rule_text
+from narval.kinds.task.language.written import WrittenState, WrittenType
+
+Complaint = tuple[Lexeme, str]
+"""A word, and what is wrong there."""
+
+
+class TypeFacts(NamedTuple):
+    """A type as read, its states, the definition made of it, and whether it compensates another (K46)."""
+
+    written: WrittenType
+    states: StateTable
+    made: TaskDefinition
+    compensator: bool
+
+
+def complaints(type: TypeFacts) -> Iterator[Complaint]:
+    """All that is wrong with a type."""
+    yield from _initial(type)
+    for name, state in type.states.written.items():
+        yield from _of_state(name, state, type.states, type.made)
+    yield from _routes(type)
+    if type.compensator:
+        yield from _commits(type)
+    if not type.written.broken and type.states.is_whole and type.made.initial:
+        yield from _graph(type)
+        yield from _unrouted(type)
+
+
+def _initial(type: TypeFacts) -> Iterator[Complaint]:
+    written, states = type.written, type.states
+    word = written.one("INITIAL")
+    if word is None:
+        if not written.broken:
+            yield written.name, f"{written.name.text} needs INITIAL, the state in which it begins; add it"
+        return
+    name = states.find(word.text)
+    if name is not None and name in states.terminal:
+        yield word, f"INITIAL: {name} is a state in which the task is over; expected one in which it begins"
+
+
+def _of_state(
+    name: str, state: WrittenState, states: StateTable, made: TaskDefinition
+) -> Iterator[Complaint]:
+    for event, _ in state.edges if name in states.terminal else ():
+        yield event, f"{name} is a state in which the task is over: no edge leads from it; remove this"
+    edges = {event.text for event, _ in state.edges}
+    seen: set[str] = set()
+    own = [rule for rule in state.rules if not rule.is_global]
+    for written, rule in zip(own, made.states[name].rules, strict=True):
+        if rule.event in edges:
+            yield (
+                written.event,
+                f"{rule.event} is the event of an edge and of a rule of this state; rename one",
+            )
+        if (text := rule_text(rule)) in seen:
+            yield written.event, f"this rule of {rule.event} stands twice in this state; remove one"
+        seen.add(text)
+    for written in state.rules:
+        what = "no global event stands in it" if written.is_global else "it answers no events"
+        if not state.exposed:
+            yield written.event, f"{name} is INTERNAL: {what}; write EXPOSED, or move this"
+        elif name in states.terminal and not written.is_global:
+            yield written.event, f"{name} is a state in which the task is over: {what}; move this"
+
+
+def _routes(type: TypeFacts) -> Iterator[Complaint]:
+    for text, (clause, script) in type.written.routes.items():
+        name = type.states.find(text)
+        if name is None or name not in type.states.terminal:
+            wanted = ", ".join(dict.fromkeys((*PREDEFINED, *type.states.final)))
+            yield clause, f"ON: expected a state in which the task is over ({wanted}), found {text!r:.60}"
+        elif name == COMMIT and routes_from(script):
+            yield (
+                clause,
+                "ON COMMIT: the object is no more, and goes nowhere; remove route, or end in FORWARD",
+            )
+
+
+def _places(type: TypeFacts, name: str) -> Iterator[Lexeme]:
+    """The edges that lead to a state."""
+    for state in type.written.states:
+        for _, target in state.edges:
+            if type.states.find(target.text) == name:
+                yield target
+
+
+def _commits(type: TypeFacts) -> Iterator[Complaint]:
+    """The places where a compensator commits: the chain of which it is part goes on (KA22)."""
+    message = "a compensator ends in FORWARD: the object is still needed by those before it"
+    listed = (word for word in type.written.lists.get("FINAL", ()) if type.states.find(word.text) == COMMIT)
+    for place in (*_places(type, COMMIT), *listed):
+        yield place, f"COMMIT: {message}"
+    for text, (clause, _) in type.written.routes.items():
+        if type.states.find(text) == COMMIT:
+            yield clause, f"ON COMMIT: {message}; remove this"
+
+
+def _graph(type: TypeFacts) -> Iterator[Complaint]:
+    """States that are never entered, and states without a way out (K30)."""
+    states, initial = type.states, type.made.initial
+    entered, hopeful = states.after(initial), states.leading_to(states.terminal)
+    for name, state in states.written.items():
+        if name in PREDEFINED:
+            continue
+        if name not in entered:
+            yield (
+                state.place,
+                f"no edge leads from {initial} to {name}; add ON EVENT … GOTO {name}, or remove it",
+            )
+        elif name not in hopeful:
+            ends = " or ".join(dict.fromkeys((*PREDEFINED, *states.final)))
+            yield state.place, f"no way leads from {name} to {ends}; add ON EVENT … GOTO {FORWARD}"
+
+
+def _unrouted(type: TypeFacts) -> Iterator[Complaint]:
+    """FORWARD, or a final state that is like it, from which no object can go anywhere (KA16)."""
+    made, states = type.made, type.states
+    scripts = [*made.routes.values(), *(rule.action for rule in made.events)]
+    scripts += [script for state in made.states.values() for script in (state.on_assert, state.on_leaving)]
+    periodic = made.invocation == "periodic"  # it may have no object at all
+    if type.compensator or periodic or any(map(routes_from, scripts)):
+        return
+    entered = states.after(made.initial)
+    for name in (FORWARD, *states.final):
+        if name in entered and (name == FORWARD or name not in PREDEFINED):
+            clause = type.written.routes.get(FORWARD)
+            place = clause[0] if clause is not None else next(_places(type, name), type.written.name)
+            message = f"{name}: nothing says where the object goes from there"
+            yield place, f"{message}; add ON FORWARD route(TYPE), or end in COMMIT"
+            return
+
+
+def compensators(types: Iterable[WrittenType], group: str) -> Mapping[str, str]:
+    """The types of a file that compensate others of it, by name, with the type that each compensates."""
+    found: dict[str, str] = {}
+    for type in types:
+        if (by := type.one("COMPENSATED BY")) is not None:
+            found[by.text.removeprefix(f"{group}.")] = type.name.text
+        if (to := type.one("COMPENSATION TO")) is not None:
+            found[type.name.text] = to.text.removeprefix(f"{group}.")
+    return found
+
+
+def cycles_of(types: Iterable[WrittenType], group: str) -> Iterator[Complaint]:
+    """Types that compensate one another in a circle."""
+    by = {
+        type.name.text: word.text.removeprefix(f"{group}.")
+        for type in types
+        if (word := type.one("COMPENSATED BY")) is not None
+    }
+    told: set[str] = set()
+    for type in types:
+        way = [type.name.text]
+        while (following := by.get(way[-1])) is not None and following not in way:
+            way.append(following)
+        if following == way[0] and following not in told:
+            told.update(way)
+            word = type.one("COMPENSATED BY") or type.name
+            circle = " → ".join((*way, way[0]))
+            yield word, f"COMPENSATED BY: {circle} is a circle; what compensates is not compensated itself"

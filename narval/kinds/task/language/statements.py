@@ -1,0 +1,134 @@
+"""Scripts as they are written (KA27): calls with `;` after them, choices, and blocks in braces.
+
+statement = "if" "(" expr ")" statement [ "else" statement ]
+          | path "(" [ operand { "," operand } ] ")" ";"
+          | "{" { statement } "}"
+expr      = operand [ ( "==" | "!=" | "<" | "<=" | ">" | ">=" ) operand ]
+operand   = path | number | string
+"""
+
+from __future__ import annotations
+
+import re
+
+from narval.core.definitions.reading.lexer import END, NAME, NUMBER, STRING, Cursor, Lexeme, LostError
+from narval.kinds.task.language.script import (
+    Choice,
+    Comparison,
+    Operand,
+    Perform,
+    Script,
+    ScriptPath,
+    ScriptValue,
+    Statement,
+)
+from narval.kinds.task.language.texts import content, quoted
+from narval.kinds.task.language.words import COMPARISONS, LEXEMES, SINGLE, word
+
+_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+
+
+def begins_statement(cursor: Cursor) -> bool:
+    """True if what comes is a statement, as far as its first word tells."""
+    return cursor.next.kind in ("IF", "{") or (cursor.next.kind == NAME and cursor.after.kind == "(")
+
+
+def read_code(cursor: Cursor) -> Script:
+    """The script that stands here as a string or in braces; none where neither does."""
+    if cursor.next.kind == STRING:
+        return read_string(cursor, cursor.advance())
+    return _body(cursor) if cursor.next.kind == "{" else ()
+
+
+def read_string(cursor: Cursor, string: Lexeme) -> Script:
+    """The script within a string; its faults are those of the file."""
+    text, place = content(string)
+    inner = Cursor(text, word, lambda at: cursor.place(string._replace(at=place(at))), LEXEMES)
+    statements: list[Statement] = []
+    try:
+        while inner.next.kind != END:
+            statements += read_statement(inner)
+    except LostError:
+        pass
+    for fault in inner.faults:
+        cursor.fault(fault.message, place(fault.at))
+    return tuple(statements)
+
+
+def read_statement(cursor: Cursor) -> Script:
+    """A statement; a block is all that stands in it."""
+    if cursor.next.kind not in ("IF", "{"):
+        return (_perform(cursor),)
+    with cursor.deeper():
+        return (_choice(cursor),) if cursor.accept("IF") else _body(cursor)
+
+
+def _body(cursor: Cursor) -> Script:
+    """A statement, or a block, which is no deeper than where it stands."""
+    if not cursor.accept("{"):
+        return read_statement(cursor)
+    statements: list[Statement] = []
+    while not cursor.accept("}"):
+        if cursor.next.kind == END:
+            raise cursor.lost("expected } at the end of this block, found the end")
+        statements += read_statement(cursor)
+    return tuple(statements)
+
+
+def _choice(cursor: Cursor) -> Choice:
+    cursor.expect("( after if", "(")
+    left, operator, right = _operand(cursor), cursor.accept(*COMPARISONS), None
+    if operator is not None:
+        right = _operand(cursor)
+    cursor.expect("a comparison such as == or >, or )" if operator is None else ")", ")")
+    test = Comparison(left, operator.kind if operator else "", right)  # type: ignore[arg-type]
+    then = _body(cursor)
+    return Choice(test, then, _body(cursor) if cursor.accept("ELSE") else ())
+
+
+def _perform(cursor: Cursor) -> Perform:
+    name = cursor.expect("a statement, such as route(NEXT);, or } at the end of a block", NAME)
+    cursor.expect(f"( after {name.text:.60}", "(")
+    arguments: list[Operand] = []
+    while not cursor.accept(")"):
+        if arguments:
+            cursor.expect(", or )", ",")
+        arguments.append(_operand(cursor))
+    cursor.expect("; at the end of a statement", ";")
+    return Perform(name.text, tuple(arguments), *cursor.place(name))
+
+
+def _operand(cursor: Cursor) -> Operand:
+    if (value := cursor.accept(NUMBER)) is not None:
+        return ScriptValue(value.text)
+    if (value := cursor.accept(STRING)) is not None:
+        return ScriptValue(content(value)[0])
+    path = cursor.expect("a name, a number or a string", NAME, *SINGLE - {"IF", "ELSE"})
+    return ScriptPath(tuple(path.text.split(".")), *cursor.place(path))
+
+
+# --- as text --------------------------------------------------------------------------------------------
+
+
+def shown_script(script: Script, indent: str = "") -> str:
+    """A script as it is written, a statement on each line."""
+    return "".join(f"{indent}{_shown(statement, indent)}\n" for statement in script)
+
+
+def _shown(statement: Statement, indent: str) -> str:
+    if isinstance(statement, Perform):
+        return f"{statement.name}({', '.join(map(_shown_operand, statement.arguments))});"
+    test = _shown_operand(statement.test.left)
+    if statement.test.right is not None:
+        test += f" {statement.test.operator} {_shown_operand(statement.test.right)}"
+    inner = f"{indent}  "
+    text = f"if ({test}) {{\n{shown_script(statement.then, inner)}{indent}}}"
+    if statement.otherwise:
+        text += f" else {{\n{shown_script(statement.otherwise, inner)}{indent}}}"
+    return text
+
+
+def _shown_operand(operand: Operand) -> str:
+    if isinstance(operand, ScriptValue):
+        return operand.value if _NUMBER.fullmatch(operand.value) else quoted(operand.value)
+    return ".".join(operand.names)

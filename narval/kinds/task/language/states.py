@@ -1,0 +1,89 @@
+"""The states of a type while its file is read: their names, their numbers, the ways between them (K30)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from narval.core.definitions.reading.lexer import NUMBER, Lexeme
+from narval.core.definitions.reading.walks import reached
+from narval.core.definitions.suggestions import closest
+from narval.kinds.task.language.definition import PREDEFINED
+from narval.kinds.task.language.written import WrittenState, WrittenType
+
+Note = Callable[[Lexeme, str], None]
+"""Notes a fault at a word."""
+
+
+class StateTable:
+    """The states of a type by name, and the edges between them. Unknown names and doubles are noted."""
+
+    def __init__(self, type: WrittenType, note: Note) -> None:
+        self._note = note
+        self.written: dict[str, WrittenState] = {}
+        """The states that are declared, by name."""
+        self._names: dict[str, str] = {}
+        self.is_whole = True
+        """False if some edge leads to a state that there is not."""
+        for state in type.states:
+            self._declare(state)
+        self.final = tuple(dict.fromkeys(filter(None, map(self.named, type.lists.get("FINAL", ())))))
+        self.terminal = frozenset((*PREDEFINED, *self.final))
+        self.edges: dict[str, dict[str, str]] = {
+            name: self._edges(state) for name, state in self.written.items()
+        }
+
+    def _declare(self, state: WrittenState) -> None:
+        name = _canonical(state.place.text)
+        known = {**dict.fromkeys(self.written, name), **self._names}
+        words = dict.fromkeys((state.ref.text, name))
+        for word in words:
+            if word in known:
+                self._note(state.ref, f"the state {word} is declared twice; give one another name")
+                return
+        self.written[name] = state
+        self._names.update(dict.fromkeys(words, name))
+
+    def _edges(self, state: WrittenState) -> dict[str, str]:
+        edges: dict[str, str] = {}
+        for event, target in state.edges:
+            to = self.named(target)
+            self.is_whole &= to is not None
+            if event.text in edges:
+                self._note(event, f"the event {event.text} leads from this state twice; remove one edge")
+            elif to is not None:
+                edges[event.text] = to
+        return edges
+
+    def number_of(self, name: str) -> str:
+        """The number of a state; "" for one that has none."""
+        state = self.written.get(name)
+        return state.ref.text if state is not None and state.ref.kind == NUMBER else ""
+
+    def find(self, text: str) -> str | None:
+        """The name of the state that a name or number means."""
+        name = _canonical(text)
+        return name if name in PREDEFINED else self._names.get(text)
+
+    def named(self, word: Lexeme) -> str | None:
+        """The name of the state that a word means; None, and a fault, for one that is not declared."""
+        found = self.find(word.text)
+        if found is None:
+            self._note(word, f"there is no state {word.text!r:.60}{self.hint(word.text)}")
+        return found
+
+    def hint(self, text: str) -> str:
+        """The end of a message on a state that there is not."""
+        return closest(text, (*self._names, *PREDEFINED))
+
+    def after(self, *names: str) -> set[str]:
+        """The states that can be reached from those, themselves among them."""
+        return reached(names, [([name], edges.values()) for name, edges in self.edges.items()])
+
+    def leading_to(self, names: Iterable[str]) -> set[str]:
+        """The states from which one of those can be reached, themselves among them."""
+        ways = [([to], [name]) for name, edges in self.edges.items() for to in edges.values()]
+        return reached(names, ways)
+
+
+def _canonical(text: str) -> str:
+    return text.upper() if text.upper() in PREDEFINED else text

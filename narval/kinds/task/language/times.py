@@ -1,0 +1,180 @@
+"""Windows of time as they are written (K34, K35, KA1): `AFTER 1 HRS AND BEFORE 2 HRS RELATIVE`.
+
+    time_spec = and_spec { "OR" and_spec }          and_spec = window { "AND" window }
+    window    = ( "AT" | "BEFORE" | "AFTER" | "WITHIN" ) time [ "RELATIVE" | "ABSOLUTE" ]
+              | "[" time_spec "]"
+    time      = duration | clock | the name of a parameter
+
+A qualifier holds for every window to its left in the same specification that has none; brackets do not matter
+for that.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from narval.core.definitions.reading.lexer import NAME, NUMBER, Cursor, Lexeme
+from narval.core.definitions.suggestions import closest
+from narval.kinds.task.language.moments import DAY, LONGEST
+from narval.kinds.task.language.windows import (
+    AllOf,
+    AnyOf,
+    ClockTime,
+    Duration,
+    Parameter,
+    TimeSpec,
+    Window,
+)
+from narval.kinds.task.language.words import OPERATORS, QUALIFIERS, UNITS
+
+_MOST_DIGITS = 15
+
+
+def read_time_spec(cursor: Cursor, parameters: list[Lexeme]) -> TimeSpec | None:
+    """The times that stand here; None where there are none."""
+    if cursor.next.kind not in (*OPERATORS, "["):
+        return None
+    reader = _TimesReader(cursor, parameters)
+    return reader.qualified(reader.either())
+
+
+class _TimesReader:
+    """Reads one specification of times."""
+
+    def __init__(self, cursor: Cursor, parameters: list[Lexeme]) -> None:
+        self._cursor, self._known = cursor, [parameter.text for parameter in parameters]
+        self._windows: list[tuple[Window, Lexeme]] = []
+
+    def either(self) -> TimeSpec:
+        """Times with OR between them. Until `qualified` windows are numbers in the order of the text."""
+        specs = [self._both()]
+        while self._cursor.accept("OR"):
+            specs.append(self._both())
+        return specs[0] if len(specs) == 1 else AnyOf(tuple(specs))
+
+    def _both(self) -> TimeSpec:
+        specs = [self._window()]
+        while self._cursor.accept("AND"):
+            specs.append(self._window())
+        return specs[0] if len(specs) == 1 else AllOf(tuple(specs))
+
+    def _window(self) -> TimeSpec:
+        cursor = self._cursor
+        if cursor.accept("["):
+            with cursor.deeper():
+                inner = self.either()
+            cursor.expect("], AND or OR", "]")
+            return inner
+        operator = cursor.expect(f"{', '.join(OPERATORS)} or [", *OPERATORS)
+        value = self._time()
+        qualifier = cursor.accept(*QUALIFIERS)
+        window = Window(operator.kind, value, qualifier.kind if qualifier else "")  # type: ignore[arg-type]
+        self._windows.append((window, operator))
+        return Window("AT", Duration(len(self._windows) - 1))
+
+    def qualified(self, spec: TimeSpec) -> TimeSpec:
+        """The times with their windows in place of the numbers, each with the qualifier that holds for it."""
+        qualifier = ""
+        made: list[Window] = []
+        for window, at in reversed(self._windows):
+            qualifier = window.qualifier or qualifier
+            made.append(msgspec.structs.replace(window, qualifier=qualifier))
+            self._check_clock(made[-1], at)
+        made.reverse()
+        return _replaced(spec, made)
+
+    def _check_clock(self, window: Window, at: Lexeme) -> None:
+        value = window.value
+        if isinstance(value, Duration) and window.qualifier == "ABSOLUTE" and value.seconds >= DAY:
+            found = f"{shown_seconds(value.seconds)} SECS"
+            self._cursor.fault(f"ABSOLUTE: expected a time of the day, under 24 HRS, found {found}", at.at)
+
+    def _time(self) -> Duration | ClockTime | Parameter:
+        cursor = self._cursor
+        if (name := cursor.accept(NAME)) is not None:
+            if name.text not in self._known:
+                hint = closest(name.text, self._known) or "; write it in parentheses after the event"
+                cursor.fault(f"expected a parameter of the event, found {name.text!r:.60}{hint}", name.at)
+            return Parameter(name.text)
+        wanted = "a time, such as 10 MINS, 21:00:00 or a parameter of the event"
+        first = cursor.expect(wanted, NUMBER)
+        if cursor.next.kind in (":", NUMBER):
+            return self._clock(first)
+        return Duration(self._length(first))
+
+    def _clock(self, hours: Lexeme) -> ClockTime:
+        cursor = self._cursor
+        numbers = [hours]
+        with_colons = cursor.next.kind == ":"
+        while len(numbers) < len(UNITS):
+            if with_colons:
+                cursor.expect(": and all of hours, minutes and seconds, such as 21:00:00", ":")
+            numbers.append(cursor.expect("hours, minutes and seconds, such as 21:00:00", NUMBER))
+        texts = [number.text for number in numbers]
+        if not all(text.isdigit() and len(text) <= 2 for text in texts) or not (
+            int(texts[0]) < 24 and int(texts[1]) < 60 and int(texts[2]) < 60
+        ):
+            found = ":".join(text[:20] for text in texts)
+            cursor.fault(f"expected a time of the day from 00:00:00 to 23:59:59, found {found}", hours.at)
+            return ClockTime(0)
+        return ClockTime(int(texts[0]) * 3600 + int(texts[1]) * 60 + int(texts[2]))
+
+    def _length(self, first: Lexeme) -> float:
+        return read_length(self._cursor, first)
+
+
+def read_length(cursor: Cursor, first: Lexeme) -> float:
+    """The seconds of a length of time that begins with a number that has been read."""
+    units = list(UNITS)
+    unit = cursor.expect("HRS, MINS or SECS", *units)
+    total = seconds_of(cursor, first) * UNITS[unit.kind]
+    while (later := units[units.index(unit.kind) + 1 :]) and cursor.next.kind == NUMBER:
+        if cursor.after.kind not in later:
+            break
+        number, unit = cursor.advance(), cursor.advance()
+        total += seconds_of(cursor, number) * UNITS[unit.kind]
+    if total > LONGEST:
+        cursor.fault("expected no more than a hundred years", first.at)
+    return round(min(total, LONGEST), 6)
+
+
+def seconds_of(cursor: Cursor, number: Lexeme) -> float:
+    """The value of a number; 0, and a fault, for one with too many digits."""
+    if len(number.text) > _MOST_DIGITS:
+        cursor.fault(f"expected a number of {_MOST_DIGITS} digits at most", number.at)
+        return 0
+    return float(number.text)
+
+
+def _replaced(spec: TimeSpec, windows: list[Window]) -> TimeSpec:
+    if isinstance(spec, Window):
+        assert isinstance(spec.value, Duration)  # a number of `_window`
+        return windows[int(spec.value.seconds)]
+    return type(spec)(tuple(_replaced(inner, windows) for inner in spec.specs))
+
+
+def shown_seconds(seconds: float) -> str:
+    """A number of seconds as it is written."""
+    return f"{seconds:.6f}".rstrip("0").rstrip(".")
+
+
+def shown_times(spec: TimeSpec) -> str:
+    """Times as they are written."""
+    if isinstance(spec, AnyOf):
+        return " OR ".join(_bracketed(inner, AnyOf) for inner in spec.specs)
+    if isinstance(spec, AllOf):
+        return " AND ".join(_bracketed(inner, AnyOf, AllOf) for inner in spec.specs)
+    return f"{spec.operator} {_shown_value(spec.value)} {spec.qualifier}".rstrip()
+
+
+def _bracketed(spec: TimeSpec, *kinds: type) -> str:
+    return f"[{shown_times(spec)}]" if isinstance(spec, kinds) else shown_times(spec)
+
+
+def _shown_value(value: Duration | ClockTime | Parameter) -> str:
+    if isinstance(value, Parameter):
+        return value.name
+    if isinstance(value, Duration):
+        return f"{shown_seconds(value.seconds)} SECS"
+    minutes, seconds = divmod(int(value.seconds), 60)
+    return f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}"

@@ -1,0 +1,207 @@
+"""Windows of time (K34, K35): when a rule may be judged, and when its action may be done.
+
+    spec       relative                    of the clock on the wall
+    AT t       the instant base+t          the next instant from the base on at which it shows t
+    AFTER t    from base+t on              from that instant on
+    BEFORE t   from the base to base+t     from the base to that instant
+    WITHIN t   as BEFORE, the end too      as BEFORE, the end too
+
+AND gives the times that are in both, OR those that are in one. Where a shift of the clock skips t it is the
+first instant after; where the clock shows t twice it is the first (KA9). `AFTER a AND BEFORE b`, both of the
+clock, is the daily window from a to the next b: the one in which the base lies, else the next. A moment that
+has a date is what it is; what lies before the base is in no window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta, tzinfo
+from math import inf
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from narval.core.definitions.wall import moment_of, zone_named
+from narval.kinds.task.language.moments import DAY, Moment, read_time
+
+
+class Duration(msgspec.Struct, frozen=True, tag=True):
+    """A length of time in seconds; marked ABSOLUTE, the clock so long after midnight."""
+
+    seconds: float
+
+
+class ClockTime(msgspec.Struct, frozen=True, tag=True):
+    """A reading of the clock on the wall, in seconds since midnight."""
+
+    seconds: float
+
+
+class Parameter(msgspec.Struct, frozen=True, tag=True):
+    """A time that the event brings under this name."""
+
+    name: str
+
+
+class Window(msgspec.Struct, frozen=True, tag=True):
+    """One window; `qualifier` is "" where its value decides (KA1 is resolved when it is read)."""
+
+    operator: Literal["AT", "BEFORE", "AFTER", "WITHIN"]
+    value: Duration | ClockTime | Parameter
+    qualifier: Literal["", "RELATIVE", "ABSOLUTE"] = ""
+
+    @property
+    def is_of_clock(self) -> bool:
+        """True if its value, unless an event brings it, is a reading of the clock (KA2)."""
+        return self.qualifier == "ABSOLUTE" or (not self.qualifier and isinstance(self.value, ClockTime))
+
+
+class AllOf(msgspec.Struct, frozen=True, tag=True):
+    """The times that are in all of them: AND."""
+
+    specs: tuple[TimeSpec, ...]
+
+
+class AnyOf(msgspec.Struct, frozen=True, tag=True):
+    """The times that are in one of them: OR."""
+
+    specs: tuple[TimeSpec, ...]
+
+
+TimeSpec = Window | AllOf | AnyOf
+
+
+class Interval(msgspec.Struct, frozen=True):
+    """The time from a moment to another (seconds since 1970, UTC), which belongs to it if it is `closed`.
+
+    An instant begins and ends at once, and is closed.
+    """
+
+    start: float
+    end: float
+    closed: bool = False
+
+
+def windows(spec: TimeSpec, base: float, zone: str, parameters: Mapping[str, str]) -> tuple[Interval, ...]:
+    """The times of a specification from a base on, in the zone of that name: in order, and apart.
+
+    There may be none. Raises ValueError for a parameter that is no time.
+    """
+    return _times(spec, _Reckoning(base, zone_named(zone), parameters))
+
+
+class _Clock(NamedTuple):
+    """A reading of the clock, in seconds since midnight."""
+
+    seconds: float
+
+
+class _Reckoning(NamedTuple):
+    """The base, the zone and the parameters by which windows are reckoned."""
+
+    base: float
+    zone: tzinfo
+    parameters: Mapping[str, str]
+
+    def value(self, window: Window) -> _Clock | float:
+        """The reading of the clock, or the moment, that a window names."""
+        value, is_clock = window.value, isinstance(window.value, ClockTime)
+        if isinstance(value, Parameter):
+            read = read_time(self.parameters[value.name], self.zone)
+            if isinstance(read, Moment):
+                return read.seconds
+            seconds, is_clock = read.seconds, read.is_clock
+        else:
+            seconds = value.seconds
+        if window.qualifier == "RELATIVE" or (not is_clock and not window.qualifier):
+            return self.base + seconds
+        if seconds >= DAY:
+            raise ValueError(f"expected a time of the day, under 24 hours, got {seconds:g} seconds")
+        return _Clock(seconds)
+
+    def moment(self, value: _Clock | float) -> float:
+        """The moment that a value means: that of a clock is the next from the base on."""
+        if not isinstance(value, _Clock):
+            return value
+        # The day before has it too where a shift skips the rest of that day.
+        moments = (self.of_day(days, value) for days in (-1, 0, 1, 2))
+        return next(moment for moment in moments if moment >= self.base)
+
+    def of_day(self, days: int, clock: _Clock) -> float:
+        """The moment of a reading of the clock so many days after that of the base."""
+        today = datetime.fromtimestamp(self.base, self.zone).replace(tzinfo=None)
+        midnight = today.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
+        return moment_of(midnight + timedelta(days, clock.seconds), self.zone)
+
+    def daily(self, after: _Clock, before: _Clock, closed: bool) -> tuple[Interval, ...]:
+        """The daily window between two readings of the clock in which the base lies, else the next."""
+        later = 0 if before.seconds > after.seconds else 1
+        for days in (-2, -1, 0, 1, 2):
+            start, end = self.of_day(days, after), self.of_day(days + later, before)
+            if found := _from(self.base, Interval(start, end, closed)):
+                return found
+        return ()
+
+
+def _times(spec: TimeSpec, by: _Reckoning) -> tuple[Interval, ...]:
+    if isinstance(spec, AnyOf):
+        return _united([window for inner in spec.specs for window in _times(inner, by)])
+    if isinstance(spec, AllOf):
+        return _all_of(spec, by)
+    at = by.moment(by.value(spec))
+    if spec.operator == "AT":
+        return _from(by.base, Interval(at, at, True))
+    if spec.operator == "AFTER":
+        return _from(by.base, Interval(at, inf))
+    return _from(by.base, Interval(by.base, at, spec.operator == "WITHIN"))
+
+
+def _all_of(spec: AllOf, by: _Reckoning) -> tuple[Interval, ...]:
+    rest = list(spec.specs)
+    after, before = _clock_of(rest, by, "AFTER"), _clock_of(rest, by, "BEFORE", "WITHIN")
+    found: tuple[Interval, ...] = (Interval(by.base, inf),)
+    if after is not None and before is not None:
+        rest.remove(after[0])
+        rest.remove(before[0])
+        found = by.daily(after[1], before[1], before[0].operator == "WITHIN")
+    for inner in rest:
+        found = _in_both(found, _times(inner, by))
+    return found
+
+
+def _clock_of(specs: list[TimeSpec], by: _Reckoning, *operators: str) -> tuple[Window, _Clock] | None:
+    """The first window of some operator whose time is of the clock."""
+    for spec in specs:
+        if isinstance(spec, Window) and spec.operator in operators:
+            value = by.value(spec)
+            if isinstance(value, _Clock):
+                return spec, value
+    return None
+
+
+def _from(base: float, window: Interval) -> tuple[Interval, ...]:
+    """The part of a window that is not before the base; none where there is no such part."""
+    start = max(base, window.start)
+    if start < window.end or (start == window.end and window.closed):
+        return (Interval(start, window.end, window.closed),)
+    return ()
+
+
+def _united(found: list[Interval]) -> tuple[Interval, ...]:
+    apart: list[Interval] = []
+    for window in sorted(found, key=lambda window: window.start):
+        if apart and window.start <= apart[-1].end:
+            last = apart.pop()
+            end, closed = max((last.end, last.closed), (window.end, window.closed))
+            window = Interval(last.start, end, closed)
+        apart.append(window)
+    return tuple(apart)
+
+
+def _in_both(ones: tuple[Interval, ...], others: tuple[Interval, ...]) -> tuple[Interval, ...]:
+    found: list[Interval] = []
+    for one in ones:
+        for other in others:
+            end, closed = min((one.end, one.closed), (other.end, other.closed))
+            found += _from(max(one.start, other.start), Interval(0, end, closed))
+    return tuple(found)

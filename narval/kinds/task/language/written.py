@@ -1,0 +1,85 @@
+"""Types and events of a `.task` file as they were read, with their places; nothing is looked up yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from narval.core.definitions.reading.lexer import Lexeme
+from narval.core.patterns.pattern import Condition
+from narval.kinds.task.language.definition import Invocation, Mode
+from narval.kinds.task.language.script import Script
+from narval.kinds.task.language.windows import TimeSpec
+
+
+class WrittenRule(msgspec.Struct):
+    """A rule; with `is_global` it is a global event, every so many seconds if `period` says so."""
+
+    event: Lexeme
+    parameters: list[Lexeme] = []
+    mode: Mode = ""
+    is_global: bool = False
+    period: float | None = None
+    before_condition: TimeSpec | None = None
+    condition: Condition | bool = True
+    before_action: TimeSpec | None = None
+    action: Script = ()
+    retries: int = 0
+
+
+class WrittenState(msgspec.Struct):
+    """A state: `ref` is the number or name that comes first, `title` the name behind a number."""
+
+    ref: Lexeme
+    title: Lexeme | None = None
+    exposed: bool = True
+    scripts: dict[str, Script] = {}
+    edges: list[tuple[Lexeme, Lexeme]] = []
+    rules: list[WrittenRule] = []
+
+    @property
+    def place(self) -> Lexeme:
+        """The word by which it is called."""
+        return self.title or self.ref
+
+
+class WrittenType(msgspec.Struct):
+    """A type: the lists of names and the strings of its clauses by their keywords, its states and routes.
+
+    `broken` is true if something of it could not be understood, so that nothing can be said of what is not
+    there.
+    """
+
+    name: Lexeme
+    lists: dict[str, list[Lexeme]] = {}
+    given: dict[str, Lexeme] = {}
+    invocation: Invocation | None = None
+    period: float | None = None
+    states: list[WrittenState] = []
+    routes: dict[str, tuple[Lexeme, Script]] = {}
+    broken: bool = False
+
+    def set_invocation(self, invocation: Invocation, period: float | None) -> None:
+        """Note how instances come to be."""
+        self.invocation, self.period = invocation, period
+
+    def break_off(self) -> None:
+        """Note that something could not be understood."""
+        self.broken = True
+
+    def one(self, clause: str) -> Lexeme | None:
+        """The first name of a clause."""
+        return next(iter(self.lists.get(clause, ())), None)
+
+    @property
+    def globals(self) -> Iterator[WrittenRule]:
+        """The global events that stand in its states."""
+        return (rule for state in self.states for rule in state.rules if rule.is_global)
+
+
+class Specification(msgspec.Struct):
+    """All that a file holds."""
+
+    types: list[WrittenType] = []
+    events: list[WrittenRule] = []

@@ -1,0 +1,74 @@
+"""Operations by which people interfere with tasks (K16): stop one, finish it, let a case go on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from narval.agent.run import Run
+from narval.ask.asker import PROGRAM, Asker
+from narval.ask.lookup import command, find_run
+from narval.ask.registry import operation
+from narval.core.errors import RequestError, TaskRefusedError
+from narval.daemon.daemon import Daemon
+from narval.kinds.task.engine.case.state import CaseState
+from narval.kinds.task.engine.state import InstanceState
+from narval.kinds.task.operations.telling import told
+from narval.kinds.work.operations.items import onlooker
+
+
+@operation("write")
+async def task_stop(daemon: Daemon, run: int, reason: str = "", *, asker: Asker = PROGRAM) -> dict[str, Any]:
+    """Stop one instance, whatever it does: its object goes back to the queue as it was last committed (K16).
+
+    For whoever is responsible for it, the home's owner, root, and administrators.
+    """
+    found = _instance(daemon, asker, run)
+    await told(daemon, asker, found, "stop", {"why": reason}, wait=None)
+    return {"task": run, "type": found.name, "state": found.status}
+
+
+@operation("write")
+async def task_finish(
+    daemon: Daemon, run: int, state: str, reason: str = "", *, asker: Asker = PROGRAM
+) -> dict[str, Any]:
+    """Have one instance end in a terminal state, whatever edges there are; its object goes on from there
+    (K16).
+
+    For whoever is responsible for it, the home's owner, root, and administrators.
+    """
+    found = _instance(daemon, asker, run)
+    answer = await told(daemon, asker, found, "finish", {"state": state, "why": reason}, wait=None)
+    return {"task": run, "type": found.name, **(answer or {})}
+
+
+@operation("write")
+async def task_retry(
+    daemon: Daemon, case: int, object: int = 0, to: str = "", *, asker: Asker = PROGRAM
+) -> dict[str, Any]:
+    """Let a case go on that cannot by itself: a compensator that failed is tried again, each `object` that is
+    held, or one alone, goes to its task again, or to the type `to` (KA16, KA20).
+    """
+    run = find_run(daemon, case)
+    if run.engine.state_type is not CaseState:
+        cases = f"`{command(daemon, 'task where OBJECT')}` names the case of an object"
+        raise RequestError(f"run {case} of {run.name} is no case; {cases}")
+    await told(daemon, asker, run, "retry", {"object": object, "type": to}, wait=None)
+    return {"case": case, "state": run.status}
+
+
+def _instance(daemon: Daemon, asker: Asker, eid: int) -> Run:
+    """An instance with which the asker may interfere. Raises RequestError, TaskRefusedError."""
+    run = find_run(daemon, eid)
+    if run.engine.state_type is not InstanceState:
+        listed = f"`{command(daemon, 'task')}` lists the tasks that are at work"
+        raise RequestError(f"run {eid} of {run.name} is no task: {listed}")
+    if not run.active:
+        raise TaskRefusedError("over", f"task {eid} of {run.name} is over: it is {run.status}")
+    person = onlooker(daemon, asker)
+    responsible = run.state.user if run.state is not None else ""
+    if person in (None, responsible, run.by) or daemon.agent.lookup.people.is_admin(str(person)):
+        return run
+    whose = f"{responsible}, " if responsible else ""
+    raise TaskRefusedError(
+        "not-responsible", f"task {eid} of {run.name} is for {whose}administrators, the home's owner and root"
+    )

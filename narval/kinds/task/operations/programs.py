@@ -1,0 +1,299 @@
+"""Operations of programs that work as tasks (K48–K60): begin, take an object, move, raise, wait, end.
+
+A program has a handle, `RUN.SECRET`, which is asked for by each of them. Of the secret that `task_init`
+gives, its hash is kept; a program that is the code of a task has the id of its call instead, as long as that
+goes on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from typing import Any
+
+from narval.agent.run import Run
+from narval.agent.turn import Turn
+from narval.ask.asker import PROGRAM, Asker
+from narval.ask.daemon.requests import turn as next_turn
+from narval.ask.documents import raise_if_over_limit
+from narval.ask.lookup import command
+from narval.ask.registry import operation
+from narval.core.engines.events import Plain
+from narval.core.errors import RequestError, TaskRefusedError, WorkRefusedError
+from narval.core.memory.lineage import current
+from narval.daemon.daemon import Daemon
+from narval.kinds.task.engine.state import InstanceState
+from narval.kinds.task.language.definition import TaskDefinition
+from narval.kinds.task.operations.putting import begin_with_event
+from narval.kinds.task.operations.telling import KIND, server_of, told, type_of
+from narval.kinds.work.operations.items import onlooker
+
+LEASE = 3600.0
+"""Seconds without a call after which a program counts as dead (K58)."""
+
+MODES = ("", "sync", "async")
+
+
+@operation("write")
+async def task_init(
+    daemon: Daemon, name: str, role: str = "", lease: float = LEASE, *, asker: Asker = PROGRAM
+) -> dict[str, Any]:
+    """Begin an instance of a task type for a program (K48); its `task` is the handle for all that follows.
+
+    Who asks must be among the users of the type, and hold one of its roles, if it names any (KA23); `role` is
+    the one in which they work, without it the first that fits. Without a call for `lease` seconds, the
+    program counts as dead.
+    """
+    definition = type_of(daemon, name)
+    if (refused := definition.cannot_take) is not None:
+        raise TaskRefusedError(*refused)
+    if not lease > 0:
+        raise RequestError(f"expected a lease of some seconds, got {lease:g}")
+    user, role = _right(daemon, asker, definition, role)
+    secret = secrets.token_hex(16)
+    environment = {
+        "user": user,
+        "role": role,
+        "program": "yes",
+        "handle": _hash_of(secret),
+        "lease": f"{lease:g}",
+    }
+
+    def work(turn: Turn) -> Run:
+        raise_if_over_limit(turn, (), runs=1)
+        origin = asker.origin()
+        begun = turn.start(definition.full_name, kind=KIND, environment=environment, origin=origin)
+        assert begun is not None, definition.full_name
+        return begun
+
+    run: Run = await daemon.host.submit(work)
+    while not daemon.record_only and run.active and run.status == "ready":
+        await next_turn(daemon)
+    return {"task": f"{run.eid}.{secret}", "run": run.eid, "type": run.name, "user": user, "role": role}
+
+
+def _right(daemon: Daemon, asker: Asker, definition: TaskDefinition, role: str) -> tuple[str, str]:
+    """The person who works, and the role in which they do (K10, K11, KA23). Raises TaskRefusedError."""
+    people, name = daemon.agent.lookup.people, definition.full_name
+    try:
+        person = onlooker(daemon, asker) or ""
+    except WorkRefusedError as error:
+        raise TaskRefusedError(error.kind, str(error)) from None
+    wanted = ", ".join([*definition.users, *definition.roles])
+    if not person:
+        if wanted or role:
+            who = f"is for {wanted}" if wanted else f"is asked for in the role {role}"
+            raise TaskRefusedError("not-eligible", f"{name} {who}; name a person of etc/people.toml (--as)")
+        return "", ""
+    if definition.users and person not in definition.users:
+        raise TaskRefusedError("not-eligible", f"{name} is for {wanted}, not for {person}")
+    if role and people.role_of(person, (role,)) is None:
+        held = ", ".join(people.roles_of(person)) or "none"
+        raise TaskRefusedError("no-role", f"{person} does not hold the role {role}, but {held}")
+    if role and definition.roles and role not in definition.roles:
+        raise TaskRefusedError(
+            "no-role", f"{name} is done in the role {' or '.join(definition.roles)}, not {role}"
+        )
+    found = role or people.role_of(person, definition.roles) or ""
+    if definition.roles and not found:
+        held = ", ".join(people.roles_of(person)) or "none"
+        wanted = " or ".join(definition.roles)
+        raise TaskRefusedError("not-eligible", f"{name} is done in the role {wanted}; {person} holds {held}")
+    return person, found
+
+
+# --- by handle --------------------------------------------------------------------------------------------
+
+
+def instance_of(daemon: Daemon, task: str) -> Run:
+    """The instance of a handle. Raises TaskRefusedError."""
+    number, _, secret = task.partition(".")
+    run = daemon.agent.runs.get(int(number)) if number.isdecimal() else None
+    if run is None or run.engine.definition_kind != KIND or not secret:
+        wanted = f"the handle that `{command(daemon, 'task init TYPE')}` prints (NARVAL_TASK)"
+        raise TaskRefusedError("no-task", f"expected {wanted}, got {number + '.…' if secret else task!r:.40}")
+    if not run.active:
+        told_by = f"`{command(daemon, f'why {run.eid}')}` tells more"
+        raise TaskRefusedError("over", f"task {run.eid} of {run.name} is over: it is {run.status}; {told_by}")
+    state = run.state
+    if run.status == "ready":
+        raise RequestError("no daemon runs: the task has not begun; start one with `narval run`")
+    ours = isinstance(state, InstanceState) and hmac.compare_digest(state.handle, _hash_of(secret))
+    calls = (daemon.host.dispatcher.outside_id(call) for call in run.calls)
+    if not ours and not any(hmac.compare_digest(call.encode(), secret.encode()) for call in calls):
+        raise TaskRefusedError("no-task", f"that is not the handle of task {run.eid} of {run.name}")
+    return run
+
+
+def _hash_of(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+@operation("write")
+async def task_get(daemon: Daemon, task: str, wait: float = 0.0, *, asker: Asker = PROGRAM) -> dict[str, Any]:
+    """Take the next object of the queue (K57), in the initial state; one that the task has yet is given
+    again.
+
+    It waits so many seconds for one; `object` is None where none has come.
+    """
+    run = instance_of(daemon, task)
+    state = run.state
+    if isinstance(state, InstanceState) and state.stage == "busy" and state.object:
+        return _with_object(daemon, run, {"object": state.object, "case": state.case, "state": state.state})
+    answer = await told(daemon, asker, run, "get", {}, wait=wait, program=run) or {}
+    return _with_object(daemon, run, answer)
+
+
+def _with_object(daemon: Daemon, run: Run, answer: dict[str, Any]) -> dict[str, Any]:
+    """An answer with the object that it names, as it is now."""
+    memory, eid = daemon.agent.memory, answer.get("object") or 0
+    eid = current(memory, eid) or eid  # its program may have replaced it
+    element = memory.element(eid)
+    return {
+        "task": run.eid,
+        "object": eid or None,
+        "xml": element.xml.decode() if element is not None else None,
+        "case": answer.get("case") or None,
+        "state": answer.get("state") or None,
+    }
+
+
+@operation("write")
+async def task_assert(
+    daemon: Daemon, task: str, state: str, wait: float | None = None, *, asker: Asker = PROGRAM
+) -> dict[str, Any]:
+    """Move the task along an edge to a state (K49); in a terminal one it is done with its object.
+
+    It returns when the scripts of the states are through, or after `wait` seconds.
+    """
+    run = instance_of(daemon, task)
+    return _moved(run, await told(daemon, asker, run, "assert", {"state": state}, wait=wait, program=run))
+
+
+def _moved(run: Run, answer: dict[str, Any] | None) -> dict[str, Any]:
+    """The answer to a move: in a terminal state the object is none of the task any more."""
+    found = answer or {}
+    has = isinstance(run.state, InstanceState) and run.state.stage == "busy"
+    why = {"why": found["why"]} if "why" in found else {}
+    return {
+        "task": run.eid,
+        "state": found.get("state"),
+        "object": found.get("object") or None if has else None,
+        **why,
+    }
+
+
+@operation("read")
+async def task_state(daemon: Daemon, task: str) -> dict[str, Any]:
+    """The state of the task (K50), its object as it is now, and the states to which edges lead from there."""
+    run = instance_of(daemon, task)
+    state = run.state
+    found = {"object": state.object, "case": state.case, "state": state.state}
+    here = run.definition.states.get(state.state)
+    following = sorted({*here.edges.values()}) if here is not None else []
+    who = {"type": run.name, "user": state.user or None, "role": state.role or None}
+    return {**_with_object(daemon, run, found), **who, "next": following}
+
+
+@operation("write")
+async def task_down(daemon: Daemon, task: str, *, asker: Asker = PROGRAM) -> dict[str, Any]:
+    """End the instance (K55): an object that it still has goes back to the queue."""
+    run = instance_of(daemon, task)
+    await told(daemon, asker, run, "down", {}, wait=None)
+    return {"task": run.eid, "down": True}
+
+
+@operation("write")
+async def task_raise(
+    daemon: Daemon,
+    event: str,
+    name: str = "",
+    parameters: list[str] | None = None,
+    mode: str = "",
+    elements: list[bytes] | None = None,
+    with_object: bool = False,
+    users: list[str] | None = None,
+    roles: list[str] | None = None,
+    task: str = "",
+    wait: float | None = None,
+    *,
+    asker: Asker = PROGRAM,
+) -> dict[str, Any]:
+    """Raise an event: within the task of a handle (K51), or at the type `name`, or a global one (K41, K52).
+
+    `mode` is sync, async, or "" for the rule's own word. It may carry an object: a new one, or that of the
+    `task`, which has it no more (K59); of a new one a case begins. Only instances of these `users` and
+    `roles` get it. A synchronous one returns with its `result` (done, expired, failed), or with None when
+    `wait` seconds are over.
+    """
+    run = instance_of(daemon, task) if task else None
+    if mode not in MODES:
+        raise RequestError(f"expected mode to be sync or async, got {mode!r:.40}")
+    said: dict[str, Plain] = {
+        "parameters": list(parameters or ()),
+        "mode": mode,
+        "users": list(users or ()),
+        "roles": list(roles or ()),
+    }
+    if not name:
+        target = daemon.agent.library.get(KIND, event)
+        if isinstance(target, TaskDefinition) and target.rule is not None:
+            name, event = event, target.rule.event
+        elif run is not None:
+            if with_object or elements or any(said.values()):
+                raise RequestError(f"{event} is raised within task {run.eid}, with nothing else; name a TYPE")
+            moved = await told(daemon, asker, run, "raise-edge", {"event": event}, wait=wait)
+            return {"event": event, **_moved(run, moved)}
+        else:
+            how = "name the TYPE that is to hear it, or the task whose event it is (NARVAL_TASK)"
+            names = [
+                known.full_name for known in daemon.agent.library.of(KIND).values() if known.name == event
+            ]
+            hint = f"; did you mean {names[0]!r}?" if names else f": {how}"
+            raise TaskRefusedError("no-type", f"{event} is no global event{hint}")
+    definition = type_of(daemon, name)
+    if with_object and (run is None or elements):
+        whose = "the object of a task needs that (NARVAL_TASK)" if run is None else "one object, not two"
+        raise RequestError(f"an event carries an object: expected {whose}")
+    answer: dict[str, Any] = {"type": definition.full_name, "event": None, "result": None}
+    if elements:
+        case = await begin_with_event(daemon, asker, definition, event, said, elements)
+        return {**answer, "case": case}
+    if run is not None:
+        carried = {"type": definition.full_name, "event": event, "carries": with_object, **said}
+        found = await told(daemon, asker, run, "raise", carried, wait=wait, program=run)
+    else:
+        raised = {"event": event, "raiser": 0, "object": 0, "case": 0, **said}
+        found = await told(daemon, asker, server_of(daemon, definition), "raise", raised, wait=wait)
+    return {**answer, **(found or {})}
+
+
+@operation("write")
+async def task_wait(
+    daemon: Daemon,
+    task: str,
+    event: str,
+    end: bool = False,
+    timeout: float | None = None,
+    wait: float | None = None,
+    *,
+    asker: Asker = PROGRAM,
+) -> dict[str, Any]:
+    """Wait until an event is raised for the task (K53), or with `end` until its action was done (K54).
+
+    One that was raised before and not waited for counts (KA12). `timed_out` tells that none came within
+    `timeout` seconds, None without a limit. It returns after `wait` seconds in any case, with `event` None.
+    """
+    run = instance_of(daemon, task)
+    until = daemon.rounds.clock.now() + timeout if timeout is not None else None
+    arguments: dict[str, Plain] = {"instance": run.eid, "event": event, "end": end, "until": until}
+    server = server_of(daemon, type_of(daemon, run.name))
+    found = await told(daemon, asker, server, "wait", arguments, wait=wait, program=run) or {}
+    return {
+        "task": run.eid,
+        "event": found.get("event"),
+        "parameters": found.get("parameters") or [],
+        "result": found.get("result"),
+        "timed_out": bool(found.get("timeout")),
+    }

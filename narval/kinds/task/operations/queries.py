@@ -1,0 +1,298 @@
+"""Questions about tasks, answered from the states of runs (K61, K62, K67): who works, what waits, what is
+where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from narval.agent.agent import AgentState
+from narval.agent.replay import state_of
+from narval.agent.run import Run
+from narval.ask.json_forms import moment
+from narval.ask.lookup import command
+from narval.ask.paging import gathered
+from narval.ask.registry import operation
+from narval.core.errors import RequestError, TaskRefusedError
+from narval.core.memory.lineage import current
+from narval.daemon.daemon import Daemon
+from narval.kinds.task.engine.case.state import CaseState, Member, where
+from narval.kinds.task.engine.engine import kind as instances
+from narval.kinds.task.engine.server.state import EventRule, RaisedEvent, TaskServerState
+from narval.kinds.task.engine.state import InstanceState
+from narval.kinds.task.language.definition import TaskDefinition
+from narval.kinds.task.operations.telling import KIND, server_of, type_of
+
+Form = dict[str, Any]
+
+
+class TasksAtWork:
+    """The instances that are not over, kept in step with them."""
+
+    def __init__(self) -> None:
+        self.eids: dict[int, None] = {}
+        self.version = 0
+        """A number that is another whenever an instance has changed."""
+
+    def put(self, eid: int, definition: TaskDefinition, state: InstanceState) -> None:
+        """Know an instance as it is now."""
+        self.version += 1
+        self.eids[eid] = None
+
+    def drop(self, eid: int) -> None:
+        """Know an instance no more; one that is not known is ignored."""
+        self.version += 1
+        self.eids.pop(eid, None)
+
+
+@operation("read")
+async def tasks(
+    daemon: Daemon,
+    name: str | None = None,
+    limit: int | None = None,
+    before: int | None = None,
+    known: list[list[Any]] | None = None,
+    wait: float = 0.0,
+) -> list[dict[str, Any]]:
+    """The instances that are at work (K61), of one type or of all: state, object, person.
+
+    All, oldest first; with `limit` the newest so many, newest first; with `before` only those of lower eids.
+    It waits so many seconds for a list other than the `known` one: eid, state and object of each (K68).
+    """
+    if name is not None:
+        type_of(daemon, name)
+    if limit is not None and limit < 1:
+        raise RequestError(f"expected limit to be 1 or more, or none for all, got {limit}")
+    at_work = daemon.host.listings.of(instances, TasksAtWork)
+    rows = await _at_work(daemon, at_work, name, limit, before)
+    while known is not None and wait > 0 and known_of(rows) == known:
+        version, wait = at_work.version, await daemon.host.turned(wait)
+        if daemon.host.listings.of(instances, TasksAtWork).version != version:
+            rows = await _at_work(daemon, at_work, name, limit, before)
+    return rows
+
+
+def known_of(rows: Iterable[Form]) -> list[list[Any]]:
+    """The eid, state and object of each instance in a list."""
+    return [[row["eid"], row["state"], row["object"]] for row in rows]
+
+
+async def _at_work(
+    daemon: Daemon, at_work: TasksAtWork, name: str | None, limit: int | None, before: int | None
+) -> list[Form]:
+    active = daemon.agent.runs.active
+    eids = sorted(at_work.eids, reverse=limit is not None)
+    found = (active[eid] for eid in eids if eid in active and (before is None or eid < before))
+    return await gathered((_task(run) if name in (None, run.name) else None for run in found), limit)
+
+
+def _is(run: Run, state: type) -> bool:
+    return run.engine.state_type is state
+
+
+def _task(run: Run) -> Form | None:
+    state = run.state
+    if not isinstance(state, InstanceState):
+        return None  # the store could not give it back: `narval runs` tells
+    return {
+        "eid": run.eid,
+        "type": run.name,
+        "state": state.exposed or None,
+        "since": moment(state.since) if state.since else None,
+        "object": state.object or None,
+        "case": state.case or None,
+        "user": state.user or None,
+        "role": state.role or None,
+        "program": state.program,
+        "started": moment(run.started),
+    }
+
+
+# --- queues and events ------------------------------------------------------------------------------------
+
+
+@operation("read")
+async def task_queue(
+    daemon: Daemon, name: str, limit: int | None = None, after: int | None = None
+) -> list[dict[str, Any]]:
+    """The objects in the queue of a type (K21), the next one first; with COMPOSED FROM, the parts too that
+    wait for others. `limit` and `after` an object are a page.
+    """
+    state = _server_state(daemon, type_of(daemon, name))
+    if limit is not None and limit < 1:
+        raise RequestError(f"expected limit to be 1 or more, or none for all, got {limit}")
+    waiting = [*state.queue, *(eid for parts in state.parts.values() for eid in parts.values())]
+    if after is not None:
+        if after not in waiting:
+            raise TaskRefusedError("no-object", f"object {after} is not in the queue of {name} any more")
+        waiting = waiting[waiting.index(after) + 1 :]
+    return await gathered((_queued(daemon, state, eid) for eid in waiting), limit)
+
+
+def _queued(daemon: Daemon, state: TaskServerState, eid: int) -> Form:
+    entry = state.objects[eid]
+    part = f"{entry.ordinal} of {entry.count}" if entry.count else None
+    return {
+        "object": eid,
+        "now": current(daemon.agent.memory, eid),
+        "case": entry.case or None,
+        "since": moment(entry.at),
+        "part_of": entry.parent or None,
+        "part": part,
+        "waits_for_parts": eid not in state.queue,
+    }
+
+
+def _server_state(daemon: Daemon, definition: TaskDefinition) -> TaskServerState:
+    state = server_of(daemon, definition).state
+    assert isinstance(state, TaskServerState), definition.full_name
+    return state
+
+
+@operation("read")
+async def task_events(
+    daemon: Daemon, name: str | None = None, limit: int | None = None, before: int | None = None
+) -> list[dict[str, Any]]:
+    """The events that are not over, of one type or of all, in three queues (K62): registered,
+    awaiting-condition, awaiting-action. An event that several rules may answer has a row for each.
+
+    All, oldest first; with `limit` the newest so many, newest first; with `before` only those of lower
+    numbers.
+    """
+    if limit is not None and limit < 1:
+        raise RequestError(f"expected limit to be 1 or more, or none for all, got {limit}")
+    if name is None:
+        servers: Iterable[int] = daemon.agent.signals.standing.values()
+    else:
+        servers = (server_of(daemon, type_of(daemon, name)).eid,)
+    found = [
+        (event, daemon.agent.runs[eid].name)
+        for eid in servers
+        if isinstance(state := daemon.agent.runs[eid].state, TaskServerState)
+        for event in state.events.values()
+        if before is None or event.id < before
+    ]
+    found.sort(key=lambda pair: pair[0].id, reverse=limit is not None)
+    rows = (_event(event, of, rule) for event, of in found for rule in event.rules.values())
+    return await gathered(rows, limit)
+
+
+def _event(event: RaisedEvent, name: str, rule: EventRule) -> Form:
+    """A rule of an event that is not over yet."""
+    windows = rule.before_action if rule.stage in ("due", "ready", "acting") else rule.before_condition
+    ends = max((window.end for window in windows), default=None) if windows else None
+    return {
+        "eid": event.id,
+        "event": event.name,
+        "type": name,
+        "queue": _QUEUES[rule.stage],
+        "stage": rule.stage,
+        "state": rule.state or None,
+        "raised": moment(event.at),
+        "parameters": list(event.parameters),
+        "sync": event.sync,
+        "object": event.object or None,
+        "by": event.raiser or None,
+        "receiver": rule.receiver or None,
+        "next": moment(rule.wake),
+        "until": moment(ends) if ends is not None and ends < _EVER else None,
+    }
+
+
+_QUEUES = {
+    "registered": "registered",
+    "open": "awaiting-condition",
+    "false": "awaiting-condition",
+    "due": "awaiting-action",
+    "ready": "awaiting-action",
+    "acting": "awaiting-action",
+}
+"""The queue of events in which a rule is, by where it stands (K62)."""
+
+_EVER = 253402300800.0
+"""The end of the year 9999: windows that end later are open."""
+
+
+# --- objects ----------------------------------------------------------------------------------------------
+
+
+@operation("read")
+async def task_where(daemon: Daemon, object: int) -> dict[str, Any]:
+    """The place of an object (K67), by the number of any version of it: its case, its type and instance, or
+    the event that carries it; of one that was split, the places of its parts too.
+    """
+    run, state, identity = case_of(daemon, object)
+    return _place(daemon, run, state, identity)
+
+
+def _place(daemon: Daemon, run: Run, state: CaseState, identity: int) -> Form:
+    member = state.members[identity]
+    task = _worker(daemon, member) if member.state == "task" else None
+    return {
+        "object": identity,
+        "now": member.now,
+        "case": run.eid,
+        "state": member.state,
+        "where": where(member),
+        "type": member.type or None,
+        "task": task,
+        "event": member.event or None,
+        "since": moment(member.since) if member.since else None,
+        "why": member.why or None,
+        "part_of": member.parent or None,
+        "parts": [_place(daemon, run, state, part) for part in _parts(state, member)],
+    }
+
+
+def _worker(daemon: Daemon, member: Member) -> int | None:
+    """The instance that has an object now; None while it is in the queue."""
+    for holder in daemon.agent.memory.contexts.holders(member.now):
+        run = daemon.agent.runs.active.get(holder)
+        state = run.state if run is not None and run.name == member.type else None
+        if isinstance(state, InstanceState) and member.now in (state.object, state.given):
+            return holder
+    return None
+
+
+def _parts(state: CaseState, member: Member) -> Iterator[int]:
+    return (part for part in member.parts if part in state.members)
+
+
+def case_of(daemon: Daemon, eid: int) -> tuple[Run, CaseState, int]:
+    """The case of an object, by any version of it, and its identity there. Raises TaskRefusedError."""
+    agent = daemon.agent
+    for version in _versions(agent, eid):
+        for holder in sorted(agent.memory.contexts.holders(version)):
+            run = agent.runs.get(holder)
+            if run is not None and _is(run, CaseState):
+                state = state_of(agent, run)
+                assert isinstance(state, CaseState), holder
+                identity = state.objects.get(version, version)
+                if identity in state.members:
+                    return run, state, identity
+    run = agent.runs.get(eid)
+    if run is not None and _is(run, CaseState):
+        state = state_of(agent, run)
+        return run, state, next(iter(state.members))
+    about = f"`{command(daemon, f'why {eid}')}` tells what became of it"
+    is_there = eid in agent.memory
+    what = "is no object of a task" if is_there else "is not in memory"
+    raise TaskRefusedError("no-object", f"{eid} {what}{f'; {about}' if is_there else ''}")
+
+
+def _versions(agent: AgentState, eid: int) -> Iterator[int]:
+    """An element, and those that it took the place of, back to the first."""
+    seen, line = {eid}, [eid]
+    for version in line:
+        yield version
+        element = agent.memory.element(version)
+        origin = element.origin if element is not None else None
+        earlier = {*origin.inputs} & agent.memory.outdated - seen if origin is not None else ()
+        seen.update(earlier)
+        line += sorted(earlier)
+
+
+def is_task(run: Run) -> bool:
+    """True of the runs that follow tasks: instances, standing runs, cases."""
+    return run.engine.definition_kind == KIND

@@ -1,0 +1,271 @@
+"""The two logs of tasks (K66), and times (K67): read from the journals of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from heapq import nlargest
+from typing import Any
+
+from narval.agent.run import Run
+from narval.ask.json_forms import moment
+from narval.ask.registry import operation
+from narval.core.errors import RequestError, UnreadableError
+from narval.core.memory.lineage import current
+from narval.daemon.daemon import Daemon
+from narval.kinds.task.engine.case.state import CaseState
+from narval.kinds.task.engine.state import InstanceState
+from narval.kinds.task.operations.queries import case_of, is_task
+from narval.kinds.task.operations.telling import type_of
+from narval.store import codec
+from narval.system.time_slice import TimeSlice
+
+Form = dict[str, Any]
+
+_ENDS = frozenset({"ObjectDone", "EndingBegan", "InstanceOver", "InstanceEnded"})
+"""The facts with which an instance is in a state no more."""
+
+
+@operation("read")
+async def task_log(
+    daemon: Daemon,
+    object: int | None = None,
+    name: str | None = None,
+    limit: int | None = None,
+    before: int | None = None,
+) -> list[dict[str, Any]]:
+    """The records of the two logs (K66): which object came to which task; which state a task entered, which
+    events it raised, and what became of their conditions and actions. Of one object, of one type, or of all.
+
+    All, oldest first; with `limit` the newest so many, newest first; with `before` only those of lower `seq`.
+    """
+    if limit is not None and limit < 1:
+        raise RequestError(f"expected limit to be 1 or more, or none for all, got {limit}")
+    if name is not None:
+        type_of(daemon, name)
+    wanted = None if object is None else _Versions(daemon, object)
+    found: list[Form] = []
+    time_slice = TimeSlice()
+    for run in _runs(daemon, name, wanted):
+        await time_slice.yield_if_due()
+        rows = _of_instance(daemon, run) if _is_instance(run) else _of_server(daemon, run)
+        found += (
+            row
+            for row in rows
+            if (wanted is None or wanted.concerns(row)) and (before is None or row["seq"] < before)
+        )
+    ordered = nlargest(limit or len(found), found, key=lambda row: row["seq"])
+    for row in ordered:
+        row["at"] = moment(row["at"])
+        row.pop("given", None)
+    return ordered if limit is not None else ordered[::-1]
+
+
+class _Versions:
+    """An object as the eids that it had on its way, and the instances and types that had it."""
+
+    def __init__(self, daemon: Daemon, object: int) -> None:
+        self.case, state, self.identity = case_of(daemon, object)
+        self.eids, self.instances, self.types = (
+            {self.identity, state.members[self.identity].now},
+            set[int](),
+            set[str](),
+        )
+        for line in _facts(daemon, self.case):
+            if line.get("object") != self.identity:
+                continue
+            if line["what"] == "ObjectLeft":
+                self.instances.add(line["instance"])
+                self.eids |= {line["was"], line["now"]}
+            elif line["what"] == "ObjectMoved":
+                self.types.add(line["at_type"])
+        if here := state.members[self.identity].instance:
+            self.instances.add(here)
+        for eid in (self.identity, current(daemon.agent.memory, self.identity) or 0):
+            self.instances |= {
+                holder
+                for holder in daemon.agent.memory.contexts.holders(eid)
+                if (run := daemon.agent.runs.get(holder)) is not None and _is_instance(run)
+            }
+
+    def concerns(self, row: Form) -> bool:
+        return row.get("given", row.get("object")) in self.eids
+
+
+def _is_instance(run: Run) -> bool:
+    return run.engine.state_type is InstanceState
+
+
+def _runs(daemon: Daemon, name: str | None, wanted: _Versions | None) -> Iterator[Run]:
+    """The runs whose journals have the records, the oldest first."""
+    runs = daemon.agent.runs
+    if wanted is not None:
+        yield from (runs[eid] for eid in sorted(wanted.instances) if eid in runs)
+        standing = daemon.agent.signals.standing
+        yield from (runs[standing[of]] for of in sorted(wanted.types) if of in standing)
+        return
+    for run in runs.values():
+        if is_task(run) and run.engine.state_type is not CaseState and name in (None, run.name):
+            yield run
+
+
+def _of_instance(daemon: Daemon, run: Run) -> Iterator[Form]:
+    """The records of an instance. `given` is the object as it was taken."""
+    given = 0
+    for line in _facts(daemon, run):
+        head = {"seq": line["seq"], "at": line["at"], "task": run.eid, "type": run.name}
+        if line["what"] == "ObjectTaken" and (given := line.get("object", 0)):
+            yield {**head, "log": "object", "object": given, "given": given}
+        elif line["what"] == "StateEntered":
+            found = {"state": line["state"], "object": line.get("object") or None}
+            yield {**head, "log": "task", **found, "given": given or None}
+
+
+def _of_server(daemon: Daemon, run: Run) -> Iterator[Form]:
+    """The records of the events of a type (K63)."""
+    known: dict[int, Form] = {}
+    receivers: dict[tuple[int, int], int] = {}
+    for line in _facts(daemon, run):
+        head = {"seq": line["seq"], "at": line["at"], "log": "task"}
+        what, number = line["what"], line.get("event", 0)
+        if what == "EventRaised":
+            known[number] = {"event": line["name"], "number": number, "object": line.get("object") or None}
+            by = {"task": line.get("raiser") or None, "type": line.get("raiser_type") or None}
+            by["by"] = "narval" if line.get("own") else line.get("by") or None
+            yield {**head, **by, "to": run.name, **known[number]}
+        elif what in ("ConditionJudged", "RuleOver"):
+            rule = (number, line.get("rule", 0))
+            receivers[rule] = line.get("receiver", receivers.get(rule, 0))
+            of = {"task": receivers[rule] or None, "type": run.name, **known.get(number, {"number": number})}
+            if what == "ConditionJudged":
+                yield {**head, **of, "condition": line["held"]}
+            elif line["result"] != "passed over":
+                yield {**head, **of, "action": line["result"]}
+
+
+# --- the way of an object -----------------------------------------------------------------------------------
+
+
+@operation("read")
+async def task_passed(daemon: Daemon, object: int) -> list[dict[str, Any]]:
+    """The tasks that an object has passed (K67), in order; those before it was split off are among them.
+
+    Of one whose work is compensated, or is to be, `compensation` tells how far that is.
+    """
+    case, state, identity = case_of(daemon, object)
+    family = {identity}
+    while (parent := state.members[identity].parent) and parent in state.members:
+        family.add(parent)
+        identity = parent
+    trail = {(step.object, step.instance): step for step in state.trail}
+    found = []
+    for line in _facts(daemon, case):
+        if line["what"] == "ObjectLeft" and line["object"] in family:
+            step = trail.get((line["object"], line["instance"]))
+            row = {"object": line["object"], "type": line["at_type"], "task": line["instance"]}
+            row |= {"result": line["result"], "at": moment(line["at"]), "why": line.get("why") or None}
+            row |= {"outputs": line.get("outputs", []), "compensator": line.get("compensator") or None}
+            undone = step.state if step is not None and step.state not in ("forwarded", "committed") else None
+            found.append({**row, "compensation": undone})
+    return found
+
+
+# --- times ------------------------------------------------------------------------------------------------
+
+
+@operation("read")
+async def task_time(
+    daemon: Daemon, name: str, state: str | None = None, object: int | None = None
+) -> dict[str, Any]:
+    """The seconds that instances of a type were in a `state`, or those that an `object` was at the type
+    (K67).
+
+    An object is at a task from when an instance takes it until that enters a terminal state; `waited` are its
+    seconds in the queue before. `open`: so many go on, and count until now.
+    """
+    definition = type_of(daemon, name)
+    if (state is None) == (object is None):
+        raise RequestError("expected a state of the type, or an object, and not both")
+    if object is not None:
+        return {
+            "type": definition.full_name,
+            "object": object,
+            **_at_type(daemon, object, definition.full_name),
+        }
+    if state not in definition.states:
+        raise RequestError(f"{name} has no state {state}; it has {', '.join(definition.states)}")
+    now = daemon.rounds.clock.now()
+    spans: list[tuple[float, float | None]] = []
+    for run in _runs(daemon, definition.full_name, None):
+        if _is_instance(run):
+            spans += _in_state(daemon, run, str(state))
+    return {"type": definition.full_name, "state": state, **_sum(spans, now)}
+
+
+def _sum(spans: Iterable[tuple[float, float | None]], now: float) -> Form:
+    found = list(spans)
+    seconds = sum((now if end is None else end) - begin for begin, end in found)
+    return {
+        "seconds": round(seconds, 3),
+        "times": len(found),
+        "open": sum(end is None for _, end in found),
+    }
+
+
+def _in_state(daemon: Daemon, run: Run, state: str) -> Iterator[tuple[float, float | None]]:
+    """The times that an instance was in a state; a terminal one is left as it is entered."""
+    begin: float | None = None
+    for line in _facts(daemon, run):
+        if line["what"] != "StateEntered" and line["what"] not in _ENDS:
+            continue
+        if begin is not None:
+            yield begin, line["at"]
+        is_in = line["what"] == "StateEntered" and line["state"] == state and not line.get("terminal")
+        begin = line["at"] if is_in else None
+    if begin is not None:
+        yield begin, run.ended
+
+
+def _at_type(daemon: Daemon, object: int, name: str) -> Form:
+    versions, now = _Versions(daemon, object), daemon.rounds.clock.now()
+    spans: list[tuple[float, float | None]] = []
+    for eid in sorted(versions.instances):
+        run = daemon.agent.runs.get(eid)
+        if run is not None and run.name == name:
+            spans += _with_object(daemon, run, versions.eids)
+    begins = [begin for begin, _ in spans]
+    return {**_sum(spans, now), "waited": round(_waited(daemon, versions, name, begins, now), 3)}
+
+
+def _with_object(daemon: Daemon, run: Run, eids: set[int]) -> Iterator[tuple[float, float | None]]:
+    """The times that an instance had an object that was one of these when it was taken."""
+    begin: float | None = None
+    for line in _facts(daemon, run):
+        if line["what"] == "ObjectTaken":
+            begin = line["at"] if line.get("object") in eids else None
+        elif begin is not None and (line["what"] in _ENDS or line.get("terminal")):
+            yield begin, line["at"]
+            begin = None
+    if begin is not None:
+        yield begin, run.ended
+
+
+def _waited(daemon: Daemon, versions: _Versions, name: str, begins: list[float], now: float) -> float:
+    """The seconds that an object waited in the queue of a type before each time it was taken."""
+    waited, begins = 0.0, sorted(begins)
+    for line in _facts(daemon, versions.case):
+        if (
+            line["what"] == "ObjectPut"
+            and line.get("object") == versions.identity
+            and line["at_type"] == name
+        ):
+            taken = next((begin for begin in begins if begin >= line["at"]), now)
+            waited += taken - line["at"]
+    return waited
+
+
+def _facts(daemon: Daemon, run: Run) -> Iterator[Form]:
+    """The lines of a run's history, their moments in seconds; what cannot be read is left out."""
+    for row in daemon.agent.store.journal(run.eid):
+        with suppress(UnreadableError):
+            yield from codec.describe_entry(row.data, row.run, row.seq)

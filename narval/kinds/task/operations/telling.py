@@ -1,0 +1,121 @@
+"""Telling the runs of tasks something, and their answers, which may come in a later turn (K52, K53, K57)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from msgspec.structs import replace
+
+from narval.agent.loop import Delivery, Request
+from narval.agent.run import Run
+from narval.agent.turn import Turn
+from narval.ask.asker import Asker
+from narval.ask.lookup import command, load_fault
+from narval.core.definitions.suggestions import closest
+from narval.core.engines.commands import Answer
+from narval.core.engines.events import PersonsAct, Plain, Signalled
+from narval.core.errors import RequestError, TaskRefusedError
+from narval.daemon.daemon import Daemon
+from narval.daemon.waiters import settle
+from narval.kinds.task.engine.state import InstanceState
+from narval.kinds.task.language.definition import TaskDefinition
+from narval.people.telling import say
+
+KIND = TaskDefinition.kind
+
+
+def type_of(daemon: Daemon, name: str) -> TaskDefinition:
+    """The task type, or the global event, of a full name. Raises TaskRefusedError."""
+    found = daemon.agent.library.get(KIND, name)
+    if isinstance(found, TaskDefinition):
+        return found
+    known = closest(name, [definition.full_name for definition in daemon.agent.library.of(KIND).values()])
+    where = known or f"; `{command(daemon, 'definitions')}` lists what is loaded"
+    raise TaskRefusedError(
+        "no-type", load_fault(daemon, name) or f"there is no task type {name!r:.80}{where}"
+    )
+
+
+def server_of(daemon: Daemon, definition: TaskDefinition) -> Run:
+    """The standing run of a task type, which has its queue and its events. Raises RequestError."""
+    name = definition.full_name
+    found = daemon.agent.runs.get(daemon.agent.signals.standing.get(name, 0))
+    if found is None:
+        raise RequestError(f"{name} is not at work yet: start the daemon with `narval run`")
+    return found
+
+
+async def told(
+    daemon: Daemon,
+    asker: Asker,
+    run: Run,
+    name: str,
+    arguments: dict[str, Plain],
+    *,
+    wait: float | None = 0.0,
+    program: Run | None = None,
+) -> dict[str, Any] | None:
+    """The answer of a run to what it is told, in this turn or within so many seconds (None: for as long as it
+    takes); None where it has not come by then, and nobody waits for it any more.
+
+    The `program` that waits for it does not die meanwhile. Raises TaskRefusedError, and RequestError where no
+    daemon runs.
+    """
+    if not run.active:
+        raise TaskRefusedError("over", f"run {run.eid} of {run.name} is over: it is {run.status}")
+    act = PersonsAct(asker.way, asker.session)
+    signalled = Signalled(0, 0.0, "", name, (), arguments, asker.person, asker.actor, act)
+    waiters, coming, signal = daemon.host.waiters, list[asyncio.Future[Answer]](), ""
+
+    def tell(turn: Turn) -> None:
+        nonlocal signal
+        signal = str(turn.agent.numbers.last + 1)
+        coming.append(waiters.answer_to(signal))
+        for answer in say(turn, run.eid, signalled):
+            settle(coming[0], answer)
+
+    def give_up(turn: Turn) -> None:
+        if not coming[0].done():
+            turn.tell(run.eid, replace(signalled, name="gone", arguments={"signal": signal}))
+
+    try:
+        await daemon.host.submit(tell)
+        if not coming[0].done() and wait != 0.0:
+            await _come(daemon, coming[0], wait, program, signalled)
+        if not coming[0].done() and not daemon.record_only:
+            await daemon.host.submit(give_up)
+    except asyncio.CancelledError:
+        daemon.host.post(Request(give_up))
+        raise
+    finally:
+        answered = bool(coming) and coming[0].done()
+        if not answered and coming:
+            coming[0].cancel()
+    if not answered:
+        if daemon.record_only:
+            raise RequestError("no daemon runs: nobody takes this; start one with `narval run`")
+        return None
+    answer = coming[0].result()
+    if answer.problem is not None:
+        raise TaskRefusedError(answer.problem.kind, answer.problem.message)
+    return dict(answer.value or {})
+
+
+async def _come(
+    daemon: Daemon, coming: asyncio.Future[Answer], wait: float | None, program: Run | None, by: Signalled
+) -> None:
+    """Wait for an answer; the lease of the program that does is renewed before it ends (K58)."""
+    state = program.state if program is not None else None
+    lease = state.lease if isinstance(state, InstanceState) else 0.0
+    until = time.monotonic() + wait if wait is not None else None
+    while not coming.done():
+        left = until - time.monotonic() if until is not None else None
+        if left is not None and left <= 0:
+            return
+        await daemon.main_loop.wait_for(coming, min(filter(None, (left, lease / 2)), default=None))
+        if coming.done() or program is None or not lease or daemon.main_loop.is_stopped():
+            return
+        renewal = replace(by, name="renew", arguments={})
+        daemon.host.post(Delivery(program.eid, renewal))

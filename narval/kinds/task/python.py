@@ -1,0 +1,29 @@
+"""The methods of an agent for tasks: what programs and people do, and what is asked (K16, K48–K67)."""
+
+from __future__ import annotations
+
+from narval.kinds.task.operations import administration, programs, putting, queries, records
+from narval.surfaces.python.forward import forward
+
+
+class OfTasks:
+    """Objects put, tasks begun and moved, events raised. What is refused raises TaskRefusedError."""
+
+    task_put = forward(putting.task_put)
+    task_init = forward(programs.task_init)
+    task_get = forward(programs.task_get)
+    task_assert = forward(programs.task_assert)
+    task_raise = forward(programs.task_raise)
+    task_wait = forward(programs.task_wait)
+    task_state = forward(programs.task_state)
+    task_down = forward(programs.task_down)
+    task_stop = forward(administration.task_stop)
+    task_finish = forward(administration.task_finish)
+    task_retry = forward(administration.task_retry)
+    tasks = forward(queries.tasks)
+    task_events = forward(queries.task_events)
+    task_queue = forward(queries.task_queue)
+    task_where = forward(queries.task_where)
+    task_passed = forward(records.task_passed)
+    task_log = forward(records.task_log)
+    task_time = forward(records.task_time)

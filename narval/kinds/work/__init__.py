@@ -1,0 +1,1 @@
+"""Work: what people are asked, and what they answer."""

@@ -1,0 +1,216 @@
+"""The acts of people on an item (P20–P25): each is told what became of it, or why it is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from narval.core.definitions.suggestions import closest, nearest
+from narval.core.engines.events import Plain, Signalled
+from narval.kinds.work.engine import ending, votes
+from narval.kinds.work.engine.changes import ClaimReleased, Delegated, Reassigned, Refused, Saved
+from narval.kinds.work.engine.claims import by_whom, hand_back, lease_from, may_answer, take
+from narval.kinds.work.engine.decision import NotSoError, WorkDecision
+from narval.kinds.work.engine.eligibility import asked, offers
+from narval.kinds.work.engine.forms import checked, draft, given_values
+from narval.kinds.work.engine.moments import in_utc
+from narval.kinds.work.engine.table import ACTS_ON_ITEMS, No
+from narval.kinds.work.language.definition import WorkOutcome
+
+MOST_IN_A_ROW = 3
+"""The most delegations in a row (P25)."""
+
+LONGEST_WORD = 10_000
+"""The most characters of a reason, or of the word that goes with a delegation."""
+
+
+def act(decision: WorkDecision, event: Signalled) -> None:
+    """Do what a person asks, and answer. Raises NotSoError where the rules refuse it."""
+    state, definition = decision.state, decision.definition
+    assert event.act is not None, event
+    row = ACTS_ON_ITEMS[event.name]
+    if row.who != "admin" and event.act.way not in definition.ways:
+        message = f"{event.act.way or 'this'} is no way to answer this; use {' or '.join(definition.ways)}"
+        raise NotSoError("way-not-allowed", message)
+    shown = event.arguments.get("shown")
+    if shown and shown != state.shown:
+        raise NotSoError("changed", "this is not the text that the item shows now; look at it again")
+    if any(len(_text(event, name)) > LONGEST_WORD for name in ("reason", "word")):
+        raise NotSoError("bad-field", f"a reason has at most {LONGEST_WORD:,} characters; shorten it")
+    decision.check_claim()
+    claim = state.claim
+    if definition.is_voted:
+        cell = row.voted
+    elif claim is None:
+        cell = row.offered
+    else:
+        cell = row.own if claim.by == event.by else row.other
+    is_admin = decision.people.is_admin(event.by)
+    if isinstance(cell, No) and not (row.who == "claimant or admin" and is_admin and claim is not None):
+        raise _refused(decision, cell.kind)
+    if row.who == "admin" and not is_admin:
+        raise NotSoError("not-eligible", "this is for administrators; ask one ([admin] in etc/people.toml)")
+    _ACTS[event.name](decision, event)
+
+
+def _refused(decision: WorkDecision, kind: str) -> NotSoError:
+    claim = decision.state.claim
+    if kind == "not-exclusive":
+        return NotSoError(kind, "several people answer this, so nobody has it alone; answer it")
+    if claim is None or kind == "not-claimed":
+        return NotSoError(kind, "nobody has this, and there is nothing to take back; answer it, or claim it")
+    until = f" until {in_utc(claim.until)}" if claim.until is not None else ""
+    message = f"claimed by {claim.by} since {in_utc(claim.since)}{until}; ask {claim.by} to release it"
+    return NotSoError("claimed", message)
+
+
+def _claim(decision: WorkDecision, event: Signalled) -> None:
+    take(decision, event)
+    claim = decision.state.claim
+    assert claim is not None, event
+    decision.answer(event, state=decision.state.status, by=claim.by, since=claim.since, until=claim.until)
+
+
+def _release(decision: WorkDecision, event: Signalled) -> None:
+    claim = decision.state.claim
+    assert claim is not None, event
+    decision.change(ClaimReleased(**by_whom(event), of=claim.by, why=_text(event, "reason")))
+    decision.answer(event, state=decision.state.status)
+
+
+def _save(decision: WorkDecision, event: Signalled) -> None:
+    fields = draft(decision, _values(event))
+    if decision.definition.is_voted:
+        right = may_answer(decision, event.by)
+    else:
+        right = take(decision, event)
+    decision.change(Saved(**by_whom(event, right), fields=fields))
+    decision.answer(event, state=decision.state.status)
+
+
+def _delegate(decision: WorkDecision, event: Signalled) -> None:
+    state, rules, to = decision.state, decision.definition.rules, _text(event, "to")
+    may_answer(decision, event.by)
+    if rules.delegate == "no":
+        raise NotSoError("not-eligible", "this may not be delegated; answer it, or release it")
+    if decision.people.person(to) is None:
+        known = closest(to[:80], [person.name for person in decision.people.people])
+        raise NotSoError("not-eligible", f"there is no person {to!r:.80}{known}")
+    chain = [handed.by for handed in state.handed]
+    if to == event.by or to in chain:
+        raise NotSoError("not-eligible", f"{to} has delegated this already; answer it, or release it")
+    if len(chain) >= MOST_IN_A_ROW:
+        raise NotSoError(
+            "not-eligible", f"this was delegated {MOST_IN_A_ROW} times; answer it, or release it"
+        )
+    if to in decision.excluded or to in state.refused:
+        raise decision.why_not(to)
+    if rules.delegate == "eligible" and not _is_asked(decision, to):
+        raise NotSoError(
+            "not-eligible", f"{to} may not answer: this asks {asked(decision.definition, state)}"
+        )
+    right = take(decision, event)
+    word, until = _text(event, "word"), lease_from(decision)
+    decision.change(Delegated(**by_whom(event, right), to=to, word=word, until=until))
+    decision.answer(event, state=state.status, to=to)
+
+
+def _is_asked(decision: WorkDecision, person: str) -> bool:
+    """True if a person may answer by the rules of the work, whoever has been handed it."""
+    state = decision.state
+    handed = state.handed[0] if state.handed else None
+    if handed is None:
+        return decision.right(person) is not None
+    day = decision.day
+    return any(
+        decision.people.right(person, *audience, decision.out(person), day) is not None
+        for audience in offers(decision.definition, state, before=handed)
+    )
+
+
+def _answer(decision: WorkDecision, event: Signalled) -> None:
+    right = may_answer(decision, event.by)
+    outcome = _outcome(decision, event)
+    fields = checked(decision, outcome, given_values(decision, _values(event)))
+    if decision.definition.is_voted:
+        votes.vote(decision, event, right, outcome, fields)
+    else:
+        ending.answer(decision, event, right, outcome.name, fields)
+    state = decision.state
+    decision.answer(event, state=state.status, outcome=outcome.name, answer=state.answer or None)
+
+
+def _outcome(decision: WorkDecision, event: Signalled) -> WorkOutcome:
+    """The outcome that is meant: the only one need not be named. Raises NotSoError."""
+    outcomes, name = decision.definition.outcomes, _text(event, "outcome")
+    found = decision.definition.outcome(name) if name or len(outcomes) > 1 else outcomes[0]
+    if found is None:
+        names = [outcome.name for outcome in outcomes]
+        near = nearest(name[:80], names)
+        meant = f"; did you mean {near!r}?" if near else ""
+        got = f"{name!r:.80}" if name else "no outcome"
+        raise NotSoError("no-outcome", f"expected {' or '.join(names)}, got {got}{meant}")
+    return found
+
+
+def _take_back(decision: WorkDecision, event: Signalled) -> None:
+    if event.by not in decision.state.votes:
+        raise NotSoError("not-claimed", "you have not answered this; there is nothing to take back")
+    votes.take_back(decision, event)
+    decision.answer(event, state=decision.state.status)
+
+
+def _refuse(decision: WorkDecision, event: Signalled) -> None:
+    """Take oneself out for good; who is excluded may do so as well (P29)."""
+    state = decision.state
+    right = decision.right_of(event.by, state.refused.keys())
+    if right is None:
+        raise decision.why_not(event.by)
+    if event.by in state.votes:
+        votes.take_back(decision, event, settled=False)
+    decision.change(Refused(**by_whom(event, right), why=_text(event, "reason")))
+    if state.handed and event.by == state.handed[-1].to:
+        hand_back(decision)
+    if decision.definition.is_voted:
+        votes.settle(decision)
+    elif state.claim is None:
+        ending.end_if_nobody_is_left(decision)
+    decision.answer(event, state=state.status)
+
+
+def _reassign(decision: WorkDecision, event: Signalled) -> None:
+    to = event.arguments.get("to")
+    named = tuple(dict.fromkeys(map(str, to if isinstance(to, list) else str(to or "").split())))
+    if not named:
+        raise NotSoError("not-eligible", "expected the names of those to whom it is to be offered")
+    for person in named:
+        if decision.people.person(person) is None:
+            known = closest(person[:80], [one.name for one in decision.people.people])
+            raise NotSoError("not-eligible", f"there is no person {person!r:.80}{known}")
+        if person in decision.excluded:
+            raise NotSoError("excluded", f"{person}: {decision.excluded[person]}")
+        if person in decision.state.refused:
+            raise NotSoError("not-eligible", f"{person} has refused this")
+    decision.change(Reassigned(**by_whom(event), to=named, why=_text(event, "reason")))
+    decision.answer(event, state=decision.state.status, to=list(named))
+
+
+def _text(event: Signalled, name: str) -> str:
+    value = event.arguments.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _values(event: Signalled) -> Mapping[str, Plain]:
+    fields = event.arguments.get("fields")
+    return fields if isinstance(fields, dict) else {}
+
+
+_ACTS: Mapping[str, Callable[[WorkDecision, Signalled], None]] = {
+    "claim": _claim,
+    "release": _release,
+    "save": _save,
+    "delegate": _delegate,
+    "answer": _answer,
+    "take-back": _take_back,
+    "refuse": _refuse,
+    "reassign": _reassign,
+}

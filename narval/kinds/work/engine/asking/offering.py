@@ -1,0 +1,214 @@
+"""The offering of an item: what it shows, to whom, until when (P9–P11, P17, P30, P34)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from math import isfinite
+from typing import Any
+
+from narval.core.definitions.appointment import read_date
+from narval.core.definitions.reading.values import TextTemplate
+from narval.core.definitions.suggestions import closest
+from narval.core.elements.element import Element
+from narval.core.engines.calls.assignment import Slot, assign
+from narval.core.engines.calls.candidates import CandidateSearch
+from narval.core.engines.decision import Inputs
+from narval.core.engines.events import HeldCalls, Started
+from narval.core.errors import ElementError
+from narval.kinds.work.engine.asking import texts
+from narval.kinds.work.engine.asking.requesters import requesters
+from narval.kinds.work.engine.changes import Asked, Offered
+from narval.kinds.work.engine.decision import NotSoError, WorkDecision
+from narval.kinds.work.engine.moments import LAST_MOMENT, after
+
+Bindings = Mapping[str, Sequence[Element]]
+"""The elements of each input, for which its id stands in texts."""
+
+
+def offer(decision: WorkDecision, event: Started) -> None:
+    """Offer an item. Raises NotSoError where it cannot be: the kinds are those of P82."""
+    decision.change(Asked(event.at, event.elements, event.caller, event.attempt))
+    decision.add_to_context(event.elements)
+    inputs = _inputs(decision, event)
+    taken = tuple(eid for _, eids in inputs for eid in eids)
+    decision.add_to_context(tuple(eid for eid in taken if eid not in event.elements))
+    bindings = {
+        name: [found for eid in eids if (found := decision.view.element(eid))] for name, eids in inputs
+    }
+    try:
+        change = _offered(decision, inputs, taken, bindings)
+    except ElementError as error:
+        raise NotSoError("bad-text", f"what is asked cannot be shown: {error}") from None
+    decision.change(change)
+    if not change.requesters and decision.definition.rules.excludes_requester:
+        raise NotSoError(
+            "no-requester", "nobody is known to have asked for this, and whoever did may not answer"
+        )
+
+
+def _offered(decision: WorkDecision, inputs: Inputs, taken: tuple[int, ...], bindings: Bindings) -> Offered:
+    definition, at = decision.definition, decision.event.at
+    title = texts.one_line(definition.title.filled(bindings))
+    if not title or len(title) > texts.LONGEST_TITLE:
+        wanted = f"a title of 1 to {texts.LONGEST_TITLE} characters"
+        raise NotSoError("bad-text", f"expected {wanted}, got {len(title):,}: {title!r:.80}")
+    description = _filled(definition.description, bindings).strip()
+    options = {
+        name: tuple(dict.fromkeys(field.options.listed(bindings)))
+        for name, field in definition.fields.items()
+        if field.options is not None
+    }
+    defaults = dict(_defaults(decision, bindings))
+    calls, shown, called_with = _calls(decision, bindings)
+    text = texts.text_of_item(definition, title, description, shown, calls, defaults, options)
+    if (size := len(text.encode())) > texts.MOST_BYTES:
+        why = f"expected a text of at most {texts.MOST_BYTES:,} bytes, got {size:,}"
+        raise NotSoError("too-much-to-show", f'{why}; show inputs by their digest: <show inputs="digest"/>')
+    people = tuple(_people(decision, bindings))
+    caused = requesters(decision.view, decision.state.eid, (*taken, *called_with))
+    named = _requesters(decision, bindings)
+    asking = (*caused.people, *named)
+    if definition.rules.excludes_requester and definition.rules.requester is None and caused.unknown:
+        raise NotSoError("no-requester", f"{caused.unknown}, and whoever asked may not answer")
+    roles, out = definition.audience.roles, decision.exclusions(asking)
+    return Offered(
+        at,
+        inputs,
+        title,
+        text,
+        texts.digest(text),
+        tuple(decision.people.eligible(people[0], roles, out, decision.day)),
+        people=people,
+        requesters=tuple(dict.fromkeys(asking)),
+        directory=decision.people.digest,
+        deadline=_deadline(decision, bindings),
+        priority=_priority(definition.priority, bindings),
+        defaults=defaults,
+        options=options,
+    )
+
+
+def _calls(decision: WorkDecision, bindings: Bindings) -> tuple[list[str], Bindings, Collection[int]]:
+    """The lines about calls that wait for the item (P72), the inputs that these do not show already, and the
+    elements that the calls are given.
+    """
+    caller, view = decision.state.caller, decision.view
+    held = caller.held if caller is not None else None
+    if caller is None or held is None:
+        return [], bindings, ()
+    says = list(_says(view.definition(held.kind, held.name), held, decision))
+    lines = list(texts.lines_of_calls(decision.definition, caller, held, says, view.element))
+    there = {eid for _, inputs in held.calls for _, eids in inputs for eid in eids}
+    others = {
+        name: [found for found in elements if found.eid not in there] for name, elements in bindings.items()
+    }
+    return lines, others, there
+
+
+def _says(action: Any, held: HeldCalls, decision: WorkDecision) -> Iterator[str]:
+    """The sentences that an action has for its calls: of each by what it is given, else of all the same."""
+    for _, inputs in held.calls if action is not None and action.describe is not None else ():
+        given = {
+            name: [found for eid in eids if (found := decision.view.element(eid))] for name, eids in inputs
+        }
+        yield action.describe.filled(given)
+
+
+def _filled(template: TextTemplate | None, bindings: Bindings) -> str:
+    return template.filled(bindings) if template is not None else ""
+
+
+# --- what it is about -----------------------------------------------------------------------------------
+
+
+def _inputs(decision: WorkDecision, event: Started) -> Inputs:
+    """The elements that are shown: those that the caller gave, else the nearest that fit (N15)."""
+    declared = decision.definition.prototype.inputs
+    if event.inputs or not declared:
+        return event.inputs
+    near = (event.elements, *(event.caller.nearby if event.caller is not None else ()))
+    search = CandidateSearch(decision.view, decision.state.eid, near)
+    name = decision.definition.full_name
+    scopes = {slot.id: (name, "", slot.id) if slot.use else None for slot in declared}
+    slots = [
+        Slot(
+            slot.id,
+            search.ranks(slot.condition.bind({}), scopes[slot.id], newest=slot.newest),
+            slot.optional,
+            slot.list,
+        )
+        for slot in declared
+    ]
+    assigned = assign(slots)
+    if assigned.missing:
+        wanted = {slot.id: slot.condition.text for slot in declared}
+        why = "; ".join(f"nothing in memory fits input {id} ({wanted[id]})" for id in assigned.missing)
+        raise NotSoError("input-missing", why)
+    for slot in declared:
+        if eids := assigned.given.get(slot.id):
+            decision.use_input(scopes[slot.id], False, eids)
+    return tuple((slot.id, assigned.given[slot.id]) for slot in declared if assigned.given.get(slot.id))
+
+
+def _defaults(decision: WorkDecision, bindings: Bindings) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for field in decision.definition.fields.values():
+        if field.default is not None:
+            texts_of = field.default.listed(bindings) if field.list else [field.default.filled(bindings)]
+            found = tuple(text for text in texts_of if text.strip())
+            if found:
+                yield field.name, found
+
+
+# --- who ------------------------------------------------------------------------------------------------
+
+
+def _people(decision: WorkDecision, bindings: Bindings) -> Iterator[tuple[str, ...]]:
+    """The people named for the work, and for each escalation. Raises NotSoError for an unknown name."""
+    definition = decision.definition
+    for audience in (definition.audience, *(escalation.audience for escalation in definition.escalations)):
+        yield tuple(_known(decision, audience.people, bindings, "people"))
+
+
+def _requesters(decision: WorkDecision, bindings: Bindings) -> Iterator[str]:
+    yield from _known(decision, decision.definition.rules.requester, bindings, "requester")
+
+
+def _known(
+    decision: WorkDecision, template: TextTemplate | None, bindings: Bindings, attribute: str
+) -> Iterator[str]:
+    if template is None:
+        return
+    found = [name for text in template.listed(bindings) for name in text.split()]
+    if not found:
+        raise NotSoError("unknown-person", f"{attribute}: {template.text} names nobody")
+    for name in found:
+        if decision.people.person(name) is None:
+            known = closest(name, [person.name for person in decision.people.people])
+            raise NotSoError("unknown-person", f"{attribute}: there is no person {name!r:.40}{known}")
+        yield name
+
+
+# --- when -----------------------------------------------------------------------------------------------
+
+
+def _deadline(decision: WorkDecision, bindings: Bindings) -> float | None:
+    deadline = decision.definition.deadline
+    if deadline is None:
+        return None
+    if deadline.after is not None:
+        return after(decision, deadline.after, decision.event.at)
+    text = _filled(deadline.at, bindings).strip()
+    try:
+        return min(read_date(text, decision.view.zone), LAST_MOMENT)
+    except ValueError:
+        wanted = "a date and time such as 2026-11-25T10:00+01:00 or 2026-11-25T10:00, or a date"
+        raise NotSoError("bad-deadline", f"deadline: expected {wanted}, got {text!r:.80}") from None
+
+
+def _priority(template: TextTemplate | None, bindings: Bindings) -> float:
+    """The number that an expression gives; 0 for what is none."""
+    try:
+        number = float(_filled(template, bindings) or 0)
+    except ValueError:
+        return 0.0
+    return number if isfinite(number) else 0.0

@@ -1,0 +1,155 @@
+"""The text of an item (P9–P11): what is shown to people, made once, and never changed.
+
+Our words begin a line; each line that comes from elsewhere begins with `| `. Characters that could hide or
+reorder text are shown as escapes. So nothing that an element holds looks like a word of ours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from lxml import etree
+
+from narval.core.elements.element import Element
+from narval.core.engines.events import Caller, HeldCalls
+from narval.kinds.work.engine.changes import Values
+from narval.kinds.work.language.definition import WorkDefinition, WorkOutcome
+from narval.kinds.work.language.fields import FormField
+
+LONGEST_TITLE = 200
+"""The most characters of a title (P9)."""
+
+MOST_BYTES = 65_536
+"""The most bytes of the text that an item shows (P10)."""
+
+_HIDING = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_BLANKS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+"""Characters that look like nothing, though they count as letters, marks or symbols."""
+
+
+def shown_as(text: str) -> str:
+    """A text with its control, bidirectional and invisible characters shown as escapes (P11)."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(map(_escaped, text))
+
+
+def _escaped(character: str) -> str:
+    if character in "\n\t" or not (
+        unicodedata.category(character) in _HIDING
+        or character in _BLANKS
+        or "\ufe00" <= character <= "\ufe0f"
+        or "\U000e0100" <= character <= "\U000e01ef"
+    ):
+        return character
+    return f"\\u{{{ord(character):04x}}}"
+
+
+def one_line(text: str) -> str:
+    """A text on one line, as people are shown it."""
+    return shown_as(" ".join(text.split()))
+
+
+def text_of_item(
+    work: WorkDefinition,
+    title: str,
+    description: str,
+    inputs: Mapping[str, Sequence[Element]],
+    calls: Iterable[str],
+    defaults: Values,
+    options: Values,
+) -> str:
+    """All that is shown of an item: title, description, calls that wait for it, inputs, outcomes, fields."""
+    parts = [f"{work.full_name} asks", *_value(title)]
+    if description:
+        parts += ["", "Description:", *_value(description)]
+    parts += calls
+    for name, elements in inputs.items():
+        for element in elements:
+            parts += ["", *_input(work, name, element)]
+    parts += ["", *map(_outcome, work.outcomes)]
+    for field in work.fields.values():
+        parts += ["", *_field(field, defaults.get(field.name, ()), options.get(field.name, ()))]
+    return "\n".join(parts) + "\n"
+
+
+def lines_of_calls(
+    work: WorkDefinition,
+    caller: Caller,
+    held: HeldCalls,
+    says: Sequence[str],
+    element: Callable[[int], Element | None],
+) -> Iterator[str]:
+    """The lines that tell which calls are made if it is approved (P72): of what, by which step, with which
+    elements. `says` has for each call what the action says of it, or one text for all.
+    """
+    yield from (
+        "",
+        f"Call: {shown_as(held.name)} in version {held.version[:16]}, where it runs: {held.where}",
+    )
+    if held.void:
+        yield f"This was approved in version {held.void[:16]}, and is another now: it is asked anew"
+    if held.because:
+        yield f"Because: {shown_as(held.because)}"
+    yield f"Asked by: step {shown_as(caller.step)} of {shown_as(held.asking)} (run {caller.run})"
+    for text in says:
+        yield from ("It says:", *_value(text))
+    several = len(held.calls) > 1
+    if several:
+        yield f"Calls: {len(held.calls)}, all of which are made if this is approved"
+    for number, (_, inputs) in enumerate(held.calls, 1):
+        if not inputs:
+            yield from ("", "It takes nothing")
+        for name, eids in inputs:
+            for eid in eids:
+                if (found := element(eid)) is not None:
+                    title = f"Call {number} takes" if several else "It takes"
+                    yield from ("", *_element(work, f"{title} {name}", found))
+
+
+def digest(text: str) -> str:
+    """The SHA-256 that names a text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _value(text: str) -> list[str]:
+    return [f"| {line}".rstrip(" ") if not line else f"| {line}" for line in shown_as(text).split("\n")]
+
+
+def _input(work: WorkDefinition, name: str, element: Element) -> Iterator[str]:
+    return _element(work, f"Input {name}", element)
+
+
+def _element(work: WorkDefinition, title: str, element: Element) -> Iterator[str]:
+    if work.inputs_by_digest:
+        size, of = len(element.xml), hashlib.sha256(element.xml).hexdigest()
+        yield f"{title}: element {element.eid}, {size:,} bytes, SHA-256 {of}:"
+        yield from _value(element.name)
+    else:
+        yield f"{title}: element {element.eid}:"
+        tree = element.tree()
+        tree.attrib.pop("eid", None)
+        etree.indent(tree)
+        yield from _value(etree.tostring(tree, encoding="unicode"))
+
+
+def _outcome(outcome: WorkOutcome) -> str:
+    needs = f", when {outcome.needs} people answer so" if outcome.needs > 1 else ""
+    return f"Outcome: {outcome.name}{needs}"
+
+
+def _field(field: FormField, default: tuple[str, ...], options: tuple[str, ...]) -> Iterator[str]:
+    several = ", several values" if field.list else ""
+    needed = f", required for {', '.join(sorted(field.required))}" if field.required else ""
+    limits = [("at least", field.least), ("at most", field.most), ("of the pattern", field.pattern)]
+    said = "".join(f", {word} {shown_as(limit)}" for word, limit in limits if limit)
+    most = f", at most {field.length:,} characters" if field.length is not None else ""
+    yield f"Field {field.name}: {field.type}{several}{needed}{said}{most}:"
+    yield from _value(field.label)
+    for word, values in (("Options", options), ("Default", default)):
+        if values:
+            yield f"{word} of {field.name}:"
+            for value in values:
+                yield from _value(value)

@@ -1,0 +1,67 @@
+"""Claims: who has an item, and for how long (P20–P22, P25, P33)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from narval.core.definitions.people.directory import Right
+from narval.core.engines.events import Signalled
+from narval.kinds.work.engine.changes import Claimed, ClaimReleased, DelegationEnded, Escalated, Renewed
+from narval.kinds.work.engine.decision import WorkDecision
+from narval.kinds.work.engine.moments import after
+
+
+def may_answer(decision: WorkDecision, person: str) -> Right:
+    """The right by which a person may answer. Raises NotSoError."""
+    right = decision.right(person)
+    if right is None:
+        raise decision.why_not(person)
+    return right
+
+
+def by_whom(event: Signalled, right: Right | None = None) -> dict[str, Any]:
+    """The values that all acts of people have."""
+    way, session = (event.act.way, event.act.session) if event.act is not None else ("", "")
+    told = {"at": event.at, "by": event.by, "actor": event.actor, "way": way, "session": session}
+    return told | ({"role": right.role, "instead_of": right.instead_of} if right is not None else {})
+
+
+def lease_from(decision: WorkDecision) -> float | None:
+    """The end of a claim that begins now; None for one without a lease."""
+    lease = decision.definition.lease
+    return None if lease is None else after(decision, lease, decision.event.at)
+
+
+def give(decision: WorkDecision, right: Right, *, back: bool = False) -> None:
+    """Let a person have an item that comes back."""
+    until = lease_from(decision)
+    at, role, instead_of = decision.event.at, right.role, right.instead_of
+    decision.change(Claimed(at, right.person, role=role, instead_of=instead_of, until=until, back=back))
+
+
+def take(decision: WorkDecision, event: Signalled) -> Right:
+    """Claim an item, or begin the lease anew."""
+    right = may_answer(decision, event.by)
+    until = lease_from(decision)
+    change = Claimed if decision.state.claim is None else Renewed
+    decision.change(change(**by_whom(event, right), until=until))
+    return right
+
+
+def hand_back(decision: WorkDecision) -> None:
+    """Give an item back to who had delegated it: claimed again, if that person may still answer (P25)."""
+    last = decision.state.handed[-1]
+    decision.change(DelegationEnded(decision.event.at, last.by, last.to))
+    right = decision.right(last.by)
+    if right is not None:
+        give(decision, right, back=True)
+
+
+def escalate(decision: WorkDecision) -> None:
+    """Take the next escalation: others may act too, or in place of those before, whose claim ends (P33)."""
+    state, at = decision.state, decision.event.at
+    escalation = decision.definition.escalations[state.level]
+    if escalation.instead and state.claim is not None:
+        decision.change(ClaimReleased(at, of=state.claim.by, why="it was escalated"))
+    level = state.level + 1
+    decision.change(Escalated(at, level, tuple(decision.eligible(level))))

@@ -1,0 +1,154 @@
+"""One advance of a work item: who may act, refusals, and the end."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from datetime import date
+from functools import cached_property
+from typing import Any
+
+from narval.core.definitions.people.directory import Directory, Right, day_of
+from narval.core.engines import commands
+from narval.core.engines.decision import Decision
+from narval.core.engines.events import Failure, Signalled
+from narval.kinds.work.engine.changes import ClaimReleased, GivenUp, TurnedAway, WorkChange
+from narval.kinds.work.engine.eligibility import asked, offers
+from narval.kinds.work.engine.state import WorkState
+from narval.kinds.work.language.definition import WorkDefinition
+
+MOST_TURNED_AWAY = 20
+"""The attempts in vain that are recorded of an item; more are counted (P36)."""
+
+
+class NotSoError(Exception):
+    """An act that the rules refuse: the kind of the problem, and a sentence that says what to do (P82)."""
+
+    def __init__(self, kind: str, message: str, detail: str = "") -> None:
+        super().__init__(message)
+        self.failure = Failure(kind, message, detail)
+
+
+class WorkDecision(Decision[WorkDefinition, WorkState, WorkChange], kw_only=True, eq=False, dict=True):
+    """One advance of one item: what is known of it and of people, and what has been decided."""
+
+    # --- who may act (P17, P18, P19, P29) -------------------------------------------------------------
+
+    @property
+    def people(self) -> Directory:
+        """The directory as it is now."""
+        return self.view.people
+
+    @cached_property
+    def excluded(self) -> dict[str, str]:
+        """The people who may not answer, each with the rule that says so (P29)."""
+        return self.exclusions(self.state.requesters)
+
+    def exclusions(self, requesters: Iterable[str]) -> dict[str, str]:
+        """The people who may not answer, each with the rule, where these have asked."""
+        rules, found = self.definition.rules, dict[str, str]()
+        if rules.excludes_requester:
+            found.update(dict.fromkeys(requesters, "whoever asked may not answer"))
+        for step in rules.steps:
+            why = f"whoever answered at {step} may not answer here"
+            found.update(dict.fromkeys(self.view.answered_at(self.state.eid, step), why))
+        return found
+
+    def right_of(self, person: str, out: Collection[str], level: int | None = None) -> Right | None:
+        """The right by which a person may act, apart from those who are `out`; None without any."""
+        if self.people.person(person) is None:
+            return None
+        day = self.day
+        rights = (
+            self.people.right(person, *audience, out, day)
+            for audience in offers(self.definition, self.state, level)
+        )
+        return min((right for right in rights if right is not None), key=_own_first, default=None)
+
+    @cached_property
+    def day(self) -> date:
+        """The day of the event, in the zone of the home."""
+        return day_of(self.event.at, self.view.zone)
+
+    def out(self, person: str = "") -> Collection[str]:
+        """The people who may not act: excluded, or they refused, or have answered, or others for them (P28).
+
+        A person may change what they have answered themselves.
+        """
+        votes = [vote for vote in self.state.votes.values() if vote.by != person]
+        answered = [name for vote in votes for name in (vote.by, vote.instead_of) if name]
+        return {*self.excluded, *self.state.refused, *answered}
+
+    def right(self, person: str) -> Right | None:
+        """The right by which a person may answer; None without any."""
+        return self.right_of(person, self.out(person))
+
+    def eligible(self, level: int | None = None) -> dict[str, Right]:
+        """All who may answer now and have not, each with the right that counts."""
+        out, day, found = self.out(), self.day, dict[str, Right]()
+        for audience in offers(self.definition, self.state, level):
+            for name, right in self.people.eligible(*audience, out, day).items():
+                found[name] = min(found.get(name, right), right, key=_own_first)
+        return found
+
+    def to_be_told(self) -> tuple[str, ...]:
+        """The people who may act: the claimant, else all who may answer (P32)."""
+        claim = self.state.claim
+        return (claim.by,) if claim is not None else tuple(self.eligible())
+
+    def check_claim(self) -> None:
+        """End the claim of a person who may not have it any more (P18)."""
+        claim = self.state.claim
+        if claim is not None and self.right(claim.by) is None:
+            why = f"{claim.by} may not answer any more: {self.why_not(claim.by).failure.message}"
+            self.change(ClaimReleased(self.event.at, of=claim.by, why=why))
+
+    def why_not(self, person: str) -> NotSoError:
+        """The reason why a person may not answer."""
+        if person in self.excluded:
+            return NotSoError("excluded", f"{self.excluded[person]}; ask somebody else to")
+        if person in self.state.refused:
+            return NotSoError("not-eligible", "you have refused this; ask an administrator to reassign it")
+        if self.people.person(person) is None:
+            return NotSoError(
+                "not-eligible", f"{person or 'who asks'} is not in etc/people.toml; add a [people] table"
+            )
+        for vote in self.state.votes.values():
+            if vote.instead_of == person:
+                return NotSoError("not-eligible", f"{vote.by} has answered for you")
+        return NotSoError(
+            "not-eligible", f"this asks {asked(self.definition, self.state)}; one of them can answer"
+        )
+
+    # --- acts that are refused ------------------------------------------------------------------------
+
+    def turn_away(self, event: Signalled, failure: Failure) -> None:
+        """Refuse an act, and note who tried (P36)."""
+        way, session = (event.act.way, event.act.session) if event.act is not None else ("", "")
+        first = self.state.turned_away < MOST_TURNED_AWAY
+        who: dict[str, Any] = {"by": event.by, "actor": event.actor, "way": way, "session": session}
+        why = {"act": event.name, "kind": failure.kind, "why": failure.message}
+        self.change(TurnedAway(event.at, **who, **why) if first else TurnedAway(event.at))
+        self.ask(commands.Answer(event.signal, problem=failure))
+
+    # --- the end --------------------------------------------------------------------------------------
+
+    def give_up(self, kind: str, message: str, status: str = "failed") -> None:
+        """End the item with an error of a kind."""
+        error = self.add_error_element(kind, message, inputs=self.given())
+        self.change(GivenUp(self.event.at, status, error))
+        self.over(())
+
+    def over(self, result: tuple[int, ...]) -> None:
+        """Tell the caller of an item that is over: it gets the answer, or the error."""
+        if self.state.wake:
+            self.command(commands.CancelTimer(self.state.wake))
+        error = self.state.error
+        self.report_end(result or ((error,) if error is not None else ()))
+
+    def given(self) -> tuple[int, ...]:
+        """The elements that the item shows."""
+        return tuple(eid for _, eids in self.state.inputs for eid in eids)
+
+
+def _own_first(right: Right) -> int:
+    return 1 if right.instead_of else 0

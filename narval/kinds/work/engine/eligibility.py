@@ -1,0 +1,46 @@
+"""To whom an item is offered (P17, P25, P33). Who holds which role the directory tells, at each act (P18)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from narval.kinds.work.engine.state import Handed, WorkState
+from narval.kinds.work.language.definition import WorkDefinition
+
+
+class Asking(NamedTuple):
+    """People and roles: with both, one of the people who holds one of the roles; with neither, anybody."""
+
+    people: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        named, of = " or ".join(self.people), " or ".join(self.roles)
+        if named and of:
+            return f"{named}, with the role {of}"
+        return named or (f"a person with the role {of}" if of else "anybody")
+
+
+def offers(
+    work: WorkDefinition, state: WorkState, level: int | None = None, before: Handed | None = None
+) -> list[Asking]:
+    """The people to whom the item is offered: by the work itself, or by name, and by the escalations taken.
+
+    `level` is how many of these count, if not as many as were taken by now. With `before` it is as if it had
+    not been delegated then.
+    """
+    given, since = (state.named, state.named_level) if before is None else (before.named, before.level)
+    people = state.people
+    found = [Asking(given)] if given else [Asking(people[0], work.audience.roles)] if people else []
+    for at, escalation in enumerate(work.escalations[: state.level if level is None else level]):
+        if given and at < since:
+            continue
+        if escalation.instead:
+            found = []
+        found.append(Asking(people[at + 1], escalation.audience.roles))
+    return found
+
+
+def asked(work: WorkDefinition, state: WorkState) -> str:
+    """A text of who is asked."""
+    return " or ".join(dict.fromkeys(map(str, offers(work, state))))

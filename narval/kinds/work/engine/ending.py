@@ -1,0 +1,147 @@
+"""The ends of an item (P20): answered, refused by all, expired, withdrawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lxml import etree
+
+from narval.core.definitions.people.directory import Right
+from narval.core.elements.canonical import canonical
+from narval.core.elements.element import Element
+from narval.core.engines.calls.outputs import judge
+from narval.core.engines.events import Cancelled, OutputElement, Signalled
+from narval.core.errors import ElementError
+from narval.kinds.work.engine import claims
+from narval.kinds.work.engine.changes import Expired, ItemAnswered, Values, Withdrawn
+from narval.kinds.work.engine.decision import NotSoError, WorkDecision
+from narval.kinds.work.engine.forms import Misfit, bad_fields, by_default
+from narval.kinds.work.engine.moments import in_utc
+from narval.kinds.work.engine.state import Vote, WorkState
+
+
+def answer(decision: WorkDecision, event: Signalled, right: Right, outcome: str, fields: Values) -> None:
+    """End an item by a person's answer, checked before anything is recorded (P13). Raises NotSoError."""
+    way = event.act.way if event.act is not None else ""
+    element = _element(decision, outcome, event.by, way, fields)
+    eid = _enter(decision, element)
+    decision.change(ItemAnswered(**claims.by_whom(event, right), outcome=outcome, fields=fields, answer=eid))
+    decision.over((eid,))
+
+
+def end_by_votes(decision: WorkDecision, outcome: str, votes: Iterable[Vote]) -> None:
+    """End an item that enough people have answered; or, given no votes, that none can decide any more."""
+    by = " ".join(vote.by for vote in votes)
+    _end_by_rule(decision, outcome, by, {})
+
+
+def end_by_deadline(decision: WorkDecision) -> None:
+    """End an item whose deadline has come: by its default, or expired (P34)."""
+    deadline, state = decision.definition.deadline, decision.state
+    assert deadline is not None, state
+    if deadline.outcome:
+        _end_by_rule(decision, deadline.outcome, "", by_default(decision, deadline.fields))
+        return
+    message = f"nobody answered {decision.definition.full_name} in time: {state.title}"
+    error = decision.add_error_element("expired", message, inputs=decision.given())
+    decision.change(Expired(decision.event.at, error))
+    decision.over(())
+
+
+def _end_by_rule(decision: WorkDecision, outcome: str, by: str, fields: Values) -> None:
+    try:
+        element = _element(decision, outcome, by, "", fields)
+    except NotSoError as error:
+        decision.give_up(error.failure.kind, f"the answer {outcome} is refused: {error}")
+        return
+    eid, at = _enter(decision, element), decision.event.at
+    decision.change(ItemAnswered(at, by, outcome=outcome, fields=fields, answer=eid, default=not by))
+    decision.over((eid,))
+
+
+def end_if_nobody_is_left(decision: WorkDecision) -> None:
+    """End an item as refused when nobody who may answer is left; the next escalation comes first (P23)."""
+    state, definition = decision.state, decision.definition
+    while not decision.eligible():
+        if state.level >= len(definition.escalations):
+            people = ", ".join(state.refused)
+            message = f"nobody is left to answer {definition.full_name}: refused by {people}: {state.title}"
+            decision.give_up("refused", message, "refused")
+            return
+        claims.escalate(decision)
+
+
+def withdraw(decision: WorkDecision, event: Cancelled) -> None:
+    """End an item that is cancelled; who had it, and who was written to, are to be told (P77)."""
+    state = decision.state
+    claimant = (state.claim.by,) if state.claim is not None else ()
+    told = tuple(dict.fromkeys((*claimant, *state.notified)))
+    whom = f" by {event.by}" if event.by else ""
+    reason = f": {event.reason}" if event.reason else ""
+    message = f"{decision.definition.full_name} was withdrawn{whom}{reason}"
+    error = decision.add_error_element("withdrawn", message, inputs=decision.given())
+    decision.change(Withdrawn(event.at, event.reason, event.by, event.actor, told, error))
+    decision.over(())
+
+
+def over(state: WorkState) -> str:
+    """The end of an item, for somebody who comes too late."""
+    ended = f"it is {state.status}"
+    whom = f" by {state.ended_by}" if state.ended_by else ""
+    answered = f": {state.outcome}" if state.outcome else ""
+    why = f" ({state.ended_why})" if state.ended_why else ""
+    at = f" since {in_utc(state.ended)}" if state.ended is not None else ""
+    return f"{ended}{whom}{at}{answered}{why}; nothing more can be done"
+
+
+def _element(decision: WorkDecision, outcome: str, by: str, way: str, fields: Values) -> bytes:
+    """The answer as bytes that fit its schema and the output. Raises NotSoError."""
+    state, definition, at = decision.state, decision.definition, decision.event.at
+    name, votes = definition.answer_name, list(state.votes.values())
+    try:
+        xml = _answer_element(name, state.eid, at, outcome, by, way, fields, votes)
+    except ElementError as error:
+        raise bad_fields([Misfit("", f"this answer can be no element: {error.message}")]) from None
+    if definition.prototype.outputs:
+        fault = judge(definition.prototype, (OutputElement(xml),), decision.view).fault
+    else:
+        fault = decision.view.schema_fault(xml) or ""
+    if fault:
+        raise bad_fields([Misfit("", f"this answer does not fit: {fault}")])
+    return xml
+
+
+def _enter(decision: WorkDecision, xml: bytes) -> int:
+    return decision.add(Element(0, xml), inputs=decision.given())
+
+
+def _answer_element(
+    name: str,
+    item: int,
+    at: float,
+    outcome: str,
+    by: str = "",
+    way: str = "",
+    fields: Values | None = None,
+    votes: Iterable[Vote] = (),
+) -> bytes:
+    """The answer to an item; each value is the text of an element (P43). Raises ElementError."""
+    root = etree.Element(name, outcome=outcome, by=by, at=in_utc(at))
+    if way:
+        root.set("way", way)
+    root.set("work", str(item))
+    if not by:
+        root.set("default", "yes")
+    _add(root, fields or {})
+    for vote in votes:
+        node = etree.SubElement(root, "vote", outcome=vote.outcome, by=vote.by, at=in_utc(vote.at))
+        if vote.way:
+            node.set("way", vote.way)
+        _add(node, vote.fields)
+    return canonical(root)
+
+
+def _add(root: etree._Element, fields: Values) -> None:
+    for name, values in fields.items():
+        for value in values:
+            etree.SubElement(root, name).text = value

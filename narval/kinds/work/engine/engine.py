@@ -1,0 +1,174 @@
+"""The engine of work: items that people are offered, and answer (P1–P43).
+
+`table` says what each act does in each state; `acts` does them, `claims` and `votes` decide who has an item
+and what several have answered, `deadlines` what comes by itself, `ending` how it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from narval.core.engines.commands import Command
+from narval.core.engines.decision import Inputs
+from narval.core.engines.events import Cancelled, Event, Failure, Returned, Signalled, Started, TimerFired
+from narval.core.engines.view import View
+from narval.kinds.work.engine import acts, deadlines, ending
+from narval.kinds.work.engine.apply import APPLY
+from narval.kinds.work.engine.apply import apply as apply
+from narval.kinds.work.engine.asking import offering
+from narval.kinds.work.engine.changes import GivenUp, Notified, WorkChange
+from narval.kinds.work.engine.decision import NotSoError, WorkDecision
+from narval.kinds.work.engine.explain import conceal as conceal
+from narval.kinds.work.engine.explain import diagnose as diagnose
+from narval.kinds.work.engine.explain import explain as explain
+from narval.kinds.work.engine.explain import parts as parts
+from narval.kinds.work.engine.explain import render as render
+from narval.kinds.work.engine.explain import waiting_for as waiting_for
+from narval.kinds.work.engine.graph import graph as graph
+from narval.kinds.work.engine.notices import sending, tokens
+from narval.kinds.work.engine.state import WorkState
+from narval.kinds.work.engine.table import ACTS_ON_ITEMS
+from narval.kinds.work.language.definition import WorkDefinition
+
+kind = "work"
+definition_kind = "work"
+changes = WorkChange.union()
+state_type = WorkState
+instead_of_retry = "retry the run that asked, from the step that did: it asks anew"
+
+
+def heeds_people(state: WorkState) -> str:
+    """The signal by which an item that somebody has is told that the directory is another (P18)."""
+    return "review" if state.claim is not None and not state.over else ""
+
+
+def begun_anew(_: WorkDefinition, state: WorkState, newest: WorkDefinition) -> tuple[tuple[int, ...], Inputs]:
+    """The elements that an item shows, and its inputs, unless the newest version has others."""
+    slots, there = newest.prototype.inputs, {name for name, _ in state.inputs}
+    is_same = {slot.id for slot in slots if not slot.optional} <= there <= {slot.id for slot in slots}
+    return tuple(eid for _, eids in state.inputs for eid in eids), state.inputs if is_same else ()
+
+
+def begin(run: int, definition: WorkDefinition) -> WorkState:
+    """The state of an item that has not been offered."""
+    return WorkState(run, definition.full_name)
+
+
+def advance(
+    definition: WorkDefinition, state: WorkState, event: Event, view: View
+) -> tuple[list[WorkChange], list[Command]]:
+    """Decide the changes and commands that follow from one event."""
+    decision = WorkDecision(state, APPLY, event, view, definition=definition)
+    was_over = state.over
+    match event:
+        case Signalled():
+            _signalled(decision, event)
+        case Started() if state.status == "ready":
+            _started(decision, event)
+        case TimerFired() if not state.over:
+            deadlines.woken(decision, event.wake)
+        case Cancelled() if not state.over:
+            ending.withdraw(decision, event)
+        case Returned() if not state.over:
+            sending.returned(decision, event)
+    if not state.over:
+        if not isinstance(event, Returned):
+            sending.settle(decision)
+        deadlines.settle(decision)
+    elif not was_over and state.notices:
+        sending.tell_end(decision, ending.over(state))
+    return decision.changes, decision.commands
+
+
+def on_engine_error(
+    definition: WorkDefinition, state: WorkState, event: Event, view: View, error: int
+) -> tuple[list[WorkChange], list[Command]]:
+    """Decide the end of an item whose advance raised."""
+    decision = WorkDecision(state, APPLY, event, view, definition=definition)
+    if not state.over:
+        decision.change(GivenUp(event.at, "failed", error))
+        decision.over(())
+    return decision.changes, decision.commands
+
+
+def _started(decision: WorkDecision, event: Started) -> None:
+    try:
+        offering.offer(decision, event)
+    except NotSoError as error:
+        decision.give_up(error.failure.kind, error.failure.message)
+        return
+    deadlines.do_what_is_due(decision)
+
+
+def _signalled(decision: WorkDecision, event: Signalled) -> None:
+    """Do what somebody asks, within the rules; an act that they refuse changes nothing (P82)."""
+    state = decision.state
+    if event.act is None:
+        why = "people answer work by `narval work`, which knows who they are"
+        decision.refuse(event, "not-listening", why)
+    elif _note(decision, event):
+        return
+    elif event.name not in ACTS_ON_ITEMS:
+        decision.refuse(event, "no-act", f"expected {', '.join(ACTS_ON_ITEMS)}, got {event.name!r:.80}")
+    elif state.over:
+        decision.turn_away(event, Failure("over", ending.over(state)))
+    elif state.status == "ready":
+        decision.refuse(event, "no-item", "it is not offered yet; ask again")
+    else:
+        failure = tokens.refusal(decision, event)
+        if failure is None:
+            try:
+                acts.act(decision, event)
+            except NotSoError as error:
+                failure = error.failure
+        if failure is None:
+            tokens.spend(decision, event)
+        else:
+            decision.turn_away(event, failure)
+            tokens.refused(decision, event, failure)
+
+
+# --- what narval itself tells an item --------------------------------------------------------------------
+
+
+def _note(decision: WorkDecision, event: Signalled) -> bool:
+    """Record what narval itself tells an item; False if it is an act of a person."""
+    if event.name not in _NOTES:
+        return False
+    if decision.state.status != "ready":
+        _NOTES[event.name](decision, event)
+    return True
+
+
+def _notified(decision: WorkDecision, event: Signalled) -> None:
+    way = event.act.way if event.act is not None else ""
+    to, message, why = (_text(event, name) for name in ("to", "message", "why"))
+    decision.change(Notified(event.at, to, way, message, why))
+    decision.answer(event, state=decision.state.status)
+
+
+def _turned_away(decision: WorkDecision, event: Signalled) -> None:
+    """Note what a way in has refused before it became an act, such as a mail that is not authentic."""
+    failure = Failure(_text(event, "kind"), _text(event, "message"))
+    decision.turn_away(event, failure)
+    if not decision.state.over:
+        tokens.no_act(decision, event, failure)
+
+
+def _review(decision: WorkDecision, event: Signalled) -> None:
+    """Look again whether who has the item still may: the directory has changed (P18)."""
+    if not decision.state.over:
+        decision.check_claim()
+    decision.answer(event, state=decision.state.status)
+
+
+def _text(event: Signalled, name: str) -> str:
+    value = event.arguments.get(name)
+    return value if isinstance(value, str) else ""
+
+
+_NOTES: Mapping[str, Callable[[WorkDecision, Signalled], None]] = {
+    "notified": _notified,
+    "turned-away": _turned_away,
+    "review": _review,
+}

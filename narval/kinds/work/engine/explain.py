@@ -1,0 +1,153 @@
+"""A work item for people: as an element (P6), what it waits for, its parts, and why they are so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from lxml import etree
+
+from narval.core.elements.error_element import xml_safe
+from narval.core.engines.commands import Watch
+from narval.core.engines.engine import Find, Lookup, Wait
+from narval.kinds.work.engine.eligibility import asked
+from narval.kinds.work.engine.moments import in_utc
+from narval.kinds.work.engine.state import WorkState
+from narval.kinds.work.engine.table import DRAWN
+from narval.kinds.work.language.definition import WorkDefinition
+
+
+def render(definition: WorkDefinition, state: WorkState, context: Iterable[int]) -> bytes:
+    """The `work` element; answers and drafts are not in it.
+
+    It is overdue once somebody was to be reminded, or it was escalated.
+    """
+    root = etree.Element("work", name=definition.full_name, state=state.status)
+    caller = state.caller
+    told: dict[str, Any] = {
+        "title": xml_safe(state.title),
+        "run": caller.run if caller is not None else None,
+        "step": caller.step if caller is not None else None,
+        "for": asked(definition, state),
+        "claimed": state.claim.by if state.claim is not None else None,
+        "outcome": state.outcome,
+        "answers": len(state.votes) if definition.is_voted else None,
+        "needs": max(outcome.needs for outcome in definition.outcomes) if definition.is_voted else None,
+        "reminded": state.reminded or None,
+        "level": state.level or None,
+        "overdue": "yes" if is_overdue(state) and not state.over else None,
+        "deadline": in_utc(state.deadline),
+        "priority": f"{state.priority:g}" if state.priority else None,
+    }
+    for name, value in told.items():
+        if value not in (None, ""):
+            root.set(name, str(value))
+    return etree.tostring(root, encoding="utf-8")
+
+
+def is_overdue(state: WorkState) -> bool:
+    """True once somebody was to be reminded of the item, or it was escalated."""
+    return bool(state.reminded or state.level)
+
+
+def waiting_for(definition: WorkDefinition, state: WorkState, watches: dict[str, Watch]) -> Iterator[Wait]:
+    """The people an item waits for, and its deadline."""
+    if state.over or not state.people:
+        return
+    claim = state.claim
+    if claim is not None:
+        yield Wait("answer", "person", f"{claim.by}, who has claimed it", until=claim.until)
+    else:
+        yield Wait("answer", "person", asked(definition, state))
+    if state.deadline is not None:
+        yield Wait("deadline", "limit", until=state.deadline)
+
+
+def hides_votes(definition: WorkDefinition, state: WorkState) -> bool:
+    """True while what each has answered is for those alone who have answered (P27)."""
+    return definition.is_voted and not state.over and not definition.rules.open_votes
+
+
+_TELLING = {"Voted", "VoteChanged", "Saved", "Signalled", "Answer", "TurnedAway"}
+"""The lines of history that tell what somebody answers, or wished to."""
+
+_TOLD = ("outcome", "fields", "arguments", "value", "why", "problem")
+"""Their keys that do."""
+
+
+def conceal(definition: WorkDefinition, state: WorkState, line: dict[str, Any]) -> dict[str, Any]:
+    """A line of history without what is answered, while that is hidden."""
+    if line["what"] not in _TELLING or not hides_votes(definition, state):
+        return line
+    return {name: value for name, value in line.items() if name not in _TOLD}
+
+
+def parts(definition: WorkDefinition, state: WorkState) -> dict[str, list[dict[str, Any]]]:
+    """The outcomes, with how many have answered so, and the people who have done something."""
+    votes, is_hidden = [vote.outcome for vote in state.votes.values()], hides_votes(definition, state)
+    outcomes = [
+        {
+            "id": outcome.name,
+            "state": "taken" if state.outcome == outcome.name else "open",
+            "needs": outcome.needs,
+            "has": None if is_hidden else votes.count(outcome.name),
+        }
+        for outcome in definition.outcomes
+    ]
+    people = [
+        {"id": name, "state": "answered" if is_hidden and name in state.votes else how}
+        for name, how in state.progress()
+    ]
+    return {"outcomes": outcomes, "people": people}
+
+
+def explain(definition: WorkDefinition, state: WorkState, identifier: str | None) -> str | None:
+    """Why the item, or an outcome or a person of it, is as it is; None when there is nothing to tell."""
+    if identifier is None:
+        return _reason(definition, state)
+    outcome = definition.outcome(identifier)
+    if outcome is not None:
+        has = [vote.by for vote in state.votes.values() if vote.outcome == identifier]
+        if state.outcome == identifier:
+            return f"it was answered{f' by {state.ended_by}' if state.ended_by else ' by the deadline'}"
+        if hides_votes(definition, state):
+            return f"who answers so is told once it is over, or to who has answered; it needs {outcome.needs}"
+        return f"{len(has)} of {outcome.needs} have answered so{': ' if has else ''}{', '.join(has)}"
+    if identifier in state.refused:
+        return f"{identifier} has refused: {state.refused[identifier] or 'no reason given'}"
+    if identifier in state.votes:
+        is_hidden = hides_votes(definition, state)
+        return f"{identifier} has answered{'' if is_hidden else f' {state.votes[identifier].outcome}'}"
+    if state.claim is not None and state.claim.by == identifier:
+        return f"{identifier} has claimed it since {in_utc(state.claim.since)}"
+    if identifier == state.status:
+        return _reason(definition, state) or f"it is {identifier}"
+    ways = [f"{start} by {why}" for start, end, why in DRAWN if end == identifier]
+    known = ways or any(identifier == start for start, _, _ in DRAWN)
+    return (
+        f"it is {state.status}, not {identifier}; to that lead {'; '.join(ways) or 'none'}" if known else None
+    )
+
+
+def _reason(definition: WorkDefinition, state: WorkState) -> str | None:
+    match state.status:
+        case "done":
+            who = f"by {state.ended_by}" if state.ended_by else "by the default of its deadline"
+            return f"it was answered {state.outcome} {who}"
+        case "refused":
+            return f"nobody is left who could answer; it was refused by {', '.join(state.refused)}"
+        case "expired":
+            return f"nobody answered before {in_utc(state.deadline)}"
+        case "withdrawn":
+            whom = f" by {state.ended_by}" if state.ended_by else ""
+            return f"it was withdrawn{whom}{f': {state.ended_why}' if state.ended_why else ''}"
+        case "claimed" if state.claim is not None:
+            return f"{state.claim.by} has claimed it since {in_utc(state.claim.since)}"
+    return None
+
+
+def diagnose(
+    definition: WorkDefinition, state: WorkState, identifier: str | None, element: Lookup, find: Find
+) -> Iterator[Wait]:
+    """Nothing of an item is decided by elements of memory."""
+    return iter(())

@@ -1,0 +1,175 @@
+"""Items as somebody may see them: to whom they are offered, what may be done, in which order (P35, P83)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from datetime import date
+from math import inf
+
+import msgspec
+
+from narval.core.definitions.people.directory import Directory, Right
+from narval.core.engines.events import Signalled
+from narval.core.engines.view import View
+from narval.kinds.work.engine.apply import APPLY
+from narval.kinds.work.engine.decision import WorkDecision
+from narval.kinds.work.engine.eligibility import offers
+from narval.kinds.work.engine.explain import is_overdue
+from narval.kinds.work.engine.state import WorkState
+from narval.kinds.work.engine.table import ACTS_ON_ITEMS, No
+from narval.kinds.work.language.definition import WorkDefinition
+
+Key = tuple[str, str]
+"""A person or a role by name, or anybody."""
+
+Order = tuple[bool, float, float, int]
+
+ANYBODY: Key = ("anybody", "")
+
+
+def _look(definition: WorkDefinition, state: WorkState, at: float, view: View) -> WorkDecision:
+    """An item as it would decide at a moment; nothing is decided."""
+    return WorkDecision(state, APPLY, Signalled(0, at, "", "look"), view, definition=definition)
+
+
+def acts_open_to(
+    definition: WorkDefinition, state: WorkState, person: str, at: float, view: View
+) -> tuple[str, ...]:
+    """The acts that the rules let a person try now; what they say of its arguments shows when it is tried."""
+    if state.over or state.status == "ready" or view.people.person(person) is None:
+        return ()
+    look = _look(definition, state, at, view)
+    is_admin, may_answer = look.people.is_admin(person), look.right(person) is not None
+    by_name = {
+        "refuse": look.right_of(person, state.refused) is not None,
+        "take-back": person in state.votes,
+        "delegate": may_answer and definition.rules.delegate != "no",
+        "release": True,
+        "reassign": is_admin,
+    }
+    found = []
+    for name, row in ACTS_ON_ITEMS.items():
+        if definition.is_voted:
+            cell = row.voted
+        elif state.claim is None:
+            cell = row.offered
+        else:
+            cell = row.own if state.claim.by == person else row.other
+        by_admin = is_admin and row.who == "claimant or admin" and state.claim is not None
+        if by_admin or (not isinstance(cell, No) and by_name.get(name, may_answer)):
+            found.append(name)
+    return tuple(found)
+
+
+def right_to_answer(
+    definition: WorkDefinition, state: WorkState, person: str, at: float, view: View
+) -> Right | None:
+    """The right by which a person may answer now; None without any."""
+    return None if state.over or state.status == "ready" else _look(definition, state, at, view).right(person)
+
+
+def may_see(definition: WorkDefinition, state: WorkState, person: str, at: float, view: View) -> bool:
+    """True for who is asked, whoever has it meanwhile, has done something to it, or is administrator."""
+    if view.people.person(person) is None or state.status == "ready":
+        return False
+    return (
+        person in people_in(state)
+        or view.people.is_admin(person)
+        or _look(definition, state, at, view).right_of(person, ()) is not None
+    )
+
+
+def people_in(state: WorkState) -> set[str]:
+    """The people whom an item concerns: who asked, has it, answered, refused, was handed it, ended it."""
+    found = {*state.votes, *state.refused, *state.drafts, *state.requesters, *state.ended_by.split()}
+    found.update(name for handed in state.handed for name in (handed.by, handed.to))
+    if state.claim is not None:
+        found.add(state.claim.by)
+    return found
+
+
+def waits_for_nobody(definition: WorkDefinition, state: WorkState, at: float, view: View) -> bool:
+    """True of an open item that nobody may answer now (P24)."""
+    return state.claim is None and not _look(definition, state, at, view).eligible()
+
+
+def shows_votes(definition: WorkDefinition, state: WorkState, person: str) -> bool:
+    """True if a person is shown what others have answered (P27)."""
+    return state.over or definition.rules.open_votes or person in state.votes
+
+
+class _ItemEntry(msgspec.Struct, frozen=True, gc=False):
+    keys: frozenset[Key]
+    order: Order
+
+
+class Worklist:
+    """The open items by whom they concern, kept in step with them: a change costs what changes (P83)."""
+
+    def __init__(self) -> None:
+        self._entries: dict[int, _ItemEntry] = {}
+        self._by_key: dict[Key, dict[int, None]] = {}
+        self.version = 0
+        """A number that is another whenever an item was put or dropped."""
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def put(self, eid: int, definition: WorkDefinition, state: WorkState) -> None:
+        """Know an item as it is now."""
+        if state.over or state.status == "ready":
+            self.drop(eid)
+            return
+        self.version += 1
+        entry = _ItemEntry(frozenset(_keys(definition, state)), _order(eid, state))
+        before = self._entries.get(eid)
+        if before is None or before.keys != entry.keys:
+            self.drop(eid)
+            for key in entry.keys:
+                self._by_key.setdefault(key, {})[eid] = None
+        self._entries[eid] = entry
+
+    def drop(self, eid: int) -> None:
+        """Know an item no more; one that is not known is ignored."""
+        entry = self._entries.pop(eid, None)
+        self.version += 1
+        for key in entry.keys if entry is not None else ():
+            found = self._by_key[key]
+            del found[eid]
+            if not found:
+                del self._by_key[key]
+
+    def all(self) -> list[int]:
+        """All open items, in order."""
+        return self._in_order(self._entries)
+
+    def of(self, person: str, directory: Directory, day: date) -> list[int]:
+        """The items that may concern a person, in order: offered to them or to a role, or theirs already."""
+        names = (person, *directory.represented_by(person, day))
+        keys = {ANYBODY, *(("person", name) for name in names)}
+        if person == directory.owner:
+            keys.update(key for key in self._by_key if key[0] == "role")
+        else:
+            keys.update(("role", role) for name in names for role in directory.roles_of(name))
+        return self._in_order({eid for key in keys for eid in self._by_key.get(key, ())})
+
+    def _in_order(self, eids: Collection[int]) -> list[int]:
+        return sorted(eids, key=lambda eid: self._entries[eid].order)
+
+
+def _keys(definition: WorkDefinition, state: WorkState) -> Iterator[Key]:
+    if state.claim is not None:
+        yield "person", state.claim.by
+    yield from (("person", name) for name in state.votes)
+    for asking in offers(definition, state):
+        if asking.people:
+            yield from (("person", name) for name in asking.people)
+        elif asking.roles:
+            yield from (("role", role) for role in asking.roles)
+        else:
+            yield ANYBODY
+
+
+def _order(eid: int, state: WorkState) -> Order:
+    """Overdue first, then by priority, then by deadline, then the oldest (P35)."""
+    return not is_overdue(state), -state.priority, state.deadline if state.deadline is not None else inf, eid

@@ -1,0 +1,78 @@
+"""The tokens of notices: which count, which are used, and what is told of those that do not (P63, P64)."""
+
+from __future__ import annotations
+
+from narval.core.engines.events import Failure, Signalled
+from narval.kinds.work.engine.changes import Fruitless, TokenSpent, TokensVoided
+from narval.kinds.work.engine.decision import WorkDecision
+from narval.kinds.work.engine.notices.sending import write
+
+MOST_FRUITLESS = 5
+"""So many mails that are no answer void a token (P63)."""
+
+SPENT, EXPIRED = "token-spent", "token-expired"
+
+NOT_UNDERSTOOD = "not-understood"
+"""The kind of what a person wrote that is no answer."""
+
+
+def refusal(decision: WorkDecision, event: Signalled) -> Failure | None:
+    """The reason why the token of an act does not count; None if it does, or if there is none (P63)."""
+    state, token = decision.state, event.act.token if event.act is not None else ""
+    if token and token in state.spent:
+        return Failure(SPENT, "this was answered by that mail already; look for a newer one")
+    notice = state.notices.get(_notice_of(event))
+    if notice is None or notice.counts(event.at):
+        return None
+    if notice.standing == "live" and notice.until == state.deadline and notice.until is not None:
+        return None  # the deadline was missed, and has not come yet (P34)
+    claim = state.claim
+    if claim is not None and claim.by != event.by:
+        return None  # the table says who has it
+    return Failure(EXPIRED, "this mail counts no more; look for a newer one, or use `narval work`")
+
+
+def spend(decision: WorkDecision, event: Signalled) -> None:
+    """Record that the token of an act is used (P63)."""
+    if event.act is not None and event.act.token:
+        decision.change(TokenSpent(event.at, event.act.token, event.by, _notice_of(event)))
+
+
+def refused(decision: WorkDecision, event: Signalled, failure: Failure) -> None:
+    """Tell a person by mail why what they wrote was refused: of a token that counts no more, once (P64)."""
+    call, state = _notice_of(event), decision.state
+    if call not in state.notices or decision.state.over:
+        return
+    if failure.kind not in (SPENT, EXPIRED):
+        count_fruitless(decision, event)
+        write(decision, event.by, "refused", failure.message)
+    else:
+        _tell_once(decision, event.by, SPENT, failure.message)
+
+
+def no_act(decision: WorkDecision, event: Signalled, failure: Failure) -> None:
+    """Count a mail that was no answer; tell a person once who wrote what is not understood."""
+    if failure.kind == NOT_UNDERSTOOD:
+        _tell_once(decision, event.by, NOT_UNDERSTOOD, f"{failure.message}; reply to that mail again")
+    count_fruitless(decision, event)
+
+
+def _tell_once(decision: WorkDecision, person: str, why: str, text: str) -> None:
+    """Write to a person about an item, once for this reason."""
+    if not any(notice.to == person and notice.why == why for notice in decision.state.notices.values()):
+        write(decision, person, why, text)
+
+
+def count_fruitless(decision: WorkDecision, event: Signalled) -> None:
+    """Count a mail that was no answer; the fifth voids its token."""
+    call = _notice_of(event)
+    notice = decision.state.notices.get(call)
+    if notice is not None and notice.standing == "live":
+        decision.change(Fruitless(event.at, call))
+        if notice.fruitless + 1 >= MOST_FRUITLESS:
+            decision.change(TokensVoided(event.at, (call,)))
+
+
+def _notice_of(event: Signalled) -> str:
+    call = event.arguments.get("notice")
+    return call if isinstance(call, str) else ""

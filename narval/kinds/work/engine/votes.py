@@ -1,0 +1,74 @@
+"""Answers that several people give (P26–P28): each once, changed or taken back while the item goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from narval.core.definitions.people.directory import Right
+from narval.core.engines.events import Signalled
+from narval.kinds.work.engine import claims, ending
+from narval.kinds.work.engine.changes import Values, VoteChanged, Voted
+from narval.kinds.work.engine.decision import WorkDecision
+from narval.kinds.work.engine.state import Vote
+from narval.kinds.work.language.definition import WorkOutcome
+
+
+def vote(
+    decision: WorkDecision, event: Signalled, right: Right, outcome: WorkOutcome, fields: Values
+) -> None:
+    """Count an answer, and end the item if it is decided."""
+    known = decision.state.votes.get(event.by)
+    change = Voted if known is None else VoteChanged
+    decision.change(change(**claims.by_whom(event, right), outcome=outcome.name, fields=fields))
+    settle(decision)
+
+
+def take_back(decision: WorkDecision, event: Signalled, *, settled: bool = True) -> None:
+    """Count an answer no more."""
+    decision.change(VoteChanged(**claims.by_whom(event)))
+    if settled:
+        settle(decision)
+
+
+def counted(decision: WorkDecision, outcome: WorkOutcome) -> list[Vote]:
+    """The answers for an outcome that count: not those of people who are excluded (P29)."""
+    return [
+        vote
+        for vote in decision.state.votes.values()
+        if vote.outcome == outcome.name and vote.by not in decision.excluded
+    ]
+
+
+def left(decision: WorkDecision) -> int:
+    """The number of people who may still answer: who is away and their substitute count once (P28)."""
+    return len({right.instead_of or name for name, right in decision.eligible().items()})
+
+
+def _reachable(decision: WorkDecision) -> Iterator[WorkOutcome]:
+    more = left(decision)
+    for outcome in decision.definition.outcomes:
+        if len(counted(decision, outcome)) + more >= outcome.needs:
+            yield outcome
+
+
+def settle(decision: WorkDecision) -> None:
+    """End an item that is decided, or that nobody who is left can decide (P23, P26)."""
+    state, definition = decision.state, decision.definition
+    for outcome in definition.outcomes:
+        found = counted(decision, outcome)
+        if len(found) >= outcome.needs:
+            ending.end_by_votes(decision, outcome.name, found)
+            return
+    if next(_reachable(decision), None) is not None:
+        return
+    if state.level < len(definition.escalations):
+        claims.escalate(decision)
+        settle(decision)
+    elif not state.votes and not left(decision):
+        ending.end_if_nobody_is_left(decision)
+    elif definition.otherwise:
+        ending.end_by_votes(decision, definition.otherwise, [])
+    else:
+        needed = ", ".join(f"{outcome.name} {outcome.needs}" for outcome in definition.outcomes)
+        message = f"no outcome of {definition.full_name} can be reached any more; needed: {needed}"
+        decision.give_up("no-quorum", message)

@@ -1,0 +1,92 @@
+"""Warnings about work: what is allowed and may not be meant (P14)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import date
+
+from narval.core.definitions.appointment import Appointment
+from narval.core.definitions.library import Library
+from narval.core.definitions.people.directory import Directory
+from narval.core.definitions.suggestions import closest
+from narval.core.errors import Fault
+from narval.kinds.work.language.definition import Audience, WorkDefinition
+
+_ANY_DAY = date(2000, 1, 1)
+"""A day for a look at who holds what; nobody's absence counts."""
+
+
+def warnings(works: Iterable[WorkDefinition], _: Library) -> list[Fault]:
+    """Warnings about work as it is written."""
+    return [
+        Fault(work.path, line, 1, message, warning=True)
+        for work in works
+        for line, message in _too_late(work)
+    ]
+
+
+def _too_late(work: WorkDefinition) -> Iterator[tuple[int, str]]:
+    """Escalations after the deadline."""
+    if work.deadline is None or work.deadline.after is None:
+        return
+    last = _seconds(work.deadline.after)
+    for escalation in work.escalations:
+        if _seconds(escalation.after) >= last:
+            after = f"{escalation.after.text}, and the deadline {work.deadline.after.text}"
+            yield escalation.line, f"{work.full_name}: this escalation comes after {after}: it is never taken"
+
+
+def _seconds(length: Appointment) -> float:
+    return length.length.days * 86400 + length.length.seconds
+
+
+def doubts(works: Iterable[WorkDefinition], people: Directory, *, writes: bool = True) -> list[Fault]:
+    """Warnings about work as it is asked of the people of a home, which can write mail or not."""
+    works = list(works)
+    unsent = "mail is a way, and there is no server to send by; add [mail] to etc/narval.toml"
+    by_mail = [] if writes else [work for work in works if "mail" in work.ways]
+    return [
+        *(Fault(work.path, work.line, 1, f"{work.full_name}: {unsent}", warning=True) for work in by_mail),
+        *_doubts_of_people(works, people),
+    ]
+
+
+def _doubts_of_people(works: Iterable[WorkDefinition], people: Directory) -> list[Fault]:
+    return [
+        Fault(work.path, line, 1, f"{work.full_name}: {message}", warning=True)
+        for work in works
+        for check in (_unheld_roles, _too_few)
+        for line, message in check(work, people)
+    ]
+
+
+def _audiences(work: WorkDefinition) -> Iterator[tuple[int, Audience]]:
+    yield work.line, work.audience
+    for escalation in work.escalations:
+        yield escalation.line, escalation.audience
+
+
+def _unheld_roles(work: WorkDefinition, people: Directory) -> Iterator[tuple[int, str]]:
+    """Roles that nobody holds."""
+    known = {role for person in people.people for role in people.roles_of(person.name)}
+    for line, audience in _audiences(work):
+        for role in audience.roles:
+            if not people.holders(role):
+                yield line, f"nobody holds the role {role!r}{closest(role, known)}"
+
+
+def _too_few(work: WorkDefinition, people: Directory) -> Iterator[tuple[int, str]]:
+    """Outcomes that need more people than there are, once those who may not answer are taken off."""
+    may = set[str]()
+    for _, audience in _audiences(work):
+        if audience.people is None or audience.people.is_plain:
+            named = () if audience.people is None else audience.people.listed({})
+            may.update(people.eligible(named, audience.roles, (), _ANY_DAY))
+        else:
+            return  # who that is turns out when the work is offered
+    left = len(may) - (len(work.rules.excluded) if may else 0)
+    for outcome in work.outcomes:
+        if outcome.needs > max(left, 0) and (outcome.needs > 1 or may):
+            without = f" when {' and '.join(work.rules.excluded)} may not" if work.rules.excluded else ""
+            found = f"{max(left, 0)} of {len(may)} people may answer{without}"
+            yield work.line, f"outcome {outcome.name!r} needs {outcome.needs}, and {found}"

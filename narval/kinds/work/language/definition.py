@@ -1,0 +1,171 @@
+"""Work: what is asked of whom, and what may be answered (P7–P14)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+import msgspec
+
+from narval.core.definitions.appointment import Appointment, Length
+from narval.core.definitions.library import RunDefinition
+from narval.core.definitions.prototype import EMPTY, Prototype
+from narval.core.definitions.reading.values import TextTemplate
+from narval.kinds.work.language.fields import FormField
+
+DONE = "done"
+"""The one outcome of work that names none (P12)."""
+
+DECISION = "decision"
+"""The name of the answer's element where no output says another (P12)."""
+
+REQUESTER = "requester"
+"""The exclusion of whoever asked (P29)."""
+
+OF_STEP = "step:"
+"""The beginning of an exclusion of whoever answered the item of a step (P29)."""
+
+ACTS = (
+    "claim",
+    "release",
+    "save",
+    "delegate",
+    "answer",
+    "refuse",
+    "reassign",
+    "take-back",
+    "review",
+    "notified",
+    "turned-away",
+    "renew",
+)
+"""The names of all that may be done to an item; no outcome has one of them (P12)."""
+
+WAYS = ("terminal", "web", "file", "mail")
+"""The ways in which people are asked and answer."""
+
+LEASE = Appointment("1d", Length(days=1))
+"""The time that a claim lasts where nothing else is said (P22)."""
+
+
+class WorkOutcome(msgspec.Struct, frozen=True):
+    """One of the possible answers: `needs` is the number of people who must give it (P26)."""
+
+    name: str
+    needs: int = 1
+
+
+class Audience(msgspec.Struct, frozen=True):
+    """People who may act (P17): those named who hold a role, where both are given; with neither, anybody."""
+
+    people: TextTemplate | None = None
+    roles: tuple[str, ...] = ()
+
+
+class Reminder(msgspec.Struct, frozen=True):
+    """A reminder (P32): `after` the offering, and again `every` so long; `times` in all, None without end."""
+
+    after: Appointment
+    every: Appointment | None = None
+    times: int | None = 1
+
+
+class Escalation(msgspec.Struct, frozen=True):
+    """Others who may act `after` so long (P33); with `instead`, in place of those before."""
+
+    after: Appointment
+    audience: Audience
+    instead: bool = False
+    line: int = 1
+
+
+class Deadline(msgspec.Struct, frozen=True):
+    """The end (P34): `after` the offering, or at the date that `at` gives.
+
+    By `outcome` the item is then done, with what `fields` holds; without, it expires.
+    """
+
+    after: Appointment | None = None
+    at: TextTemplate | None = None
+    outcome: str = ""
+    fields: Mapping[str, tuple[str, ...]] = {}
+    line: int = 1
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """The rules for those who may act: `excluded` are `requester` and `step:ID` (P29).
+
+    `requester` gives names of others who asked (P30). `delegate` says to whom work may be delegated (P25),
+    `open_votes` that others' votes are shown to all (P27).
+    """
+
+    excluded: tuple[str, ...] = ()
+    requester: TextTemplate | None = None
+    delegate: Literal["eligible", "anyone", "no"] = "eligible"
+    open_votes: bool = False
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The steps whose answers exclude who gave them."""
+        return tuple(rule.removeprefix(OF_STEP) for rule in self.excluded if rule.startswith(OF_STEP))
+
+    @property
+    def excludes_requester(self) -> bool:
+        """True if whoever asked may not answer."""
+        return REQUESTER in self.excluded
+
+
+class WorkDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
+    """The definition of a work item. Outcomes and fields are in the order of the file.
+
+    A claim lasts for `lease` after each act of who has it, for ever if that is None. Where an outcome needs
+    several people nothing is claimed, and `otherwise` is the outcome if none can be reached any more (P26).
+    With `inputs_by_digest` inputs are not shown in full (P10).
+    """
+
+    kind: ClassVar[str] = "work"
+    is_tried_again: ClassVar[bool] = False
+    outcome_attribute: ClassVar[str] = "outcome"
+
+    title: TextTemplate
+    description: TextTemplate | None = None
+    prototype: Prototype = EMPTY
+    audience: Audience = Audience()
+    rules: Rules = Rules()
+    outcomes: tuple[WorkOutcome, ...] = (WorkOutcome(DONE),)
+    fields: Mapping[str, FormField] = {}
+    reminder: Reminder | None = None
+    escalations: tuple[Escalation, ...] = ()
+    deadline: Deadline | None = None
+    lease: Appointment | None = LEASE
+    otherwise: str = ""
+    ways: tuple[str, ...] = ("terminal", "web")
+    inputs_by_digest: bool = False
+    priority: TextTemplate | None = None
+
+    @property
+    def is_voted(self) -> bool:
+        """True if an outcome needs several people, so that each answers for themselves (P26)."""
+        return any(outcome.needs > 1 for outcome in self.outcomes)
+
+    @property
+    def answer_name(self) -> str:
+        """The name of the element that is the answer."""
+        names = [output.condition.names for output in self.prototype.outputs]
+        return min(names[0]) if names and names[0] else DECISION
+
+    @property
+    def may_expire(self) -> bool:
+        """True if its deadline has no outcome."""
+        return self.deadline is not None and not self.deadline.outcome
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """The errors in which an item can end once it is offered (P20, P26, P34)."""
+        expired = ("expired",) if self.may_expire else ()
+        no_quorum = ("no-quorum",) if self.is_voted and not self.otherwise else ()
+        return ("refused", *expired, "withdrawn", *no_quorum)
+
+    def outcome(self, name: str) -> WorkOutcome | None:
+        """The outcome of a name."""
+        return next((outcome for outcome in self.outcomes if outcome.name == name), None)

@@ -1,0 +1,112 @@
+"""Fields of forms as they are written (P40): each type has the attributes that say something of it."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from narval.core.definitions.reading.patterns import Patterns
+from narval.core.definitions.reading.values import TextTemplate, template_in
+from narval.core.definitions.reading.xml import Entry, Reading
+from narval.core.definitions.suggestions import closest
+from narval.core.patterns.lexer import ExpressionError
+from narval.core.patterns.pattern import Condition
+from narval.kinds.work.language.fields import ORDERED, WORDED, FormField, whole
+
+_OF_TYPES: Mapping[str, Container[str]] = {
+    "least": ORDERED,
+    "most": ORDERED,
+    "length": WORDED,
+    "pattern": WORDED,
+    "options": ("choice",),
+    "match": ("element",),
+}
+"""The types of which an attribute says something."""
+
+_NEEDED = {"choice": ("options", "the words there are to choose from"), "element": ("match", "a pattern")}
+"""The attribute that a type cannot do without."""
+
+
+def fields_of(
+    reading: Reading, patterns: Patterns, work: Entry, outcomes: Mapping[str, Any]
+) -> dict[str, FormField]:
+    """The fields of work, by name."""
+    return reading.each_once(
+        work.of("field"), lambda entry: _field(reading, patterns, entry, outcomes), "name"
+    )
+
+
+def _field(reading: Reading, patterns: Patterns, entry: Entry, outcomes: Mapping[str, Any]) -> FormField:
+    type = entry.get("type", "string")
+    for attribute, types in _OF_TYPES.items():
+        if attribute in entry.written and type not in types:
+            reading.fault(entry, f"{attribute}: says nothing of a field of type {type}; remove it", attribute)
+    needed = _NEEDED.get(type)
+    if needed is not None and needed[0] not in entry.written:
+        reading.fault(entry, f'a field of type {type} needs {needed[0]}, {needed[1]}; add {needed[0]}="…"')
+    match = patterns.of_attribute(entry, "match")
+    field = FormField(
+        entry.get("name", ""),
+        type,
+        " ".join(entry.node.text.split()) or entry.get("name", ""),
+        _required(reading, entry, outcomes),
+        template_in(reading, patterns, entry, "default"),
+        length=entry.get("length"),
+        options=template_in(reading, patterns, entry, "options"),
+        match=None if match is None else Condition((match,)),
+        list=entry.get("list", False),
+    )
+    limits = {name: entry.get(name, "") for name in ("least", "most", "pattern")}
+    faults = [_check_limit(reading, entry, field, name) for name in limits if limits[name]]
+    return field if any(faults) else _limited(reading, entry, field, limits)
+
+
+def _required(reading: Reading, entry: Entry, outcomes: Mapping[str, Any]) -> frozenset[str]:
+    words = entry.get("required", ())
+    if words in (("yes",), ("no",)) and words[0] not in outcomes:
+        return frozenset(outcomes if words == ("yes",) else ())
+    for word in words:
+        if word not in outcomes:
+            message = f"expected yes, no, or outcomes, found {word!r}{closest(word, outcomes)}"
+            reading.fault(entry, f"required: {message}", "required")
+    return frozenset(words)
+
+
+def _check_limit(reading: Reading, entry: Entry, field: FormField, name: str) -> bool:
+    """True, and a fault, for a limit that is no value of its type, or a pattern that cannot be tried."""
+    text = entry.get(name)
+    try:
+        if name == "pattern":
+            from narval.core.patterns.regex import regex  # elementpath takes long to import
+
+            regex(whole(text))
+        elif field.type in ORDERED:
+            field.read(text)
+    except ValueError as error:
+        reading.fault(entry, f"{name}: expected {error}, found {text!r}", name)
+        return True
+    except ExpressionError as error:
+        reading.fault(entry, f"{name}: {error.message}", name, max(error.offset - len("^(?:"), 0))
+        return True
+    return False
+
+
+def _limited(reading: Reading, entry: Entry, field: FormField, limits: Mapping[str, str]) -> FormField:
+    """The field with its limits; a default that is known already must keep to them."""
+    limited = replace(field, **limits)
+    default, options = field.default, field.options
+    if default is not None and default.is_plain and field.type not in ("person", "element"):
+        known = _words(options)
+        if options is None or known:
+            for text in default.listed({}) if field.list else [default.filled({})]:
+                try:
+                    limited.read(text, known)
+                except ValueError as error:
+                    reading.fault(entry, f"default: expected {error}, found {text!r}", "default")
+    return limited
+
+
+def _words(options: TextTemplate | None) -> tuple[str, ...]:
+    return tuple(options.listed({})) if options is not None and options.is_plain else ()

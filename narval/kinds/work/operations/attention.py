@@ -1,0 +1,40 @@
+"""The work of people that needs attention: what is overdue, what nobody may answer, what waits (M13)."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from narval.agent.run import Run
+from narval.ask.attention.sentence import SHOWN, Form, item
+from narval.ask.text import counted
+from narval.daemon.daemon import Daemon
+from narval.kinds.work.engine.explain import is_overdue
+from narval.kinds.work.engine.listing import waits_for_nobody
+from narval.kinds.work.operations.items import WorkLook
+
+LOOKED_AT = 200
+"""So many open items, in the order of lists, are looked at."""
+
+
+def open_work(daemon: Daemon) -> tuple[list[Form], list[Form]]:
+    """The items that are overdue or that nobody may answer; and those that wait for people, in one."""
+    look, wrong, waiting = WorkLook(daemon, None), list[Form](), list[Run]()
+    for run, definition, state in islice(look.open_items(), LOOKED_AT):
+        title, link = f"work {run.eid} of {run.name}", {"work": run.eid}
+        if is_overdue(state):
+            wrong.append(item("overdue", "middle", f"{title} is overdue: {state.title}", link, run.started))
+        elif waits_for_nobody(definition, state, look.at, look.view):
+            text = f"{title} can be done by nobody there is: {state.title}"
+            wrong.append(item("nobody", "middle", text, link, run.started))
+        else:
+            waiting.append(run)
+    return wrong[:SHOWN], [_waiting(waiting)] if waiting else []
+
+
+def _waiting(items: list[Run]) -> Form:
+    """Items that wait for people, in a sentence."""
+    many, first = len(items), min(items, key=lambda run: run.started)
+    wait = counted(many, "item waits", "items wait")
+    link = {"work": first.eid} if many == 1 else {"page": "work"}
+    text = f"{wait} for people; the oldest is {first.eid} of {first.name}"
+    return item("person", "low", text, link, first.started)

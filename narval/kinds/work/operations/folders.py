@@ -1,0 +1,44 @@
+"""The operation `work_folder`: the folder by whose files a person answers (P58)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pwd
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from narval.ask.asker import PROGRAM, Asker
+from narval.ask.registry import operation
+from narval.core.definitions.suggestions import closest
+from narval.core.errors import RequestError
+from narval.daemon.daemon import Daemon
+from narval.people.files import DONE, WORK_FOLDER
+
+
+@operation("write")
+async def work_folder(daemon: Daemon, person: str, *, asker: Asker = PROGRAM) -> dict[str, Any]:
+    """Make the folder in which a person is offered items as files, and `done` in it."""
+    people = daemon.agent.lookup.people
+    found = people.person(person)
+    if found is None:
+        known = closest(person, [other.name for other in people.people])
+        raise RequestError(f"there is no person {person!r} in etc/people.toml{known}")
+    if daemon.home is None:
+        raise RequestError("a home in memory has no folders; open one on a disk")
+    folder = daemon.home.path / WORK_FOLDER / person
+    try:
+        await asyncio.to_thread(_make, folder, found.login)
+    except OSError as error:
+        raise RequestError(f"{folder} cannot be made: {error.strerror}") from None
+    return {"person": person, "path": str(folder)}
+
+
+def _make(folder: Path, owner: str) -> None:
+    folder.parent.mkdir(exist_ok=True)
+    for path in (folder, folder / DONE):
+        path.mkdir(mode=0o700, exist_ok=True)
+        if os.geteuid() == 0 and owner:  # root makes it for others, who could not use it else
+            with suppress(KeyError):
+                os.chown(path, pwd.getpwnam(owner).pw_uid, -1)

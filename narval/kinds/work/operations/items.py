@@ -1,0 +1,297 @@
+"""The operations `worklist` and `work_item`: what people are asked, as they may see it (P35, P44, P47)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from narval.agent.replay import definition_of, state_of
+from narval.agent.run import Run
+from narval.ask.asker import PROGRAM, WEB, Asker
+from narval.ask.json_forms import moment
+from narval.ask.paging import gathered
+from narval.ask.registry import operation
+from narval.core.definitions.people.directory import Directory, Right, day_of
+from narval.core.definitions.suggestions import closest
+from narval.core.errors import RequestError, UnreadableError, WorkRefusedError
+from narval.daemon.daemon import Daemon
+from narval.kinds.work.engine.eligibility import asked
+from narval.kinds.work.engine.explain import is_overdue
+from narval.kinds.work.engine.listing import Worklist, acts_open_to, may_see, right_to_answer, shows_votes
+from narval.kinds.work.engine.state import WorkState
+from narval.kinds.work.engine.table import MOVES, PHASES
+from narval.kinds.work.language.definition import WorkDefinition
+from narval.people.telling import text_shown
+
+WORK = WorkDefinition.kind
+
+Form = dict[str, Any]
+
+
+# --- who asks, and which item -----------------------------------------------------------------------------
+
+
+def person_of(daemon: Daemon, asker: Asker) -> str:
+    """The person who asks: by their login, or whoever they act for, or by name on the web.
+
+    Raises WorkRefusedError (P45).
+    """
+    people, is_named = daemon.agent.lookup.people, bool(asker.actor) or asker.way == WEB
+    found = people.person(asker.person) if is_named else people.by_login(asker.person)
+    if found is None and not asker.actor and asker.way == "python":
+        found = people.person(asker.person)
+    if found is not None:
+        return found.name
+    if not asker.person:
+        raise WorkRefusedError("not-eligible", "a program speaks for nobody; name a person (by=… or --as)")
+    if is_named:
+        raise WorkRefusedError("not-eligible", _nobody(asker.person, people))
+    add = f'add login = "{asker.person}" to those of a person'
+    raise WorkRefusedError("not-eligible", f"the login {asker.person} is nobody's in etc/people.toml; {add}")
+
+
+def onlooker(daemon: Daemon, asker: Asker) -> str | None:
+    """The person who looks; None for a program, and for the home's owner and root where they are nobody.
+
+    Raises WorkRefusedError for others who are nobody.
+    """
+    if not asker.person:
+        return None
+    try:
+        return person_of(daemon, asker)
+    except WorkRefusedError:
+        if asker.actor or asker.way == WEB or asker.uid not in (0, _owner(daemon)):
+            raise
+        return None
+
+
+def _no_item(item: int) -> WorkRefusedError:
+    """The same words for one that is not there and one that may not be seen: numbers tell nothing (P82)."""
+    return WorkRefusedError("no-item", f"there is no item {item} that you may see; `narval work` lists yours")
+
+
+class WorkLook:
+    """The items of an agent as a person may see them now; None stands for whoever may see all."""
+
+    def __init__(self, daemon: Daemon, person: str | None) -> None:
+        self.agent, self.person = daemon.agent, person
+        self.view, self.at = daemon.host.loop.view, daemon.rounds.clock.now()
+        self._daemon = daemon
+
+    def item(self, eid: int) -> tuple[Run, WorkDefinition, WorkState]:
+        """An item. Raises WorkRefusedError for one that is not there, or not to be seen."""
+        run = self.agent.runs.get(eid)
+        if run is None or run.engine.definition_kind != WORK:
+            raise _no_item(eid)
+        try:
+            definition, state = definition_of(self.agent, run), state_of(self.agent, run)
+        except UnreadableError:
+            raise _no_item(eid) from None
+        if not self._sees(definition, state):
+            raise _no_item(eid)
+        return run, definition, state
+
+    def _sees(self, definition: WorkDefinition, state: WorkState) -> bool:
+        return self.person is None or may_see(definition, state, self.person, self.at, self.view)
+
+    def open_items(self) -> Iterator[tuple[Run, WorkDefinition, WorkState]]:
+        """The open items that the person may see, in order: found by person and role (P83)."""
+        listed = self._daemon.host.listings.of(WORK, Worklist)
+        if self.person is None or self.view.people.is_admin(self.person):
+            eids = listed.all()
+        else:
+            eids = listed.of(self.person, self.view.people, day_of(self.at, self.view.zone))
+        for eid in eids:
+            run = self.agent.runs[eid]
+            if self._sees(run.definition, run.state):
+                yield run, run.definition, run.state
+
+    def items_over(self) -> Iterator[tuple[Run, WorkDefinition, WorkState]]:
+        """The items that are over and that the person may see, newest first."""
+        for eid in self.agent.memory.index.newest_named([WORK]):
+            run = self.agent.runs.get(eid)
+            if run is not None and not run.active and run.engine.definition_kind == WORK:
+                try:
+                    yield self.item(eid)
+                except WorkRefusedError:
+                    continue
+
+    def acts(self, definition: WorkDefinition, state: WorkState) -> list[str]:
+        """The acts that are open to the person."""
+        if self.person is None:
+            return []
+        return list(acts_open_to(definition, state, self.person, self.at, self.view))
+
+    def right(self, definition: WorkDefinition, state: WorkState) -> Right | None:
+        """The right by which the person may answer; None without any."""
+        return right_to_answer(definition, state, self.person or "", self.at, self.view)
+
+
+# --- listing ----------------------------------------------------------------------------------------------
+
+
+@operation("read")
+async def worklist(
+    daemon: Daemon,
+    every: bool = False,
+    person: str | None = None,
+    state: str | None = None,
+    name: str | None = None,
+    limit: int | None = None,
+    after: int | None = None,
+    known: list[int] | None = None,
+    wait: float = 0.0,
+    *,
+    asker: Asker = PROGRAM,
+) -> list[dict[str, Any]]:
+    """The items offered to who asks, and those they have; overdue ones first, then by deadline, oldest first.
+
+    With `every`, all that they may see. A `person` is for the home's owner and administrators. A `state` of
+    items that are over lists those, newest first; one that no item has raises RequestError. `limit` and
+    `after` an item are a page.
+    It waits so many seconds for the list to be of others than the `known` items.
+    """
+    if state is not None and state not in (*MOVES, *PHASES):
+        raise RequestError(f"no item is ever {state!r}{closest(state, (*MOVES, *PHASES))}")
+    shown = _Shown(every, _listed(daemon, asker, person), state, name, limit, after)
+    rows = await shown.rows(daemon)
+    while known is not None and wait > 0 and [row["item"] for row in rows] == known:
+        wait = await daemon.host.turned(wait)
+        if daemon.agent.watches.altered.get(WORK):
+            rows = await shown.rows(daemon)
+    return rows
+
+
+class _Shown(NamedTuple):
+    """The items that are asked for: of a person, in a state, of a name, a page of them."""
+
+    every: bool
+    person: str | None
+    state: str | None
+    name: str | None
+    limit: int | None
+    after: int | None
+
+    async def rows(self, daemon: Daemon) -> list[Form]:
+        """Their rows, in order."""
+        look = WorkLook(daemon, self.person)
+        items = look.items_over() if self.state in PHASES else look.open_items()
+        return await gathered(self._found(look, items), self.limit)
+
+    def _found(
+        self, look: WorkLook, items: Iterator[tuple[Run, WorkDefinition, WorkState]]
+    ) -> Iterator[Form | None]:
+        passed = self.after is None
+        for run, definition, state in items:
+            if not passed:
+                passed = run.eid == self.after
+            elif self.state not in (None, state.status) or self.name not in (None, run.name):
+                yield None
+            else:
+                row = _row(run, definition, state, look.acts(definition, state))
+                yield row if self.every or state.over or _is_mine(state, row, look.person) else None
+
+
+def _listed(daemon: Daemon, asker: Asker, person: str | None) -> str | None:
+    """The person whose items are listed; None for all of them, for a program of the home's owner."""
+    own, people = onlooker(daemon, asker), daemon.agent.lookup.people
+    if person is None:
+        return own
+    if people.person(person) is None:
+        raise RequestError(_nobody(person, people))
+    if own not in (None, person) and not people.is_admin(str(own)):
+        raise RequestError(f"only administrators see what {person} is asked")
+    return person
+
+
+def _nobody(name: str, people: Directory) -> str:
+    known = closest(name, [person.name for person in people.people])
+    return f"there is no person {name!r} in etc/people.toml{known}"
+
+
+def _owner(daemon: Daemon) -> int | None:
+    return daemon.home.path.stat().st_uid if daemon.home is not None else None
+
+
+def _is_mine(state: WorkState, row: Form, person: str | None) -> bool:
+    """True if it is offered to a person, or theirs; of nobody, all are."""
+    mine = person is None or (state.claim is not None and state.claim.by == person)
+    return mine or "answer" in row["may"]
+
+
+def _row(run: Run, definition: WorkDefinition, state: WorkState, may: list[str]) -> Form:
+    """An item in a list (P47)."""
+    caller, claim = run.caller, state.claim
+    return {
+        "item": run.eid,
+        "work": run.name,
+        "state": state.status,
+        "phase": run.phase,
+        "title": state.title,
+        "run": {"run": caller.run, "step": caller.step} if caller is not None else None,
+        "for": asked(definition, state),
+        "claimed": None
+        if claim is None
+        else {"by": claim.by, "since": moment(claim.since), "until": moment(claim.until)},
+        "offered": moment(run.started),
+        "deadline": moment(state.deadline),
+        "overdue": is_overdue(state) and not state.over,
+        "level": state.level,
+        "outcome": state.outcome or None,
+        "may": may,
+    }
+
+
+@operation("read")
+async def work_item(daemon: Daemon, item: int, *, asker: Asker = PROGRAM) -> dict[str, Any]:
+    """One item: the text that is shown, who asked, its outcomes and fields, one's draft, what one may do, and
+    by which right (P18, P30, P47).
+    """
+    look = WorkLook(daemon, onlooker(daemon, asker))
+    run, definition, state = look.item(item)
+    person = look.person or ""
+    votes = [vote.outcome for vote in state.votes.values()]
+    told = look.person is None or shows_votes(definition, state, person)
+    return {
+        **_row(run, definition, state, look.acts(definition, state)),
+        "requesters": list(state.requesters),
+        "right": _right(look.right(definition, state)),
+        "text": text_shown(daemon.agent.store, run.eid) or None,
+        "shown": state.shown,
+        "outcomes": [
+            {
+                "name": outcome.name,
+                "needs": outcome.needs,
+                "has": votes.count(outcome.name) if told or not definition.is_voted else None,
+            }
+            for outcome in definition.outcomes
+        ],
+        "fields": [_field(definition, state, name) for name in definition.fields],
+        "draft": {name: list(values) for name, values in state.drafts.get(person, {}).items()},
+        "answers": [_vote(vote) for vote in state.votes.values()] if told else None,
+        "answer": state.answer or None,
+        "ways": list(definition.ways),
+    }
+
+
+def _field(definition: WorkDefinition, state: WorkState, name: str) -> Form:
+    field = definition.fields[name]
+    limits = {limit: getattr(field, limit) for limit in ("least", "most", "length", "pattern")}
+    return {
+        "name": field.name,
+        "type": field.type,
+        "label": field.label,
+        "list": field.list,
+        "required": sorted(field.required),
+        "default": list(state.defaults.get(name, ())),
+        "options": list(state.options.get(name, ())),
+        **{limit: value for limit, value in limits.items() if value},
+    }
+
+
+def _vote(vote: Any) -> Form:
+    return {"by": vote.by, "outcome": vote.outcome, "at": moment(vote.at), "for": vote.instead_of or None}
+
+
+def _right(right: Right | None) -> Form | None:
+    return None if right is None else {"role": right.role or None, "for": right.instead_of or None}

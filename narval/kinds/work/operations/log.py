@@ -1,0 +1,90 @@
+"""The operation `work_log`: the audit of people's work, read from journals alone (P37)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from narval.agent.run import Run
+from narval.ask.asker import PROGRAM, Asker
+from narval.ask.json_forms import moment
+from narval.ask.paging import gathered
+from narval.ask.registry import operation
+from narval.ask.runs.history import lines
+from narval.daemon.daemon import Daemon
+from narval.kinds.work.engine.engine import changes
+from narval.kinds.work.engine.listing import shows_votes
+from narval.kinds.work.engine.state import WorkState
+from narval.kinds.work.language.definition import WorkDefinition
+from narval.kinds.work.operations.items import WorkLook, onlooker
+
+_TOLD = {kind.__name__ for kind in changes.__args__} - {
+    "WakeSet",
+    "Asked",
+    "Renewed",
+    "NoticeAsked",
+    "NoticePutOff",
+    "TokensVoided",
+    "Fruitless",
+}
+"""The changes of an item that tell something of people."""
+
+_VOTES = frozenset({"Voted", "VoteChanged", "TurnedAway"})
+_MOMENTS = frozenset({"until", "due", "deadline"})
+_NOT_SHOWN = frozenset({"what", "run", "text", "id", "inputs", "defaults", "options"})
+
+
+@operation("read")
+async def work_log(
+    daemon: Daemon,
+    item: int | None = None,
+    person: str | None = None,
+    since: str | None = None,
+    *,
+    asker: Asker = PROGRAM,
+) -> list[dict[str, Any]]:
+    """The acts on items, in order: who did what, when, by which right and way, and what came of it.
+
+    Of one item, or of all that the asker may see; of one person; from a moment on (ISO 8601).
+    """
+    look = WorkLook(daemon, onlooker(daemon, asker))
+    if item is not None:
+        found = [look.item(item)]
+    else:
+        found = sorted((*look.open_items(), *look.items_over()), key=lambda item: item[0].eid)
+    rows = (
+        row if _is_for(look.person, row, definition, state) else _without_answer(row)
+        for run, definition, state in found
+        for row in _acts_of(daemon, run)
+    )
+    wanted = (row for row in rows if _concerns(row, person) and (since is None or row["at"] >= since))
+    return await gathered(wanted, None)
+
+
+def _is_for(person: str | None, row: dict[str, Any], definition: WorkDefinition, state: WorkState) -> bool:
+    """True unless it is the draft of another, or the vote of another that is not shown yet (P22, P27)."""
+    if person is None or row["by"] == person:
+        return True
+    return row["did"] != "Saved" and (row["did"] not in _VOTES or shows_votes(definition, state, person))
+
+
+def _without_answer(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in ("outcome", "fields", "why")}
+
+
+def _concerns(row: dict[str, Any], person: str | None) -> bool:
+    to = row.get("to") or ()
+    return person is None or person in (row["by"], row.get("for"), row.get("of")) or person in to
+
+
+def _acts_of(daemon: Daemon, run: Run) -> Iterator[dict[str, Any]]:
+    for line in lines(daemon.agent.store, run.eid):
+        if line["what"] not in _TOLD:
+            continue
+        told = {name: value for name, value in line.items() if name not in _NOT_SHOWN}
+        told["for"] = told.pop("instead_of", "")
+        row = {"seq": told.pop("seq"), "at": told.pop("at"), "item": run.eid, "work": run.name}
+        for name in _MOMENTS & told.keys():
+            told[name] = moment(told[name])
+        row |= {"did": line["what"], "by": told.pop("by", "") or None}
+        yield row | {name: value for name, value in told.items() if value not in ("", None, [], {}, 0)}

@@ -1,0 +1,153 @@
+"""The pages of work: what somebody is asked, and the form by which they answer (M50, P50–P53)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from narval.core.errors import RequestError, WorkRefusedError
+from narval.surfaces.http.page import EVERYBODY, READERS, WORKERS, Follows, Redirect, Shown, Visit, act, page
+from narval.surfaces.web.pages.run import drawing_of
+
+LISTED = 50
+"""So many items are on a page."""
+
+VIEWS: Mapping[str, tuple[str, dict[str, Any]]] = {
+    "mine": ("for me", {}),
+    "all": ("all that I may see", {"every": True}),
+    "done": ("done", {"every": True, "state": "done"}),
+    "refused": ("refused", {"every": True, "state": "refused"}),
+    "expired": ("expired", {"every": True, "state": "expired"}),
+    "withdrawn": ("withdrawn", {"every": True, "state": "withdrawn"}),
+}
+"""The lists: the words for each, and the arguments by which it is asked."""
+
+FIELD = "field."
+"""The start of the names of a form's fields that belong to the answer."""
+
+INPUTS = {"integer": "number", "decimal": "text", "date": "date", "dateTime": "datetime-local"}
+"""The types of a browser's inputs by those of fields; `text` for any other of one line."""
+
+ITEM_TONES = {
+    "offered": "waiting", "claimed": "active", "done": "done", "refused": "cancelled", "expired": "failed",
+    "withdrawn": "cancelled",
+}  # fmt: skip
+"""The tones of the states of items."""
+
+
+@page("/a/{agent}/work", roles=EVERYBODY, command="narval work")
+async def work_list(visit: Visit) -> Shown:
+    """List the items that are offered to the visitor, or those of another view."""
+    view = visit.query.get("view", "mine")
+    _, asked = VIEWS.get(view, VIEWS["mine"])
+    items = await visit.ask("worklist", limit=LISTED + 1, after=visit.number("after"), **asked)
+    older = visit.url("/work", view=view, after=items[LISTED - 1]["item"]) if len(items) > LISTED else ""
+    values = {
+        "items": items[:LISTED],
+        "view": view,
+        "views": [(name, words) for name, (words, _) in VIEWS.items()],
+        "older": older,
+        "item_tones": ITEM_TONES,
+        "here": "/work",
+    }
+    links = {"next": older} if older else {}
+    return Shown("work.html", values, items[:LISTED], links=links, follows=Follows(work=True))
+
+
+@page("/a/{agent}/work/{item:int}", roles=EVERYBODY, command="narval work show {item}")
+async def work_item(visit: Visit) -> Shown:
+    """Show one item: its text as kept, and the form of what the visitor may do."""
+    return await _item(visit, {}, None)
+
+
+async def _item(visit: Visit, typed: Mapping[str, list[str]], refused: WorkRefusedError | None) -> Shown:
+    """The page of an item, with what was typed and why it was refused."""
+    number = visit.path["item"]
+    item = await visit.ask("work_item", item=number)
+    log = [] if visit.live else await visit.ask("work_log", item=number)
+    values = {
+        "item": item,
+        "typed": {name: typed.get(name, item["draft"].get(name)) for name in map(_name, item["fields"])},
+        "problems": _problems(refused),
+        "refused": str(refused) if refused is not None else "",
+        "log": log,
+        "led": None if visit.live else await _led(visit, item),
+        "inputs": INPUTS,
+        "field_prefix": FIELD,
+        "item_tones": ITEM_TONES,
+        "here": "/work",
+    }
+    return Shown(
+        "work_item.html",
+        values,
+        item,
+        status=409 if refused is not None else 200,
+        follows=Follows(run=number),
+        over=item["phase"] != "active",
+    )
+
+
+async def _led(visit: Visit, item: Mapping[str, Any]) -> dict[str, Any] | None:
+    """All that led to an item: the graph of the run that asks, and the elements the item has (P50); None for
+    who may not see them.
+    """
+    if visit.visitor.role not in READERS or not item["run"]:
+        return None
+    asking = item["run"]["run"]
+    try:
+        own, run, drawn = await asyncio.gather(
+            visit.ask("show", run=item["item"]),
+            visit.ask("show", run=asking),
+            visit.ask("drawn", run=asking),
+        )
+    except RequestError:  # it is forgotten
+        return None
+    drawing = await drawing_of(visit, drawn, f"/runs/{asking}/parts/")
+    return {"run": run, "drawn": drawn, "drawing": drawing, "elements": own["context"]}
+
+
+def _name(field: Mapping[str, Any]) -> str:
+    return str(field["name"])
+
+
+def _problems(refused: WorkRefusedError | None) -> dict[str, str]:
+    """The messages for fields, by name (P42)."""
+    if refused is None or refused.kind != "bad-field" or not refused.detail:
+        return {}
+    return {str(found["field"]): str(found["message"]) for found in json.loads(refused.detail)}
+
+
+ACTS = ("claim", "release", "save", "answer", "refuse", "delegate", "reassign", "take_back")
+
+
+@act("/a/{agent}/work/{item:int}/{what}", roles=WORKERS)
+async def work_act(visit: Visit) -> Redirect | Shown:
+    """Do something to an item, as its rules allow; where they refuse, what was typed is shown again (P52)."""
+    what, number, fields = visit.path["what"], visit.path["item"], visit.fields
+    if what not in ACTS:
+        raise RequestError(f"there is no act {what!r:.40} of items")
+    typed: dict[str, list[str]] = {}
+    for name, value in fields.pairs:
+        if name.startswith(FIELD) and value:
+            typed.setdefault(name.removeprefix(FIELD), []).append(value)
+    plain = {name: values if len(values) > 1 else values[0] for name, values in typed.items()}
+    shown, reason = fields.get("shown") or None, fields.get("reason")
+    given: dict[str, dict[str, Any]] = {
+        "claim": {"shown": shown},
+        "save": {"fields": plain},
+        "answer": {"outcome": fields.get("outcome"), "fields": plain, "shown": shown},
+        "release": {"reason": reason},
+        "refuse": {"reason": reason},
+        "delegate": {"to": fields.get("to"), "word": reason},
+        "reassign": {"to": fields.get("to").split(), "reason": reason},
+    }
+    try:
+        await visit.act(what, item=number, **given.get(what, {}))
+    except WorkRefusedError as refused:
+        if refused.kind == "no-item":
+            raise
+        return await _item(visit, typed, refused)
+    is_done = what in ("answer", "refuse", "delegate")
+    return Redirect(visit.url("/work" if is_done else f"/work/{number}"))

@@ -1,0 +1,24 @@
+"""The methods of an agent for people and their work (P44): `narval.open(by="ann")` says who asks."""
+
+from __future__ import annotations
+
+from narval.kinds.work.operations import acts, folders, items, log
+from narval.surfaces.python.forward import forward
+
+
+class OfWork:
+    """Worklists, items and answers. An act that the rules refuse raises WorkRefusedError."""
+
+    worklist = forward(items.worklist)
+    work_item = forward(items.work_item)
+    claim = forward(acts.claim)
+    release = forward(acts.release)
+    save = forward(acts.save)
+    delegate = forward(acts.delegate)
+    answer = forward(acts.answer)
+    take_back = forward(acts.take_back)
+    refuse = forward(acts.refuse)
+    reassign = forward(acts.reassign)
+    forget_person = forward(acts.forget_person)
+    work_log = forward(log.work_log)
+    work_folder = forward(folders.work_folder)

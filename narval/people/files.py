@@ -1,0 +1,178 @@
+"""The files by which people answer work: the text of one that is offered, and what one says (P55–P57)."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from html import escape
+from pathlib import Path
+from typing import NamedTuple
+
+from narval.agent.agent import AgentState
+from narval.agent.replay import definition_of, state_of
+from narval.agent.run import Run
+from narval.agent.turn import Turn
+from narval.core.definitions.people.directory import Person, day_of
+from narval.core.elements.canonical import elements_of
+from narval.core.elements.element import local_name, parse
+from narval.core.engines.events import PersonsAct, Plain, Signalled
+from narval.core.engines.view import View
+from narval.core.errors import ElementError
+from narval.kinds.work.engine.listing import Worklist, acts_open_to, may_see
+from narval.kinds.work.engine.state import WorkState
+from narval.kinds.work.language.definition import WorkDefinition
+from narval.people.telling import say
+from narval.system.logins import login
+
+WORK_FOLDER, DONE, REFUSED_ANSWERS = "work", "done", "../refused"
+"""The folder of a home that has one for each person, and in it that of answers, and of those refused."""
+
+FILE = "file"
+"""The way of who answers by a file."""
+
+MOST_BYTES_OF_ANSWER = 1 << 20
+
+
+class FiledAnswer(NamedTuple):
+    """The answer that a file holds; `shown` is the digest of the text that was shown."""
+
+    item: int
+    shown: str
+    outcome: str
+    fields: dict[str, list[str]]
+
+
+def name_of(run: Run) -> str:
+    """The name of the file that is offered for an item; of a run that is none, one that no file has."""
+    return f"{run.eid}-{run.name}.xml" if run.engine.definition_kind == WorkDefinition.kind else ""
+
+
+def version(listed: Callable[..., Worklist]) -> int:
+    """A number that is another whenever an item has changed, given where worklists are."""
+    return listed(WorkDefinition.kind, Worklist).version
+
+
+def items_asked(
+    listed: Callable[..., Worklist], agent: AgentState, view: View, at: float, person: str
+) -> Iterator[Run]:
+    """The items that a person may answer by file now, and has not yet."""
+    for eid in listed(WorkDefinition.kind, Worklist).of(person, view.people, day_of(at, view.zone)):
+        run = agent.runs[eid]
+        claim = run.state.claim
+        if (
+            FILE in run.definition.ways
+            and person not in run.state.votes
+            and (claim is None or claim.by == person)
+            and "answer" in acts_open_to(run.definition, run.state, person, at, view)
+        ):
+            yield run
+
+
+def offered_file(run: Run, person: str, text: str) -> str:
+    """The file that is offered to a person: the item's text as a comment, and an answer to be filled in."""
+    item, definition, state = run.eid, run.definition, run.state
+    fields = {**state.defaults, **state.drafts.get(person, {})}
+    lines = [
+        f"  <{name}>{escape(value, quote=False)}</{name}>"
+        for name in definition.fields
+        for value in fields.get(name) or ("",)
+    ]
+    outcomes = ", ".join(outcome.name for outcome in definition.outcomes)
+    told = f"Say an outcome ({outcomes}), fill in the fields, and move this file to done/."
+    root = f'<answer item="{item}" shown="{state.shown}" outcome="">'
+    shown = _in_comment(f"{text}\n{told}\n")
+    return "\n".join(
+        ['<?xml version="1.0" encoding="utf-8"?>', f"<!--\n{shown}-->", root, *lines, "</answer>", ""]
+    )
+
+
+def read_answer(content: bytes) -> FiledAnswer:
+    """The answer that a file holds. Raises ElementError, with line and column where it is not well formed."""
+    elements = elements_of(content)
+    root = parse(elements[0]) if len(elements) == 1 else None
+    if root is None or local_name(root.tag) != "answer":
+        raise ElementError("invalid", "expected one element answer, as the file that was offered has it")
+    item, shown = root.get("item", ""), root.get("shown", "")
+    if not (item.isascii() and item.isdigit() and len(item) <= 18) or not shown:
+        raise ElementError("invalid", "expected the attributes item and shown as they were offered")
+    fields: dict[str, list[str]] = {}
+    for child in root.iterchildren("*"):
+        name = local_name(child.tag)
+        if len(child) or not name:
+            raise ElementError("invalid", f"{name}: expected a text, found elements")
+        if text := (child.text or "").strip():
+            fields.setdefault(name, []).append(text)
+    return FiledAnswer(int(item), shown, root.get("outcome", "").strip(), fields)
+
+
+def tell(turn: Turn, person: Person, owner: str, path: str, told: FiledAnswer) -> str:
+    """Tell an item what a person's file answers, which lay at a path; why it is refused, or ""."""
+    agent, run = turn.agent, turn.agent.runs.get(told.item)
+    state = state_of(agent, run) if run is not None and name_of(run) else None
+    if run is None or state is None or not _sees(turn, run, state, person.name):
+        return f"no-item: there is no item {told.item} that you may see"
+    arguments: dict[str, Plain] = {
+        "outcome": told.outcome,
+        "fields": {**told.fields},
+        "shown": told.shown,
+    }
+    way = PersonsAct(FILE, path)
+    act = Signalled(0, 0.0, "", "answer", arguments=arguments, by=person.name, actor=owner, act=way)
+    answers = list(say(turn, run.eid, act))
+    if not answers:
+        return f"over: it is {state.status} already"
+    problem = answers[0].problem
+    return f"{problem.kind}: {problem.message}" if problem is not None else ""
+
+
+def _sees(turn: Turn, run: Run, state: WorkState, person: str) -> bool:
+    return may_see(definition_of(turn.agent, run), state, person, turn.transaction.at, turn.view)
+
+
+def owner_of(found: os.stat_result, person: Person, home: os.stat_result) -> str:
+    """The login of the owner of a person's file, or folder: theirs, or the home's user (P56).
+
+    Raises ElementError for any other, for one that others may write to, and for a hard link.
+    """
+    owner = login(found.st_uid)
+    if found.st_uid != home.st_uid and owner != person.login:
+        raise ElementError("invalid", f"not-yours: it belongs to {owner}, and not to {person.name}")
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and stat.S_ISDIR(found.st_mode):
+        raise ElementError("invalid", "not-yours: others may write to it; `chmod go-w` takes that away")
+    if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
+        raise ElementError("invalid", f"not-yours: it has {found.st_nlink} names (hard links); copy it")
+    return owner
+
+
+def check_folder(folder: Path, person: Person, home: os.stat_result) -> None:
+    """Raise ElementError unless a person's folder, and those in it, are folders that are theirs (P56)."""
+    for path in (folder, folder / DONE, folder / DONE / ".taken", folder / DONE / REFUSED_ANSWERS):
+        try:
+            found = Path(os.path.normpath(path)).lstat()
+        except FileNotFoundError:
+            continue
+        if not stat.S_ISDIR(found.st_mode):
+            raise ElementError("invalid", f"not-yours: {path.name} is no folder")
+        owner_of(found, person, home)
+
+
+def write_offered(folder: Path, name: str, text: str) -> None:
+    """Write a file into a person's folder, whole, and readable by its owner. Raises OSError."""
+    scratch, owner = folder / f".{name}.tmp", folder.stat()
+    scratch.unlink(missing_ok=True)
+    handle = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with open(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+        if owner.st_uid != os.geteuid():
+            try:
+                os.fchown(handle, owner.st_uid, -1)
+            except PermissionError:
+                os.fchmod(handle, 0o644)
+    scratch.rename(folder / name)
+
+
+def _in_comment(text: str) -> str:
+    while "--" in text:
+        text = text.replace("--", "-\\u{002d}")
+    return text

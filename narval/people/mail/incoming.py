@@ -1,0 +1,130 @@
+"""Answers to notices, as they come in: recognised, and handed to the item in the turn that brings the mail.
+
+A mail without a token that counts is not answered, and nothing says that it came (P64). What is no answer, or
+comes from somebody else, is recorded of the item as turned away (P66); a person who wrote something else than
+an answer is told once what would be one.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from lxml import etree
+from msgspec.structs import replace
+
+from narval.agent.turn import Turn
+from narval.core.elements.canonical import canonical
+from narval.core.elements.element import local_name, parse
+from narval.core.engines.events import PersonsAct, Signalled
+from narval.people.mail.answers import ACTS, is_authentic, read_answer
+from narval.people.mail.tokens import (
+    KEY,
+    NOTICE_ID,
+    TOKEN,
+    blanked,
+    hash_of,
+    last_token,
+    notice_of,
+)
+
+if TYPE_CHECKING:
+    from narval.agent.run import Run
+    from narval.kinds.work.language.definition import WorkDefinition
+
+log = logging.getLogger("narval.people")
+
+WORK = "work"
+
+
+def hand_over(turn: Turn, agent: str, xml: bytes) -> None:
+    """Tell an item what a mail says, if it is one and brings a token of that item."""
+    if TOKEN.search(xml) is None or not xml.startswith(b"<email"):
+        return
+    mail = parse(xml)
+    forms = _last_token(mail)
+    if local_name(mail.tag) != "email" or not forms:
+        return
+    if ("email", "@key", mail.get("key", "")) in turn.agent.memory.unique_values:
+        return  # its mailbox was read before (N37)
+    key = bytes.fromhex(turn.agent.store.meta.get(KEY, ""))
+    for token in forms:
+        item = turn.agent.runs.active.get(int(token.partition("-")[0]))
+        if not key or item is None or item.engine.kind != WORK or item.state is None:
+            continue
+        call = notice_of(key, agent, item.state, token)
+        if call is not None:
+            _tell(turn, item, mail, hash_of(token), call)
+            return
+    log.info("a mail from %s has no token that counts", mail.get("from", "nobody"))
+
+
+def marked(xml: bytes) -> bytes:
+    """A mail that brings a token, or answers a notice, with the number of the item as its `work`."""
+    if not xml.startswith(b"<email"):
+        return xml
+    mail = parse(xml)
+    answered = f"{mail.get('in-reply-to', '')} {mail.get('references', '')}"
+    items = [token.partition("-")[0] for token in _last_token(mail)]
+    items += [found[1].decode() for found in NOTICE_ID.finditer(answered.encode())]
+    if local_name(mail.tag) != "email" or mail.get("kind") or not items:
+        return xml
+    mail.set("work", items[-1])
+    return canonical(mail)
+
+
+def _last_token(mail: etree._Element) -> list[str]:
+    """The forms of the token that a mail brings: what a title or a text has of such comes before ours."""
+    return last_token(mail.get("subject") or "") or last_token(mail.findtext("body") or "")
+
+
+def _tell(turn: Turn, item: Run, mail: etree._Element, token: str, call: str) -> None:
+    person, people = item.state.notices[call].to, turn.agent.lookup.people
+    name, arguments = "turned-away", dict[str, Any]()
+    known = people.by_address(mail.get("from", ""))
+    if (why := _no_answer(mail)) is not None:
+        arguments = {"kind": "no-answer", "message": why}
+    elif known is None or known.name != person:
+        message = f"expected a mail of {person}, got one from {mail.get('from', 'nobody')}"
+        arguments = {"kind": "not-authentic", "message": message}
+    elif people.mail_trust and not _is_vouched_for(mail, people.mail_trust):
+        message = f"{people.mail_trust} does not vouch for {mail.get('from')}"
+        arguments = {"kind": "not-authentic", "message": message}
+    else:
+        outcomes = [outcome.name for outcome in item.definition.outcomes]
+        try:
+            name, arguments = read_answer(mail.findtext("body") or "", outcomes)
+        except ValueError as error:
+            line = blanked(str(error).encode()).decode()
+            said = f"found {line!r:.80}" if line else "found nothing of your own there"
+            arguments = {"kind": "not-understood", "message": f"{_wanted(item.definition)}; {said}"}
+    by = known.name if known is not None else ""
+    act = PersonsAct("mail", mail.get("key", ""), token)
+    told = Signalled(0, 0.0, "", name, arguments={**arguments, "notice": call}, by=by, act=act)
+    turn.tell(item.eid, replace(told, signal=str(turn.agent.numbers.last + 1)))
+
+
+def _wanted(work: WorkDefinition) -> str:
+    """The words that are an answer (P61)."""
+    words = ", ".join([*(outcome.name for outcome in work.outcomes), *ACTS])
+    fields = f", and below it a line for each field: {', '.join(f'{name}: …' for name in work.fields)}"
+    wanted = f"expected one of {words}, alone on the first line above what is quoted"
+    return f"{wanted}{fields if work.fields else ''}"
+
+
+def _no_answer(mail: etree._Element) -> str | None:
+    """The reason why a mail cannot be an answer (P66); None if it may be one."""
+    for sign in ("auto", "list"):
+        if mail.get(sign):
+            return f"it is no mail that a person wrote to us: {sign}={mail.get(sign)}"
+    body = mail.find("body")
+    if body is None or body.get("html") or body.get("truncated"):
+        return "it has no plain text, or too much of it"
+    return None
+
+
+def _is_vouched_for(mail: etree._Element, server: str) -> bool:
+    """True if the results of the trusted server say so; those of others do not count (P65)."""
+    found = (node for node in mail.iterchildren("authentication") if node.get("server") == server.lower())
+    first = next(found, None)
+    return first is not None and is_authentic(first.text or "", mail.get("from", ""))

@@ -1,0 +1,195 @@
+"""Notices to people, written and sent (P60, P62, P68)."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import deque
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lxml import etree
+from msgspec.structs import replace
+
+from narval.agent.agent import AgentState
+from narval.agent.loop import Request
+from narval.agent.run import Run
+from narval.agent.turn import Turn
+from narval.calls.backend import Outcome
+from narval.calls.context import Target, now
+from narval.calls.context import call as call_of
+from narval.calls.targets import PreparedCall
+from narval.core.elements.element import Element
+from narval.core.engines.commands import Call
+from narval.core.errors import ActionError
+from narval.people.mail.account import Account
+from narval.people.mail.texts import iso
+from narval.people.mail.tokens import KEY, token_of
+from narval.people.mail.writing import FLOWED, carried, composed, outgoing
+from narval.people.telling import text_shown
+
+if TYPE_CHECKING:
+    from narval.kinds.work.language.definition import WorkDefinition
+
+MOST_AN_HOUR = 20
+"""So many notices a person is sent in an hour; the rest comes as a list (P60)."""
+
+HOUR = 3600.0
+
+_SUBJECTS = {
+    "offered": "",
+    "claimed": "You have this: ",
+    "reminder": "Reminder: ",
+    "escalated": "Escalated: ",
+    "refused": "Not taken: ",
+    "token-spent": "Not taken: ",
+    "not-understood": "Not understood: ",
+}
+"""The beginnings of subjects, by why a notice is sent; an item that is over has its state."""
+
+
+class _PutOffError(Exception):
+    """A notice that waits for the next list, until a moment."""
+
+    def __init__(self, until: float) -> None:
+        super().__init__("too many notices this hour")
+        self.until = until
+
+
+class _Pace:
+    """The notices to one person: when they went, which wait for the next list, which went with the last."""
+
+    def __init__(self) -> None:
+        self.sent: deque[float] = deque()
+        self.waiting: dict[str, tuple[int, str]] = {}
+        self.listed: dict[str, asyncio.Task[str]] = {}
+
+    def is_full(self, now: float) -> bool:
+        """True if there were as many as there may be in an hour."""
+        while self.sent and self.sent[0] <= now - HOUR:
+            self.sent.popleft()
+        return len(self.sent) >= MOST_AN_HOUR
+
+
+class Notices:
+    """The notices of one agent, whose `id` is in its tokens; `post` leaves requests for its next turn."""
+
+    def __init__(
+        self, agent: AgentState, id: str, home: Path | None, post: Callable[[Request], None]
+    ) -> None:
+        self._agent, self._id, self._home, self._post = agent, id, home, post
+        self._paces: dict[str, _Pace] = {}
+        self._making = asyncio.Lock()
+
+    def prepare(self, run: Run, call: Call, timeout: float | None) -> PreparedCall:
+        """The call that writes to a person. Raises ActionError where there is no server or no address."""
+        account, person = self._agent.lookup.mail, self._agent.lookup.people.person(call.step)
+        if account is None:
+            wanted = "add [mail] to etc/narval.toml"
+            raise ActionError(f"there is no server to send mail by; {wanted}", "no-server", final=True)
+        if person is None or not person.mail:
+            raise ActionError(f"{call.step} has no address in etc/people.toml", "no-address", final=True)
+        result: dict[str, Any] = {}
+        work = partial(self._carry, run, call, Account(account, self._home), person.mail[0], result)
+        target = Target(action=f"notice to {call.step}", where="async", function=work)
+        return PreparedCall(target, {}, timeout, partial(_finished, result))
+
+    async def _carry(self, run: Run, call: Call, account: Account, to: str, result: dict[str, Any]) -> None:
+        """Send a notice, or have it wait for the list of this hour, or be in it."""
+        pace, at = self._paces.setdefault(call.step, _Pace()), now().timestamp()
+        payload: dict[str, Any] = call.payload or {}
+        try:
+            if call.call in pace.waiting and not pace.is_full(at):
+                active = self._agent.runs.active
+                lines = [f"{eid}  {title}" for eid, title in pace.waiting.values() if eid in active]
+                sending = asyncio.get_running_loop().create_task(self._send_list(account, to, lines))
+                pace.listed.update(dict.fromkeys(pace.waiting, sending))
+                pace.waiting.clear()
+                pace.sent.append(at)
+            if call.call in pace.listed:
+                result["message"] = await pace.listed.pop(call.call)
+                return
+            if pace.is_full(at):
+                pace.waiting[call.call] = (run.eid, payload["title"])
+                raise _PutOffError(pace.sent[0] + HOUR)
+            pace.sent.append(at)
+            result["message"] = await self._send(run, call, account, to, payload)
+        except _PutOffError as later:
+            result["until"] = later.until
+            raise ActionError(str(later), "put-off") from None
+
+    async def _send(self, run: Run, call: Call, account: Account, to: str, payload: dict[str, Any]) -> str:
+        why, until, title = payload["why"], payload["until"], payload["title"]
+        if until is None:
+            text = f"{run.name} {run.eid}: {title}\n\n{payload['text']}"
+            beginning = _SUBJECTS.get(why, f"Over ({why}): ")
+            return await _sent(account, to, f"{beginning}{title}", text, run.eid)
+        key = await self._key()
+        token = token_of(key, self._id, run.eid, call.step, call_of().id, payload["shown"], until)
+        text = f"{text_shown(self._agent.store, run.eid)}\n{_how(run.definition, token, until)}"
+        return await _sent(account, to, f"{_SUBJECTS[why]}{title} [{token}]", text, run.eid)
+
+    async def _send_list(self, account: Account, to: str, lines: list[str]) -> str:
+        text = "More was asked of you than is sent one by one. `narval work` has all of it:\n\n"
+        return await _sent(account, to, f"{len(lines)} items wait for you", text + "\n".join(lines))
+
+    async def _key(self) -> bytes:
+        """The key of the agent's tokens, which is made when it is first needed, and kept in the store."""
+        async with self._making:
+            known = self._agent.store.meta.get(KEY)
+            if known is None:
+                made, done = secrets.token_hex(32), asyncio.get_running_loop().create_future()
+                self._post(Request(partial(_keep, made), partial(_settle, done)))
+                await done
+                known = made
+        return bytes.fromhex(known)
+
+
+def _keep(key: str, turn: Turn) -> None:
+    turn.transaction.batch.meta.append((KEY, key))
+
+
+def _settle(done: asyncio.Future[None], _: Any, error: BaseException | None) -> None:
+    if not done.done():
+        done.set_result(None) if error is None else done.set_exception(error)
+
+
+def _finished(result: dict[str, Any], outcome: Outcome) -> Outcome:
+    return replace(outcome, value=result)
+
+
+# --- what is written ------------------------------------------------------------------------------------
+
+
+async def _sent(account: Account, to: str, subject: str, text: str, item: int = 0) -> str:
+    """Send a mail about an item; its Message-ID, which derives from the call (P68). Raises ActionError."""
+    me = etree.Element("identity", name=account.given.get("name", "narval"), address=account.given["from"])
+    identity = Element(0, etree.tostring(me))
+    about, auto = f"work.{item}.", "auto-generated"
+    xml = composed(
+        "notice", identity, None, text, to=to, subject=subject, auto=auto, form=FLOWED, about=about
+    )
+    letter = outgoing(Element(0, xml), call_of().id)
+    await carried(account, letter)
+    return letter.ident
+
+
+def _how(work: WorkDefinition, token: str, until: float) -> str:
+    """The lines that say how a notice is answered (P61)."""
+    outcomes = [outcome.name for outcome in work.outcomes]
+    fields = [f"{name}: …" for name in work.fields]
+    lines = [
+        "To answer, reply to this mail. Write an outcome alone on the first line, above what is quoted"
+        + (", and the fields on the lines after it:" if fields else ":"),
+        "",
+        outcomes[0],
+        *fields,
+        "",
+        f"Outcomes: {', '.join(outcomes)}. Or write one of claim, release, refuse.",
+        f"This mail is for you alone; it can be answered until {iso(datetime.fromtimestamp(until, UTC))}.",
+        f"Token: {token}",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,92 @@
+"""Tokens: by which a reply to a notice is known to be one (P62, P64).
+
+A token is `57-NONCE-MAC`: the item, 80 bits, 120 bits, in base32. It is derived from a key that the store
+keeps, and from what it stands for; so it is kept nowhere, and a notice that is sent again has the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from base64 import b32encode
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from narval.kinds.work.engine.state import WorkState
+
+KEY = "mail_key"
+"""The fact of the store that has the key of an agent, in hexadecimal."""
+
+_BREAK = rb"(?:(?:[\s>|]|&gt;|&#1[03];){1,80}+)?+"
+"""The bytes at which a mail program broke a token: blanks, line ends, signs of quotation after them."""
+
+
+def _letters(count: int) -> bytes:
+    return rb"([a-z2-7](?:%s[a-z2-7]){%d})" % (_BREAK, count - 1)
+
+
+TOKEN = re.compile(_BREAK.join([rb"([0-9]{1,18})", rb"-", _letters(16), rb"-", _letters(24)]), re.IGNORECASE)
+"""A token in a text or in XML, whole or broken over lines."""
+
+_NEAR = 200
+_BROKEN_NUMBER = re.compile(rb"([0-9]{1,17})" + _BREAK.removesuffix(rb")?+") + rb")\Z")
+
+BLANK = b"[token]"
+
+NOTICE_ID = re.compile(rb"work\.([0-9]{1,18})\.[0-9a-f]{32}@")
+"""The Message-ID of a notice, which names the item that it is about; 0 where it lists several."""
+
+
+def token_of(key: bytes, agent: str, item: int, person: str, call: str, shown: str, until: float) -> str:
+    """The token for one person, one item, one text; `call` is the outside id of the call that carries it."""
+    nonce = _mac(key, 10, "nonce", call)
+    return f"{item}-{nonce}-{_mac(key, 15, agent, str(item), person, nonce, shown, repr(until))}"
+
+
+def _mac(key: bytes, size: int, *words: str) -> str:
+    told = "\0".join(words).encode()
+    return b32encode(hmac.digest(key, told, "sha256")[:size]).decode().lower()
+
+
+def hash_of(token: str) -> str:
+    """The hash by which journal and log name a token."""
+    return hashlib.sha256(token.encode()).hexdigest()[:32]
+
+
+def notice_of(key: bytes, agent: str, state: WorkState, token: str) -> str | None:
+    """The notice of an item that brought a token, by its call; compared in constant time (P64)."""
+    found = None
+    for call, notice in state.notices.items():
+        if notice.until is not None:
+            due = token_of(key, agent, state.eid, notice.to, f"{agent}.{call}", state.shown, notice.until)
+            if hmac.compare_digest(due.encode(), token.encode()):
+                found = call
+    return found
+
+
+def last_token(text: str) -> list[str]:
+    """The last token in a text, without what breaks it; two if its number may begin before a break."""
+    data = text.encode()
+    matches = [*TOKEN.finditer(data)]
+    if not matches:
+        return []
+    match = matches[-1]
+    number, *parts = map(_whole, match.groups())
+    before = _BROKEN_NUMBER.search(data, max(0, match.start() - _NEAR), match.start())
+    numbers = [number] if before is None else [number, before[1].decode() + number]
+    return ["-".join([each, *parts]) for each in numbers]
+
+
+def blanked(xml: bytes) -> bytes:
+    """An element without the tokens in it, or the parts of them that lie apart (P68)."""
+    parts = {_whole(part) for found in TOKEN.findall(xml) for part in found[1:]}
+    xml = TOKEN.sub(rb"\1-%s-%s" % (BLANK, BLANK), xml)
+    for part in parts:
+        xml = re.sub(re.escape(part.encode()), BLANK, xml, flags=re.IGNORECASE)
+    return xml
+
+
+def _whole(part: bytes) -> str:
+    """A part of a token without what broke it."""
+    return re.sub(rb"&gt;|&#1[03];|[\s>|]", b"", part).decode().lower()

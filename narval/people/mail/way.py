@@ -1,0 +1,48 @@
+"""The way of mail: notices to people go out, their answers come in (P60–P68). The engine has the rules."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from narval.agent.agent import AgentState
+from narval.agent.loop import Request
+from narval.agent.turn import Turn
+from narval.core.engines.events import Produced, Returned
+from narval.core.errors import StoreError
+from narval.people.mail.incoming import hand_over, marked
+from narval.people.mail.notices import Notices
+from narval.people.mail.tokens import NOTICE_ID, TOKEN, blanked
+
+log = logging.getLogger("narval.people")
+
+
+class MailWay:
+    """The mail of one agent's people, whose `id` is in their tokens; `out` carries what is for them."""
+
+    def __init__(
+        self, agent: AgentState, id: str, home: Path | None, post: Callable[[Request], None]
+    ) -> None:
+        self._id = id
+        self.out = Notices(agent, id, home, post)
+
+    def hear(self, turn: Turn, event: Returned | Produced) -> Returned | Produced:
+        """Hand over the answers among the mails that a call gave; the event without their tokens (P68).
+
+        A mail that replies to a notice says so by `work`, so that no recipe takes it for any other.
+        """
+        if not any(TOKEN.search(element.xml) or NOTICE_ID.search(element.xml) for element in event.elements):
+            return event
+        elements = []
+        for element in event.elements:
+            try:
+                hand_over(turn, self._id, element.xml)
+            except StoreError:
+                raise
+            except Exception:
+                log.exception("a mail could not be read as an answer")
+            elements.append(replace(element, xml=blanked(marked(element.xml))))
+        return replace(event, elements=tuple(elements))

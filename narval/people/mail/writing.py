@@ -1,0 +1,292 @@
+"""Mails that are written: composed from drafts, put into a Maildir or sent by SMTP (N37)."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import re
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from itertools import starmap
+from pathlib import Path
+from typing import NamedTuple
+
+from lxml import etree
+
+from narval.calls.context import call
+from narval.core.elements.element import Element
+from narval.core.errors import ActionError
+from narval.people.mail.account import Account
+from narval.people.mail.texts import MAX_ADDRESSES, fit, flowed, now
+
+SERVER_SECONDS = 30
+"""The seconds that a server may take to answer a command."""
+
+
+# --- composing --------------------------------------------------------------------------------------------
+
+
+ACKNOWLEDGEMENT = """Dear {from-name},
+
+your message "{subject}" has arrived and will be read by a person.
+
+This acknowledgement was sent automatically, once."""
+_PLAIN_ADDRESS = re.compile(
+    r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,188}[A-Za-z0-9])?"
+)
+_PLAIN_ID = re.compile(r"[!-;=?-~]{1,250}")
+MOST_IN_LINE = 78
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9]+(?: [A-Za-z0-9]+)*")
+_PLAIN_VALUE = re.compile(r"[!-~]+(?: [!-~]+)*")
+_PLAIN_TEXT = re.compile(rf"(?:[\t -~]{{0,{MOST_IN_LINE}}}\n)*")
+_TEXT_FIELD = 'Content-Type: text/plain; charset="utf-8"'
+FLOWED = "flowed"
+_ANSWERED = re.compile(r"(re|aw|sv|antw|r[eé]f)\s*(\[\d+\])?:", re.IGNORECASE)
+
+
+def composed(
+    kind: str,
+    identity: Element,
+    signature: Element | None,
+    text: str,
+    *,
+    to: str,
+    cc: str = "",
+    subject: str = "",
+    answered: Mapping[str, str] | None = None,
+    auto: str = "",
+    once: str = "",
+    form: str = "",
+    about: str = "",
+) -> bytes:
+    """A mail that was not sent yet, as an `email[@kind]`; its id derives from the call, so that composing it
+    again composes the same mail. Of several with the same `once` memory keeps the first. With `form` FLOWED
+    long lines are broken, and joined by who reads it. The id begins with what the mail is `about`.
+    """
+    me = identity.attributes
+    ident = f"{about}{_digest(call().id)}@{me.get('address', '').rpartition('@')[2]}"
+    facts = {"kind": kind, "message-id": ident, "thread": ident, "date": now(), "auto": auto, "once": once}
+    facts["format"] = form
+    facts |= {"from": me.get("address", ""), "from-name": me.get("name", "")}
+    facts |= {"to": to, "cc": cc, "subject": subject}
+    if answered is not None:
+        asked, about = answered.get("message-id", ""), answered.get("subject") or "your message"
+        chain = f"{answered.get('references', '')} {asked}".strip()
+        facts |= {"in-reply-to": asked, "references": chain, "thread": answered.get("thread", "")}
+        facts["subject"] = about if _ANSWERED.match(about) else f"Re: {about}"
+    for name in ("from", "to", "cc"):
+        _addresses(facts[name], name)
+    mail = etree.Element("email", {name: fit(value, 14_000) for name, value in facts.items() if value})
+    closing = f"\n\n-- \n{signature.text.strip()}" if signature else ""
+    etree.SubElement(mail, "body").text = text.strip() + closing
+    return etree.tostring(mail, encoding="utf-8")
+
+
+def _addresses(text: str, name: str) -> list[str]:
+    """The addresses in an attribute. Raises ActionError for one that could not stand in a header alone."""
+    addresses = text.split()
+    for address in addresses:
+        if not _PLAIN_ADDRESS.fullmatch(address) or ".." in address:
+            raise _wrong(
+                f"expected addresses like name@example.org in {name}, got {address!r}", "bad-address"
+            )
+    return addresses
+
+
+def _wrong(message: str, kind: str) -> ActionError:
+    """The error of a mail that cannot be sent as it is, however often that is tried."""
+    return ActionError(message, kind, final=True)
+
+
+def first(addresses: str | None) -> str:
+    """The first of several addresses: what a stranger asks for is written to one."""
+    return next(iter((addresses or "").split()), "")
+
+
+def mailbox_of(address: str) -> str:
+    """The mailbox behind an address, by the usual rules: case does not count, nor what follows a `+`."""
+    local, _, domain = address.lower().rpartition("@")
+    return f"{local.partition('+')[0]}@{domain}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
+
+
+# --- sending ----------------------------------------------------------------------------------------------
+
+
+class Outgoing(NamedTuple):
+    """A mail ready to be sent: its Message-ID, its envelope, and its text with CRLF line ends."""
+
+    ident: str
+    sender: str
+    to: list[str]
+    data: bytes
+
+
+def outgoing(mail: Element, call_id: str) -> Outgoing:
+    """An `email` element as it goes out. Raises ActionError for what its author cannot have meant."""
+    from email.utils import format_datetime
+
+    given = mail.attributes
+    senders, to, cc = (_addresses(given.get(name, ""), name) for name in ("from", "to", "cc"))
+    if len(senders) != 1 or not to:
+        raise _wrong("expected one address in from, and at least one in to", "bad-address")
+    if len(to) + len(cc) > MAX_ADDRESSES:
+        message = f"expected at most {MAX_ADDRESSES} recipients, got {len(to) + len(cc)}"
+        raise _wrong(message, "too-many-recipients")
+    for name in ("from-name", "subject", "auto", "date"):
+        if re.search(r"[\x00-\x1f\x7f]", given.get(name, "")):
+            raise _wrong(f"{name} holds a line break, which could pass for a header", "header-injection")
+    fields = {"From": _writer(given.get("from-name", ""), senders[0]), "To": ", ".join(to)}
+    fields |= {"Cc": ", ".join(cc)} if cc else {}
+    fields |= {"Subject": given.get("subject", ""), "Date": format_datetime(_moment(given.get("date")))}
+    if given.get("auto"):
+        fields["Auto-Submitted"] = given["auto"]
+    text = re.sub(r"\r\n?", "\n", mail.tree().findtext("body") or "")
+    ident = given.get("message-id") or f"{_digest(call_id)}@{senders[0].rpartition('@')[2]}"
+    if not _PLAIN_ID.fullmatch(ident):
+        raise _wrong(f"expected a message-id like word@example.org, got {ident!r}", "header-injection")
+    header = _id_fields(ident, given) + "".join(starmap(_field, fields.items())).encode("ascii")
+    data = header + _content(text, flows=given.get("format") == FLOWED)
+    return Outgoing(ident, senders[0], list(dict.fromkeys([*to, *cc])), data)
+
+
+def _writer(name: str, address: str) -> str:
+    """An address as it stands in From, with a name or without."""
+    from email.headerregistry import Address
+
+    if _PLAIN_NAME.fullmatch(name):
+        return f"{name} <{address}>"
+    return str(Address(name, addr_spec=address))
+
+
+def _field(name: str, value: str) -> str:
+    """A field of a header; the standard library folds and encodes what does not fit a line as it is."""
+    from email.policy import SMTP
+
+    line = f"{name}: {value}"
+    if len(line) <= MOST_IN_LINE and _PLAIN_VALUE.fullmatch(value) and "=?" not in value:
+        return f"{line}\r\n"
+    folded: str = SMTP.fold(name, SMTP.header_factory(name, value))
+    return folded
+
+
+def _content(text: str, *, flows: bool = False) -> bytes:
+    """The fields of a text, a blank line, and the text, encoded as shortly as may be if it is not plain."""
+    from base64 import encodebytes
+    from email.quoprimime import body_encode
+
+    text = flowed(text) if flows else text
+    encoding, body = "7bit", f"{text.removesuffix(chr(10))}\n"
+    if not _PLAIN_TEXT.fullmatch(body):
+        data = body.encode("utf-8", "replace")
+        encoding, body = "quoted-printable", body_encode(data.decode("latin-1"))
+        if 3 * len(body) > 4 * len(data):  # what base64 takes
+            encoding, body = "base64", encodebytes(data.replace(b"\n", b"\r\n")).decode("ascii")
+    field = f"{_TEXT_FIELD}; format=flowed" if flows else _TEXT_FIELD
+    fields = f"{field}\nContent-Transfer-Encoding: {encoding}\nMIME-Version: 1.0\n"
+    return f"{fields}\n{body}".replace("\n", "\r\n").encode("ascii")
+
+
+def _id_fields(ident: str, given: Mapping[str, str]) -> bytes:
+    """The fields that name mails, an id a line: the standard library would encode long ones as if they were
+    words, and no reader would find its thread.
+    """
+    answered, chain = given.get("in-reply-to", ""), given.get("references", "")
+    text = ""
+    for name, value in (("Message-ID", ident), ("In-Reply-To", answered), ("References", chain)):
+        ids = [f"<{ident}>" for ident in value.split() if _PLAIN_ID.fullmatch(ident)]
+        if ids:
+            text += f"{name}: " + "\r\n ".join(ids) + "\r\n"
+    return text.encode("ascii")
+
+
+def _moment(text: str | None) -> datetime:
+    try:
+        return datetime.fromisoformat(text or now()).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise _wrong(f"expected date in ISO 8601, got {text!r}", "bad-date") from None
+
+
+async def _deliver(outbox: Account, letter: Outgoing) -> list[str]:
+    """Deliver to a Maildir, which refuses nobody."""
+    try:
+        await asyncio.to_thread(put, outbox.path, letter)
+    except OSError as error:
+        raise ActionError(f"account {outbox} did not take the mail: {error}", "not-sent") from error
+    return []
+
+
+def put(maildir: Path, letter: Outgoing) -> None:
+    """Put a mail into a Maildir, once: its file is named after it, so a second delivery finds the first, even
+    if it was read and flagged since. The whole file is there or none of it.
+    """
+    name = f"narval.{_digest(letter.ident)}"
+    target = maildir / "new" / name
+    draft = maildir / "tmp" / f"{name}.{os.getpid()}.{threading.get_ident()}"
+    for folder in ("tmp", "new", "cur"):
+        if not os.path.isdir(f"{maildir}/{folder}"):
+            (maildir / folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+    if target.exists() or any(read.startswith(name) for read in os.listdir(maildir / "cur")):
+        return
+    with draft.open("wb") as file:
+        os.fchmod(file.fileno(), 0o600)
+        file.write(letter.data.replace(b"\r\n", b"\n"))
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(target)
+    folder_file = os.open(maildir / "new", os.O_RDONLY)
+    try:
+        os.fsync(folder_file)
+    finally:
+        os.close(folder_file)
+
+
+async def _submit(outbox: Account, letter: Outgoing) -> list[str]:
+    """Send by SMTP; returns the recipients that were refused while others were not."""
+    import aiosmtplib
+
+    user = outbox.given.get("user")
+    try:
+        refused, _ = await aiosmtplib.send(
+            letter.data,
+            sender=letter.sender,
+            recipients=letter.to,
+            hostname=outbox.given.get("host", ""),
+            port=outbox.port(implicit=465, starttls=587, none=25),
+            username=user,
+            password=outbox.secret() if user else None,
+            use_tls=outbox.tls == "implicit",
+            start_tls=outbox.tls == "starttls",
+            timeout=60,
+        )
+    except (aiosmtplib.SMTPException, OSError) as error:
+        said = f"account {outbox} did not take the mail: {error}"
+        raise ActionError(said, "not-sent", final=_is_for_good(error)) from error
+    return list(refused)
+
+
+def _is_for_good(error: Exception) -> bool:
+    """True if the server will say the same again (5xx of RFC 5321); a refused login may be mended."""
+    import aiosmtplib
+
+    if isinstance(error, aiosmtplib.SMTPRecipientsRefused):
+        return all(map(_is_for_good, error.recipients))
+    if isinstance(error, aiosmtplib.SMTPAuthenticationError):
+        return False
+    return isinstance(error, aiosmtplib.SMTPResponseException) and 500 <= error.code < 600
+
+
+Carrier = Callable[[Account, Outgoing], Awaitable[list[str]]]
+"""Delivers a mail; returns the recipients that were refused while others were not."""
+CARRIERS: dict[str, Carrier] = {"maildir": _deliver, "smtp": _submit}
+"""The ways to deliver mails, by the kind of the outbox."""
+
+
+async def carried(outbox: Account, letter: Outgoing) -> list[str]:
+    """Deliver a mail, and return the recipients that were refused. Raises ActionError."""
+    return await outbox.choose(CARRIERS, "smtp")(outbox, letter)

@@ -1,0 +1,178 @@
+"""Rows copied from a store that is looked at to another, table by table, whatever databases they are in."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from narval.core.errors import StoreError
+from narval.store import statements
+from narval.store.batch import STORE
+from narval.store.look import Look
+from narval.store.sqlite import File, sync
+from narval.store.statements import HEAD, KEPT_OF_AGENTS
+
+COPIED = ("texts", *KEPT_OF_AGENTS)
+"""The tables that are copied, what others name before them."""
+
+AT_ONCE = 2_000
+"""So many rows are read and written at once."""
+
+PATIENCE = 5.0
+"""Seconds to wait for another program that holds a file locked."""
+
+_SEAL = "seal"
+"""The fact of a backup that has its version and the digest of its rows: SQLite does not see every damage."""
+
+_NUMBERS = ("agent", "sender")
+"""The columns that have numbers of agents."""
+
+Told = Callable[[int], None]
+"""Called with the number of rows so far, again and again."""
+
+
+class Copying:
+    """A copy of all rows of a store, or of those of some agents, under the numbers that they have there.
+
+    `only` are the numbers of these agents as they are in the source, `numbers` what becomes of those that
+    change; `told` hears how many rows have been copied.
+    """
+
+    def __init__(
+        self, source: Look, told: Told, only: Collection[int] | None = None, numbers: Mapping[int, int] = {}
+    ) -> None:
+        self.rows = 0
+        self._source, self._told, self._only, self._numbers = source, told, only, numbers
+
+    def into(self, target: Any, mark: str, tables: Collection[str] = COPIED) -> None:
+        """Copy by a connection, whose sign for a parameter is `mark`."""
+        cursor = target.cursor()
+        for table in tables:
+            names = _columns(table)
+            named = ", ".join(f'"{name}"' for name in names)
+            marks = ", ".join([mark] * len(names))
+            known = " ON CONFLICT DO NOTHING" if table == "texts" else ""
+            insert = f"INSERT INTO {table} ({named}) VALUES ({marks}){known}"  # noqa: S608
+            for rows in self._read(table, named):
+                cursor.executemany(insert, self._fitted(rows, table, names))
+                self.rows += len(rows)
+                self._told(self.rows)
+
+    def _read(self, table: str, columns: str) -> Iterator[list[Any]]:
+        query = f"SELECT {columns} FROM {table}{self._where(table)}"  # noqa: S608
+        if table in _in_order():
+            query += " ORDER BY line"
+        driver, connection = self._source.driver, self._source.connection
+        try:
+            named = () if isinstance(driver, File) else ("copied",)  # a server sends as much as is fetched
+            with closing(connection.cursor(*named)) as found:
+                found.execute(query)
+                while rows := found.fetchmany(AT_ONCE):
+                    yield rows
+        except driver.errors as error:
+            raise driver.trouble(error) from error
+
+    def _where(self, table: str) -> str:
+        conditions = [f"\"key\" <> '{_SEAL}'"] if table == "meta" else []
+        if self._only is not None:
+            conditions.append(self._of_these(table, self._only))
+        return f" WHERE {' AND '.join(conditions)}" if conditions else ""
+
+    def _of_these(self, table: str, agents: Collection[int]) -> str:
+        of_these = f"agent IN ({', '.join(map(str, sorted(agents)))})"
+        if table != "texts":
+            return of_these
+        named = f"SELECT text FROM elements WHERE text IS NOT NULL AND {of_these}"  # noqa: S608
+        current = f"SELECT text FROM definitions WHERE {of_these}"  # noqa: S608
+        return f"digest IN ({named} UNION {current})"
+
+    def _fitted(self, rows: list[Any], table: str, names: tuple[str, ...]) -> list[Any]:
+        """Rows with the numbers that agents have from now on, and truth as a server wants it."""
+        kinds = _tables()[table]
+        numbers = [place for place, name in enumerate(names) if name in _NUMBERS and self._numbers]
+        flags = [place for place, name in enumerate(names) if kinds[name] == "BOOLEAN"]
+        if not numbers and not flags:
+            return rows
+        fitted = []
+        for row in rows:
+            values = list(row)
+            for place in numbers:
+                values[place] = self._numbers.get(values[place], values[place])
+            for place in flags:
+                values[place] = bool(values[place])
+            fitted.append(values)
+        return fitted
+
+
+def write_store(path: Path, copying: Copying, *, is_backup: bool = False) -> None:
+    """Make a file with a store that has what is copied, on the disk when this returns; a backup is sealed."""
+    file = File(path, "crash", PATIENCE)
+    file.ensure()
+    with closing(file.connect()) as target:
+        target.execute("PRAGMA journal_mode=OFF")  # a file that is not whole is never used
+        target.execute("PRAGMA synchronous=OFF")
+        target.execute("BEGIN")
+        for table in ("agents", "meta"):
+            target.execute(f"DELETE FROM {table}")  # noqa: S608
+        copying.into(target, "?")
+        target.execute(file.statements["put meta"], (STORE, "clean", "1"))
+        if is_backup:
+            target.execute(file.statements["put meta"], (STORE, _SEAL, _seal_of(target)))
+        target.execute("COMMIT")
+    sync(path)
+
+
+def check_seal(source: Look) -> None:
+    """Raise StoreError where the rows of a backup are not those that were written, or code is among them.
+
+    A store that was copied by hand, and a backup of another version, have nothing to compare with.
+    """
+    connection = source.connection
+    what = "expected a backup as narval backup wrote it"
+    for kind, name in connection.execute("SELECT type, name FROM sqlite_master"):
+        if kind not in ("table", "index"):
+            raise StoreError(f"{what}, found the {kind} {name!r:.80} in it: {source.driver.name}")
+    query = 'SELECT value FROM meta WHERE agent = ? AND "key" = ?'
+    sealed = connection.execute(query, (STORE, _SEAL)).fetchone()
+    if sealed is None or str(sealed[0]).partition(":")[0] != HEAD:
+        return
+    if sealed[0] != _seal_of(connection):
+        raise StoreError(f"{what}, found other rows: {source.driver.name} was altered; take another one")
+
+
+def _seal_of(connection: sqlite3.Connection) -> str:
+    """The version of the tables and the digest of all rows."""
+    digest = hashlib.sha256()
+    for table in COPIED:
+        but = f" WHERE \"key\" <> '{_SEAL}'" if table == "meta" else ""
+        with closing(connection.execute(f"SELECT * FROM {table}{but}")) as found:  # noqa: S608
+            digest.update(table.encode())
+            while rows := found.fetchmany(AT_ONCE):
+                digest.update(msgspec.msgpack.encode(rows))
+    return f"{HEAD}:{digest.hexdigest()}"
+
+
+def _columns(table: str) -> tuple[str, ...]:
+    """The columns of a table but the number of a line, which every database gives itself."""
+    return tuple(name for name in _tables()[table] if name != "line")
+
+
+def _in_order() -> list[str]:
+    """The tables whose rows stand in the order of writing."""
+    return [table for table, names in _tables().items() if "line" in names]
+
+
+@cache
+def _tables() -> Mapping[str, Mapping[str, str]]:
+    """The columns of the tables, each with the name of its type in SQLite."""
+    with closing(sqlite3.connect(":memory:")) as made:
+        made.executescript(statements.of_sqlite()["schema"])
+        found = {table: made.execute(f"PRAGMA table_info({table})").fetchall() for table in COPIED}
+    return {table: {name: kind for _, name, kind, *_ in rows} for table, rows in found.items()}

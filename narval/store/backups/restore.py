@@ -1,0 +1,187 @@
+"""Backups put back: a whole store, or one agent among others. Killed anywhere, it is the old or the new."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from narval.core.errors import RequestError, StoreError
+from narval.files.agents.settings import agent_name
+from narval.store.backups.backup import Copied, agent_named
+from narval.store.backups.copying import COPIED, PATIENCE, Copying, Told, check_seal, write_store
+from narval.store.batch import HOME_AGENT, SUSPENDED, AgentRow
+from narval.store.look import Look, look
+from narval.store.open import open_store
+from narval.store.postgresql.drivers import driver_of
+from narval.store.sqlite import BESIDE, File, sync
+
+if TYPE_CHECKING:
+    from narval.store.postgresql.postgresql import Server
+
+LEFT_OUT = frozenset({"agents", "messages", "taken", "dead_letters"})
+"""The tables of which a new agent gets nothing: what the old one sent and was sent is that one's."""
+
+
+@contextmanager
+def opened(backup: Path) -> Iterator[Look]:
+    """A backup, looked through, to be restored. Raises RequestError where there is none, and StoreError."""
+    if not backup.is_file():
+        raise RequestError(f"expected a backup (narval backup), found no file: {backup}")
+    with look(backup, lambda: False) as source:
+        if not (isinstance(source, Look) and isinstance(source.driver, File)):
+            raise StoreError(f"expected a backup in a file, got {backup}")
+        try:
+            source.driver.look_through(source.connection)
+            check_seal(source)
+        except source.driver.errors as error:
+            raise source.driver.trouble(error) from error
+        for row in source.agents():
+            _check_name(row.name)
+        yield source
+
+
+def _check_name(name: str) -> None:
+    """Raise StoreError for a name that no agent can have: it would be that of a folder elsewhere."""
+    try:
+        agent_name(name)
+    except ValueError as error:
+        raise StoreError(f"expected a backup of agents, each called {error}; found {name!r:.80}") from None
+
+
+def restore_all(where: Path | str, source: Look, told: Told, *, force: bool) -> tuple[Copied, Path | None]:
+    """Make the store at a path or URL what a backup says; the file that a former one has become, if any.
+
+    No daemon is at work on it. A file that is there is moved aside with `force`. Raises RequestError where
+    something is there, or where the backup has not the home's own agent, and StoreError.
+    """
+    rows = list(source.agents())
+    if all(row.agent != HOME_AGENT for row in rows):
+        known = ", ".join(row.name for row in rows)
+        raise RequestError(f"expected a backup of a whole home, found {known}; restore one: --agent")
+    driver = driver_of(where, "crash", PATIENCE)
+    copying = Copying(source, told)
+    aside = None
+    if isinstance(driver, File):
+        aside = _replace_file(driver.path, copying, force=force)
+    else:
+        _fill(driver, where, copying)
+    return Copied(tuple(row.name for row in rows), copying.rows), aside
+
+
+def restore_agent(where: Path | str, source: Look, name: str, new_name: str, told: Told) -> Copied:
+    """Add an agent of a backup to the store at a path or URL, which is made where there is none.
+
+    It has another number and another id than the old one had, and is suspended. Raises RequestError where
+    the backup has no such agent, or the store one of the new name, and StoreError.
+    """
+    row = agent_named(list(source.agents()), name)
+    open_store(where).close()  # made, checked, brought up to date
+    driver = driver_of(where, "crash", PATIENCE)
+    with _writing(driver) as target:
+        if target.execute(_of(driver, "SELECT 1 FROM agents WHERE name = ?"), (new_name,)).fetchone():
+            raise RequestError(
+                f"expected no agent {new_name} in the store, found one; let it go first (narval agents "
+                f"remove {new_name}), or restore under another name: --name NEW"
+            )
+        [number] = target.execute(_NEXT_NUMBER).fetchone()
+        copying = Copying(source, told, {row.agent}, {row.agent: number})
+        mark = "?" if isinstance(driver, File) else "%s"
+        copying.into(target, mark, [table for table in COPIED if table not in LEFT_OUT])
+        why = f"restored from {Path(source.driver.name).name}"
+        new = AgentRow(number, secrets.token_hex(16), new_name, SUSPENDED, why)
+        target.execute(_of(driver, "INSERT INTO agents VALUES (?, ?, ?, ?, ?, ?)"), new)
+        if not isinstance(driver, File):
+            target.execute("INSERT INTO leases (agent) VALUES (%s)", (number,))
+    return Copied((new_name,), copying.rows)
+
+
+_NEXT_NUMBER = """
+SELECT 1 + max(found.number) FROM (SELECT max(agent) AS number FROM agents UNION ALL
+    SELECT max(agent) FROM messages UNION ALL SELECT max(sender) FROM messages UNION ALL
+    SELECT max(agent) FROM taken UNION ALL SELECT max(sender) FROM taken) AS found"""
+"""A number that no agent has, nor had as long as a message names it."""
+
+
+def _of(driver: File | Server, statement: str) -> str:
+    """A statement with the driver's signs for parameters."""
+    return statement if isinstance(driver, File) else statement.replace("?", "%s")
+
+
+@contextmanager
+def _writing(driver: File | Server) -> Iterator[Any]:
+    """A connection in a transaction, which is committed at the end, and in which nobody else adds agents or
+    drops texts.
+    """
+    try:
+        connection: Any
+        with closing(driver.connect()) as connection:
+            connection.execute("BEGIN")
+            if not isinstance(driver, File):
+                from narval.store.postgresql.ownership import add_alone
+                from narval.store.postgresql.postgresql import keep_texts
+
+                keep_texts(connection)
+                add_alone(connection)
+            yield connection
+            connection.execute("COMMIT")
+    except driver.errors as error:
+        raise driver.trouble(error) from error
+
+
+# --- a whole store --------------------------------------------------------------------------------------
+
+
+def _fill(driver: Server, where: Path | str, copying: Copying) -> None:
+    """Put all into a store on a server that has nothing yet."""
+    open_store(where).close()
+    with _writing(driver) as target:
+        for what in ("elements", "runs", "daemons", f"agents WHERE agent <> {HOME_AGENT}"):
+            if target.execute(f"SELECT 1 FROM {what} LIMIT 1").fetchone():  # noqa: S608
+                raise RequestError(
+                    f"expected a new store at {driver.name}, found one that has {what.partition(' ')[0]}; "
+                    "make another database or schema, and name it as `store` in etc/narval.toml"
+                )
+        for table in ("meta", "leases", "agents"):
+            target.execute(f"DELETE FROM {table}")  # noqa: S608
+        copying.into(target, "%s")
+        target.execute("INSERT INTO leases (agent) SELECT agent FROM agents")
+
+
+def _replace_file(store: Path, copying: Copying, *, force: bool) -> Path | None:
+    """Put a new file in the place of a store; where the former one is now, if there was one."""
+    known = [path for path in (store, *_beside(store)) if path.exists()]
+    if known and not force:
+        raise RequestError(f"expected no store yet, found {known[0]}; --force moves it aside")
+    store.parent.mkdir(mode=0o700, exist_ok=True)
+    with TemporaryDirectory(prefix=f".{store.name}.", dir=store.parent) as folder:
+        new = Path(folder) / store.name
+        write_store(new, copying)
+        aside = _set_aside(store) if known else None
+        new.replace(store)
+        sync(store.parent)
+    return aside
+
+
+def _set_aside(store: Path) -> Path:
+    """Give a store another name as well. Its own still has it: there is always one that a daemon finds."""
+    taken = {path.name for path in store.parent.iterdir()}
+    names = (f"{store.name}.before-restore{number or ''}" for number in range(len(taken) + 1))
+    aside = store.with_name(next(name for name in names if name not in taken))
+    with suppress(sqlite3.Error, StoreError), closing(File(store, "crash", PATIENCE).connect()) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    for beside, kept in zip(_beside(store), _beside(aside), strict=True):
+        if beside.exists():  # the store is damaged: a log of it must not become one of the new
+            beside.rename(kept)
+    if store.exists():
+        os.link(store, aside)
+    return aside
+
+
+def _beside(store: Path) -> list[Path]:
+    return [store.with_name(store.name + suffix) for suffix in BESIDE]

@@ -1,0 +1,308 @@
+"""A batch of rows: the record of one turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from operator import attrgetter
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+
+from narval.core.elements import changes
+from narval.core.elements.changes import Added, Change
+from narval.core.elements.element import Element
+from narval.core.engines.commands import Command
+from narval.core.engines.events import Event
+
+STORE = 0
+"""The number under which a store keeps small facts about itself."""
+
+HOME_AGENT = 1
+"""The number of the home's own agent in a store of its own; `Store.own` is that of any."""
+
+
+Eid = Annotated[int, msgspec.Meta(ge=0)]
+"""The number of an element or run; 0 stands for none where one may be missing."""
+
+
+ACTIVE, PASSIVE, SUSPENDED = "active", "passive", "suspended"
+"""The states of an agent: at work while a daemon is; rows of the store; that until somebody resumes it."""
+
+
+class AgentRow(NamedTuple):
+    """An agent under its number: a random id of 128 bits, as 32 hex digits, made once (G1), and a name.
+
+    `why` it is suspended. A passive one is to be activated at `wake_at` (seconds since 1970), if at all.
+    """
+
+    agent: int
+    id: str
+    name: str
+    state: str = ACTIVE
+    why: str = ""
+    wake_at: float | None = None
+
+
+class Advance(msgspec.Struct, frozen=True, gc=False):
+    """One advance of a run for the journal: the event, the changes and the commands that followed.
+
+    `seq` numbers the lines of the whole agent: an advance takes one for its event, and one for each change
+    and command. A store that writes it down encodes it; a store in memory need not. The collector of garbage
+    never looks at one, for what is in it refers to nothing.
+    """
+
+    run: int
+    seq: int
+    event: Event
+    changes: tuple[Any, ...]
+    commands: tuple[Command, ...]
+
+
+class KeptElement(NamedTuple):
+    """An element as the store has it; `fault` says why its origin is not known, though it has one."""
+
+    element: Element
+    declared: str
+    outdated: bool
+    fault: str = ""
+
+
+class RunRow(NamedTuple):
+    """A run; `state` is its kind's own word, `phase` one of active, done, failed, cancelled.
+
+    `parent_run` called it from `parent_step` by `parent_call`; `error` is the eid of the element that says
+    why it failed, `by` who began it from outside, `actor` who did so in that person's name (P39). When it is
+    to be forgotten stands among the moments.
+    """
+
+    eid: Eid
+    kind: str
+    name: str
+    digest: str
+    state: str
+    phase: str
+    started: float
+    ended: float | None = None
+    parent_run: Eid | None = None
+    parent_step: str = ""
+    parent_call: str = ""
+    attempt: int = 0
+    error: int | None = None
+    by: str = ""
+    actor: str = ""
+
+
+class JournalRow(NamedTuple):
+    """An advance as the journal has it; `codec.decode_entry` and `codec.describe_entry` read `data`."""
+
+    run: int
+    seq: int
+    at: float
+    data: bytes
+
+
+class SnapshotRow(NamedTuple):
+    """The state of a run after all its entries up to `seq`."""
+
+    run: int
+    seq: int
+    data: bytes
+
+
+class QueuedRow(NamedTuple):
+    """An event that still waited at the end of a turn; of run 0, an offer."""
+
+    id: int
+    run: int
+    data: bytes
+
+
+class Offer(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """An element that has come, to be offered to the runs that watch for such by the time it is told."""
+
+    eid: int
+
+
+class MomentRow(NamedTuple):
+    """Something to be done at a moment."""
+
+    id: str
+    at: float
+    data: bytes
+
+
+class MarkRow(NamedTuple):
+    """An element that an input or condition has used (N18): which of which definition, in which run.
+
+    The run is 0 where no run did: of a control element that was executed.
+    """
+
+    definition: str
+    place: str
+    slot: str
+    eid: Eid
+    run: Eid = 0
+
+
+class DefinitionRow(NamedTuple):
+    """A version of a definition; a new current one takes the place of the one before."""
+
+    digest: str
+    kind: str
+    name: str
+    path: str
+    source: bytes
+    loaded: float
+    current: bool = True
+
+
+LETTERS_KEPT = 30 * 86_400.0
+"""Seconds for which a dead letter is kept (G32)."""
+
+
+class MessageRow(NamedTuple):
+    """A message that is not taken yet (G23): `agent` is its receiver, `number` counts from 1 for each pair.
+
+    `id` is that of the call that sent it, `kind` says what `data` is; after `until` it is not to be taken
+    any more. `origin` is the envelope, as `narval.daemon.messages.envelope` writes it.
+    """
+
+    agent: int
+    sender: int
+    number: int
+    id: str
+    kind: str
+    at: float
+    until: float | None
+    origin: bytes
+    data: bytes
+
+
+class TakenRow(NamedTuple):
+    """The number of the last message that an agent has taken of a sender (G25)."""
+
+    agent: int
+    sender: int
+    number: int
+
+
+class DeadLetterRow(NamedTuple):
+    """A message of `agent` that could not be taken (G32), and why not; `receiver` is a name."""
+
+    agent: int
+    receiver: str
+    number: int
+    id: str
+    kind: str
+    reason: str
+    at: float
+    until: float | None
+    origin: bytes
+    data: bytes
+
+
+def _rows() -> Any:
+    return msgspec.field(default_factory=list)
+
+
+class Batch(msgspec.Struct, eq=False):
+    """The record of one turn of `agent`. Each slot is a list of rows; they are written slot by slot in this
+    order, first all that comes and then what goes, whatever the order of filling.
+    """
+
+    agent: int
+    agents: list[AgentRow] = _rows()
+    """The agent itself, or any other of its store."""
+    definitions: list[DefinitionRow] = _rows()
+    retired: list[tuple[str, str, str]] = _rows()
+    """Digest, kind, name of versions of definitions that are not current any more."""
+    shared: list[Added] = _rows()
+    """New elements whose bytes other agents have too: they are kept once (G4)."""
+    elements: list[Added] = _rows()
+    outdated: list[int] = _rows()
+    undeclared: list[int] = _rows()
+    held: list[tuple[int, int]] = _rows()
+    """Run, eid."""
+    marks: list[MarkRow] = _rows()
+    keys: list[tuple[str, str, str]] = _rows()
+    """Name, expression, value."""
+    runs: list[RunRow] = _rows()
+    """New runs, and runs of which something changed."""
+    journal: list[Advance] = _rows()
+    snapshots: list[SnapshotRow] = _rows()
+    queued: list[QueuedRow] = _rows()
+    moments: list[MomentRow] = _rows()
+    meta: list[tuple[str, str]] = _rows()
+    messages: list[MessageRow] = _rows()
+    """The messages that it sends."""
+    taken: list[TakenRow] = _rows()
+    """By itself, or by one that is not at work; the rows of these messages, and of those before them, go."""
+    dead_letters: list[DeadLetterRow] = _rows()
+    trimmed: list[tuple[int, int, int]] = _rows()
+    """Run, seq, how many: of its entries up to that line, those before its last so many are dropped."""
+    dequeued: list[int] = _rows()
+    moments_done: list[str] = _rows()
+    letters_settled: list[int] = _rows()
+    """The lines of its dead letters that are kept no more."""
+    unheld: list[tuple[int, int]] = _rows()
+    """Run, eid."""
+    forgotten_elements: list[int] = _rows()
+    """Their marks go with them; their keys stay (N37)."""
+    forgotten_runs: list[int] = _rows()
+    """Their contexts, entries and snapshots go with them; the marks they made stay (N18)."""
+    removed_agents: list[int] = _rows()
+    """The numbers of agents that go, with all that they have."""
+
+    def __bool__(self) -> bool:
+        return bool(self.journal) or any(slots_of(self))
+
+    def share(self, eids: Container[int]) -> None:
+        """Let the bytes of some of its new elements be kept once for all agents."""
+        self.shared += (added for added in self.elements if added.element.eid in eids)
+        self.elements[:] = [added for added in self.elements if added.element.eid not in eids]
+
+    def record(self, change: Change) -> None:
+        """Put a change of memory into its slot; reservations are not kept, for they follow from the calls."""
+        put = _PUT.get(type(change))
+        if put is not None:
+            put(self, change)
+
+
+SLOTS = Batch.__struct_fields__[1:]
+"""The names of the slots."""
+
+
+slots_of: Callable[[Batch], tuple[list[Any], ...]] = attrgetter(*SLOTS)
+"""All rows of a batch, slot by slot in the order in which they are written."""
+
+
+def _put_added(batch: Batch, change: changes.Added) -> None:
+    batch.elements.append(change)
+    if change.held:
+        batch.held.append((change.held, change.element.eid))
+
+
+def _put_held(batch: Batch, change: changes.Held) -> None:
+    for eid in change.eids:
+        batch.held.append((change.run, eid))
+
+
+def _put_used(batch: Batch, change: changes.Used) -> None:
+    batch.marks.extend(MarkRow(*change.scope, eid, change.run) for eid in change.eids)
+
+
+def _put_forgotten(batch: Batch, change: changes.Forgotten) -> None:
+    batch.forgotten_elements.extend(change.eids)
+    batch.forgotten_runs.extend(change.runs)
+
+
+_PUT: dict[type, Callable[[Batch, Any], None]] = {
+    changes.Added: _put_added,
+    changes.Held: _put_held,
+    changes.Unheld: lambda batch, change: batch.unheld.extend((change.run, eid) for eid in change.eids),
+    changes.Used: _put_used,
+    changes.Outdated: lambda batch, change: batch.outdated.extend(change.eids),
+    changes.Keyed: lambda batch, change: batch.keys.append((change.name, change.expression, change.value)),
+    changes.Undeclared: lambda batch, change: batch.undeclared.extend(change.eids),
+    changes.Forgotten: _put_forgotten,
+}

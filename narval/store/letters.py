@@ -1,0 +1,217 @@
+"""Letters: the messages that a store has, whatever agents they are between (G23 to G32)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple, Protocol
+
+from narval.store.batch import LETTERS_KEPT, Batch, MessageRow, TakenRow
+from narval.store.rows import LastRow, Row, typed
+
+
+class WaitingRow(NamedTuple):
+    """The messages of a pair that are not taken: how many, their bytes, the first moment that ends one, the
+    number of the last.
+    """
+
+    agent: int
+    sender: int
+    many: int
+    size: int
+    until: float | None
+    last: int
+
+
+class KeptLetter(NamedTuple):
+    """A dead letter under the number of its line."""
+
+    line: int
+    agent: int
+    receiver: str
+    number: int
+    id: str
+    kind: str
+    reason: str
+    at: float
+    until: float | None
+    origin: bytes
+    data: bytes
+
+
+class _IdRow(NamedTuple):
+    id: str
+
+
+class Letters(Protocol):
+    """Reading what is recorded of messages."""
+
+    def waiting(self) -> list[WaitingRow]:
+        """The pairs that have messages which are not taken."""
+
+    def messages(self, receiver: int) -> list[MessageRow]:
+        """The messages that an agent has not taken, of each sender in order."""
+
+    def messages_of(self, receivers: Collection[int]) -> list[MessageRow]:
+        """The messages that several agents have not taken, of each pair in order."""
+        return [row for receiver in receivers for row in self.messages(receiver)]
+
+    def sent(self, sender: int) -> list[MessageRow]:
+        """The messages of an agent that are not taken, of each receiver in order."""
+
+    def strays(self) -> list[MessageRow]:
+        """The messages to agents that are not there, which were removed as somebody sent; by sender."""
+
+    def taken(self, receiver: int) -> list[TakenRow]:
+        """The last that an agent has taken of each sender."""
+
+    def ids(self, receiver: int, sender: int) -> list[str]:
+        """The ids of the messages of a pair that are not taken."""
+
+    def last_sent(self, receiver: int, sender: int) -> int:
+        """The number of the last message of a pair; 0 before the first."""
+
+    def last_correspondent(self) -> int:
+        """The highest number of an agent that messages or their receipts name, be it there or not; or 0."""
+
+    def dead(self, sender: int) -> list[KeptLetter]:
+        """The dead letters of an agent, oldest first."""
+
+
+class DatabaseLetters(Letters):
+    """The messages in the tables of a database; `read` gives the rows that a query finds."""
+
+    def __init__(self, read: Callable[..., list[Any]], name: str) -> None:
+        self._read, self._name = read, name
+
+    def _typed(self, row: type[Row], query: str, *given: Any) -> list[Row]:
+        return typed(row, self._read(query, *given), query, self._name)
+
+    def waiting(self) -> list[WaitingRow]:
+        """The pairs that have messages which are not taken."""
+        return self._typed(WaitingRow, "waiting messages")
+
+    def messages(self, receiver: int) -> list[MessageRow]:
+        """The messages that an agent has not taken."""
+        return self._typed(MessageRow, "messages", receiver)
+
+    def sent(self, sender: int) -> list[MessageRow]:
+        """The messages of an agent that are not taken."""
+        return self._typed(MessageRow, "messages of sender", sender)
+
+    def strays(self) -> list[MessageRow]:
+        """The messages to agents that are not there."""
+        return self._typed(MessageRow, "stray messages")
+
+    def taken(self, receiver: int) -> list[TakenRow]:
+        """The last that an agent has taken of each sender."""
+        return self._typed(TakenRow, "taken", receiver)
+
+    def ids(self, receiver: int, sender: int) -> list[str]:
+        """The ids of the messages of a pair that are not taken."""
+        return [row.id for row in self._typed(_IdRow, "ids of pair", receiver, sender)]
+
+    def last_sent(self, receiver: int, sender: int) -> int:
+        """The number of the last message of a pair."""
+        return self._highest("last sent", receiver, sender, receiver, sender)
+
+    def last_correspondent(self) -> int:
+        """The highest number of an agent that messages or their receipts name."""
+        return self._highest("last correspondents")
+
+    def dead(self, sender: int) -> list[KeptLetter]:
+        """The dead letters of an agent."""
+        return self._typed(KeptLetter, "dead letters", sender)
+
+    def _highest(self, query: str, *given: int) -> int:
+        return max(found or 0 for (found,) in self._typed(LastRow, query, *given))
+
+
+class VolatileLetters(Letters):
+    """The messages of a store in memory."""
+
+    def __init__(self) -> None:
+        self._messages: dict[tuple[int, int, int], MessageRow] = {}
+        self._taken: dict[tuple[int, int], int] = {}
+        self._dead: dict[int, KeptLetter] = {}
+        self._lines = 0
+
+    def keep(self, batch: Batch) -> None:
+        """Keep what a batch says of messages."""
+        for row in batch.messages:
+            self._messages[row[:3]] = row
+        for agent, sender, number in batch.taken:
+            pair = (agent, sender)
+            for of in range(self._taken.get(pair, 0) + 1, number + 1):
+                self._messages.pop((*pair, of), None)
+            self._taken[pair] = number
+        for letter in batch.dead_letters:
+            self._lines += 1
+            self._dead[self._lines] = KeptLetter(self._lines, *letter)
+            self._drop_old(letter.agent, letter.at - LETTERS_KEPT)
+        for line in batch.letters_settled:
+            self._dead.pop(line, None)
+
+    def _drop_old(self, agent: int, before: float) -> None:
+        old = [line for line, row in self._dead.items() if row.agent == agent and row.at < before]
+        for line in old:
+            del self._dead[line]
+
+    def forget(self, agent: int) -> None:
+        """Keep nothing of what is addressed to an agent, and none of its dead letters."""
+        self._messages = {key: row for key, row in self._messages.items() if key[0] != agent}
+        self._taken = {key: number for key, number in self._taken.items() if key[0] != agent}
+        self._dead = {line: row for line, row in self._dead.items() if row.agent != agent}
+
+    def waiting(self) -> list[WaitingRow]:
+        """The pairs that have messages which are not taken."""
+        counts: Counter[tuple[int, int]] = Counter()
+        sizes: Counter[tuple[int, int]] = Counter()
+        first: dict[tuple[int, int], float] = {}
+        last: dict[tuple[int, int], int] = {}
+        for row in self._messages.values():
+            pair = row.agent, row.sender
+            counts[pair] += 1
+            sizes[pair] += len(row.data)
+            last[pair] = max(row.number, last.get(pair, 0))
+            if row.until is not None:
+                first[pair] = min(row.until, first.get(pair, row.until))
+        return [
+            WaitingRow(*pair, counts[pair], sizes[pair], first.get(pair), last[pair])
+            for pair in sorted(counts)
+        ]
+
+    def messages(self, receiver: int) -> list[MessageRow]:
+        """The messages that an agent has not taken."""
+        return sorted(row for row in self._messages.values() if row.agent == receiver)
+
+    def sent(self, sender: int) -> list[MessageRow]:
+        """The messages of an agent that are not taken."""
+        return sorted(row for row in self._messages.values() if row.sender == sender)
+
+    def strays(self) -> list[MessageRow]:
+        """None: one daemon alone has the agents, and lets go of what was sent with the receiver."""
+        return []
+
+    def taken(self, receiver: int) -> list[TakenRow]:
+        """The last that an agent has taken of each sender."""
+        known = self._taken.items()
+        return [TakenRow(*pair, number) for pair, number in known if pair[0] == receiver]
+
+    def ids(self, receiver: int, sender: int) -> list[str]:
+        """The ids of the messages of a pair that are not taken."""
+        return [row.id for row in self.messages(receiver) if row.sender == sender]
+
+    def last_sent(self, receiver: int, sender: int) -> int:
+        """The number of the last message of a pair."""
+        waiting = (row.number for row in self.messages(receiver) if row.sender == sender)
+        return max(waiting, default=self._taken.get((receiver, sender), 0))
+
+    def last_correspondent(self) -> int:
+        """The highest number of an agent that messages or their receipts name."""
+        named = [number for key in (*self._messages, *self._taken) for number in key[:2]]
+        return max(named, default=0)
+
+    def dead(self, sender: int) -> list[KeptLetter]:
+        """The dead letters of an agent."""
+        return [row for row in self._dead.values() if row.agent == sender]

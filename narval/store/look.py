@@ -1,0 +1,321 @@
+"""A store opened to be looked at: no byte of it is altered, and all rows are of one moment.
+
+A SQLite file is read where it lies. With a log beside it, SQLite finds what is committed, and `readonly_shm`
+keeps it from noting that somebody reads. Without one, as a clean stop leaves it, the file is all there is: it
+is read as `immutable`, for else SQLite would make a log; a daemon that is started meanwhile may fold its own
+log into the file, so `is_still` tells if that has happened. What cannot be read so (a log without its index,
+older tables, which want a migration) is looked at in a copy. A server has a transaction for it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
+from functools import cached_property
+from itertools import chain, islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from narval.core.errors import StoreError
+from narval.store import statements
+from narval.store.batch import (
+    Batch,
+    DefinitionRow,
+    JournalRow,
+    KeptElement,
+    MarkRow,
+    RunRow,
+)
+from narval.store.memory import AlwaysNew, VolatileStore
+from narval.store.page import RunsPage
+from narval.store.postgresql.drivers import driver_of
+from narval.store.reading import DatabaseAgent, Driver, ReadTables, Tables, kept_element
+from narval.store.rows import ElementRow, LastRow, number
+from narval.store.sql import open_database, version_of
+from narval.store.sqlite import READING, File, refuse_other, refuse_remains
+from narval.store.store import ALL, AgentStore, Store
+
+if TYPE_CHECKING:  # a store of one daemon has none
+    from narval.store.postgresql.leases import DaemonRow, Ownership
+
+PATIENCE = 5.0
+"""Seconds to wait for a lock of SQLite's own, which a daemon holds for a moment as it starts or ends."""
+
+ATTEMPTS = 5
+"""The number of times a look begins anew because a daemon that starts or ends has moved the files."""
+
+MOST_EID = (1 << 63) - 1
+"""The greatest number that a column takes."""
+
+_ONE_MOMENT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+Stamp = tuple[tuple[int, int, int] | None, ...]
+"""Inode, size and time of change of files; None for one that is not there."""
+
+
+class Look(ReadTables):
+    """A store read on one connection. What is committed to it is read again, and goes nowhere."""
+
+    def __init__(self, driver: Driver, connection: Any, is_still: Callable[[], bool] = lambda: True) -> None:
+        super().__init__(Tables(driver, lambda: nullcontext(connection)))
+        self.driver, self.connection = driver, connection
+        self._is_still = is_still
+        self._decided = VolatileStore()
+        self._page: RunsPage | None = None
+
+    def narrow(self, page: RunsPage) -> None:
+        """Let all that is read be what it takes to list a page of runs."""
+        self._page = page
+
+    def is_still(self) -> bool:
+        """False if another program has written the file that was read as one that nobody writes."""
+        return self._is_still()
+
+    def of(self, agent: int | None = None) -> AgentStore:
+        """The store as one agent sees it, with what was committed to the look."""
+        number = self.own if agent is None else agent
+        decided = self._decided.of(number)
+        if self._page is not None:
+            return _AgentPage(self._tables, number, self.own, decided, self._page)
+        return _AgentLook(self._tables, number, self.own, decided)
+
+    def commit(self, *batches: Batch) -> None:
+        """Keep the batches for those who look."""
+        self._decided.commit(*batches)
+
+    def make_room(self) -> None:
+        """Nothing to have ready."""
+
+    def close(self) -> None:
+        """Nothing to end: whoever opened it does."""
+
+
+class ServerLook(Look):
+    """A look into a store that daemons share."""
+
+    is_shared = True
+
+    def __init__(self, driver: Driver, connection: Any) -> None:
+        super().__init__(driver, connection)
+        self._connection = connection
+
+    def owners(self) -> list[Ownership]:
+        """The daemons that hold the agents of the store."""
+        from narval.store.postgresql.ownership import owners_of
+
+        return owners_of(self._connection)
+
+    def daemons(self) -> tuple[DaemonRow, ...]:
+        """The daemons that are at work on the store."""
+        from narval.store.postgresql.ownership import daemons_of
+
+        return daemons_of(self._connection)
+
+
+class _AgentLook(DatabaseAgent):
+    """The rows of one agent, and those that were decided for it since."""
+
+    def __init__(self, tables: Tables, agent: int, own: int, decided: AgentStore) -> None:
+        super().__init__(tables, agent, own)
+        self._decided = decided
+
+    def journal(
+        self, run: int, after: int = 0, before: int | None = None, most: int = ALL
+    ) -> Iterator[JournalRow]:
+        """The entries of a run."""
+        asked = run, after, before, most
+        both = super().journal(*asked), self._decided.journal(*asked)
+        return islice(chain(*(both if before is None else reversed(both))), most)
+
+    def definition(self, digest: str) -> DefinitionRow | None:
+        """The version of that digest."""
+        return super().definition(digest) or self._decided.definition(digest)
+
+
+class _AgentPage(AlwaysNew, _AgentLook):
+    """The rows of one agent that a page of its runs shows, and those that are compared with its files; of all
+    else that a start reads there is none, for a listing tells nobody and does nothing.
+    """
+
+    def __init__(self, tables: Tables, agent: int, own: int, decided: AgentStore, page: RunsPage) -> None:
+        super().__init__(tables, agent, own, decided)
+        self._page = page
+
+    @cached_property
+    def _shown(self) -> list[RunRow]:
+        page = self._page
+        below = MOST_EID if page.before is None else min(page.before, MOST_EID)
+        rows = self._typed(RunRow, "runs before", below)
+        fitting = (row for row in rows if page.has(row.kind, row.name, row.state, row.phase))
+        return list(islice(fitting, page.limit))[::-1]
+
+    @cached_property
+    def _of_files(self) -> dict[int, KeptElement]:
+        rows = map(kept_element, self._typed(ElementRow, "elements of files"))
+        return {kept.element.eid: kept for kept in rows}
+
+    def runs(self) -> list[RunRow]:
+        """The runs of the page, oldest first."""
+        return self._shown
+
+    def elements(self) -> Iterator[KeptElement]:
+        """The errors of these runs, and what the files are compared with, oldest first."""
+        known = dict(self._of_files)
+        for eid in {row.error for row in self._shown if row.error is not None} - known.keys():
+            known.update((eid, kept_element(row)) for row in self._typed(ElementRow, "element", eid))
+        return (known[eid] for eid in sorted(known))
+
+    def marks(self) -> Iterator[MarkRow]:
+        """The uses of what the files are compared with."""
+        for eid in self._of_files:
+            yield from self._typed(MarkRow, "marks of element", eid)
+
+    @property
+    def meta(self) -> Mapping[str, str]:
+        """Small facts about the agent; what is numbered while one looks comes behind all that is there."""
+        known, last = super().meta, self._typed(LastRow, "last eids", self.agent)
+        following = max(number(known, "next_eid", 1), *(1 + (row.eid or 0) for row in last))
+        return {**known, "next_eid": str(following)}
+
+
+@contextmanager
+def look(where: Path | str, is_held: Callable[[], bool], page: RunsPage | None = None) -> Iterator[Store]:
+    """The store there, to be read; an empty one in memory where there is none yet. Raises StoreError.
+
+    After a stop that was not clean the file is checked, unless `is_held` says that a daemon is at work on it.
+    With a `page` nothing is read but what it takes to list it.
+    """
+    with ExitStack() as ends:
+        driver = driver_of(where, "crash", PATIENCE)
+        ends.callback(driver.close)
+        try:
+            if isinstance(driver, File):
+                store = _look_into_file(driver, is_held, ends)
+            else:
+                store = _look_into_server(driver, ends)
+        except BaseException as error:
+            if not isinstance(error, (OSError, *driver.errors)):
+                raise
+            raise driver.trouble(error) from error
+        if page is not None and isinstance(store, Look):
+            store.narrow(page)
+        yield store
+
+
+def _look_into_server(driver: Driver, ends: ExitStack) -> Store:
+    connection = ends.enter_context(closing(driver.connect()))
+    if not driver.tables(connection):
+        return VolatileStore()
+    with closing(connection.cursor()) as cursor:
+        cursor.execute(_ONE_MOMENT)
+    version, _ = version_of(driver, connection)
+    if version != statements.HEAD:
+        raise StoreError(
+            f"expected a store of schema {statements.HEAD} in {driver.name}, got one of {version}, "
+            "which a look does not alter; start a daemon once, which brings it up to date"
+        )
+    return ServerLook(driver, connection)
+
+
+# --- a file ---------------------------------------------------------------------------------------------
+
+
+def _look_into_file(file: File, is_held: Callable[[], bool], ends: ExitStack) -> Store:
+    for _ in range(ATTEMPTS):
+        if not file.path.exists():
+            refuse_remains(file.path)
+            return VolatileStore()
+        before = _stamp(file.path)
+        try:
+            found = _in_place(file, is_held, ends) or _in_a_copy(file, ends)
+        except (sqlite3.DatabaseError, StoreError):
+            if _stamp(file.path) == before:
+                raise
+            continue  # it was read while a daemon wrote it
+        if found is not None:
+            return found
+    raise StoreError(
+        f"the store is being written all the time, and not by a daemon of this home: {file.name}"
+    )
+
+
+def _in_place(file: File, is_held: Callable[[], bool], ends: ExitStack) -> Look | None:
+    """A look at the file where it lies; None where that cannot be, or only with a change to it."""
+    log, index = _beside(file.path)
+    before, is_logged = _stamp(file.path), log.exists() and log.stat().st_size > 0
+    if is_logged and not index.exists():
+        return None
+    try:
+        connection = _connect(file.path, "readonly_shm=1" if is_logged else "immutable=1")
+        ends.callback(connection.close)
+        version, known = version_of(file, connection)
+        if version == statements.HEAD and known.get("clean") != "1" and not is_held():
+            file.look_through(connection)
+    except sqlite3.OperationalError:
+        return None
+    except (sqlite3.DatabaseError, StoreError):
+        refuse_other(file.path)
+        raise
+    if version != statements.HEAD:
+        return None
+    return Look(file, connection, lambda: is_logged or _stamp(file.path) == before)
+
+
+def _in_a_copy(file: File, ends: ExitStack) -> Look | None:
+    """A look at a copy, checked and brought up to date; None if the file was written meanwhile."""
+    log, _ = _beside(file.path)
+    folder = Path(ends.enter_context(TemporaryDirectory(prefix="narval-")))
+    copy, before = folder / file.path.name, _stamp(file.path, log)
+    with suppress(FileNotFoundError):
+        shutil.copyfile(file.path, copy)
+        if log.exists():
+            shutil.copyfile(log, _beside(copy)[0])
+    if _stamp(file.path, log) != before:
+        return None
+    try:
+        open_database(File(copy, "crash", PATIENCE)).close()
+    except StoreError as error:
+        raise StoreError(str(error).replace(str(copy), file.name)) from error
+    connection = _connect(copy, "immutable=1")
+    ends.callback(connection.close)
+    return Look(File(copy, "crash", PATIENCE), connection)
+
+
+def _beside(path: Path) -> tuple[Path, Path]:
+    """The log of a file, and the index that its readers share."""
+    return path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")
+
+
+def _connect(path: Path, how: str) -> sqlite3.Connection:
+    """A connection that writes nothing, in a transaction that begins with what it reads first."""
+    connection = sqlite3.connect(
+        f"file:{quote(str(path))}?mode=ro&{how}",
+        uri=True,
+        timeout=PATIENCE,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    try:
+        for pragma, value in READING.items():
+            connection.execute(f"PRAGMA {pragma}={value}")
+        connection.execute("PRAGMA query_only=ON")
+        connection.execute("BEGIN")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _stamp(*paths: Path) -> Stamp:
+    found: list[tuple[int, int, int] | None] = []
+    for path in paths:
+        try:
+            known = path.stat()
+            found.append((known.st_ino, known.st_size, known.st_mtime_ns))
+        except FileNotFoundError:
+            found.append(None)
+    return tuple(found)

@@ -1,0 +1,214 @@
+"""A store that is gone when it is closed."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from operator import attrgetter
+from typing import Any
+
+from narval.store.batch import (
+    Advance,
+    AgentRow,
+    Batch,
+    DefinitionRow,
+    JournalRow,
+    KeptElement,
+    MarkRow,
+    MomentRow,
+    QueuedRow,
+    RunRow,
+    SnapshotRow,
+)
+from narval.store.codec import encode_entry
+from narval.store.letters import VolatileLetters
+from narval.store.statements import DEFAULT_NAME, new_agent
+from narval.store.store import ALL, AgentStore, Store
+
+
+class AlwaysNew(AgentStore):
+    """A store that is empty at each start."""
+
+    def elements(self) -> Iterator[KeptElement]:
+        """None."""
+        return iter(())
+
+    def contexts(self) -> Iterator[tuple[int, int]]:
+        """None."""
+        return iter(())
+
+    def marks(self) -> Iterator[MarkRow]:
+        """None."""
+        return iter(())
+
+    def keys(self) -> Iterator[tuple[str, str, str]]:
+        """None."""
+        return iter(())
+
+    def queue(self) -> list[QueuedRow]:
+        """None."""
+        return []
+
+    def moments(self) -> list[MomentRow]:
+        """None."""
+        return []
+
+
+class VolatileAgent(AlwaysNew):
+    """The rows of one agent in memory: all that is asked for during a life (runs, journal, snapshots,
+    definitions), and not what is only read at a start, when it is always empty.
+    """
+
+    def __init__(self, agent: int, row: AgentRow) -> None:
+        self.agent, self._row = agent, row
+        self._runs: dict[int, tuple[Any, ...]] = {}
+        """Rows as bare tuples, which the collector of garbage lets go of."""
+        self._journals: defaultdict[int, list[Advance]] = defaultdict(list)
+        self._snapshots: dict[int, SnapshotRow] = {}
+        self._definitions: dict[tuple[str, str, str], DefinitionRow] = {}
+        self._meta: dict[str, str] = {}
+
+    def keep(self, batch: Batch) -> None:
+        """Keep what is asked for later."""
+        journals = self._journals
+        for advance in batch.journal:
+            journals[advance.run].append(advance)
+        if batch.runs:
+            self._runs.update((row.eid, tuple(row)) for row in batch.runs)
+        if batch.snapshots:
+            self._snapshots.update((row.run, row) for row in batch.snapshots)
+        if batch.meta:
+            self._meta.update(batch.meta)
+        for definition in batch.definitions:
+            self._define(definition)
+        for digest, kind, name in batch.retired:
+            if (old := self._definitions.get((digest, kind, name))) is not None:  # a look has it elsewhere
+                self._definitions[digest, kind, name] = old._replace(current=False)
+        for run, seq, keep in batch.trimmed:
+            kept_entries = self._journals.get(run, [])
+            behind = bisect_right(kept_entries, seq, key=attrgetter("seq"))
+            del kept_entries[: max(0, min(behind, len(kept_entries) - keep))]
+        for run in batch.forgotten_runs:
+            self._runs.pop(run, None)
+            self._journals.pop(run, None)
+            self._snapshots.pop(run, None)
+
+    def _define(self, new: DefinitionRow) -> None:
+        if new.current:
+            for key, old in self._definitions.items():
+                if (old.kind, old.name) == (new.kind, new.name):
+                    self._definitions[key] = old._replace(current=False)
+        self._definitions[new.digest, new.kind, new.name] = new
+
+    def identity(self) -> AgentRow:
+        """The agent as it is registered."""
+        return self._row
+
+    def follow(self, own: int) -> None:
+        """Have an agent be the home's own from now on."""
+        self.own = own
+
+    def register(self, row: AgentRow) -> None:
+        """Be known by this row from now on."""
+        self._row = row
+
+    @property
+    def meta(self) -> Mapping[str, str]:
+        """Small facts about the agent."""
+        return self._meta
+
+    def runs(self) -> list[RunRow]:
+        """All runs, oldest first."""
+        return sorted(map(RunRow._make, self._runs.values()), key=attrgetter("eid"))
+
+    def journal(
+        self, run: int, after: int = 0, before: int | None = None, most: int = ALL
+    ) -> Iterator[JournalRow]:
+        """The entries of a run."""
+        advances, of = self._journals.get(run, []), attrgetter("seq")
+        newer = advances[bisect_right(advances, after, key=of) :] if before is None else []
+        older = reversed(advances[: bisect_left(advances, before or 0, key=of)])
+        for entry in islice(newer or older, most):
+            data = encode_entry(entry.event, entry.changes, entry.commands)
+            yield JournalRow(run, entry.seq, entry.event.at, data)
+
+    def snapshot(self, run: int) -> SnapshotRow | None:
+        """The last state kept of a run."""
+        return self._snapshots.get(run)
+
+    def definitions(self, current: bool | None = True, name: str | None = None) -> list[DefinitionRow]:
+        """The versions of definitions."""
+        rows = self._definitions.values()
+        return [row for row in rows if current in (None, row.current) and name in (None, row.name)]
+
+    def versions(self) -> list[tuple[str, str, str]]:
+        """Kind, name and digest of the current versions of definitions."""
+        return [(row.kind, row.name, row.digest) for row in self.definitions()]
+
+    def definition(self, digest: str) -> DefinitionRow | None:
+        """The version of that digest."""
+        return next((row for row in self._definitions.values() if row.digest == digest), None)
+
+
+class VolatileStore(Store):
+    """A store in memory, for a home that has no disk: quick, and gone when it is closed.
+
+    It has the agents that are asked for, each with a new id: outside ids of its calls are those of no other.
+    """
+
+    is_volatile = True
+
+    def __init__(self) -> None:
+        self._agents: dict[int, VolatileAgent] = {}
+        self._letters = VolatileLetters()
+
+    @property
+    def letters(self) -> VolatileLetters:
+        """The messages between its agents, to be read."""
+        return self._letters
+
+    def of(self, agent: int | None = None) -> VolatileAgent:
+        """The store as one agent sees it."""
+        agent = self.own if agent is None else agent
+        known = self._agents.get(agent)
+        if known is None:
+            known = self._agents[agent] = self._new(agent)
+            known.follow(self.own)
+        return known
+
+    def use_own(self, agent: int) -> None:
+        """Have an agent be the home's own from now on."""
+        super().use_own(agent)
+        for known in self._agents.values():
+            known.follow(agent)
+
+    def agents(self) -> Iterator[AgentRow]:
+        """All agents that were asked for, by number."""
+        return (self._agents[number].identity() for number in sorted(self._agents))
+
+    def held(self) -> list[tuple[int, int, int]]:
+        """None: its agents are in memory."""
+        return []
+
+    def _new(self, agent: int) -> VolatileAgent:
+        return VolatileAgent(agent, new_agent(agent, DEFAULT_NAME))
+
+    def commit(self, *batches: Batch) -> None:
+        """Keep what is asked for later."""
+        for batch in batches:
+            self.of(batch.agent).keep(batch)
+            if batch.messages or batch.taken or batch.dead_letters or batch.letters_settled:
+                self._letters.keep(batch)
+            for row in batch.agents:
+                self.of(row.agent).register(row)
+            for number in batch.removed_agents:
+                self._agents.pop(number, None)
+                self._letters.forget(number)
+
+    def make_room(self) -> None:
+        """Nothing to have ready."""
+
+    def close(self) -> None:
+        """Nothing to end."""

@@ -1,0 +1,288 @@
+"""The store of a daemon on a server that others may share (docs/reference/store.md, G43 to G52)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Generator, Iterable
+from typing import Any
+
+from psycopg import Connection, Error
+
+from narval import __version__
+from narval.core.errors import RefusedRowsError, StoreError
+from narval.store.batch import STORE, Batch, MessageRow
+from narval.store.letters import DatabaseLetters
+from narval.store.postgresql.notices import ServerNotices
+from narval.store.postgresql.outage import Outage
+from narval.store.postgresql.ownership import ServerLeases, held_of, turns_recorded
+from narval.store.postgresql.postgresql import Server, drop_unused, ensure
+from narval.store.postgresql.published_table import PublishedTable
+from narval.store.postgresql.record import Commit, TurnMark, Writer, fenced, told
+from narval.store.postgresql.troubles import (
+    fenced_agents,
+    is_away,
+    is_in_the_way,
+    is_refused,
+    refuses_rows,
+    said,
+)
+from narval.store.reading import CHUNK, ReadTables, Tables
+from narval.store.store import Durability
+
+AT_THE_START = (
+    "agent", "meta", "elements", "contexts", "marks", "keys", "events", "moments", "runs", "taken",
+    "current versions",
+)  # fmt: skip
+"""The queries of what is read of every agent before its first turn is recorded."""
+
+_NOT_PERFORMED = "nothing of this turn was performed"
+
+
+def open_shared(server: Server, durability: Durability, patience: float | None) -> SharedDatabase:
+    """The store on a server, made and brought up to date as it needs.
+
+    `patience` is for how many seconds a commit waits while the server is away; None: for ever. Raises
+    StoreError, and StoreAwayError where it is away now.
+    """
+    try:
+        ensure(server)
+        drop_unused(server)
+        store = SharedDatabase(server, Writer(server, durability), durability, Outage(patience))
+        store.commit(Batch(STORE, meta=[("narval", __version__)]))
+        return store
+    except BaseException as error:
+        server.close()
+        if isinstance(error, Error):
+            trouble = server.trouble(error)
+            raise (StoreError(str(trouble)) if is_refused(error) else trouble) from error
+        raise
+
+
+class ServerTables(Tables):
+    """The tables of a server, whose rows are read at once: a connection is for many who read."""
+
+    def __init__(self, server: Server, leases: ServerLeases) -> None:
+        super().__init__(server)
+        self._server, self._leases = server, leases
+        self._ahead: dict[int, tuple[TurnMark, dict[str, list[Any]]]] = {}
+
+    def read_ahead(self, agents: Collection[int]) -> None:
+        """Read what is read of agents when they are restored, in one go: it counts until their next turn."""
+        marks = self._leases.marks
+        ahead = {
+            agent: (mark, {name: list[Any]() for name in AT_THE_START})
+            for agent in agents
+            if (mark := marks.get(agent)) is not None
+        }
+        try:
+            with self._server.reading() as connection, connection.pipeline():
+                asked = [
+                    (name, connection.execute(self._of_many(name), (list(ahead),))) for name in AT_THE_START
+                ]
+                found = [(name, cursor.fetchall()) for name, cursor in asked]
+        except Error as error:
+            raise self._server.trouble(error) from error
+        for name, rows in found:
+            for agent, *row in rows:
+                ahead[agent][1][name].append(tuple(row))
+        self._ahead.update(ahead)
+
+    def _of_many(self, name: str) -> bytes:
+        """A query of one agent, asked of many; the rows of one keep their order, for it is asked for each."""
+        asked = self._sql[name].replace("%s", "asked.agent")
+        many = "SELECT asked.agent, found.* FROM unnest(%s::bigint[]) AS asked (agent)"
+        return f"{many}, LATERAL ({asked}) AS found".encode()
+
+    def forget_ahead(self, agents: Iterable[int]) -> None:
+        """Read again what agents have."""
+        for agent in agents:
+            self._ahead.pop(agent, None)
+
+    def read(self, name: str, *given: Any) -> list[Any]:
+        """The rows that a query finds. Raises StoreError, StoreAwayError."""
+        if self._ahead and name in AT_THE_START and (known := self._ahead.get(given[0])) is not None:
+            mark, rows = known
+            if self._leases.marks.get(given[0]) == mark:  # else it has had a turn, or another daemon has it
+                return rows[name]
+        try:
+            with self._server.reading() as connection:
+                return self._rows(connection, name, given)
+        except Error as error:
+            if not is_away(error):
+                raise self._server.trouble(error) from error
+        self._server.drop_idle()  # it may have been started anew since they were made
+        try:
+            with self._server.reading() as connection:
+                return self._rows(connection, name, given)
+        except Error as error:
+            raise self._server.trouble(error) from error
+
+    def _rows(self, connection: Connection[Any], name: str, given: tuple[Any, ...]) -> list[Any]:
+        return connection.execute(self._sql[name].encode(), given).fetchall()
+
+    def stream(self, name: str, *given: Any) -> Generator[list[Any]]:
+        """The rows, `CHUNK` of them at once. Raises StoreError."""
+        rows = self.read(name, *given)
+        for first in range(0, len(rows), CHUNK):
+            yield rows[first : first + CHUNK]
+
+
+class ServerLetters(DatabaseLetters):
+    """The messages on a server, which gives those of many in one answer."""
+
+    def messages_of(self, receivers: Collection[int]) -> list[MessageRow]:
+        """The messages that several agents have not taken."""
+        return self._typed(MessageRow, "messages of several", list(receivers)) if receivers else []
+
+
+class SharedDatabase(ReadTables):
+    """The tables of a server, and the one connection of this daemon that records."""
+
+    is_shared = True
+    leases: ServerLeases
+
+    def __init__(self, server: Server, writer: Writer, durability: Durability, outage: Outage) -> None:
+        self.leases = ServerLeases(server, self.use_own)
+        self._at_hand = ServerTables(server, self.leases)
+        super().__init__(self._at_hand)
+        self._server, self.writer, self._durability = server, writer, durability
+        self._outage = outage
+        self._refusal = ""
+        self._committing = threading.Lock()
+        self._closed = False
+        self.published = PublishedTable(server)
+
+    @property
+    def away(self) -> tuple[float, str] | None:
+        """Since when the server does not answer (seconds since 1970), and why; None while it does."""
+        return self._outage.away
+
+    def read_ahead(self, agents: Collection[int]) -> None:
+        """Read what is read of agents that are restored, in one go."""
+        self._at_hand.read_ahead(agents)
+
+    def commit(self, *batches: Batch) -> None:
+        """Record the batches, all or nothing, however long the server is away (G51, G52)."""
+        if self._refusal:
+            raise StoreError(self._refusal)
+        filled = [batch for batch in batches if batch]
+        if not filled:
+            return
+        with self._committing:
+            self._commit(Commit(filled, self.leases.marks if self.leases.daemon else None))
+
+    def _commit(self, commit: Commit) -> None:
+        leases = self.leases
+        try:
+            calls = [
+                self.writer.packed(leases.daemon, marks, told(part))
+                for part, marks in zip(commit.parts, commit.marks, strict=True)
+            ]
+        except Exception as error:
+            raise self._refused(error) from error
+        made = self._recorded(calls, commit)
+        if leases.daemon:
+            leases.count(commit)
+            leases.add(made)
+            self._at_hand.forget_ahead(commit.before)
+
+    def _recorded(self, calls: list[list[bytes | None]], commit: Commit) -> set[int]:
+        """Make the calls, again where that must be; the agents that were made."""
+        is_cut = False
+        while True:
+            try:
+                if is_cut or self.writer.is_broken:
+                    self._reconnect()
+                made = self._made_before(commit) if is_cut else None
+                if made is None:
+                    made = self._record(calls, commit, is_cut=is_cut)
+                self._outage.over()
+                return made
+            except Error as error:
+                if is_in_the_way(error):
+                    continue
+                trouble = self._trouble(error)
+                if not is_away(error) or not commit.is_fenced:
+                    raise trouble from error
+                is_cut = True
+                self._wait(trouble)
+
+    def _record(self, calls: list[list[bytes | None]], commit: Commit, *, is_cut: bool) -> set[int]:
+        try:
+            return self.writer.record(calls)
+        except Error as error:
+            lost = fenced_agents(error)
+            if lost is None:
+                raise
+            # What was asked before the connection was cut may have been done only now.
+            made = self._made_before(commit) if is_cut else None
+            if made is None:
+                self.leases.forget(lost)
+                raise fenced(lost) from error
+            return made
+
+    def _made_before(self, commit: Commit) -> set[int] | None:
+        """The agents that a commit made whose answer was lost; None if it was not recorded (G51)."""
+        connection, daemon = self.writer.connection, self.leases.daemon
+        turns = turns_recorded(connection, daemon, commit.before)
+        if not turns:
+            self.leases.forget(commit.before)
+            raise fenced(commit.before)
+        if all(turn == commit.before[agent].turn for agent, turn in turns.items()):
+            return None
+        return held_of(connection, daemon, commit.registered)
+
+    def _trouble(self, error: Error) -> StoreError:
+        """The error to be raised instead of a driver's; after most of them nothing is recorded any more."""
+        if refuses_rows(error):
+            return self._refused(error)
+        trouble = self._server.trouble(error, _NOT_PERFORMED)
+        if not is_away(error):
+            self._refusal = f"no turn is recorded after one that could not be: {trouble}"
+        return trouble
+
+    def _wait(self, trouble: StoreError) -> None:
+        try:
+            self._outage.wait(trouble)
+        except StoreError as error:
+            self._refusal = self._refusal or str(error)
+            raise
+
+    def _reconnect(self) -> None:
+        self.writer.close()
+        self.writer = Writer(self._server, self._durability)
+
+    def _refused(self, error: BaseException) -> RefusedRowsError:
+        what = f"{self._server.name} does not take what was to be recorded ({said(error)})"
+        return RefusedRowsError(f"{what}; {_NOT_PERFORMED}")
+
+    def refuse(self, why: str) -> None:
+        """Record nothing from now on."""
+        self._refusal = why
+
+    @property
+    def letters(self) -> ServerLetters:
+        """The messages between its agents, to be read."""
+        return ServerLetters(self._tables.read, self._tables.name)
+
+    def listen(self, heard: Callable[[frozenset[int]], None]) -> ServerNotices:
+        """Begin to tell other daemons of messages, and to hear of them, on one connection more."""
+        return ServerNotices(self._server, lambda: self.leases.daemon, heard)
+
+    def make_room(self) -> None:
+        """A server sees to its log itself."""
+
+    def close(self) -> None:
+        """Let go of the server; who waits for it waits no more."""
+        if self._closed:
+            return
+        self._closed = True
+        self._refusal = self._refusal or f"the store is closed: {self._server.name}"
+        self._outage.end()
+        if not self._committing.acquire(blocking=False):
+            self.writer.cut()
+            self._committing.acquire()
+        self._committing.release()
+        self.writer.close()
+        self.leases.close()
+        self._server.close()

@@ -1,0 +1,30 @@
+"""The driver of a store by its path or URL. A server's is imported when it is wanted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from narval.core.errors import StoreError
+from narval.store.postgresql import urls
+from narval.store.sqlite import File
+from narval.store.store import Durability
+
+if TYPE_CHECKING:
+    from narval.store.postgresql.postgresql import Server
+
+
+def driver_of(where: Path | str, durability: Durability, patience: float) -> File | Server:
+    """The driver for the file of a SQLite store, or for the URL of any other. Raises StoreError."""
+    if isinstance(where, Path) or "://" not in where:
+        return File(Path(where).absolute(), durability, patience)
+    if not urls.is_of_server(where):
+        return File(urls.file_of(where), durability, patience)
+    try:
+        from narval.store.postgresql.postgresql import Server
+    except ImportError as error:
+        raise StoreError(
+            f"expected the library psycopg for the store at {urls.shown(where)}, found none ({error}); "
+            "install it with: pip install 'narval[postgres]'"
+        ) from error
+    return Server(where)

@@ -1,0 +1,327 @@
+"""The leases of a daemon on PostgreSQL: who holds which agent, under which epoch (G46 to G50).
+
+The owner of an agent is a number of `daemons`; if that row is gone, nobody holds it. So a daemon whose time
+is over loses all it has by one row, and others take what it had portion by portion.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from psycopg import Connection, Error
+
+from narval.core.errors import ElsewhereError, InternalError, SettingsError
+from narval.store.batch import ACTIVE, HOME_AGENT, AgentRow
+from narval.store.postgresql.leases import (
+    LEASE,
+    PORTION,
+    Beat,
+    DaemonRow,
+    Leases,
+    Ownership,
+    Taken,
+)
+from narval.store.postgresql.postgresql import Rows, Server
+from narval.store.postgresql.record import Commit, TurnMark, fenced
+from narval.store.postgresql.troubles import is_away
+from narval.store.statements import new_agent
+
+
+class ServerLeases(Leases):
+    """The leases of one daemon, asked for on a connection of its own; `be` is told its own agent's number."""
+
+    def __init__(self, server: Server, be: Callable[[int], None]) -> None:
+        self.daemon = 0
+        self.marks: dict[int, TurnMark] = {}
+        """The agents that it holds, as far as it knows."""
+        self._server, self._be = server, be
+        self._connection: Connection[Rows] | None = None
+        self._lock = threading.Lock()
+
+    # --- what the store tells -------------------------------------------------------------------------
+
+    def add(self, agents: Iterable[int]) -> None:
+        """Hold agents that were made."""
+        self.marks.update((agent, TurnMark(1, 0)) for agent in agents if agent not in self.marks)
+
+    def count(self, commit: Commit) -> None:
+        """A commit was recorded."""
+        for agent, mark in commit.after.items():
+            if self.marks.get(agent) == commit.before[agent]:  # unless it was given away meanwhile
+                self.marks[agent] = mark
+        self.forget(commit.removed)
+
+    def forget(self, agents: Iterable[int]) -> None:
+        """Hold agents no more."""
+        for agent in agents:
+            self.marks.pop(agent, None)
+
+    # --- what is asked --------------------------------------------------------------------------------
+
+    @contextmanager
+    def _asking(self) -> Iterator[Connection[Rows]]:
+        """A transaction on the connection, made anew where it broke. Raises StoreError, StoreAwayError."""
+        with self._lock:
+            try:
+                if self._connection is None or self._connection.closed:
+                    self._connection = self._server.connect()
+                with self._connection.transaction():
+                    yield self._connection
+            except Error as error:
+                if self._connection is not None and is_away(error):
+                    self._connection.close()
+                raise self._server.trouble(error) from error
+
+    def join(self, home: str, address: str, version: str, digest: str = "") -> AgentRow:
+        """Be a daemon of this store."""
+        with self._asking() as connection:
+            connection.execute(_ONE_JOINS.encode())
+            connection.execute("DELETE FROM daemons WHERE home = %s AND until <= clock_timestamp()", (home,))
+            made = connection.execute(_JOIN.encode(), (home, address, version, digest, LEASE)).fetchone()
+            if made is None:
+                raise _at_work(home, _daemon_of(connection, "d.home = %s", home))
+            own = _own(connection, home)
+            hold = "UPDATE leases SET owner = %s, home = %s, epoch = epoch + 1 WHERE agent = %s"
+            [mark] = connection.execute(f"{hold} RETURNING epoch, turn".encode(), (made[0], home, own.agent))
+        self.daemon, self.marks = made[0], {own.agent: TurnMark(*mark)}
+        self._be(own.agent)
+        return own
+
+    def renew(self, *, draining: bool = False) -> Beat:
+        """Hold what it holds for longer."""
+        with self._asking() as connection:
+            known = connection.execute(_RENEW.encode(), (LEASE, draining, self.daemon)).fetchone()
+            if known is not None:
+                daemons = daemons_of(connection)
+                mail = connection.execute(_MAIL.encode(), (self.daemon,)).fetchall()
+                published = connection.execute(
+                    "SELECT name, digest FROM collections ORDER BY name"
+                ).fetchall()
+                [(free,)] = connection.execute(_FREE.encode(), (known[1], self.daemon))
+        if known is None:
+            lost, self.marks = frozenset(self.marks), {}
+            raise fenced(lost)
+        mine = next((row.agents for row in daemons if row.daemon == self.daemon), 0)
+        unknown = max(0, mine - len(self.marks))  # what it holds without knowing it
+        at, agents = known[0] - LEASE, frozenset(agent for (agent,) in mail)
+        self.latest = Beat(at, daemons, agents, tuple(published), free + unknown)
+        return self.latest
+
+    def take(self, most: int = PORTION, *, of_others: bool = True) -> list[Taken]:
+        """Take agents that nobody holds."""
+        return self._take(most, of_others)
+
+    def claim(self, name: str) -> Taken | None:
+        """Take the agent of a name."""
+        return next(iter(self._take(1, of_others=True, name=name)), None)
+
+    def _take(self, most: int, of_others: bool, name: str | None = None) -> list[Taken]:
+        if of_others:
+            with self._asking() as connection:
+                over = "DELETE FROM daemons WHERE until <= clock_timestamp() AND daemon <> %s"
+                connection.execute(over, (self.daemon,))
+        with self._asking() as connection:
+            if connection.execute("SELECT FROM daemons WHERE daemon = %s", (self.daemon,)).rowcount != 1:
+                raise fenced(())
+            given = {"me": self.daemon, "held": list(self.marks), "name": name, "most": most}
+            found = connection.execute(_TAKE.encode(), given).fetchall()
+            taken = [(Taken(AgentRow(*row[:6]), row[6]), TurnMark(*row[6:])) for row in found]
+        self.marks.update((one.row.agent, mark) for one, mark in taken)
+        return [one for one, _ in taken]
+
+    def make(self, name: str, state: str) -> Taken | None:
+        """Make a new agent, which it holds."""
+        with self._asking() as connection:
+            connection.execute(_ONE_JOINS.encode())
+            row = _made(connection, name, state)
+            if row is None:
+                return None
+            hold = "UPDATE leases SET owner = %s, epoch = 1 WHERE agent = %s"
+            connection.execute(hold, (self.daemon, row.agent))
+        self.add([row.agent])
+        return Taken(row, 1)
+
+    def pin(self, agent: int, home: str) -> None:
+        """Have an agent be taken by daemons of that home alone."""
+        with self._asking() as connection:
+            pinned = "UPDATE leases SET home = %s WHERE agent = %s AND owner = %s"
+            if not connection.execute(pinned, (home, agent, self.daemon)).rowcount:
+                raise fenced([agent])
+
+    def give(self, agents: Iterable[int]) -> None:
+        """Let go of agents."""
+        given = list(agents)
+        self.forget(given)
+        with self._asking() as connection:
+            gone = "UPDATE leases SET owner = NULL WHERE agent = ANY(%s) AND owner = %s"
+            connection.execute(gone, (given, self.daemon))
+
+    def find(self, name: str) -> tuple[AgentRow, DaemonRow | None] | None:
+        """An agent of the store by its name, and the daemon that holds it, if one does."""
+        with self._asking() as connection:
+            found = connection.execute(_FIND.encode(), (name,)).fetchone()
+            if found is None:
+                return None
+            return AgentRow(*found[:-1]), _daemon_of(connection, "d.daemon = %s", found[-1])
+
+    def owners(self) -> list[Ownership]:
+        """The daemons that hold the agents of the store."""
+        with self._asking() as connection:
+            return owners_of(connection)
+
+    def held(self) -> frozenset[int]:
+        """The numbers of the agents that it holds, as far as it knows."""
+        return frozenset(list(self.marks))
+
+    def leave(self) -> None:
+        """Give back all it holds, and be a daemon of this store no more."""
+        self.marks = {}
+        with self._asking() as connection:
+            connection.execute("UPDATE leases SET owner = NULL WHERE owner = %s", (self.daemon,))
+            connection.execute("DELETE FROM daemons WHERE daemon = %s", (self.daemon,))
+        self.daemon = 0
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._connection is not None:
+            with suppress(Error):
+                self._connection.close()
+
+
+def owners_of(connection: Connection[Rows]) -> list[Ownership]:
+    """The daemons that hold the agents of a store, by number of the agent."""
+    return [Ownership(*row) for row in connection.execute(_OWNERS.encode())]
+
+
+def daemons_of(connection: Connection[Rows]) -> tuple[DaemonRow, ...]:
+    """The daemons of a store whose time is not over."""
+    found = connection.execute(_DAEMONS.format("d.until > clock_timestamp()").encode())
+    return tuple(map(DaemonRow._make, found.fetchall()))
+
+
+def turns_recorded(
+    connection: Connection[Rows], daemon: int, marks: Mapping[int, TurnMark]
+) -> dict[int, int]:
+    """The turns of agents that a daemon still holds, once no commit of theirs is under way (G51)."""
+    asked = (
+        "SELECT agent, epoch, turn FROM leases WHERE agent = ANY(%s) AND owner = %s ORDER BY agent FOR UPDATE"
+    )
+    found = connection.execute(asked, (list(marks), daemon)).fetchall()
+    return {agent: turn for agent, epoch, turn in found if epoch == marks[agent].epoch}
+
+
+def held_of(connection: Connection[Rows], daemon: int, agents: Iterable[int]) -> set[int]:
+    """Agents of these that a daemon holds."""
+    asked = "SELECT agent FROM leases WHERE agent = ANY(%s) AND owner = %s"
+    return {agent for (agent,) in connection.execute(asked, (list(agents), daemon))}
+
+
+def _own(connection: Connection[Rows], home: str) -> AgentRow:
+    """The own agent of a home: by its name and pin, or the one that a new store has, or a new one."""
+    named = connection.execute(_PINNED.format("a.name = %s").encode(), (home,)).fetchone()
+    if named is not None and named[-1] == home:
+        return AgentRow(*named[:-1])
+    new = _PINNED.format("a.agent = %s AND l.home = ''").encode()
+    first = connection.execute(new, (HOME_AGENT,)).fetchone()
+    if named is not None and (first is None or named[0] != HOME_AGENT):
+        raise SettingsError(
+            f"expected a name for the home's own agent that no other agent has, found {home!r}; "
+            "choose another `name` in etc/narval.toml"
+        )
+    if first is not None:
+        connection.execute("UPDATE agents SET name = %s WHERE agent = %s", (home, HOME_AGENT))
+        return AgentRow(*first[:-1])._replace(name=home)
+    made = _made(connection, home, ACTIVE)
+    if made is None:
+        raise InternalError(f"expected no agent {home!r}, where none was found")
+    return made
+
+
+def add_alone(connection: Connection[Rows]) -> None:
+    """Have nobody else add an agent, or join, before the end of the transaction."""
+    connection.execute(_ONE_JOINS.encode())
+
+
+def _made(connection: Connection[Rows], name: str, state: str) -> AgentRow | None:
+    """A new agent that nobody holds; None where there is one of that name."""
+    [(number,)] = connection.execute(_NEXT_NUMBER.encode())
+    made = new_agent(number, name)._replace(state=state)
+    added = "INSERT INTO agents VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (name) DO NOTHING"
+    if not connection.execute(added, made).rowcount:
+        return None
+    connection.execute("INSERT INTO leases (agent) VALUES (%s)", (number,))
+    return made
+
+
+def _daemon_of(connection: Connection[Rows], where: str, value: Any) -> DaemonRow | None:
+    found = connection.execute(_DAEMONS.format(where).encode(), (value,)).fetchone()
+    return None if found is None else DaemonRow(*found)
+
+
+def _at_work(home: str, daemon: DaemonRow | None) -> ElsewhereError:
+    place = daemon.address if daemon is not None else "another place"
+    return ElsewhereError(
+        f"expected no other daemon of the home {home}, found one at {place}; give this home another `name` "
+        "in etc/narval.toml, or start it with `narval run --standby`, which waits until that one is gone"
+    )
+
+
+_ONE_JOINS = "SELECT pg_advisory_xact_lock(hashtext('narval join'), hashtext(current_schema()))"
+
+_JOIN = """
+INSERT INTO daemons (home, address, version, digest, started, until)
+    VALUES (%s, %s, %s, %s, clock_timestamp(), clock_timestamp() + make_interval(secs => %s))
+    ON CONFLICT DO NOTHING RETURNING daemon"""
+
+_PINNED = """
+SELECT a.agent, a.id, a.name, a.state, a.why, a.wake_at, l.home
+    FROM agents a JOIN leases l ON l.agent = a.agent WHERE {}"""
+
+_NEXT_NUMBER = """
+SELECT 1 + greatest(
+    (SELECT max(agent) FROM leases), (SELECT max(agent) FROM messages), (SELECT max(sender) FROM messages),
+    (SELECT max(agent) FROM taken), (SELECT max(sender) FROM taken))"""
+"""A number that no agent has, nor had as long as a message names it."""
+
+_RENEW = """
+UPDATE daemons SET until = clock_timestamp() + make_interval(secs => %s), draining = %s WHERE daemon = %s
+    RETURNING extract(epoch FROM until)::float8, home"""
+
+_DAEMONS = """
+SELECT d.daemon, d.home, d.address, d.version, d.digest, extract(epoch FROM d.started)::float8,
+    extract(epoch FROM d.until)::float8, d.draining, (SELECT count(*) FROM leases l WHERE l.owner = d.daemon)
+    FROM daemons d WHERE {} ORDER BY d.daemon"""
+
+_MAIL = "SELECT DISTINCT m.agent FROM messages m JOIN leases l ON l.agent = m.agent WHERE l.owner = %s"
+
+_FREE = """
+SELECT count(*) FROM leases l WHERE l.home IN ('', %s) AND (l.owner IS NULL OR (l.owner <> %s AND NOT EXISTS (
+    SELECT FROM daemons d WHERE d.daemon = l.owner AND d.until > clock_timestamp())))"""
+
+_TAKE = """
+WITH free AS MATERIALIZED (
+    SELECT l.agent, (a.state <> 'suspended' AND (a.state = 'active'
+            OR a.wake_at < extract(epoch FROM clock_timestamp())
+            OR EXISTS (SELECT FROM messages m WHERE m.agent = l.agent))) IS NOT TRUE AS idle
+        FROM leases l JOIN agents a ON a.agent = l.agent
+        WHERE (l.owner IS NULL OR l.owner = %(me)s
+                OR NOT EXISTS (SELECT FROM daemons d WHERE d.daemon = l.owner))
+            AND NOT EXISTS (SELECT FROM unnest(%(held)s::bigint[]) AS known WHERE known = l.agent)
+            AND l.home IN ('', (SELECT d.home FROM daemons d WHERE d.daemon = %(me)s))
+            AND a.name = coalesce(%(name)s, a.name)
+        ORDER BY idle, 1 LIMIT %(most)s FOR UPDATE OF l SKIP LOCKED), taken AS (
+    UPDATE leases l SET owner = %(me)s, epoch = l.epoch + 1 FROM free WHERE l.agent = free.agent
+        RETURNING l.agent, l.epoch, l.turn, free.idle)
+SELECT a.agent, a.id, a.name, a.state, a.why, a.wake_at, t.epoch, t.turn
+    FROM taken t JOIN agents a ON a.agent = t.agent ORDER BY t.idle, t.agent"""
+
+_OWNERS = """
+SELECT l.agent, coalesce(d.home, ''), l.epoch, l.home
+    FROM leases l LEFT JOIN daemons d ON d.daemon = l.owner ORDER BY l.agent"""
+
+_FIND = """
+SELECT a.agent, a.id, a.name, a.state, a.why, a.wake_at, l.owner
+    FROM agents a LEFT JOIN leases l ON l.agent = a.agent WHERE a.name = %s"""

@@ -1,0 +1,186 @@
+"""The connections to a server of PostgreSQL, by psycopg 3 (G44), and what is there of narval's."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from threading import BoundedSemaphore
+from typing import TYPE_CHECKING, Any
+
+from psycopg import Connection, Cursor, Error, ProgrammingError
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import Format
+
+from narval.core.errors import StoreError
+from narval.store import statements
+from narval.store.postgresql.statements import of_postgres
+from narval.store.postgresql.troubles import server_trouble
+from narval.store.postgresql.urls import of_libpq, shown
+from narval.store.sql import version_of
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+logger = logging.getLogger("narval.store")
+
+Rows = tuple[Any, ...]
+
+READERS = 4
+"""The most connections that read at once."""
+
+_NOTICING: dict[str, Any] = {
+    "application_name": "narval",
+    "client_encoding": "UTF8",
+    "connect_timeout": 5,
+    "keepalives": 1,
+    "keepalives_idle": 2,
+    "keepalives_interval": 1,
+    "keepalives_count": 2,
+    "tcp_user_timeout": 5000,  # milliseconds
+}
+"""The settings of a connection, unless the URL says otherwise: a network that was cut is noticed in 5 s."""
+
+
+class BinaryCursor(Cursor[Rows]):
+    """A cursor whose rows come in the binary form, which is read without parsing."""
+
+    def __init__(self, connection: Connection[Any], **how: Any) -> None:
+        super().__init__(connection, **how)
+        self.format = Format.BINARY
+
+
+class Server:
+    """Connections to a server; each commits by itself."""
+
+    errors: tuple[type[Exception], ...] = (Error,)
+
+    def __init__(self, url: str) -> None:
+        self.name = shown(url)
+        try:
+            self._asked: dict[str, Any] = {**_NOTICING, **conninfo_to_dict(of_libpq(url))}
+        except ProgrammingError:  # what it says may have a part of the password
+            raise StoreError(
+                f"expected a URL such as postgresql://me@host/narval, found one that libpq does not read: "
+                f"{self.name.partition('://')[0]}://…; quote odd characters by %"
+            ) from None
+        self.statements: Mapping[str, str] = of_postgres()
+        self._idle: list[Connection[Rows]] = []
+        self._places = BoundedSemaphore(READERS)
+        self._closed = False
+
+    def connect(self) -> Connection[Rows]:
+        """A connection of one's own."""
+        return Connection.connect(autocommit=True, cursor_factory=BinaryCursor, **self._asked)
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection[Rows]]:
+        """A connection for as long as one reads, kept for the next who does unless it broke."""
+        with self._places:
+            connection = self._idle.pop() if self._idle else self.connect()
+            try:
+                yield connection
+            finally:
+                if self._closed or connection.broken:
+                    connection.close()
+                else:
+                    self._idle.append(connection)
+
+    def trouble(self, error: BaseException, consequence: str = "") -> StoreError:
+        """The meaning of an error, and what to do next."""
+        return server_trouble(self.name, error, consequence)
+
+    def tables(self, connection: Connection[Rows]) -> set[str]:
+        """The names of the tables that are there."""
+        found = connection.execute(
+            "SELECT tablename::text FROM pg_tables WHERE schemaname = current_schema()"
+        )
+        return {name for (name,) in found}
+
+    def drop_idle(self) -> None:
+        """End the connections that nobody reads on: after an outage they are none."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def close(self) -> None:
+        """End the connections of the readers."""
+        self._closed = True
+        self.drop_idle()
+
+    def engine(self) -> Engine:
+        """The same connections for SQLAlchemy, which is imported only now."""
+        from sqlalchemy import NullPool, create_engine
+
+        def connect() -> Connection[Any]:
+            return Connection.connect(**self._asked)
+
+        return create_engine("postgresql+psycopg://", creator=connect, poolclass=NullPool)
+
+
+# --- opening --------------------------------------------------------------------------------------------
+
+_LOCK = "hashtext('narval'), hashtext(current_schema())"
+"""The key of the lock of a schema: shared by commits that bring texts, held alone to make or drop."""
+
+
+def ensure(server: Server) -> None:
+    """Make the tables and functions where they are missing, or bring them up to date.
+
+    One daemon at a time does. Raises StoreError for the tables of a newer version, or of something else.
+    """
+    with closing(server.connect()) as connection:
+        if _is_ready(server, connection):
+            return
+        connection.execute(f"SELECT pg_advisory_lock({_LOCK})")  # it ends with the connection
+        if not server.tables(connection):
+            logger.info("making the tables of a new store: %s", server.name)
+            with connection.transaction():
+                statements.make_schema(connection.cursor(), server.statements)
+        elif _version(server, connection) != statements.HEAD:
+            from narval.store.migrate import migrate
+
+            migrate(server.engine(), server.name)
+        with connection.transaction():
+            if "leases" not in server.tables(connection):
+                _execute(connection, server.statements["leases"])
+            if not _has_function(server, connection):
+                _execute(connection, server.statements["record"])
+
+
+def _is_ready(server: Server, connection: Connection[Rows]) -> bool:
+    tables = server.tables(connection)
+    if not tables:
+        return False
+    is_current = _version(server, connection) == statements.HEAD
+    return is_current and "leases" in tables and _has_function(server, connection)
+
+
+def _version(server: Server, connection: Connection[Rows]) -> str:
+    return version_of(server, connection)[0]
+
+
+def _has_function(server: Server, connection: Connection[Rows]) -> bool:
+    name = server.statements["name of record"]
+    found = connection.execute("SELECT to_regproc(%s) IS NOT NULL", (name,)).fetchone()
+    return found == (True,)
+
+
+def _execute(connection: Connection[Rows], text: str) -> None:
+    for statement in text.split(";\n\n"):
+        connection.execute(statement.encode())
+
+
+def keep_texts(connection: Connection[Rows]) -> None:
+    """Have nobody drop texts before the end of the transaction, which brings what names them."""
+    connection.execute(f"SELECT pg_advisory_xact_lock_shared({_LOCK})")
+
+
+def drop_unused(server: Server) -> None:
+    """Drop versions of definitions that no run of an agent needs whom nobody holds, and texts that nothing
+    names; no commit brings any meanwhile.
+    """
+    with closing(server.connect()) as connection, connection.transaction():
+        connection.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")
+        held = "AND agent NOT IN (SELECT agent FROM leases WHERE owner IS NOT NULL)"
+        connection.execute(f"{server.statements['drop definitions']} {held}".encode())
+        connection.execute(server.statements["drop texts"].encode())

@@ -1,0 +1,78 @@
+"""The table of published collections of a PostgreSQL server (G58)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from psycopg import Error
+
+from narval.core.errors import OperatorError
+from narval.store.postgresql.postgresql import Server
+from narval.store.postgresql.published import Published, PublishedRow
+
+
+class PublishedTable(Published):
+    """The table `collections` of a server."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def all(self) -> list[PublishedRow]:
+        """All there are, by name."""
+        return [PublishedRow(*row) for row in self._rows(_LIST)]
+
+    def get(self, name: str) -> tuple[str, bytes] | None:
+        """The digest and the packed files of a collection; None where there is none of that name."""
+        return next(((digest, bytes(files)) for digest, files in self._rows(_GET, name)), None)
+
+    def put(self, name: str, digest: str, files: bytes, by: str) -> None:
+        """Let a collection have these packed files from now on."""
+        self._rows(_PUT, name, digest, files, by)
+
+    def withdraw(self, name: str) -> bool:
+        """Let a collection be no more; False where there was none."""
+        return bool(self._rows(_WITHDRAW, name))
+
+    def _rows(self, statement: str, *given: object) -> list[tuple[Any, ...]]:
+        try:
+            with self._server.reading() as connection:
+                cursor = connection.execute(statement.encode(), given)
+                return cursor.fetchall() if cursor.description is not None else []
+        except Error as error:
+            if error.sqlstate in _PLAIN:
+                raise OperatorError(_PLAIN[error.sqlstate]) from None
+            raise self._server.trouble(error) from error
+
+
+@contextmanager
+def published_at(url: str) -> Iterator[Published]:
+    """The collections of the store at a URL, for who is no daemon of it. Raises StoreError."""
+    server = Server(url)
+    try:
+        yield PublishedTable(server)
+    finally:
+        server.close()
+
+
+_LIST = (
+    "SELECT name, digest, EXTRACT(EPOCH FROM published)::float8, by, octet_length(files)::bigint "
+    "FROM collections ORDER BY name"
+)
+_GET = "SELECT digest, files FROM collections WHERE name = %s"
+_PUT = (
+    "INSERT INTO collections (name, digest, files, published, by) "
+    "VALUES (%s, %s, %s, clock_timestamp(), %s) ON CONFLICT (name) DO UPDATE SET "
+    "digest = EXCLUDED.digest, files = EXCLUDED.files, published = EXCLUDED.published, by = EXCLUDED.by"
+)
+_WITHDRAW = "DELETE FROM collections WHERE name = %s RETURNING name"
+
+_REFUSED = (
+    "the database does not let this role publish collections: who may runs code on all machines. Ask as a "
+    "role that may (--store, or PGUSER), or be granted INSERT, UPDATE and DELETE on the table collections"
+)
+_NOT_MADE = "no daemon has made the tables of this store yet: start one (narval run)"
+
+_PLAIN = {"42501": _REFUSED, "42P01": _NOT_MADE}
+"""The meanings of errors here, by their codes: a right that a role lacks, a table that is not there."""

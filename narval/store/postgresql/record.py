@@ -1,0 +1,237 @@
+"""The commit of a server: one call of the function `record`, which is one round trip (G45, G47)."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import compress
+from os import dup
+from struct import Struct
+from typing import Any, NamedTuple, cast
+
+from psycopg import OperationalError
+from psycopg.errors import error_from_result
+from psycopg.pq import ConnStatus, ExecStatus, Format
+from psycopg.pq.abc import PGresult
+
+from narval.core.errors import FencedError
+from narval.store.batch import SLOTS, Batch, slots_of
+from narval.store.postgresql.composites import Composite
+from narval.store.postgresql.postgresql import Server
+from narval.store.postgresql.shapes import SHAPES
+from narval.store.statements import WRITES, Rows, RowsOf
+from narval.store.store import Durability
+
+MOST_ROWS = 5_000
+"""So many rows are told in one call at most, unless one agent has more (G45)."""
+
+
+class TurnMark(NamedTuple):
+    """A place in the history of an agent: the number of its ownership, and of the next commit."""
+
+    epoch: int
+    turn: int
+
+
+def fenced(agents: Iterable[int]) -> FencedError:
+    """The error that agents are another daemon's now; without any, that all are."""
+    which = ", ".join(map(str, sorted(agents)))
+    what = f"agents {which} are" if which else "the time of this daemon was over, and its agents are"
+    return FencedError(f"{what} another daemon's now; nothing was recorded", frozenset(agents))
+
+
+Told = list[Rows | None]
+"""The rows of a call by slot, in the order of `SHAPES`."""
+
+_SLOTS_TOLD: dict[str, tuple[str, Callable[[Rows], Rows] | None]] = {
+    "put agent": ("agents", None),
+    "add text": ("texts", None),
+    "put definition": ("definitions", None),
+    "retire definition": ("retired", None),
+    "share element": ("elements", None),
+    "add element": ("elements", lambda rows: [(*row, None) for row in rows]),
+    "outdate element": ("outdated", None),
+    "undeclare element": ("undeclared", None),
+    "hold": ("contexts", None),
+    "mark": ("marks", None),
+    "add key": ("keys", None),
+    "put run": ("runs", None),
+    "add entry": ("journal", None),
+    "put snapshot": ("snapshots", None),
+    "put event": ("queue", None),
+    "put moment": ("moments", None),
+    "put meta": ("meta", None),
+    "add message": ("messages", None),
+    "put taken": ("taken", None),
+    "add dead letter": ("dead_letters", None),
+    "trim journal": ("trimmed", lambda rows: [(*row[:3], row[-1]) for row in rows]),
+    "drop event": ("dequeued", None),
+    "drop moment": ("moments_done", None),
+    "drop dead letter": ("letters_settled", None),
+    "unhold": ("unheld", None),
+    "drop element": ("forgotten_elements", None),
+    "drop run": ("forgotten_runs", None),
+    "remove agents": ("removed_agents", None),
+}
+"""The slot that tells the rows of a statement; the function does what other statements do with the same."""
+
+_PLACES = {slot: place for place, slot in enumerate(SHAPES)}
+
+
+def _told_by(slot: str) -> list[tuple[int, RowsOf, Callable[[Rows], Rows] | None]]:
+    told = ((_SLOTS_TOLD[name], rows) for of, name, rows in WRITES if of == slot and name in _SLOTS_TOLD)
+    return [(_PLACES[place], rows, altered) for (place, altered), rows in told]
+
+
+_TOLD = [_told_by(slot) for slot in SLOTS]
+_KEYS = [(place, shape.key) for place, shape in enumerate(SHAPES.values()) if shape.key]
+_FENCE, _TEXTS = _PLACES["fence"], _PLACES["texts"]
+
+
+def told(batches: Iterable[Batch]) -> Told:
+    """The rows of batches of agents, one of each."""
+    slots: list[list[Any]] = [[] for _ in SHAPES]
+    for batch in batches:
+        for writes in compress(_TOLD, slots_of(batch)):
+            for place, rows, altered in writes:
+                made = rows(batch)
+                if made:
+                    slots[place] += made if altered is None else altered(made)
+    for place, key in _KEYS:
+        if len(slots[place]) > 1:  # the last row of a key counts
+            slots[place] = list({row[:key]: row for row in slots[place]}.values())
+    if len(slots[_TEXTS]) > 1:  # in one order, so that no two commits wait for one another
+        slots[_TEXTS] = sorted(dict(slots[_TEXTS]).items())
+    return [rows or None for rows in slots]
+
+
+def divided(batches: Sequence[Batch]) -> list[list[Batch]]:
+    """Batches for one call each: an agent is there once, and there are not too many rows."""
+    parts: list[list[Batch]] = [[]]
+    agents, rows = set[int](), 0
+    for batch in batches:
+        size = sum(map(len, slots_of(batch)))
+        if batch.agent in agents or (rows and rows + size > MOST_ROWS):
+            parts.append([])
+            agents, rows = set(), 0
+        parts[-1].append(batch)
+        agents.add(batch.agent)
+        rows += size
+    return parts
+
+
+class Commit:
+    """The batches of a commit for each of its calls, what fences them: nothing before a daemon has joined.
+
+    Raises FencedError for an agent that is not `held`.
+    """
+
+    def __init__(self, batches: Sequence[Batch], held: Mapping[int, TurnMark] | None) -> None:
+        self.parts = divided(batches)
+        self.is_fenced = held is not None
+        self.before: dict[int, TurnMark] = {}
+        """The marks of its agents before it is recorded."""
+        self.marks: list[dict[int, TurnMark] | None] = [None] * len(self.parts)
+        self.after: dict[int, TurnMark] = {}
+        self.registered = {row.agent for batch in batches for row in batch.agents}
+        self.removed = {agent for batch in batches for agent in batch.removed_agents}
+        if held is not None:
+            self._fence({batch.agent for batch in batches}, held)
+
+    def _fence(self, agents: set[int], held: Mapping[int, TurnMark]) -> None:
+        if lost := agents - held.keys():
+            raise fenced(lost)
+        self.before = {agent: held[agent] for agent in agents}
+        self.after = dict(self.before)
+        for place, part in enumerate(self.parts):
+            self.marks[place] = {batch.agent: self.after[batch.agent] for batch in part}
+            for batch in part:
+                mark = self.after[batch.agent]
+                self.after[batch.agent] = TurnMark(mark.epoch, mark.turn + 1)
+
+
+class Writer:
+    """The connection that records. Its methods raise psycopg's errors."""
+
+    def __init__(self, server: Server, durability: Durability) -> None:
+        self.connection = connection = server.connect()
+        self._pg = connection.pgconn
+        name = server.statements["name of record"]
+        self._checked(self._pg.exec_(_SETTINGS.format(_SYNCED[durability]).encode()))
+        found = connection.execute(
+            "SELECT typname::text, oid::int8 FROM pg_type WHERE typname = ANY(%s) "
+            "AND typnamespace = current_schema()::regnamespace",
+            ([f"{name}_{slot}" for slot in SHAPES],),
+        )
+        oids: dict[str, int] = dict(found.fetchall())
+        self._made = [Composite(shape.types, oids[f"{name}_{slot}"]).array for slot, shape in SHAPES.items()]
+        given = ", ".join(f"${number}" for number in range(1, len(SHAPES) + 2))
+        self._formats = [Format.BINARY] * (len(SHAPES) + 1)
+        self._checked(self._pg.prepare(b"record", f"SELECT {name}({given})".encode()))
+
+    def packed(self, daemon: int, marks: dict[int, TurnMark] | None, rows: Told) -> list[bytes | None]:
+        """The arguments of a call; without `marks` it is not fenced.
+
+        Raises ValueError, TypeError or struct.error for rows that have something that is no value.
+        """
+        if marks is not None:
+            rows[_FENCE] = [(agent, *mark) for agent, mark in sorted(marks.items())]
+        made = (None if given is None else make(given) for make, given in zip(self._made, rows, strict=True))
+        return [_DAEMON(daemon), *made]
+
+    def record(self, calls: Sequence[list[bytes | None]]) -> set[int]:
+        """Record what calls are given, all or nothing; the agents that were made."""
+        if len(calls) == 1:
+            return self._call(calls[0])
+        self._checked(self._pg.exec_(b"BEGIN"))
+        try:
+            made = set().union(*map(self._call, calls))
+            self._checked(self._pg.exec_(b"COMMIT"))
+        except BaseException:
+            self._pg.exec_(b"ROLLBACK")
+            raise
+        return made
+
+    def _call(self, given: list[bytes | None]) -> set[int]:
+        values = cast("Sequence[bytes]", given)  # psycopg takes None, and does not say so
+        result = self._checked(self._pg.exec_prepared(b"record", values, self._formats))
+        made = (result.get_value(0, 0) or b"").strip(b"{}")
+        return set(map(int, made.split(b","))) if made else set()
+
+    def _checked(self, result: PGresult) -> PGresult:
+        if result.status in (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK):
+            return result
+        if self.is_broken:
+            raise OperationalError(self._pg.error_message.decode(errors="replace").strip())
+        raise error_from_result(result)
+
+    @property
+    def is_broken(self) -> bool:
+        """True if the connection is one no more."""
+        return self._pg.status != ConnStatus.OK
+
+    def cut(self) -> None:
+        """End what is asked of the server at this moment, from another thread."""
+        with suppress(OSError), socket.socket(fileno=dup(self._pg.socket)) as asked:
+            asked.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """End it."""
+        self.connection.close()
+
+
+_SYNCED: dict[Durability, str] = {"crash": "off", "power": "on"}
+_DAEMON = Struct(">q").pack
+
+_SETTINGS = """
+SET synchronous_commit = {};
+SET plan_cache_mode = force_generic_plan;
+SET enable_seqscan = off;
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+SET jit = off
+"""
+"""All that this connection does is to look up rows by their keys; a plan that is made while a table is small
+must do when it is large.
+"""

@@ -1,0 +1,101 @@
+"""The meaning of PostgreSQL's errors: away, refused, fenced, or something for the operator to set right."""
+
+from __future__ import annotations
+
+import re
+
+from psycopg import DataError, Error, NotSupportedError, ProgrammingError
+
+from narval.core.errors import StoreAwayError, StoreError
+from narval.store.postgresql.statements import FENCED
+
+_AWAY = ("08", "53", "57P", "58", "25006")
+"""The beginnings of codes that say: not now. A disk that is full is one of them."""
+
+_OF_ROWS = ("22", "23", "54")
+"""Beginnings of codes about values: a data exception, a constraint, what is beyond a limit of the program."""
+
+_AGAIN = ("40001", "40P01", "55P03")
+"""Codes for two who got in each other's way: nothing was done, and another attempt may do."""
+
+_REMEDIES = (
+    ("28", "the server refuses this user", "look at the URL, the pass file of libpq and pg_hba.conf"),
+    ("42501", "the user may not do that", "grant the role of the daemon what it needs"),
+    ("3D", "the server has no such database", "create it, or correct the URL"),
+    ("3F", "no schema is there", "create the schema that the URL names"),
+    ("53100", "the disk of the server is full", "free space there: it goes on by itself"),
+    ("25006", "the server only reads", "it is a standby: let the URL name the primary; it goes on by itself"),
+)
+
+
+def is_away(error: BaseException) -> bool:
+    """True if the server does not answer, or not now; what it was asked may have been done."""
+    if isinstance(error, Error) and not error.sqlstate:  # it is the client's own: the connection broke
+        return not isinstance(error, (DataError, ProgrammingError, NotSupportedError))
+    return _begins(error, _AWAY)
+
+
+def refuses_rows(error: BaseException) -> bool:
+    """True if an error is about the values that were to be recorded."""
+    return _begins(error, _OF_ROWS)
+
+
+def is_in_the_way(error: BaseException) -> bool:
+    """True if another program was in the way: nothing was done, and may be tried again."""
+    return _begins(error, _AGAIN)
+
+
+def fenced_agents(error: BaseException) -> frozenset[int] | None:
+    """The agents that are another daemon's now; None where an error does not say so."""
+    if not isinstance(error, Error) or error.sqlstate != FENCED:
+        return None
+    return frozenset(map(int, (error.diag.message_detail or "").split(",")))
+
+
+def said(error: BaseException) -> str:
+    """The words of an error, without the place in our function where it was raised."""
+    diag = error.diag if isinstance(error, Error) else None
+    words = " ".join(filter(None, (diag.message_primary, diag.message_detail))) if diag else ""
+    return " ".join((words or str(error) or type(error).__name__).split())
+
+
+_REFUSED = (
+    (r'database ".*" does not exist', "the server has no such database", "create it, or correct the URL"),
+    (
+        r'role ".*" does not exist|authentication failed|no password supplied|pg_hba\.conf',
+        "the server refuses this user",
+        "look at the URL, the pass file of libpq (~/.pgpass) and pg_hba.conf",
+    ),
+)
+"""The words of a server that refuses a connection, which has no code: meaning, and remedy."""
+
+_CONNECTING = (
+    *_REFUSED,
+    (r"resolve host|translate host name", "there is no such host", "correct the URL"),
+)
+
+
+def is_refused(error: BaseException) -> bool:
+    """True if the server answers, but takes no connection as it is asked for."""
+    return any(re.search(pattern, str(error)) for pattern, _, _ in _REFUSED)
+
+
+def server_trouble(name: str, error: BaseException, consequence: str = "") -> StoreError:
+    """The error for the operator: the meaning of a driver's error, and what to do next."""
+    away = is_away(error)
+    what = "the server of the store does not answer" if away else "the store failed"
+    advice = "start it, or correct the URL" if away else "set that right and start again"
+    words = str(error) if away and not getattr(error, "sqlstate", None) else ""
+    for pattern, meaning, remedy in _CONNECTING:
+        if re.search(pattern, words):
+            what, advice = meaning, remedy
+    for code, meaning, remedy in _REMEDIES:
+        if _begins(error, (code,)):
+            what, advice = meaning, remedy
+    parts = (f"{what}: {name} ({said(error)})", consequence, advice)
+    kind = StoreAwayError if away else StoreError
+    return kind("; ".join(part for part in parts if part))
+
+
+def _begins(error: BaseException, codes: tuple[str, ...]) -> bool:
+    return str(getattr(error, "sqlstate", None) or "").startswith(codes)

@@ -1,0 +1,241 @@
+"""Reading: the rows of an agent, as the tables of `tables.py` have them, from a driver of a database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager
+from operator import attrgetter
+from typing import Any, Protocol
+
+from narval.core.elements.element import Element
+from narval.core.errors import StoreError, UnreadableError
+from narval.store.batch import (
+    AgentRow,
+    DefinitionRow,
+    JournalRow,
+    KeptElement,
+    MarkRow,
+    MomentRow,
+    QueuedRow,
+    RunRow,
+    SnapshotRow,
+)
+from narval.store.codec import decode_origin
+from narval.store.letters import DatabaseLetters
+from narval.store.rows import (
+    CurrentRow,
+    ElementRow,
+    FactRow,
+    HeldRow,
+    KeyRow,
+    Row,
+    VersionRow,
+    typed,
+)
+from narval.store.store import ALL, AgentStore, RunHistory, Store
+
+CHUNK = 500
+"""So many rows are read at once where there may be many."""
+
+
+class Driver(Protocol):
+    """The source of connections, as the database API of Python has them; each commits by itself."""
+
+    name: str
+    statements: Mapping[str, str]
+
+    errors: tuple[type[Exception], ...]
+    """The errors that connecting, and a connection, may raise."""
+
+    def connect(self) -> Any:
+        """A connection of one's own."""
+
+    def reading(self) -> AbstractContextManager[Any]:
+        """A connection for as long as one reads."""
+
+    def tables(self, connection: Any, /) -> set[str]:
+        """The names of the tables that are there."""
+
+    def trouble(self, error: BaseException, /) -> StoreError:
+        """The meaning of an error of a connection, and what to do next."""
+
+    def close(self) -> None:
+        """End the connections of the readers."""
+
+
+class Tables:
+    """The tables of `tables.py`, read on connections of the driver's, or on the one that `reading` gives."""
+
+    def __init__(
+        self, driver: Driver, reading: Callable[[], AbstractContextManager[Any]] | None = None
+    ) -> None:
+        self._driver, self.name, self._sql = driver, driver.name, driver.statements
+        self._reading = reading or driver.reading
+
+    def read(self, name: str, *given: Any) -> list[Any]:
+        """The rows that a query finds. Raises StoreError."""
+        try:
+            with self._reading() as connection:
+                cursor = connection.cursor()
+                cursor.execute(self._sql[name], given)
+                rows: list[Any] = cursor.fetchall()
+                cursor.close()
+                return rows
+        except self._driver.errors as error:
+            raise self._driver.trouble(error) from error
+
+    def stream(self, name: str, *given: Any) -> Generator[list[Any]]:
+        """Rows as they are wanted, `CHUNK` of them at once. Raises StoreError."""
+        with self._cursor(name, given) as found:
+            while rows := found.fetchmany(CHUNK):
+                yield rows
+
+    def agents(self) -> Iterator[AgentRow]:
+        """All agents, by number. Raises StoreError."""
+        for rows in self.stream("agents"):
+            yield from typed(AgentRow, rows, "agents", self.name)
+
+    @contextmanager
+    def _cursor(self, name: str, given: tuple[Any, ...]) -> Iterator[Any]:
+        try:
+            with self._reading() as connection, closing(connection.cursor()) as cursor:
+                cursor.execute(self._sql[name], given)
+                yield cursor
+        except self._driver.errors as error:
+            raise self._driver.trouble(error) from error
+
+
+class ReadTables(Store):
+    """A store whose rows are read from tables."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    @property
+    def letters(self) -> DatabaseLetters:
+        """The messages between its agents, to be read."""
+        return DatabaseLetters(self._tables.read, self._tables.name)
+
+    def agents(self) -> Iterator[AgentRow]:
+        """All agents, by number."""
+        return self._tables.agents()
+
+    def held(self) -> list[tuple[int, int, int]]:
+        """Agent, a number of elements or runs of it, and how many are active runs."""
+        return self._tables.read("held by agents")
+
+    def of(self, agent: int | None = None) -> AgentStore:
+        """The store as one agent sees it."""
+        return DatabaseAgent(self._tables, self.own if agent is None else agent, self.own)
+
+
+class DatabaseAgent(AgentStore):
+    """The rows of one agent in the tables."""
+
+    def __init__(self, tables: Tables, agent: int, own: int) -> None:
+        self.agent, self.own, self._tables = agent, own, tables
+
+    def _typed(self, row: type[Row], query: str, *given: Any) -> Iterator[Row]:
+        """Rows as they are wanted. Raises StoreError."""
+        for rows in self._tables.stream(query, self.agent, *given):
+            yield from typed(row, rows, query, self._tables.name)
+
+    def _all(
+        self, row: type[Row], query: str, *given: Any, error: type[StoreError] = StoreError
+    ) -> list[Row]:
+        """All rows of a query. Raises StoreError, and `error` for a value of the wrong type."""
+        tables = self._tables
+        return typed(row, tables.read(query, self.agent, *given), query, tables.name, error)
+
+    def identity(self) -> AgentRow:
+        """The agent as it is registered."""
+        rows = self._all(AgentRow, "agent")
+        if not rows:
+            raise StoreError(f"expected agent {self.agent} in {self._tables.name}, which has no such agent")
+        return rows[0]
+
+    def elements(self) -> Iterator[KeptElement]:
+        """All elements, oldest first; their names are known without parsing."""
+        return map(kept_element, self._typed(ElementRow, "elements"))
+
+    def contexts(self) -> Iterator[tuple[int, int]]:
+        """Run and eid, of elements and runs that are there."""
+        return self._typed(HeldRow, "contexts", self.agent)
+
+    def marks(self) -> Iterator[MarkRow]:
+        """The uses of elements."""
+        return self._typed(MarkRow, "marks")
+
+    def keys(self) -> Iterator[tuple[str, str, str]]:
+        """Name, expression, value."""
+        return self._typed(KeyRow, "keys")
+
+    def queue(self) -> list[QueuedRow]:
+        """The events still waiting."""
+        return self._all(QueuedRow, "events")
+
+    def moments(self) -> list[MomentRow]:
+        """The jobs, soonest first."""
+        return self._all(MomentRow, "moments")
+
+    @property
+    def meta(self) -> Mapping[str, str]:
+        """Small facts about the agent."""
+        return dict(self._all(FactRow, "meta"))
+
+    def runs(self) -> list[RunRow]:
+        """All runs, oldest first."""
+        return self._all(RunRow, "runs")
+
+    def journal(
+        self, run: int, after: int = 0, before: int | None = None, most: int = ALL
+    ) -> Iterator[JournalRow]:
+        """The entries of a run."""
+        asked = ("entries of run", run, after) if before is None else ("entries before", run, before)
+        for rows in self._tables.stream(asked[0], self.agent, *asked[1:], most):
+            yield from typed(JournalRow, rows, "entries of run", self._tables.name, UnreadableError)
+
+    def snapshot(self, run: int) -> SnapshotRow | None:
+        """The last state kept of a run."""
+        return next(iter(self._all(SnapshotRow, "snapshot", run, error=UnreadableError)), None)
+
+    def under_way(self, first: int, last: int) -> dict[int, RunHistory]:
+        """The histories of active runs by eid, unless rows of one have values of another type."""
+        given = self.agent, first, last
+        try:
+            entries = self._all(JournalRow, "entries under way", *given, error=UnreadableError)
+            snapshots = self._all(SnapshotRow, "snapshots under way", *given, error=UnreadableError)
+        except UnreadableError:
+            return {}
+        histories = {row.run: RunHistory(row, []) for row in snapshots}
+        for entry in sorted(entries, key=attrgetter("seq")):
+            histories.setdefault(entry.run, RunHistory(None, [])).entries.append(entry)
+        return histories
+
+    def definitions(self, current: bool | None = True, name: str | None = None) -> list[DefinitionRow]:
+        """The versions of definitions, by the moment they were loaded."""
+        return list(map(_definition, self._all(VersionRow, "definitions", current, name)))
+
+    def versions(self) -> list[CurrentRow]:
+        """Kind, name and digest of the current versions of definitions."""
+        return self._all(CurrentRow, "current versions")
+
+    def definition(self, digest: str) -> DefinitionRow | None:
+        """The version of that digest."""
+        rows = self._all(VersionRow, "definition", digest, error=UnreadableError)
+        return _definition(rows[0]) if rows else None
+
+
+def kept_element(row: ElementRow) -> KeptElement:
+    """An element as its row has it; what its origin was, if that can be read."""
+    eid, name, xml, added, origin, declared, outdated, _ = row
+    known, fault = None, ""
+    try:
+        known = decode_origin(origin)
+    except UnreadableError as error:
+        fault = str(error)
+    return KeptElement(Element(eid, xml, added, known, name), declared, bool(outdated), fault)
+
+
+def _definition(row: VersionRow) -> DefinitionRow:
+    return DefinitionRow(*row[:-1], current=bool(row.current))

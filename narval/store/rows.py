@@ -1,0 +1,119 @@
+"""Rows as they are read: each has the values that its columns promise, or the damage is named (N35)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, NamedTuple, TypeVar
+
+import msgspec
+
+from narval.core.errors import StoreError
+from narval.store.batch import Eid
+
+Row = TypeVar("Row")
+
+_KEPT = (bytes,)
+SHORTEST = len(b"<a/>")
+"""The bytes of the shortest element."""
+
+
+class ElementRow(NamedTuple):
+    """An element; `codec.decode_origin` reads `origin`, and says what is wrong with it."""
+
+    eid: Eid
+    name: str
+    xml: Annotated[bytes, msgspec.Meta(min_length=SHORTEST)]
+    added: float
+    origin: Any
+    declared: str
+    outdated: bool | int
+    held_by: Eid | None
+
+
+class HeldRow(NamedTuple):
+    """An element in the context of a run."""
+
+    run: Eid
+    eid: Eid
+
+
+class LastRow(NamedTuple):
+    """The last eid of a table, if there is any."""
+
+    eid: Eid | None
+
+
+class KeyRow(NamedTuple):
+    """A value that an output with `unique` has given (N37)."""
+
+    name: str
+    expression: str
+    value: str
+
+
+class VersionRow(NamedTuple):
+    """A version of a definition, whose last column is a number in SQLite."""
+
+    digest: str
+    kind: str
+    name: str
+    path: str
+    source: bytes
+    loaded: float
+    current: bool | int
+
+
+class CurrentRow(NamedTuple):
+    """A current version of a definition, by its names."""
+
+    kind: str
+    name: str
+    digest: str
+
+
+class FactRow(NamedTuple):
+    """A small fact about an agent."""
+
+    key: str
+    value: str
+
+
+def typed(
+    row: type[Row], found: Sequence[Any], table: str, store: str, error: type[StoreError] = StoreError
+) -> list[Row]:
+    """Rows of a table as values of `row`. Raises `error` for one with a value of another type."""
+    try:
+        return msgspec.convert(found, list[row], builtin_types=_KEPT)  # type: ignore[valid-type]
+    except msgspec.ValidationError:
+        return [_typed(row, values, table, store, error) for values in found]
+
+
+def _typed(row: type[Row], values: Any, table: str, store: str, error: type[StoreError]) -> Row:
+    try:
+        return msgspec.convert(values, row, builtin_types=_KEPT)
+    except msgspec.ValidationError as wrong:
+        raise error(_damage(row, values, table, store, str(wrong))) from None
+
+
+def number(facts: Mapping[str, str], key: str, otherwise: int, store: str = "") -> int:
+    """A small fact that is a whole number. Raises StoreError for any other text."""
+    value = facts.get(key)
+    if value is None:
+        return otherwise
+    if not (value.isascii() and value.isdecimal()):
+        what = f"the store is damaged: {store}".removesuffix(": ")
+        raise StoreError(f"{what}: expected the fact {key} to be a number, got {value!r:.40}; {ADVICE}")
+    return int(value)
+
+
+ADVICE = "put back a backup (docs/reference/store.md)"
+
+
+def _damage(row: type[Any], values: Any, table: str, store: str, wrong: str) -> str:
+    """The damage of a row: where it is, what was expected and found, and what to do."""
+    expected, _, _ = wrong.partition(" - at ")
+    place = re.search(r"\[(\d+)\]$", wrong.rstrip("`"))
+    column = f", column {row._fields[int(place[1])]}" if place is not None else ""
+    where = f"{table} {values[0]!r:.40}{column}"
+    return f"the store is damaged: {store}: {where}: {expected[:1].lower()}{expected[1:]}; {ADVICE}"

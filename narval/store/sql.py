@@ -1,0 +1,189 @@
+"""The store in a SQLite file (docs/reference/store.md); that on a server is in `shared/`.
+
+The statements come from `tables.py`, and the driver's own cursors execute them. Of the one writer a batch
+that is one row is one statement, which the database commits by itself; any other goes between BEGIN and
+COMMIT. Readers have connections of their own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import closing, suppress
+from itertools import compress
+from typing import Any
+
+from narval import __version__
+from narval.core.errors import RefusedRowsError, StoreError
+from narval.store import statements
+from narval.store.batch import HOME_AGENT, STORE, Batch, slots_of
+from narval.store.damage import LOST_PAGES
+from narval.store.reading import Driver, ReadTables, Tables
+from narval.store.sqlite import File
+from narval.store.statements import Rows
+from narval.store.store import Store
+
+_NOT_PERFORMED = "nothing of this turn was performed"
+
+
+def open_database(file: File) -> Store:
+    """The store in a file, made, checked and brought up to date as it needs. Raises StoreError."""
+    try:
+        file.ensure()
+        writer = file.connect()
+        try:
+            _begin(file, writer)
+        except BaseException:
+            writer.close()
+            raise
+        return Database(file, writer)
+    except BaseException as error:
+        file.close()
+        if isinstance(error, (OSError, *file.errors)):
+            raise file.trouble(error) from error
+        raise
+
+
+class Database(ReadTables):
+    """The tables of `tables.py`, and `writer`, the one connection that writes them."""
+
+    def __init__(self, driver: File, writer: Any) -> None:
+        super().__init__(Tables(driver))
+        self._driver, self._name, self._sql = driver, driver.name, driver.statements
+        self.writer = writer
+        cursor = writer.cursor()
+        self._execute, self._execute_many = cursor.execute, cursor.executemany
+        self._writes = statements.by_slot(self._sql)
+        self._refusal = ""
+        self._closed = False
+
+    def commit(self, *batches: Batch) -> None:
+        """Record the batches, all or nothing."""
+        if self._refusal:
+            raise StoreError(self._refusal)
+        try:
+            work = self._work(batches)
+            if len(work) == 1 and len(work[0][1]) == 1:
+                self._execute(work[0][0], work[0][1][0])
+            elif work:
+                self._execute("BEGIN")
+                for sql, rows in work:
+                    if len(rows) == 1:
+                        self._execute(sql, rows[0])
+                    else:
+                        self._execute_many(sql, rows)
+                self._execute("COMMIT")
+        except BaseException as error:
+            failure = self._failed(error)
+            if failure is None:
+                raise
+            raise failure from error
+
+    def _failed(self, error: BaseException) -> StoreError | None:
+        """Take a commit back that failed; what is to be raised instead of its error, if anything."""
+        is_known = isinstance(error, self._driver.errors)
+        try:
+            self.writer.rollback()
+            is_sound = self._driver.refuses_rows(error) if is_known else isinstance(error, Exception)
+        except self._driver.errors:  # the database has rolled back by itself, or is gone
+            is_sound = False
+        if is_sound:
+            what = f"{self._name} does not take what was to be recorded ({error})"
+            return RefusedRowsError(f"{what}; {_NOT_PERFORMED}")
+        refused = self._driver.trouble(error, _NOT_PERFORMED)
+        self._refusal = f"no turn is recorded after one that could not be: {refused}"
+        return refused if is_known else None
+
+    def refuse(self, why: str) -> None:
+        """Record nothing from now on, and leave the stop unmarked, as a crash would."""
+        self._refusal = why
+
+    def _work(self, batches: Iterable[Batch]) -> list[tuple[str, Rows]]:
+        """The statements that record the batches, each with its rows."""
+        work: list[tuple[str, Rows]] = []
+        for batch in batches:
+            for writes in compress(self._writes, slots_of(batch)):
+                for sql, rows in writes:
+                    made = rows(batch)
+                    if made:
+                        work.append((sql, made))
+        return work
+
+    def make_room(self) -> None:
+        """Let the driver have ready what it needs."""
+        self._driver.make_room()
+
+    def close(self) -> None:
+        """Mark the stop as clean, and let go of the database."""
+        if self._closed:
+            return
+        self._closed = True
+        if not self._refusal:
+            self._refusal = f"the store is closed: {self._name}"
+            with suppress(*self._driver.errors):  # unmarked, the next start looks closer: nothing is lost
+                self._execute(self._sql["put meta"], (STORE, "clean", "1"))
+        self.writer.close()
+        self._driver.close()
+
+
+# --- opening --------------------------------------------------------------------------------------------
+
+
+def _begin(driver: File, writer: Any) -> None:
+    """Check, bring up to date, and mark as in use."""
+    version, known = version_of(driver, writer)
+    lost = driver.lost_pages(writer)
+    with closing(writer.cursor()) as cursor:
+        if known.get("clean") != "1":
+            driver.look_through(writer)
+        if version != statements.HEAD:
+            from narval.store.migrate import migrate
+
+            migrate(driver.engine(), driver.name)
+        driver.shrink(writer)
+        _mark_in_use(cursor, driver.statements, lost)
+
+
+def version_of(driver: Driver, connection: Any) -> tuple[str, dict[str, str]]:
+    """The version of the tables that are there, and the small facts.
+
+    Raises StoreError for a newer version, and where there are no tables of narval's.
+    """
+    if not driver.tables(connection) >= {"alembic_version", "agents"}:
+        raise StoreError(
+            f"expected a store of narval in {driver.name}, got a database of something else; "
+            "let `store` in etc/narval.toml name one of its own"
+        )
+    with closing(connection.cursor()) as cursor:
+        cursor.execute(driver.statements["version"])
+        versions = cursor.fetchall()
+        cursor.execute(driver.statements["meta"], (STORE,))
+        version, known = versions[0][0] if versions else "", dict(cursor.fetchall())
+    if not (isinstance(version, str) and re.fullmatch(r"\d{4}", version)):
+        raise StoreError(
+            f"the store is damaged: {driver.name}: expected the version of its tables, such as "
+            f"{statements.HEAD}, got {version!r:.40}; put back a backup (docs/reference/store.md)"
+        )
+    # Versions are numbered 0001, 0002, …: what is not before ours is after it.
+    if version > statements.HEAD:
+        writer = known.get("narval", "?")
+        raise StoreError(
+            f"{driver.name} was written by narval {writer} (schema {version}), which is newer than this one, "
+            f"{__version__} (schema {statements.HEAD}); start it with that version or a later one"
+        )
+    return version, known
+
+
+def _mark_in_use(cursor: Any, sql: Mapping[str, str], lost: int) -> None:
+    """From now until `close` a stop is not clean; versions of definitions that no run needs go, and texts
+    that nothing names.
+
+    That pages of turns are lost is noted for the next daemon.
+    """
+    cursor.execute("BEGIN")
+    if lost:
+        cursor.execute(sql["put meta"], (HOME_AGENT, LOST_PAGES, str(lost)))
+    cursor.execute(sql["drop definitions"])
+    cursor.execute(sql["drop texts"])
+    cursor.executemany(sql["put meta"], [(STORE, "clean", "0"), (STORE, "narval", __version__)])
+    cursor.execute("COMMIT")

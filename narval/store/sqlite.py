@@ -1,0 +1,294 @@
+"""The file of a SQLite store: made whole or not at all, opened with care, its troubles said plainly (N35).
+
+WAL, so that a commit is one append and readers never wait. `synchronous` is NORMAL for `crash`: a commit is
+with the operating system and survives the daemon; FULL for `power`: it is on the disk. The file is not mapped
+into memory, because a mapped file that shrinks kills its reader. docs/reference/store.md tells the rest.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from narval.core.errors import StoreError
+from narval.store import statements
+from narval.store.store import Durability
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+logger = logging.getLogger("narval.store")
+
+WORTH_SHRINKING = 64 * 1024 * 1024
+"""A smaller file is left as it is."""
+
+PAGE = 2048
+LOG_PAGES = 4096
+LOG_BYTES = LOG_PAGES * (PAGE + 24) + 32
+"""The length of a log of so many pages: each has a head of 24 bytes, and the whole one of 32."""
+
+_SYNCHRONOUS: dict[Durability, str] = {"crash": "NORMAL", "power": "FULL"}
+READING = {
+    "cache_size": "-4096",  # KiB a connection: the daemon keeps memory itself, and reads a row once
+    "temp_store": "MEMORY",
+    "mmap_size": "0",
+    "cell_size_check": "ON",  # a damaged page is seen when it is read
+    "trusted_schema": "OFF",
+}
+"""The pragmas of every connection."""
+
+_PRAGMAS = {
+    "page_size": str(PAGE),  # a commit writes whole pages: 25 µs a step where 4096 takes 33
+    **READING,
+    "wal_autocheckpoint": str(LOG_PAGES),  # then they are folded into the file
+    "journal_size_limit": "16777216",  # bytes: what a large turn made longer is cut back
+    "fullfsync": "ON",  # where an fsync is not one (macOS); nothing elsewhere
+}
+_HEAD = 48
+"""The bytes of the head of the log's index, which stands there twice."""
+
+_INDEX = Struct("=16sI76xI")
+"""The index of the log: pages in it, and, behind both heads, those that have been folded into the file."""
+
+_BEGINNING = b"SQLite format 3\0"
+BESIDE = ("-wal", "-shm", "-journal")
+"""The ends of the names of what SQLite may keep beside a file."""
+
+_OF_ROWS = ("SQLITE_CONSTRAINT", "SQLITE_TOOBIG", "SQLITE_MISMATCH", "SQLITE_RANGE")
+"""Errors that are about the values of a statement."""
+
+_TROUBLES = (
+    ("SQLITE_FULL", "the disk is full", "free space and start again"),
+    ("SQLITE_IOERR", "the disk failed", "look at its space, quota, limits and health, and start again"),
+    (
+        "SQLITE_READONLY",
+        "the store may not be written",
+        "let the daemon's user write the file and its folder",
+    ),
+    ("SQLITE_PERM", "the store may not be written", "let the daemon's user write the file and its folder"),
+    ("SQLITE_CANTOPEN", "the store cannot be opened", "see that its folder is there and may be written"),
+    ("SQLITE_BUSY", "another program holds the store locked", "end that program and start again"),
+    ("SQLITE_LOCKED", "another program holds the store locked", "end that program and start again"),
+    ("SQLITE_CORRUPT", "the store is damaged", "put back a backup (docs/reference/store.md)"),
+    ("SQLITE_NOTADB", "the store is damaged, or no store", "put back a backup (docs/reference/store.md)"),
+)
+
+
+def trouble(name: str, error: BaseException, consequence: str = "") -> StoreError:
+    """The error for the operator: the meaning of a driver's error, and what to do next."""
+    cause = getattr(error, "orig", None) or error
+    code = getattr(cause, "sqlite_errorname", "") or ""
+    what, advice = "the store failed", "set that right and start again"
+    for prefix, meaning, remedy in _TROUBLES:
+        if code.startswith(prefix):
+            what, advice = meaning, remedy
+    shown = ": ".join(part for part in (type(cause).__name__ if not code else "", str(cause)) if part)
+    return StoreError("; ".join(part for part in (f"{what}: {name} ({shown})", consequence, advice) if part))
+
+
+class File:
+    """Connections to a SQLite file, which is made when there is none; each commits by itself."""
+
+    errors: tuple[type[Exception], ...] = (sqlite3.Error,)
+
+    def __init__(self, path: Path, durability: Durability, patience: float) -> None:
+        self.path, self.name = path, str(path)
+        self._durability, self._patience = durability, patience
+        self.statements = statements.of_sqlite()
+        self._idle: list[sqlite3.Connection] = []
+        self._closed = False
+        self._indexed = (0, 0)
+        """The pages in the log, and those of them that were folded, when its writer was gone."""
+
+    def connect(self) -> sqlite3.Connection:
+        """A connection of one's own, its pragmas set."""
+        connection = sqlite3.connect(
+            self.path, timeout=self._patience, isolation_level=None, check_same_thread=False
+        )
+        try:
+            self._settle(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _settle(self, connection: sqlite3.Connection) -> None:
+        for pragma, value in _PRAGMAS.items():
+            connection.execute(f"PRAGMA {pragma}={value}")
+        connection.execute(f"PRAGMA synchronous={_SYNCHRONOUS[self._durability]}")
+        mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+        if mode != "wal":
+            raise StoreError(
+                f"{self.path} cannot have a write-ahead log (journal mode is {mode}); "
+                "keep the home on a file system of this machine"
+            )
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection for as long as one reads."""
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = self.connect()
+        try:
+            yield connection
+        finally:
+            if self._closed:
+                connection.close()
+            else:
+                self._idle.append(connection)
+
+    def trouble(self, error: BaseException, consequence: str = "") -> StoreError:
+        """The meaning of an error, and what to do next."""
+        return trouble(self.name, error, consequence)
+
+    def refuses_rows(self, error: BaseException) -> bool:
+        """True if an error is about values: of SQLite, or of its driver, which gives it no name."""
+        name = getattr(error, "sqlite_errorname", None)
+        if name is None:
+            return isinstance(error, (sqlite3.DataError, sqlite3.InterfaceError, sqlite3.ProgrammingError))
+        return str(name).startswith(_OF_ROWS)
+
+    def close(self) -> None:
+        """End the connections of the readers."""
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
+
+    # --- opening --------------------------------------------------------------------------------------
+
+    def ensure(self) -> None:
+        """Make the file when there is none; refuse one that lost its content, which SQLite takes for new."""
+        if not self.path.exists():
+            refuse_remains(self.path)
+            self._make()
+        else:
+            refuse_other(self.path)
+            self._indexed = _indexed(self.path)
+
+    def lost_pages(self, connection: sqlite3.Connection) -> int:
+        """The pages at the end of the log that its writer had committed, and that are not there any more."""
+        committed, folded = self._indexed
+        if not committed:
+            return 0
+        [(_, found, _)] = connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        return 0 if folded == committed and found == 0 else max(0, committed - found)
+
+    def _make(self) -> None:
+        """Under another name until it is whole: a store that exists is complete, whatever happens."""
+        new = self.path.with_name(self.path.name + ".new")
+        for remains in (new, *(new.with_name(new.name + suffix) for suffix in BESIDE)):
+            remains.unlink(missing_ok=True)
+        os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        with closing(File(new, self._durability, self._patience).connect()) as connection:
+            connection.execute("PRAGMA synchronous=OFF")  # it is synced as a whole, below
+            connection.execute("BEGIN")
+            statements.make_schema(connection.cursor(), self.statements)
+            connection.execute("COMMIT")
+        sync(new)
+        new.replace(self.path)
+        sync(self.path.parent)
+
+    def make_room(self) -> None:
+        """Give the log of a synced store its full length, as zeros that SQLite takes for the end of the log.
+
+        Syncing a write behind the end of a file is syncing its new length as well, which takes twice as long.
+        """
+        if self._durability != "power":
+            return
+        try:
+            log = os.open(self.path.with_name(self.path.name + "-wal"), os.O_WRONLY)
+        except FileNotFoundError:
+            return  # it has been folded into the file
+        length = os.fstat(log).st_size
+        try:
+            written = length + os.pwrite(log, bytes(max(0, LOG_BYTES - length)), length)
+            if written < LOG_BYTES:  # the room that is left is for what is to be recorded
+                os.ftruncate(log, length)
+            os.fsync(log)
+        except OSError as error:
+            logger.info("the log of the store will grow as it is written: %s", error)
+            os.ftruncate(log, length)
+        finally:
+            os.close(log)
+
+    def tables(self, connection: sqlite3.Connection) -> set[str]:
+        """The names of the tables that are there."""
+        found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        return {name for (name,) in found}
+
+    def look_through(self, connection: sqlite3.Connection) -> None:
+        """Check the file after a stop that was not clean. Raises StoreError."""
+        found = [str(row[0]) for row in connection.execute("PRAGMA quick_check(3)")]
+        if found != ["ok"]:
+            raise StoreError(
+                f"the store is damaged: {self.path} ({'; '.join(found)}); put back a backup "
+                "(docs/reference/store.md)"
+            )
+
+    def engine(self) -> Engine:
+        """The same connections for SQLAlchemy, which is imported only now."""
+        from sqlalchemy import NullPool, create_engine
+
+        return create_engine("sqlite://", creator=self.connect, poolclass=NullPool)
+
+    def shrink(self, connection: sqlite3.Connection) -> None:
+        """Give back to the disk what is free in the file, where that is most of it."""
+        pages, free, size = (
+            connection.execute(f"PRAGMA {pragma}").fetchone()[0]
+            for pragma in ("page_count", "freelist_count", "page_size")
+        )
+        if pages * size > WORTH_SHRINKING and 2 * free > pages:
+            with suppress(sqlite3.OperationalError):  # no room: the free pages are used again as they are
+                connection.execute("VACUUM")
+
+
+def _indexed(path: Path) -> tuple[int, int]:
+    """The pages in the log that a killed writer had committed, and those of them that were in the file.
+
+    SQLite keeps the number in the index of the log, which it makes anew before it is used: read before any
+    connection of this program is open, since closing the index here would let go of its locks.
+    """
+    try:
+        index = path.with_name(path.name + "-shm").read_bytes()[: _INDEX.size]
+    except FileNotFoundError:
+        return 0, 0
+    if len(index) < _INDEX.size or index[:_HEAD] != index[_HEAD : 2 * _HEAD]:
+        return 0, 0  # none was made, or it was being altered
+    _, committed, folded = _INDEX.unpack(index)
+    return committed, folded
+
+
+def refuse_remains(path: Path) -> None:
+    """Raise StoreError for a log whose file is gone."""
+    log = path.with_name(path.name + "-wal")
+    if log.exists() and log.stat().st_size:
+        raise StoreError(
+            f"the store is damaged: {path} is gone, but {log.name} is there; "
+            "put both back together, or move the log away to begin anew"
+        )
+
+
+def refuse_other(path: Path) -> None:
+    """Raise StoreError for a file that is none of SQLite's."""
+    with path.open("rb") as file:
+        if file.read(len(_BEGINNING)) != _BEGINNING:
+            raise StoreError(
+                f"the store is damaged, or no store: {path} does not begin as one; "
+                "put back a backup (docs/reference/store.md)"
+            )
+
+
+def sync(path: Path) -> None:
+    """Have a file, or the names in a folder, on the disk when this returns."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

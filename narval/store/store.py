@@ -1,0 +1,215 @@
+"""The contract of a store: one writer, one commit a turn, nothing lost (docs/reference/store.md, N35).
+
+A turn fills a `Batch`, and `Store.commit` records it whole or not at all, before anything of it is performed.
+A store keeps several agents apart by their numbers: `Store.of` gives what is read of one. Reading is for the
+start (memory, and runs under way) and for history; the rows of a slot come back from the reader of that name.
+Three stores keep these promises: `sql.py` in a file, `shared/` on a server, and `memory.py`, which is gone
+when it is closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+
+from narval.store.batch import (
+    HOME_AGENT,
+    AgentRow,
+    Batch,
+    DefinitionRow,
+    JournalRow,
+    KeptElement,
+    MarkRow,
+    MomentRow,
+    QueuedRow,
+    RunRow,
+    SnapshotRow,
+)
+from narval.store.letters import Letters
+
+if TYPE_CHECKING:  # a store of one daemon has none
+    from narval.store.postgresql.leases import DaemonNotices, Leases, Ownership
+    from narval.store.postgresql.published import Published
+
+Durability = Literal["crash", "power"]
+"""The worst that a commit survives: `crash`, the death of the daemon; `power`, that of the machine."""
+
+
+ALL = 2**63 - 1
+"""So many rows that there are no more."""
+
+
+class RunHistory(NamedTuple):
+    """The last state kept of a run, and the entries since."""
+
+    snapshot: SnapshotRow | None
+    entries: list[JournalRow]
+
+
+class StartReader(Protocol):
+    """Reading for the start: what is in memory, what waits."""
+
+    def identity(self) -> AgentRow:
+        """The agent as it is registered. Raises StoreError where the store has no such agent."""
+
+    def elements(self) -> Iterator[KeptElement]:
+        """All elements, oldest first."""
+
+    def contexts(self) -> Iterator[tuple[int, int]]:
+        """Run and eid, of elements and runs that are there, by run and then by age."""
+
+    def marks(self) -> Iterator[MarkRow]:
+        """The uses of elements, oldest element first."""
+
+    def keys(self) -> Iterator[tuple[str, str, str]]:
+        """Name, expression, value."""
+
+    def queue(self) -> list[QueuedRow]:
+        """The events still waiting, in order."""
+
+    def moments(self) -> list[MomentRow]:
+        """The jobs, soonest first."""
+
+    @property
+    def meta(self) -> Mapping[str, str]:
+        """Small facts about the agent, by key, as they are now."""
+
+
+class HistoryReader(Protocol):
+    """Reading for the start and for history: runs, their entries, versions of definitions."""
+
+    def runs(self) -> list[RunRow]:
+        """All runs, oldest first."""
+
+    def journal(
+        self, run: int, after: int = 0, before: int | None = None, most: int = ALL
+    ) -> Iterator[JournalRow]:
+        """The entries of a run that begin after a line, oldest first; or those that begin before one, newest
+        first; `most` of them. They are read as they are wanted, but for a server, which gives all at once.
+        """
+
+    def snapshot(self, run: int) -> SnapshotRow | None:
+        """The last state kept of a run."""
+
+    def under_way(self, first: int, last: int) -> dict[int, RunHistory]:
+        """The histories of active runs by eid, from one eid to another; of any that is missing `snapshot` and
+        `journal` have it.
+        """
+        return {}
+
+    def definitions(self, current: bool | None = True, name: str | None = None) -> list[DefinitionRow]:
+        """The current versions; all others (False); or all (None); with a name, those of it."""
+
+    def versions(self) -> Sequence[tuple[str, str, str]]:
+        """Kind, name and digest of the current versions of definitions."""
+
+    def definition(self, digest: str) -> DefinitionRow | None:
+        """The version of that digest."""
+
+    def stored_files(self, path: str) -> list[bytes]:
+        """The sources of the definitions in the last good version of a file."""
+        return [row.source for row in self.definitions(current=True) if row.path == path]
+
+
+class AgentStore(StartReader, HistoryReader, Protocol):
+    """The part of a store that is one agent's, to be read; `agent` is its number."""
+
+    agent: int
+
+    own: int = HOME_AGENT
+    """The number of the home's own agent."""
+
+    @property
+    def is_own(self) -> bool:
+        """True for the home's own agent."""
+        return self.agent == self.own
+
+
+class Store(Protocol):
+    """One home's store: its agents, each under a number from 1, and one writer for all.
+
+    One thread at a time commits; others may read meanwhile and see what is committed.
+    """
+
+    is_volatile: bool = False
+    """True if all of it is gone when the program ends, however it ends."""
+
+    own: int = HOME_AGENT
+    """The number of the own agent of the home that is at work on it."""
+
+    leases: Leases | None = None
+    """The leases of this daemon; None where one daemon at most works on the store, and while one looks."""
+
+    is_shared: bool = False
+    """True if daemons of several homes may work on it."""
+
+    published: Published | None = None
+    """The collections that all daemons of the store follow; None where one daemon at most works on it."""
+
+    @property
+    def letters(self) -> Letters:
+        """The messages between its agents, to be read."""
+
+    def agents(self) -> Iterator[AgentRow]:
+        """All agents, by number, as they are wanted. Raises StoreError."""
+
+    def held(self) -> list[tuple[int, int, int]]:
+        """Agent, a number of elements or runs of it, and how many are active runs; two of one at most."""
+
+    def use_own(self, agent: int) -> None:
+        """Have an agent be the home's own from now on."""
+        self.own = agent
+
+    @property
+    def away(self) -> tuple[float, str] | None:
+        """Since when its server does not answer (seconds since 1970), and why; None while it does."""
+        return None
+
+    def owners(self) -> list[Ownership]:
+        """The daemons that hold its agents, by number of the agent; none where it is not shared. Raises
+        StoreError.
+        """
+        return self.leases.owners() if self.leases is not None else []
+
+    def of(self, agent: int | None = None) -> AgentStore:
+        """The store as one agent sees it, without a number the home's own."""
+
+    def commit(self, *batches: Batch) -> None:
+        """Record the batches, of one agent or several, in order, all or nothing: only then may their commands
+        be performed.
+
+        Raises RefusedRowsError where the rows of a batch cannot be recorded, and those of another may be; any
+        other StoreError also for every later batch: memory is ahead of a store that failed.
+        """
+
+    def listen(self, heard: Callable[[frozenset[int]], None]) -> DaemonNotices | None:
+        """Begin to tell other daemons of messages, and to hear of them: `heard` is called, in another thread,
+        with agents of this daemon for which there is one. None where there are heartbeats alone, or nobody.
+        """
+        return None
+
+    def read_ahead(self, agents: Collection[int]) -> None:
+        """Have ready what is read of agents until a turn of theirs is recorded. May block.
+
+        Raises StoreError.
+        """
+        return
+
+    def make_room(self) -> None:
+        """A daemon begins to work: have ready what makes its commits quicker."""
+
+    def is_still(self) -> bool:
+        """True unless what was read may be torn, because of a program that wrote meanwhile (`look.py`)."""
+        return True
+
+    def close(self) -> None:
+        """End it well. Closing twice is as good as once."""
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,186 @@
+"""Now: by the clock of the machine, or by one that a test moves."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from narval.core.definitions.wall import zone_named
+from narval.core.errors import RequestError
+
+SET = 5.0
+"""Seconds: a clock that goes less astray than this is taken to run slow or fast, and not to have been set."""
+
+
+_FIRST, _LAST = (datetime(*day, tzinfo=UTC).timestamp() for day in ((1, 1, 3), (9999, 12, 29)))
+
+
+def utc(at: float) -> datetime:
+    """A moment as a date that every zone has; the first or the last there is, for one beyond."""
+    return datetime.fromtimestamp(min(max(at, _FIRST), _LAST), UTC)
+
+
+class Jump(NamedTuple):
+    """A change of a clock beside the passing of time: it was set `by` so many seconds, or the machine
+    `slept` that long.
+    """
+
+    by: float
+    slept: float
+
+
+class Clock(Protocol):
+    """The clock of the runtime."""
+
+    is_simulated: bool
+    """True of one that is moved by its owner."""
+
+    def now(self) -> float:
+        """Seconds since 1970, UTC."""
+
+    def monotonic(self) -> float:
+        """Seconds that nobody can set, while the machine is awake."""
+
+    def jump(self) -> Jump | None:
+        """The jump of the clock since this was called last, or None."""
+
+
+class RunClock(msgspec.Struct, frozen=True):
+    """The clock of an agent's runs, and the zone, by name, whose calendar the home keeps."""
+
+    clock: Clock
+    zone: str = "UTC"
+
+    def now(self) -> float:
+        """Seconds since 1970, UTC."""
+        return self.clock.now()
+
+    def date(self) -> datetime:
+        """Now, as the clock on the wall shows it in the zone."""
+        return datetime.fromtimestamp(self.clock.now(), zone_named(self.zone))
+
+    def standing(self) -> float | None:
+        """The moment at which a simulated clock stands; None for the machine's."""
+        return self.clock.now() if isinstance(self.clock, SimulatedClock) else None
+
+
+def _always() -> float:
+    """Seconds that pass while the machine sleeps, too, and whatever the clock on the wall is set to."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+class SystemClock:
+    """The clock of the machine.
+
+    Set back by less than `SET`, it stands still until the time is made up for, so that nothing comes twice.
+    A larger change is a `Jump`: three clocks together tell setting from sleeping, since one of
+    them goes on in sleep, one does not, and neither can be set.
+    """
+
+    is_simulated = False
+
+    def __init__(
+        self,
+        wall: Callable[[], float] = time.time,
+        always: Callable[[], float] = _always,
+        awake: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._wall, self._always, self._awake = wall, always, awake
+        self._latest = wall()
+        self._ahead, self._slept = self._apart()
+
+    def now(self) -> float:
+        """Seconds since 1970, UTC."""
+        wall = self._wall()
+        if self._latest - SET < wall < self._latest:
+            return self._latest
+        self._latest = wall
+        return wall
+
+    def monotonic(self) -> float:
+        """Seconds that nobody can set, while the machine is awake."""
+        return self._awake()
+
+    def jump(self) -> Jump | None:
+        """The jump of the clock since this was called last, or None."""
+        ahead, slept = self._apart()
+        by, nap = ahead - self._ahead, slept - self._slept
+        self._ahead, self._slept = ahead, slept
+        jump = Jump(by if abs(by) >= SET else 0.0, nap if nap >= SET else 0.0)
+        return jump if any(jump) else None
+
+    def _apart(self) -> tuple[float, float]:
+        """Seconds the wall clock is ahead of time that cannot be set, and seconds the machine has slept."""
+        always = self._always()
+        return self._wall() - always, always - self._awake()
+
+
+class SimulatedClock:
+    """A clock that stands still until it is moved, for tests and simulations.
+
+    `start` is in seconds since 1970, a datetime, or its ISO 8601 text; without a zone it is UTC.
+    """
+
+    is_simulated = True
+
+    def __init__(self, start: float | datetime | str = 0.0) -> None:
+        self._now = _seconds(start)
+        self._jump: Jump | None = None
+
+    def now(self) -> float:
+        """Seconds since 1970, UTC."""
+        return self._now
+
+    def monotonic(self) -> float:
+        """The same: nobody else sets it."""
+        return self._now
+
+    def advance(self, seconds: float) -> None:
+        """Let this much time pass."""
+        self._move(self._now + seconds)
+
+    def set(self, moment: float | datetime | str) -> None:
+        """Let time pass up to this moment."""
+        self._move(_seconds(moment))
+
+    def step(self, seconds: float) -> None:
+        """Set the clock forward or back, as one sets a wrong clock right: no time passes."""
+        self._now += seconds
+        self._jump = Jump(seconds + (self._jump.by if self._jump else 0.0), 0.0)
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass while the machine sleeps, and no program runs."""
+        self.advance(seconds)
+        self._jump = Jump(self._jump.by if self._jump else 0.0, seconds)
+
+    def jump(self) -> Jump | None:
+        """The jump of the clock since this was called last, or None."""
+        jump, self._jump = self._jump, None
+        return jump
+
+    def _move(self, moment: float) -> None:
+        if not moment >= self._now:
+            raise RequestError(f"expected a moment not before {_shown(self._now)}, got {_shown(moment)}")
+        self._now = moment
+
+
+def _seconds(moment: float | datetime | str) -> float:
+    if isinstance(moment, str):
+        try:
+            moment = datetime.fromisoformat(moment)
+        except ValueError:
+            raise RequestError(f"expected a date such as 2026-03-01T07:00:00Z, got {moment!r}") from None
+    if isinstance(moment, datetime):
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    return float(moment)
+
+
+def _shown(moment: float) -> str:
+    try:
+        return datetime.fromtimestamp(moment, UTC).isoformat()
+    except (ValueError, OverflowError, OSError):
+        return str(moment)

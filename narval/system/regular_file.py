@@ -1,0 +1,84 @@
+"""Regular files: read whole and within a bound, for others may drop what blocks whoever opens it.
+
+A pipe waits for a writer, a device may never end, and some do something when they are opened. So nothing but
+a regular file is opened to be read, whether it stands there itself or a link leads to it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+from narval.core.errors import DefinitionError, Fault
+from narval.core.source.text import MAX_BYTES, Source
+
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISLNK, "a link; put the file itself here"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+)
+
+
+class UnfitFileError(OSError):
+    """No regular file is there, or one of too many bytes; `strerror` says what was expected."""
+
+
+def kind_of(mode: int) -> str:
+    """The kind of what is no regular file, for people."""
+    return next((name for is_kind, name in _KINDS if is_kind(mode)), "a device")
+
+
+def read_regular(path: Path | str, most: int = MAX_BYTES) -> bytes:
+    """The bytes of a file. Raises OSError, which is UnfitFileError where narval itself refuses it."""
+    _check(os.stat(path), most)
+    with open(os.open(path, _FLAGS), "rb") as file:  # which does not wait if a pipe has come in its place
+        _check(os.fstat(file.fileno()), most)
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise _too_large(most, len(data))
+    return data
+
+
+def read_source(path: Path, shown: str, most: int = MAX_BYTES) -> Source:
+    """The text of a file that is shown to people under a name.
+
+    Raises FileNotFoundError, and DefinitionError where it cannot be read.
+    """
+    try:
+        return Source(shown, read_regular(path, most))
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:
+        raise DefinitionError([_fault(shown, error)]) from None
+
+
+def read_file(path: Path, shown: str, most: int = MAX_BYTES) -> Source | Fault:
+    """The text of a file that is shown to people under a name, or the reason for which it cannot be read."""
+    try:
+        return Source(shown, read_regular(path, most))
+    except (OSError, ValueError) as error:
+        return _fault(shown, error)
+
+
+def _check(found: os.stat_result, most: int) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise UnfitFileError(
+            errno.EINVAL, f"expected a file, found {kind_of(found.st_mode)}; move it away, or rename it"
+        )
+    if found.st_size > most:
+        raise _too_large(most, found.st_size)
+
+
+def _too_large(most: int, size: int) -> UnfitFileError:
+    return UnfitFileError(errno.EFBIG, f"expected at most {most:,} bytes, found {size:,}")
+
+
+def _fault(shown: str, error: OSError | ValueError) -> Fault:
+    reason = getattr(error, "strerror", None) or str(error)
+    message = reason if isinstance(error, UnfitFileError) else f"cannot be read: {reason}"
+    return Fault(shown[:200], 1, 1, message)

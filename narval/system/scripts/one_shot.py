@@ -1,0 +1,42 @@
+"""The program that answers one question to a script, and ends: `python -m narval.system.scripts.one_shot`.
+
+The question comes on standard input, the answer goes to standard output; what the script prints, to standard
+error. The asker kills it when it takes too long.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+
+import msgspec
+
+from narval.core.errors import ActionError
+from narval.system.memory_limit import bound_memory
+from narval.system.scripts.interpreters import MEMORY, Script, run
+
+ROOM = 512 * 1024 * 1024
+"""Bytes that the interpreters need beside those of a script."""
+
+
+class ScriptAnswer(msgspec.Struct, frozen=True):
+    """The value of the script, or why it has none."""
+
+    value: str | int | float | bool | None = None
+    kind: str = ""
+    message: str = ""
+
+
+def main() -> None:
+    """Read, run, write."""
+    script = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Script)
+    bound_memory(MEMORY + ROOM)
+    try:
+        answer = ScriptAnswer(run(script, partial(print, file=sys.stderr)).value)
+    except ActionError as error:
+        answer = ScriptAnswer(None, error.kind, str(error))
+    sys.stdout.buffer.write(msgspec.msgpack.encode(answer))
+
+
+if __name__ == "__main__":
+    main()

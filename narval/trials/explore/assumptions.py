@@ -1,0 +1,129 @@
+"""The assumptions about memory during one event, so that no two answers contradict each other."""
+
+from __future__ import annotations
+
+from narval.core.elements import changes
+from narval.core.elements.changes import Change, MarkScope
+from narval.core.elements.element import Element
+from narval.core.patterns.pattern import Condition
+from narval.trials.explore.choices import Choices
+from narval.trials.explore.contradictions import Demands, contradictory
+
+ANY = "any"
+"""The name of elements of which nothing is known."""
+
+Wanted = tuple[Demands, MarkScope | None]
+"""Demands, and the scope in which an element must not be used."""
+
+
+class Assumptions:
+    """Elements met, with what they fit and where they are free; demands that nothing meets.
+
+    What is open is decided by `choices`, and holds from then on.
+    """
+
+    def __init__(self, choices: Choices, next_eid: int) -> None:
+        self.next_eid, self._choices = next_eid, choices
+        self.added: dict[int, Element] = {}
+        self._fitting: dict[int, list[Demands]] = {}
+        self._unfit: set[tuple[int, Demands]] = set()
+        self._lasting: dict[Demands, bool] = {}
+        self._free: set[tuple[int, MarkScope | None]] = set()
+        """The elements known to be free in a scope."""
+        self._taken: set[tuple[int, MarkScope | None]] = set()
+        """The elements used in a scope; without one, reserved or outdated."""
+        self._none: list[Wanted] = []
+        self._among: dict[Wanted, bool] = {}
+
+    def met(self) -> tuple[int, ...]:
+        """The elements of which something is known."""
+        return tuple(self._fitting)
+
+    def fresh(self, asked: Demands, scope: MarkScope | None) -> int:
+        """One more element, which fits and is free."""
+        eid = self.next_eid
+        self.next_eid += 1
+        self._fitting[eid] = [asked]
+        self._free.add((eid, scope))
+        return eid
+
+    def surely(self, eid: int, asked: Demands, scope: MarkScope | None) -> bool:
+        """True if an element is known to fit and to be free."""
+        if not self._may_be(eid, asked, scope) or not self._known_to_fit(eid, asked):
+            return False
+        return (eid, scope) in self._free or (scope is None and any(free == eid for free, _ in self._free))
+
+    def none_fits(self, asked: Demands, scope: MarkScope | None) -> None:
+        """Assume that nothing in memory meets the demands and is free."""
+        self._none.append((asked, scope))
+
+    def surely_none(self, asked: Demands, scope: MarkScope | None) -> bool:
+        """True if it is known that nothing meets these demands, or fewer."""
+        if contradictory(asked):
+            return True
+        return any(less <= asked and of in (None, scope) for less, of in self._none)
+
+    def is_among(self, eid: int, asked: Demands, scope: MarkScope | None) -> bool:
+        """True if an element fits and is free; all that were there before are alike."""
+        if not self._may_be(eid, asked, scope):
+            return False
+        if self.surely(eid, asked, scope):
+            return True
+        if eid not in self._fitting and eid not in self.added:
+            if (asked, scope) not in self._among:
+                self._among[asked, scope] = self._choices.whether()
+            return self._among[asked, scope]
+        if not self.fits(eid, asked):
+            return False
+        free = eid in self.added or self._choices.whether()
+        (self._free if free else self._taken).add((eid, scope))
+        return free
+
+    def fits(self, eid: int, asked: Demands) -> bool:
+        """True if an element fits."""
+        if self._known_to_fit(eid, asked):
+            return True
+        known = asked.union(*self._fitting.get(eid, ()))
+        if (eid, asked) in self._unfit or contradictory(known) or self._is_named_otherwise(eid, asked):
+            return False
+        if self._choices.whether():
+            self._fitting.setdefault(eid, []).append(known)
+            return True
+        self._unfit.add((eid, asked))
+        return False
+
+    def lasts(self, asked: Demands) -> bool:
+        """True if elements that fit have done so for as long as one likes (N38): all of them, or none."""
+        if asked not in self._lasting:
+            self._lasting[asked] = self._choices.whether()
+        return self._lasting[asked]
+
+    def apply(self, fact: Change) -> None:
+        """Assume a fact of memory."""
+        if isinstance(fact, changes.Added):
+            self.next_eid = max(self.next_eid, fact.element.eid + 1)
+            self.added[fact.element.eid] = fact.element
+            self._none.clear()
+        elif isinstance(fact, changes.Released):
+            self._taken.difference_update((eid, None) for eid in fact.eids)
+            self._none.clear()
+        elif isinstance(fact, changes.Used):
+            self._taken.update((eid, fact.scope) for eid in fact.eids)
+        elif isinstance(fact, changes.Reserved | changes.Outdated):
+            self._taken.update((eid, None) for eid in fact.eids)
+
+    def _known_to_fit(self, eid: int, asked: Demands) -> bool:
+        return any(asked <= known for known in self._fitting.get(eid, ()))
+
+    def _may_be(self, eid: int, asked: Demands, scope: MarkScope | None) -> bool:
+        """True if nothing known contradicts it."""
+        taken = (eid, None) in self._taken or (eid, scope) in self._taken
+        return not taken and not self.surely_none(asked, scope)
+
+    def _is_named_otherwise(self, eid: int, asked: Demands) -> bool:
+        """True if an added element has a name that the patterns rule out; no more is known of it."""
+        element = self.added.get(eid)
+        if element is None or element.name == ANY:
+            return False
+        names = Condition(pattern for pattern, _ in asked if not pattern.variables).names
+        return names is not None and element.name not in names

@@ -1,0 +1,218 @@
+"""The findings of exploration: proofs and stories.
+
+An *error* is a proof: something that no run can ever do. It is told only when nothing was left out of the
+walk. A *note* is a story: something that a run may come to, as far as narval can know, and that its author
+may not have meant. Errors that nobody handles are notes, for most recipes mean to fail then.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from narval.core.definitions.kinds import KINDS
+from narval.core.definitions.library import Definition, Library
+from narval.core.engines.commands import Watch
+from narval.core.engines.events import Returned
+from narval.core.engines.registry import engine_of, is_runnable
+from narval.core.engines.structure import Analysable, Finding, HasExits, Part, PartKey, Structure, Walkable
+from narval.trials.explore.dead_ends import dead_ends
+from narval.trials.explore.outcomes import ERRS, LATE, in_vain
+from narval.trials.explore.search import MOST_STATES, Explored, SearchNode, explore, structure_of
+from narval.trials.explore.state import RUN
+from narval.trials.explore.trace import tell
+
+STUCK = "stuck"
+"""The type of the error of a run of which nothing could go on (N27)."""
+
+ERRORS = frozenset({ERRS, LATE})
+"""The outcomes of a call in error; also the types of the errors that exploration makes."""
+
+
+_NUMBER = re.compile(rf"\b{str(RUN)[:4]}\d{{{len(str(RUN)) - 4}}}\b")
+"""The number of an element of exploration, which means nothing to people."""
+
+
+class Examined(NamedTuple):
+    """The findings of one definition; `complete` is true if nothing was left out of `states` states.
+
+    `walked` is false for a kind of which nothing but the graph is looked at, here or when it is loaded.
+    """
+
+    findings: list[Finding]
+    states: int = 0
+    complete: bool = True
+    walked: bool = True
+
+
+def is_explorable(definition: Definition) -> bool:
+    """Test whether there are runs of a definition, of which something might be told.
+
+    Nothing of items: what follows from an answer is told of who asks (P81).
+    """
+    return is_runnable(definition.kind) and not KINDS[definition.kind].asks
+
+
+def examine(
+    definition: Definition,
+    library: Library,
+    most: int = MOST_STATES,
+    enough: Callable[[int], bool] = lambda states: False,
+) -> Examined:
+    """Explore a definition in the way of its kind: by analysis, or by a walk within bounds."""
+    engine = engine_of(definition.kind)
+    if isinstance(engine, Analysable):
+        return Examined(engine.unreachable(definition, library), walked=False)
+    if not isinstance(engine, Walkable):
+        return Examined([], walked=False)
+    explored = explore(definition, library, most, enough)
+    found = findings(explored)
+    if isinstance(engine, HasExits):
+        found = sorted([*found, *dead_ends(definition, library, engine)])
+    return Examined(found, explored.states, explored.complete)
+
+
+def findings(explored: Explored) -> list[Finding]:
+    """All that is to be told of a definition, in the order of the file."""
+    told = _Findings(explored)
+    return sorted([*(told.proofs() if explored.complete else told.unproved()), *told.stories()])
+
+
+class _Findings:
+    def __init__(self, explored: Explored) -> None:
+        self.explored = explored
+        self.definition = explored.definition
+        self.structure: Structure = structure_of(self.definition)
+        parts = self.structure.parts.values()
+        self.idle = {
+            part.key
+            for part in parts
+            if not any(explored.at(part.key, part.did, well) for well in (True, False))
+        }
+
+    # --- what cannot be -------------------------------------------------------------------------------
+
+    def proofs(self) -> Iterator[Finding]:
+        """The parts that no run can ever reach."""
+        for part in self.structure.parts.values():
+            if part.key in self.idle:
+                yield self._cannot(part)
+        ends = self.explored.ends.items()
+        if not any(phase == "done" for (phase, _, _), _ in ends):
+            failed = _nearest(node for (phase, _, _), node in ends if phase == "failed")
+            end = self.structure.parts[self.structure.end]
+            message = f"no {self.structure.run} can ever be done: its end is {end.name}"
+            yield self._error(end, message, self.explored.stuck or self._stuck() or failed)
+
+    def _cannot(self, part: Part) -> Finding:
+        blocking = [self.structure.parts[key] for key in part.after if key in self.idle]
+        if blocking and (part.needs_all or len(blocking) == len(part.after)):
+            names = " and ".join(part.name for part in blocking)
+            return self._error(
+                part, f"{part.cannot}, as {names} never {'does' if len(blocking) == 1 else 'do'}"
+            )
+        node = self._not_doing(part)
+        return self._error(part, part.cannot + self._reason(part, node), node)
+
+    def _not_doing(self, part: Part) -> SearchNode | None:
+        """The node where an idle part comes nearest to doing something; preferably after no error."""
+        for well in (True, False):
+            for words in (part.lost, part.ended, part.waits):
+                node = self.explored.at(part.key, words, well)
+                if node is not None:
+                    return node
+        return None
+
+    def _reason(self, part: Part, node: SearchNode | None) -> str:
+        """The reason, in the words in which the engine explains such a run."""
+        if node is None:
+            return ""
+        engine = engine_of(self.definition.kind)
+        state = msgspec.msgpack.decode(node.reached.state, type=engine.state_type)
+        told = engine.explain(self.definition, state, part.key[1])
+        vain = [_text(watch) for watch in node.reached.in_force.watches.values() if in_vain(watch)]
+        reasons = [_NUMBER.sub("…", told)] if told else []
+        reasons += [f"nothing can fit {text}" for text in vain]
+        return f": {'; '.join(reasons)}" if reasons else ""
+
+    # --- what was not seen ----------------------------------------------------------------------------
+
+    def unproved(self) -> Iterator[Finding]:
+        """That the search was cut short, and what it did not see until then: none of that is proved."""
+        unseen = ", ".join(part.name for key, part in self.structure.parts.items() if key in self.idle)
+        never = f"; not seen to do anything by then: {unseen}" if unseen else ""
+        message = f"{self.explored.cut}: what follows is not a proof{never}"
+        yield Finding(self.definition.path, self.definition.line, 1, "note", "", message)
+
+    # --- what may be ----------------------------------------------------------------------------------
+
+    def stories(self) -> Iterator[Finding]:
+        """The states that a run may come to."""
+        run = self.structure.run
+        stuck = self._stuck()
+        if stuck is not None:
+            yield self._note(f"a {run} can get stuck, though no error ends it: nothing can go on then", stuck)
+        if self.explored.stuck is not None:
+            message = f"a {run} can come to wait for ever: nothing can happen to it any more"
+            yield self._note(message, self.explored.stuck)
+        yield from self._unhandled()
+
+    def _stuck(self) -> SearchNode | None:
+        """The nearest node where a run fails because nothing of it could go on."""
+        return _nearest(node for (_, kind, _), node in self.explored.ends.items() if kind == STUCK)
+
+    def _unhandled(self) -> Iterator[Finding]:
+        """Errors of calls that end a run, told together: what nothing handles, what is handled at times."""
+        unhandled: dict[str, SearchNode] = {}
+        for (phase, kind, part), node in self.explored.ends.items():
+            if phase == "failed" and kind in ERRORS:
+                unhandled.setdefault(part, node)
+        handled = set(self._handled()) if self.explored.complete else set(unhandled)
+        then = f"the {self.structure.run} fails{', and starts again' if self.structure.restarts else ''}"
+        for text, parts in (
+            ("nobody handles errors of {}: {}", [part for part in unhandled if part not in handled]),
+            ("errors of {} are not always handled: {} then", [part for part in unhandled if part in handled]),
+        ):
+            nearest = _nearest(unhandled[part] for part in parts)
+            if nearest is not None:
+                names = ", ".join(sorted(parts, key=self._rank))
+                yield self._note(text.format(names, then), nearest)
+
+    def _handled(self) -> Iterator[str]:
+        """The parts whose errors are taken up somewhere."""
+        for node in self.explored.nodes:
+            for part in _erring(node, self.structure):
+                if node.words[part] == self.structure.handled:
+                    yield part[1]
+
+    def _rank(self, step: str) -> int:
+        return list(self.structure.parts).index((self.structure.calling, step))
+
+    def _note(self, message: str, node: SearchNode) -> Finding:
+        story = tuple(tell(node))
+        return Finding(self.definition.path, self.definition.line, 1, "note", "", message, story)
+
+    def _error(self, part: Part, message: str, node: SearchNode | None = None) -> Finding:
+        story = tuple(tell(node, part.key)) if node is not None else ()
+        return Finding(self.definition.path, part.line, 1, "error", part.key[1], message, story)
+
+
+def _nearest(nodes: Iterable[SearchNode]) -> SearchNode | None:
+    return min(nodes, key=lambda node: node.reached.depth, default=None)
+
+
+def _text(watch: Watch) -> str:
+    return " or ".join(bound.text for bound in watch.conditions)
+
+
+def _erring(node: SearchNode, structure: Structure) -> Iterator[PartKey]:
+    """The parts that were in error until then, or whose call has just ended in an error."""
+    if node.before is None:
+        return
+    yield from (part for part, word in node.before.words.items() if word == structure.in_error)
+    event = node.happening.event
+    if isinstance(event, Returned) and node.happening.outcome in ERRORS:
+        yield structure.calling, node.before.reached.in_force.calls[event.call].step

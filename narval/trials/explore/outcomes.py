@@ -1,0 +1,118 @@
+"""The events that may come next to a run: all that the contract allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from narval.core.engines.commands import SEND, SIGNAL, Call, Watch
+from narval.core.engines.events import (
+    Cancelled,
+    Event,
+    Failure,
+    Matched,
+    OutputElement,
+    Produced,
+    Returned,
+    Signalled,
+    Started,
+    TimerFired,
+)
+from narval.core.engines.registry import is_runnable
+from narval.trials.explore.contradictions import contradictory, demands
+from narval.trials.explore.state import FIRST_EVENT, LAST_MOMENT, ErrorSeen, ExplorationState
+from narval.trials.explore.unknown_memory import MANY, MISFIT, Targets
+
+WELL, ERRS, LATE, WRONG, GIVEN_UP = "well", "error", "timeout", "wrong", "given up"
+"""The outcomes of a call: its outputs, an error, a timeout, something else, or given up."""
+
+_MESSAGES = {ERRS: "the call ended in an error", LATE: "the call was not back in time"}
+
+
+class Happening(msgspec.Struct, frozen=True):
+    """An event, how the call came back if it is that, and the error it brings, by its eid."""
+
+    event: Event
+    outcome: str = ""
+    errors: dict[int, ErrorSeen] = {}
+    next_eid: int = 0
+
+
+def beginning() -> Happening:
+    """A run begins."""
+    return Happening(Started(FIRST_EVENT, ExplorationState(b"").now))
+
+
+def happenings(reached: ExplorationState, targets: Targets) -> Iterator[Happening]:
+    """The events that may come next; good outcomes first."""
+    identifier, now = FIRST_EVENT + reached.depth, reached.now
+    for call in reached.in_force.calls.values():
+        yield from _returns(call, reached, identifier, targets)
+    for watch in reached.in_force.watches.values():
+        if not (watch.standing or in_vain(watch)):
+            event = Matched(identifier, now, watch.watch, reached.next_eid)
+            yield Happening(event, next_eid=reached.next_eid + 1)
+    for wake in sorted(reached.in_force.wakes.values(), key=lambda wake: wake.at):
+        if wake.standing and reached.rounds + 1 >= MANY:  # with the first call these are many
+            continue
+        yield Happening(TimerFired(identifier, max(now, wake.at), wake.wake))
+        if wake.calendar and wake.at > now:
+            yield Happening(TimerFired(identifier, now, wake.wake))
+
+
+def at_any_time(reached: ExplorationState) -> Iterator[Happening]:
+    """The events that may come at any moment: a signal, a cancellation."""
+    identifier, now = FIRST_EVENT + reached.depth, reached.now
+    yield Happening(Signalled(identifier, now, f"{identifier}.0", "any"))
+    yield Happening(Cancelled(identifier, now, "someone asked"))
+
+
+def much_later(happening: Happening) -> Happening:
+    """The same, when all dates that will ever come have come."""
+    return msgspec.structs.replace(happening, event=msgspec.structs.replace(happening.event, at=LAST_MOMENT))
+
+
+def in_vain(watch: Watch) -> bool:
+    """True if no element can ever satisfy a watch, and it waits for nothing else."""
+    return not watch.elements and all(contradictory(demands(bound)) for bound in watch.conditions)
+
+
+def _returns(call: Call, reached: ExplorationState, identifier: int, targets: Targets) -> Iterator[Happening]:
+    """The ways in which a call may come back."""
+    now, eid = reached.now, reached.next_eid
+    if is_runnable(call.kind):
+        yield Happening(Returned(identifier, now, call.call, eids=(eid,)), WELL, next_eid=eid + 1)
+    else:
+        outputs = targets.outputs(call.kind, call.name)
+        yield Happening(Returned(identifier, now, call.call, outputs), WELL)
+        if targets.is_source(call.kind, call.name):
+            yield from _yields(call, identifier, now, outputs)
+        if call.kind not in (SEND, SIGNAL):  # no element comes of it
+            yield Happening(Returned(identifier, now, call.call, (MISFIT,)), WRONG)
+    yield _erring(call, reached, identifier, ERRS)
+    yield _erring(call, reached, identifier, ERRS, final=True)
+    if call.timeout is not None:
+        yield _erring(call, reached, identifier, LATE)
+    if call.call in reached.in_force.abandoned:
+        yield Happening(Returned(identifier, now, call.call, abandoned=True), GIVEN_UP)
+
+
+def _yields(
+    call: Call, identifier: int, now: float, outputs: tuple[OutputElement, ...]
+) -> Iterator[Happening]:
+    """The elements that a source may give meanwhile (N36)."""
+    if outputs:
+        yield Happening(Produced(identifier, now, call.call, outputs), WELL)
+    yield Happening(Produced(identifier, now, call.call, (MISFIT,)), WRONG)
+
+
+def _erring(
+    call: Call, reached: ExplorationState, identifier: int, outcome: str, *, final: bool = False
+) -> Happening:
+    """The call ends in error, one that trying again cannot help if it is final; a run leaves its errors."""
+    problem, eid = Failure(outcome, _MESSAGES[outcome], final=final), reached.next_eid
+    if not is_runnable(call.kind):
+        return Happening(Returned(identifier, reached.now, call.call, problem=problem), outcome)
+    event = Returned(identifier, reached.now, call.call, eids=(eid,), problem=problem)
+    return Happening(event, outcome, {eid: ErrorSeen(problem.kind, problem.message, call.step)}, eid + 1)

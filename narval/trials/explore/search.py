@@ -1,0 +1,195 @@
+"""The walk through all that a run may come to, nearest first, so that each story found is a shortest one."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from narval.core.definitions.library import Definition, Library
+from narval.core.engines.engine import Engine
+from narval.core.engines.events import TimerFired
+from narval.core.engines.registry import engine_of
+from narval.core.engines.structure import PartKey, Structure, Walkable
+from narval.trials.explore.choices import Choices, TooManyWays, each_way
+from narval.trials.explore.outcomes import WELL, Happening, at_any_time, beginning, happenings, much_later
+from narval.trials.explore.state import LAST_MOMENT, RUN, UNTROUBLED, ExplorationState
+from narval.trials.explore.unknown_memory import AnyMemory, Targets
+
+MOST_STATES = 20_000
+"""So many states are looked at, unless one asks for more."""
+
+WAYS_A_STATE = 20
+"""So many consequences of events are followed for each state that may be looked at, on the average."""
+
+Words = dict[PartKey, str]
+"""The state of each part of a run, by the list in which its engine shows it and its id there."""
+
+
+class SearchNode(msgspec.Struct, frozen=True, eq=False):
+    """A situation that a run can come to, and how: what happened, what memory had, where it was before.
+
+    `well` says that no call has come back but well.
+    """
+
+    reached: ExplorationState
+    words: Words
+    happening: Happening
+    memory: Mapping[str, bool]
+    before: SearchNode | None = None
+    well: bool = True
+
+    def way(self) -> Iterator[SearchNode]:
+        """From the beginning to here."""
+        nodes: list[SearchNode] = []
+        node: SearchNode | None = self
+        while node is not None:
+            nodes.append(node)
+            node = node.before
+        return reversed(nodes)
+
+
+class Explored(msgspec.Struct):
+    """The results of the walk through one definition.
+
+    `complete` says that nothing was left out, so that what is not here cannot be; otherwise `cut` says why.
+    `nodes` are all that a run can come to before its end. `seen` has, for a part and the word of a state,
+    the nearest place where it is so, while all goes well (True) and otherwise. `ends` has the nearest place
+    where a run ends in a phase, with the type and step of its error. From `stuck` nothing can happen.
+    """
+
+    definition: Definition
+    complete: bool = True
+    cut: str = ""
+    seen: dict[tuple[PartKey, str, bool], SearchNode] = {}
+    ends: dict[tuple[str, str, str], SearchNode] = {}
+    nodes: list[SearchNode] = []
+    stuck: SearchNode | None = None
+
+    @property
+    def states(self) -> int:
+        """The number of nodes found."""
+        return len(self.nodes)
+
+    def at(self, part: PartKey, words: Iterable[str], well: bool) -> SearchNode | None:
+        """The nearest place where a part is in one of these states, while all goes well or not."""
+        found = [node for word in words if (node := self.seen.get((part, word, well))) is not None]
+        return min(found, key=lambda node: node.reached.depth, default=None)
+
+
+def structure_of(definition: Definition) -> Structure:
+    """The parts of a definition whose runs can be walked through. Raises TypeError for another."""
+    engine = engine_of(definition.kind)
+    if not isinstance(engine, Walkable):
+        raise TypeError(f"runs of kind {definition.kind} cannot be walked through")
+    return engine.structure(definition)
+
+
+def explore(
+    definition: Definition,
+    library: Library,
+    most: int = MOST_STATES,
+    enough: Callable[[int], bool] = lambda states: False,
+) -> Explored:
+    """All that may become of a run of a definition; cut short at so many states, or when `enough` says so."""
+    walk = _Walk(definition, library)
+    try:
+        walk.go(most, enough)
+    except TooManyWays:
+        walk.found.complete, walk.found.cut = False, "events can have too many consequences"
+    return walk.found
+
+
+class _Walk:
+    def __init__(self, definition: Definition, library: Library) -> None:
+        self.found = Explored(definition)
+        self._definition = definition
+        self._engine: Engine = engine_of(definition.kind)
+        self._targets = Targets(library)
+        self._outlived = structure_of(definition).outlived
+        self._decode = msgspec.msgpack.Decoder(self._engine.state_type).decode
+        self._ways_left = 0
+        self._known: set[bytes] = set()
+        self._ahead: deque[SearchNode] = deque()
+
+    def go(self, most: int, enough: Callable[[int], bool]) -> None:
+        """Walk until there is nothing new, or enough."""
+        self._ways_left = most * WAYS_A_STATE
+        blank = self._engine.begin(RUN, self._definition)
+        self._happens(ExplorationState(msgspec.msgpack.encode(blank)), beginning(), None)
+        while self._ahead:
+            if self.found.states >= most or enough(self.found.states):
+                self.found.complete = False
+                self.found.cut = f"the search was cut short after {self.found.states} states"
+                return
+            self._expand(self._ahead.popleft())
+
+    def _expand(self, node: SearchNode) -> None:
+        reached, moved = node.reached, False
+        for happening in happenings(reached, self._targets):
+            moved = True
+            self._happens(reached, happening, node)
+        if not moved and self.found.stuck is None:
+            self.found.stuck = node
+        for happening in at_any_time(reached):
+            self._follow(reached, happening, node)
+
+    def _happens(self, reached: ExplorationState, happening: Happening, before: SearchNode | None) -> None:
+        """Something happens, now, or after the last date that comes, if that makes a difference."""
+        self._follow(reached, happening, before)
+        if self._outlived and reached.now < LAST_MOMENT:
+            self._follow(reached, much_later(happening), before)
+
+    def _follow(self, reached: ExplorationState, happening: Happening, before: SearchNode | None) -> None:
+        """Every consequence of what happens."""
+
+        def decide(choices: Choices) -> tuple[ExplorationState, Mapping[str, bool]]:
+            return self._told(reached, happening, choices)
+
+        for after, memory in each_way(decide):
+            self._ways_left -= 1
+            if self._ways_left < 0:
+                raise TooManyWays
+            if after.finish is None:
+                identity = after.identity()
+                if identity in self._known:
+                    continue
+                self._known.add(identity)
+            self._arrive(after, happening, memory, before)
+
+    def _told(
+        self, reached: ExplorationState, happening: Happening, choices: Choices
+    ) -> tuple[ExplorationState, Mapping[str, bool]]:
+        state, event = self._decode(reached.state), happening.event
+        next_eid = max(reached.next_eid, happening.next_eid)
+        watched = reached.counted_on() if isinstance(event, TimerFired) else frozenset[int]()
+        view = AnyMemory(self._targets, choices, reached.in_force.calls, next_eid, event.at, watched)
+        _, wished = self._engine.advance(self._definition, state, event, view)
+        return reached.after(event, state, wished, view.next_eid, happening.errors), view.answers
+
+    def _arrive(
+        self,
+        reached: ExplorationState,
+        happening: Happening,
+        memory: Mapping[str, bool],
+        before: SearchNode | None,
+    ) -> None:
+        state = self._decode(reached.state)
+        well = happening.outcome in ("", WELL) and (before is None or before.well)
+        node = SearchNode(reached, self.words(state), happening, memory, before, well)
+        found = self.found
+        for part, word in node.words.items():
+            found.seen.setdefault((part, word, well), node)
+        if reached.finish is None:
+            found.nodes.append(node)
+            self._ahead.append(node)
+            return
+        error = reached.errors.get(reached.finish.error or 0, UNTROUBLED)
+        found.ends.setdefault((reached.finish.phase, error.kind, error.step), node)
+
+    def words(self, state: Any) -> Words:
+        """The state of each part."""
+        parts = self._engine.parts(self._definition, state).items()
+        return {(name, part["id"]): part["state"] for name, listed in parts for part in listed}

@@ -1,0 +1,264 @@
+"""A memory of which nothing is known: each answer that it could give is tried.
+
+What was answered holds for the rest of the event: an element fits what it was said to fit, and what nothing
+in memory fits nothing fits until something comes. So no two answers contradict each other, as far as that
+can be proved, and every memory there can be gives the answers of one of the ways tried.
+
+Two things keep the ways few, and none of them keeps a way out. Of the elements that a query names, none fits
+or all do, since a search that finds none of them looks further. And a query finds no more than `MANY`
+elements that were not known before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from math import inf
+from typing import Any
+
+from narval.core.definitions.library import Library
+from narval.core.definitions.people.directory import Directory
+from narval.core.definitions.prototype import Output, Prototype
+from narval.core.elements.changes import MarkScope
+from narval.core.elements.element import Element, Tree
+from narval.core.engines.commands import Call, Command
+from narval.core.engines.effects import EFFECTS
+from narval.core.engines.events import Caller, OutputElement, Plain
+from narval.core.engines.view import GuardVerdict, verdict_of
+from narval.core.patterns.pattern import Bound, Condition, Pattern, condition
+from narval.trials.explore.assumptions import ANY, Assumptions
+from narval.trials.explore.choices import Choices, TooManyWays
+from narval.trials.explore.contradictions import contradictory, demands
+
+MANY = 2
+"""So many elements stand for any greater number."""
+
+
+_DATES = "9000-01-01", "1800-01-01", ""
+"""Texts of a date to come, of one gone by, and of none."""
+
+_UNKNOWN = b"<any/>"
+
+
+class Targets:
+    """The targets of calls, so that what stands for their outputs is accepted whatever a step asks of it."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._made: dict[tuple[str, str], Any] = {}
+
+    def get(self, kind: str, name: str) -> Any:
+        """The definition as an engine is to see it, or None."""
+        identity = kind, name
+        if identity not in self._made:
+            found = self._library.get(kind, name)
+            has_prototype = getattr(found, "prototype", None) is not None
+            self._made[identity] = _Target(found) if has_prototype else found
+        return self._made[identity]
+
+    def outputs(self, kind: str, name: str) -> tuple[OutputElement, ...]:
+        """The elements of a call that goes well: one for each output that is possible."""
+        real = getattr(self._library.get(kind, name), "prototype", None)
+        outputs = real.outputs if real is not None else ()
+        possible = (output for output in outputs if not contradictory(demands(output.condition.bind())))
+        return tuple(OutputElement(_given_for(output.id), output.id) for output in possible)
+
+    def is_source(self, kind: str, name: str) -> bool:
+        """True if its calls go on and give elements meanwhile (N36)."""
+        return getattr(self._library.get(kind, name), "where", "") == "source"
+
+
+class _Target:
+    """A definition whose outputs are those that exploration gives."""
+
+    def __init__(self, definition: Any) -> None:
+        self._definition = definition
+        real: Prototype = definition.prototype
+        self.prototype = Prototype(real.inputs, tuple(_AnyOutput(output) for output in real.outputs))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._definition, name)
+
+
+class _AnyOutput(Output):
+    """An output that takes what exploration gives for it, whatever a step adds to its patterns (N14)."""
+
+    def __init__(self, output: Output | None = None, **fields: Any) -> None:
+        """Of an output of the target; or, made from one of these by a step, of its fields."""
+        if output is not None:
+            fields = {"id": output.id, "list": output.list, "optional": output.optional}
+        super().__init__(**fields)
+
+    @cached_property
+    def condition(self) -> Condition:
+        """The condition that the element given for this output fits, and no other does."""
+        return condition(f"{ANY}[@of='{self.id.encode().hex()}']")
+
+
+def _given_for(output: str) -> bytes:
+    return f"<{ANY} of='{output.encode().hex()}'/>".encode()
+
+
+MISFIT = OutputElement(_UNKNOWN)
+"""An element that is none of the outputs (N20)."""
+
+
+class AnyMemory:
+    """The `View` of an engine for one way through one event; what it answers goes into `assumptions`.
+
+    `calls` are those under way, `watched` the elements that still count, for the run would have been told.
+    No date that comes again has been missed: one that was is as one that comes later. One person holds every
+    role (P16).
+    """
+
+    people = Directory.of_owner("somebody")
+    zone = "UTC"
+    up_since = 0.0
+
+    def __init__(
+        self,
+        targets: Targets,
+        choices: Choices,
+        calls: Mapping[str, Call],
+        next_eid: int,
+        now: float,
+        watched: frozenset[int] = frozenset(),
+    ) -> None:
+        self._targets, self._choices, self._calls, self._now = targets, choices, calls, now
+        self._assumptions = Assumptions(choices, next_eid)
+        self._counts = dict.fromkeys(watched, True)
+        self._texts: dict[Pattern, str] = {}
+        self.answers: dict[str, bool] = {}
+        """The answer given to each condition, by its text: True if something in memory fits."""
+
+    @property
+    def next_eid(self) -> int:
+        """The eid the next element will have."""
+        return self._assumptions.next_eid
+
+    def element(self, eid: int) -> Element | None:
+        """The element; of one that stands for another nothing is known."""
+        return self._assumptions.added.get(eid) or Element(eid, _UNKNOWN)
+
+    def matching(self, bound: Bound, scope: MarkScope | None, *, newest_first: bool = False) -> Iterator[int]:
+        """The elements known to fit, then a few more, or none; their age decides nothing here."""
+        assumptions, asked, found = self._assumptions, demands(bound), False
+        for eid in assumptions.met():
+            if assumptions.surely(eid, asked, scope):
+                found = True
+                yield eid
+        for _ in range(MANY):
+            if assumptions.surely_none(asked, scope):
+                return
+            if not self._choices.whether():
+                if not found:
+                    assumptions.none_fits(asked, scope)
+                    self.answers.setdefault(bound.text, False)
+                return
+            found = True
+            self.answers[bound.text] = True
+            yield assumptions.fresh(asked, scope)
+
+    def among(self, eids: Iterable[int], bound: Bound, scope: MarkScope | None) -> Iterator[int]:
+        """The elements of `eids` that fit: of those that were there before, all or none."""
+        asked = demands(bound)
+        for eid in eids:
+            if self._assumptions.is_among(eid, asked, scope):
+                self.answers[bound.text] = True
+                yield eid
+
+    def judge(self, eids: Iterable[int], bound: Bound) -> GuardVerdict:
+        """The verdict of a guard: nothing here is hearsay."""
+        return verdict_of(eids)
+
+    def fits(self, element: Element, bound: Bound) -> bool:
+        """True if an element fits; known of an argument that the definition holds as it is."""
+        known = element.origin is None or not bound.admits(element.name)
+        if known and element.eid < 0 and not any(pattern.variables for pattern in bound.patterns):
+            return bound.test(Tree(element))
+        return self._assumptions.fits(element.eid, demands(bound))
+
+    def fits_since(self, eid: int, bound: Bound, scope: MarkScope | None, known: float = inf) -> float:
+        """Since ever, or only now: what must last (N38) has, or has not.
+
+        Nothing is made of `known`: it goes with an eid, and exploration takes all elements for one.
+        """
+        return -inf if self._assumptions.lasts(demands(bound)) else self._now
+
+    def current(self, eid: int) -> int | None:
+        """The element, or None: replaced by another, it is as before."""
+        if eid not in self._counts:
+            self._counts[eid] = self._choices.whether()
+        return eid if self._counts[eid] else None
+
+    def was_missed(self, moment: float) -> bool:
+        """True if the daemon was not at work at a moment, or False."""
+        return not self._choices.whether()
+
+    def text_of(self, expression: Pattern, elements: Mapping[str, Sequence[Element]]) -> str:
+        """A date to come, one gone by, or none."""
+        if expression not in self._texts:
+            self._texts[expression] = _DATES[self._choices.choose(len(_DATES))]
+        return self._texts[expression]
+
+    def context(self, run: int) -> Iterable[int]:
+        """Nothing: what a run holds is in memory too, where every search ends (N15)."""
+        return ()
+
+    def caller(self, run: int) -> Caller | None:
+        """None: what is near a caller is in memory too."""
+        return None
+
+    def answered_at(self, run: int, step: str) -> Iterable[str]:
+        """Nothing: of no item it is explored who answers it."""
+        return ()
+
+    def started_by(self, run: int) -> str:
+        """The person who started the run, whoever that is."""
+        return ""
+
+    def name_of(self, run: int) -> str | None:
+        """None: what other runs have made is as what was there before."""
+        return None
+
+    def reserved(self, bound: Bound, scope: MarkScope | None) -> bool:
+        """True if a call elsewhere has reserved an element that would fit."""
+        return not contradictory(demands(bound)) and not self._choices.whether()
+
+    def unique_seen(self, name: str, expression: str, value: str) -> bool:
+        """True if a unique output gave this value before."""
+        return not self._choices.whether()
+
+    def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
+        """No: what follows where they are is what follows when the call goes well."""
+        return False
+
+    def definition(self, kind: str, name: str) -> Any:
+        """The current definition of that kind and name."""
+        return self._targets.get(kind, name)
+
+    def pending_call(self, call: str) -> Call | None:
+        """A call that the run has under way, as it was asked."""
+        return self._calls.get(call)
+
+    def active_watch(self, watch: str) -> None:
+        """None: what a condition is about can be resolved anew at any time."""
+
+    def schema_fault(self, xml: bytes) -> str | None:
+        """None: that a schema refuses an output is one of the ways in which outputs can be wrong (N7)."""
+        return None
+
+    @property
+    def listeners(self) -> Mapping[str, int]:
+        """None: the answers of listeners are not explored."""
+        return {}
+
+    def ask(self, function: str, arguments: Mapping[str, Plain], /) -> Plain:
+        """Raise TooManyWays: the answers of the user's code are not known."""
+        raise TooManyWays(f"{function} is asked, and what it answers is not known")
+
+    def apply(self, run: int, command: Command, /) -> None:
+        """Assume what a command changes in memory."""
+        facts = EFFECTS[type(command)].facts
+        for fact in facts(run, command) if facts is not None else ():
+            self._assumptions.apply(fact)

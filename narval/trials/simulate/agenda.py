@@ -1,0 +1,59 @@
+"""The order of simulated time: the work of a scenario and its expectations, by the moment they are due."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Iterator
+from itertools import count
+
+from narval.trials.simulate.scenario import Expectation
+
+Work = Callable[[], None]
+
+
+class Agenda:
+    """Two queues by moment (seconds since 1970, UTC); entries of one moment keep the order of the file."""
+
+    __slots__ = ("_expectations", "_order", "_work")
+
+    def __init__(self) -> None:
+        self._work: list[tuple[float, int, Work]] = []
+        self._expectations: list[tuple[float, int, Expectation]] = []
+        self._order = count()
+
+    def add(self, at: float, work: Work) -> None:
+        """Do something at a moment."""
+        heapq.heappush(self._work, (at, next(self._order), work))
+
+    def repeat(self, at: float, work: Work, every: float | None, times: float) -> None:
+        """Do something at a moment, and again after each `every` seconds, so many times in all."""
+
+        def again() -> None:
+            work()
+            if every is not None and times > 1:
+                self.repeat(at + every, work, every, times - 1)
+
+        self.add(at, again)
+
+    def expect(self, at: float, expectation: Expectation) -> None:
+        """Judge an expectation at a moment, once all that happens at it has happened."""
+        heapq.heappush(self._expectations, (at, next(self._order), expectation))
+
+    def next(self) -> float:
+        """The next moment; infinite when nothing is left."""
+        return min((queue[0][0] for queue in (self._work, self._expectations) if queue), default=math.inf)
+
+    def last(self, start: float) -> float:
+        """The last moment known so far, `start` at least."""
+        return max([start, *(entry[0] for entry in (*self._work, *self._expectations))])
+
+    def do_work(self, now: float) -> None:
+        """Do all work that is due."""
+        while self._work and self._work[0][0] <= now:
+            heapq.heappop(self._work)[2]()
+
+    def due_expectations(self, now: float) -> Iterator[Expectation]:
+        """Take out the expectations that are due, in order."""
+        while self._expectations and self._expectations[0][0] <= now:
+            yield heapq.heappop(self._expectations)[2]

@@ -1,0 +1,103 @@
+"""The agents of a simulation: that which is simulated, and the others of its home (G25, G33)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+
+import msgspec
+
+from narval.agent.agent import AgentState
+from narval.agent.declared import MEMORY
+from narval.core.elements.control_elements import ACTED, STARTING
+from narval.core.elements.element import parse
+from narval.core.errors import RequestError
+from narval.daemon.agents.agent_host import AgentHost
+from narval.daemon.daemon import Daemon
+from narval.files.agents.folders import AgentFolder
+from narval.store.batch import ACTIVE, HOME_AGENT, PASSIVE, SUSPENDED, AgentRow, MarkRow
+from narval.trials.simulate.memory_copy import Remembered, simulated_row, with_declared
+from narval.trials.simulate.names import Known
+from narval.trials.simulate.scenario import Memory
+from narval.trials.simulate.simulated_home import OtherAgent, SimulatedHome
+
+
+class AgentsAtPlay:
+    """The agents of a daemon in memory, by name; "" stands for the one that is simulated. `known` are their
+    definitions.
+    """
+
+    def __init__(self, daemon: Daemon, own_name: str, known: Mapping[str, Known]) -> None:
+        self.daemon, self.own_name, self.known = daemon, own_name, known
+
+    def __contains__(self, name: str) -> bool:
+        return name == self.own_name or name in self.daemon.agents.rows
+
+    def host(self, name: str = "") -> AgentHost:
+        """The host of an agent, which is activated if it is not at work. Raises RequestError."""
+        if name in ("", self.own_name):
+            return self.daemon.host
+        self.daemon.agents.at_work.go_on_with(name)
+        host = self.daemon.agents.at_work.host(name)
+        if host is None:
+            raise RequestError(f"agent {name} could not be activated; the log says why")
+        return host
+
+    def host_of(self, agent: AgentState) -> AgentHost:
+        """The host of an agent at work."""
+        return next(host for host in self.hosts() if host.agent is agent)
+
+    def hosts(self) -> Iterator[AgentHost]:
+        """The hosts of the agents at work, that of the one that is simulated first."""
+        yield self.daemon.host
+        others = sorted(self.daemon.agents.rows.in_full())
+        found = (self.daemon.agents.at_work.host(row.name) for row in others)
+        yield from (host for host in found if host is not None)
+
+    def next_moment(self) -> float | None:
+        """The next moment that a run of any agent waits for."""
+        moments = (host.agent.clockwork.next_moment() for host in self.hosts())
+        return min((moment for moment in moments if moment is not None), default=None)
+
+
+def agents_to_begin_with(
+    home: SimulatedHome, memory: Memory, start: float, known: Remembered
+) -> tuple[dict[AgentRow, Callable[[], Remembered]], dict[str, AgentFolder]]:
+    """The agents with what each remembers, `known` that which is simulated; the folders of the others."""
+    rows: dict[AgentRow, Callable[[], Remembered]] = {
+        simulated_row(HOME_AGENT, home.settings.name): lambda: known
+    }
+    folders: dict[str, AgentFolder] = {}
+    for number, (name, other) in enumerate(home.others.items(), HOME_AGENT + 1):
+        folder = other.folder
+        if memory == "empty":
+            folder = msgspec.structs.replace(folder, declared=None)
+        recall = partial(_recalled, other, start) if memory == "now" else Remembered
+        rows[simulated_row(number, name, _state(other, memory))] = recall
+        folders[name] = folder
+    return rows, folders
+
+
+def beginning_now(known: Remembered, declared: Sequence[bytes] | None, start: float) -> Remembered:
+    """A memory as it is, in which no `start-plan` acts, and no `task-object`: a simulation starts what it is
+    asked to and no more.
+
+    `declared` is what the file declares (N4); what is new of it must not act either.
+    """
+    starts = [xml for xml in declared or () if parse(xml).tag in STARTING]
+    known = with_declared(
+        known, [(f"{MEMORY}:{hashlib.sha256(xml).hexdigest()}", xml) for xml in starts], start
+    )
+    obeyed = [MarkRow(*ACTED, kept.element.eid) for kept in known.elements if kept.element.name in STARTING]
+    return msgspec.structs.replace(known, marks=[*known.marks, *obeyed])
+
+
+def _recalled(other: OtherAgent, start: float) -> Remembered:
+    return beginning_now(other.recall(), other.folder.declared, start)
+
+
+def _state(other: OtherAgent, memory: Memory) -> str:
+    if memory == "now":
+        return SUSPENDED if other.is_suspended else PASSIVE
+    return ACTIVE if other.is_at_work and memory == "new" else PASSIVE

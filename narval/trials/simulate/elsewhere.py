@@ -1,0 +1,72 @@
+"""Calls of other agents in a simulation: those that the scenario answers, or that the home has not (G33)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from narval.agent.loop import Request
+from narval.agent.run import Run
+from narval.agent.transaction import CallGivenUp
+from narval.agent.turn import Turn
+from narval.calls.backend import Outcome
+from narval.calls.context import CallContext, Target
+from narval.core.elements.element import Element, Origin
+from narval.core.engines.commands import Call
+from narval.core.engines.events import Returned
+from narval.daemon.agents.agent_host import AgentHost
+from narval.daemon.messages.stamp import stamped
+from narval.trials.simulate.agents import AgentsAtPlay
+from narval.trials.simulate.executor import SimulatedExecutor
+
+
+class Elsewhere:
+    """Agents as far as a scenario knows what they answer; `executor` has its answers."""
+
+    def __init__(self, agents: AgentsAtPlay, executor: SimulatedExecutor) -> None:
+        self._agents, self._executor = agents, executor
+        self._asked: set[str] = set()
+
+    def stand_in(self, turn: Turn, run: Run, what: object) -> bool:
+        """Answer what a run asks of another agent, or give it up; False where that agent is to do it."""
+        host = self._agents.host_of(turn.agent)
+        if isinstance(what, Call):
+            return self._call(host, turn, run, what)
+        if not isinstance(what, CallGivenUp):
+            return False
+        id = host.dispatcher.outside_id(what.call.call)
+        if id in self._asked:
+            self._executor.abandon(id)
+        return id in self._asked
+
+    def _call(self, host: AgentHost, turn: Turn, run: Run, call: Call) -> bool:
+        given = {"": call.elements, **dict(call.inputs)}
+        inputs = {id: _elements(turn, eids) for id, eids in given.items() if eids}
+        id = host.dispatcher.outside_id(call.call)
+        asked = (id, run.eid, call.step, None, None, call.attempt, Target(action=call.name), inputs)
+        context = CallContext(*asked, clock=self._executor.clock, agent=host.name)
+        if call.agent in self._agents and not self._executor.answers(context):
+            return False
+        self._asked.add(id)
+        self._executor.start(context, partial(_done, host, run.eid, call, id), _yields_nothing)
+        return True
+
+
+def _done(host: AgentHost, run: int, call: Call, id: str, outcome: Outcome) -> None:
+    host.post(Request(partial(_back, run, call, id, outcome), lambda value, error: None))
+
+
+def _back(run: int, call: Call, id: str, outcome: Outcome, turn: Turn) -> None:
+    origin = Origin(run, call.step, call.call, agent=call.agent, message=id)
+    eids = tuple([turn.add(stamped(given.xml, call.agent, id), origin) for given in outcome.elements])
+    problem, abandoned = outcome.problem, outcome.abandoned
+    turn.tell(run, Returned(0, 0.0, call.call, eids=eids, problem=problem, abandoned=abandoned))
+
+
+def _elements(turn: Turn, eids: tuple[int, ...]) -> list[Element]:
+    found = (turn.agent.memory.element(eid) for eid in eids)
+    return [element for element in found if element is not None]
+
+
+async def _yields_nothing(elements: Any) -> None:
+    """Do nothing: such a call is no source."""

@@ -1,0 +1,273 @@
+"""The executor of a simulation: no call leaves it.
+
+A call is answered as the scenario says. Otherwise a transform, or an action declared pure, is run as always;
+any other is recorded, and given the least answer that its outputs allow.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Mapping
+from itertools import count
+from typing import Any
+
+import msgspec
+
+from narval.calls.backend import ABANDONED, Announce, Outcome, Produced
+from narval.calls.context import CallContext
+from narval.calls.executor import Done, Executor
+from narval.core.definitions.prototype import Prototype
+from narval.core.elements.canonical import canonical
+from narval.core.elements.element import Element, Tree, parse
+from narval.core.engines.events import Failure, OutputElement
+from narval.files.settings import CallLimits
+from narval.system.clock import Clock
+from narval.trials.simulate.default_answers import Refusal, default_answer
+from narval.trials.simulate.scenario import CannedAnswer, Expectation
+
+HOW = ("ran", "answered", "made up", "noted", "unanswered", "source")
+"""The ways in which a call gets its answer: `noted`, it need give nothing; a source gives what arrives."""
+
+NO_ANSWER = "no-answer"
+
+
+class RecordedCall(msgspec.Struct):
+    """A call as it was made: by which step, with which inputs, and how it got its answer."""
+
+    call: str
+    at: float
+    run: int
+    recipe: str
+    step: str
+    action: str
+    attempt: int
+    inputs: tuple[tuple[str, tuple[Element, ...]], ...]
+    agent: str = ""
+    how: str = ""
+    after: float = 0.0
+    gave: tuple[bytes, ...] = ()
+    error: str = ""
+
+    def answer(self) -> dict[str, Any]:
+        """The answer as a line of the trace shows it; `after` is None for one that never comes."""
+        return {
+            "how": self.how,
+            "after": None if math.isinf(self.after) else self.after,
+            "gave": [xml.decode("utf-8") for xml in self.gave],
+            "error": self.error or None,
+        }
+
+
+class SimulationHooks(msgspec.Struct, frozen=True):
+    """The questions that the executor asks of its simulation."""
+
+    is_pure: Callable[[CallContext], bool]
+    prototype: Callable[[CallContext], Prototype | None]
+    recipe: Callable[[CallContext], str]
+    refusal: Callable[[CallContext], Refusal]
+    set_by_author: Callable[[CallContext], Mapping[str, str]]
+    """The attributes that the prompt of a call sets on whatever a language model answers."""
+
+
+class SimulatedExecutor(Executor):
+    """Answers calls in place of the world."""
+
+    def __init__(
+        self,
+        limits: CallLimits,
+        clock: Clock,
+        zone: str,
+        replies: tuple[CannedAnswer, ...],
+        hooks: SimulationHooks,
+    ) -> None:
+        super().__init__(limits, clock=clock, zone=zone)
+        self.calls: list[RecordedCall] = []
+        self._told = 0
+        self._hooks = hooks
+        self._left: list[tuple[CannedAnswer, float]] = [
+            (answer, math.inf if answer.times is None else answer.times) for answer in replies
+        ]
+        self._held: dict[str, tuple[Done, Outcome]] = {}
+        """Calls whose answer comes later, or never."""
+        self._due: list[tuple[float, int, str]] = []
+        self._order = count()
+
+    # --- for the dispatcher --------------------------------------------------------------------------
+
+    def start(
+        self, context: CallContext, done: Done, produced: Produced, announce: Announce | None = None
+    ) -> None:
+        """Answer a call as the scenario says, by running it where that is safe, or with the least answer."""
+        call = self._recorded(context)
+        self.calls.append(call)
+        answer = self._reply(call)
+        if answer is not None:
+            self._answer(call, context, done, answer)
+        elif context.target.where == "source":
+            call.how = "source"
+            self._hold(context, done, Outcome(), math.inf)
+        elif context.target.where == "program":  # a program goes well
+            call.how = "noted"
+            done(Outcome(value={"status": 0, "output": ""}))
+        elif context.target.where in ("transform", "script") or self._hooks.is_pure(context):
+            call.how = "ran"
+            super().start(_near(context), done, produced, announce)
+        elif context.payload is not None:  # a node is taken as done
+            call.how = "noted"
+            done(Outcome(value=_done(context)))
+        else:
+            done(self._made_up(call, context))
+
+    def at_once(self, context: CallContext) -> None:
+        """Answer nothing without a record: the call comes back to `start`."""
+
+    def abandon(self, call: str) -> bool:
+        """Give a call up."""
+        held = self._held.pop(call, None)
+        if held is None:
+            return super().abandon(call)
+        self._held[call] = (held[0], ABANDONED)
+        heapq.heappush(self._due, (self.clock.now(), next(self._order), call))
+        return True
+
+    def caught_up(self, call: str) -> bool:
+        """True if a call waits for time to pass, or for ever."""
+        return call in self._held or super().caught_up(call)
+
+    # --- for the simulation ---------------------------------------------------------------------------
+
+    def answers(self, context: CallContext) -> bool:
+        """True if the scenario has an answer for such a call."""
+        call = self._recorded(context)
+        return any(left > 0 and is_of(answer, call) for answer, left in self._left)
+
+    def new_calls(self) -> list[RecordedCall]:
+        """The calls since this was last asked."""
+        new, self._told = self.calls[self._told :], len(self.calls)
+        return new
+
+    def next(self) -> float | None:
+        """The moment at which the next answer is due, or a sleeping call goes on; None for none."""
+        due = (moment for moment in (self._next_answer(), super().next()) if moment is not None)
+        return min(due, default=None)
+
+    def release(self) -> None:
+        """Give the answers that are due, and wake sleeping calls."""
+        super().release()
+        while (due := self._next_answer()) is not None and due <= self.clock.now():
+            _, _, call = heapq.heappop(self._due)
+            done, outcome = self._held.pop(call)
+            done(outcome)
+
+    # --- inside ---------------------------------------------------------------------------------------
+
+    def _recorded(self, context: CallContext) -> RecordedCall:
+        return RecordedCall(
+            context.id,
+            self.clock.now(),
+            context.run,
+            self._hooks.recipe(context),
+            context.step,
+            context.target.action,
+            context.attempt,
+            tuple((id, _elements(given)) for id, given in context.inputs.items()),
+            context.agent,
+        )
+
+    def _next_answer(self) -> float | None:
+        while self._due and self._due[0][2] not in self._held:
+            heapq.heappop(self._due)
+        return self._due[0][0] if self._due and self._due[0][0] < math.inf else None
+
+    def _reply(self, call: RecordedCall) -> CannedAnswer | None:
+        """The first answer of the scenario that is for such a call, and not used up."""
+        for at, (answer, left) in enumerate(self._left):
+            if left > 0 and is_of(answer, call):
+                self._left[at] = (answer, left - 1)
+                return answer
+        return None
+
+    def _answer(self, call: RecordedCall, context: CallContext, done: Done, answer: CannedAnswer) -> None:
+        call.how, call.after, call.error = "answered", answer.after, answer.error
+        action, after = context.target.action, answer.after
+        given = self._hooks.set_by_author(context)
+        elements = tuple(_with(xml, given) for xml in answer.elements) if given else answer.elements
+        outcome = Outcome([OutputElement(xml) for xml in elements], value=_done(context))
+        if answer.error:
+            outcome = Outcome(problem=Failure(answer.error, answer.message or f"{action} failed"))
+        if context.program is not None:
+            outcome = Outcome(value=_ended(answer))
+        if context.timeout is not None and after > context.timeout:
+            after, call.error = context.timeout, "timeout"
+            message = f"{action} did not come back within {after:g} s"
+            outcome = Outcome(problem=Failure("timeout", message))
+        elif not math.isinf(after):
+            call.gave = elements
+        if after > 0:
+            self._hold(context, done, outcome, self.clock.now() + after)
+        else:
+            done(outcome)
+
+    def _made_up(self, call: RecordedCall, context: CallContext) -> Outcome:
+        prototype = self._hooks.prototype(context)
+        elements = default_answer(prototype, self._hooks.refusal(context)) if prototype is not None else None
+        if elements is None:
+            call.how, call.error = "unanswered", NO_ANSWER
+            hint = f'say it in a scenario: <answer action="{call.action}">…</answer>'
+            message = f"{call.action} would be called, and what it gives cannot be made up; {hint}"
+            return Outcome(problem=Failure(NO_ANSWER, message, final=True))
+        call.how, call.gave = "made up" if elements else "noted", tuple(elements)
+        return Outcome([OutputElement(xml) for xml in elements])
+
+    def _hold(self, context: CallContext, done: Done, outcome: Outcome, until: float) -> None:
+        self._held[context.id] = (done, outcome)
+        heapq.heappush(self._due, (until, next(self._order), context.id))
+
+
+def is_of(wanted: CannedAnswer | Expectation, call: RecordedCall) -> bool:
+    """Test whether a call is of the action, recipe and step that are named, with an input that fits."""
+    if wanted.action not in ("", call.action) or wanted.recipe not in ("", call.recipe):
+        return False
+    if wanted.step not in ("", call.step):
+        return False
+    if wanted.condition is None:
+        return True
+    bound = wanted.condition.bind()
+    return any(bound.test(Tree(element)) for _, given in call.inputs for element in given)
+
+
+def _elements(given: Element | list[Element] | None) -> tuple[Element, ...]:
+    if given is None:
+        return ()
+    return tuple(given) if isinstance(given, list) else (given,)
+
+
+def _with(xml: bytes, attributes: Mapping[str, str]) -> bytes:
+    """An element with these attributes."""
+    root = parse(xml)
+    for name, value in attributes.items():
+        root.set(name, value)
+    return canonical(root)
+
+
+def _ended(answer: CannedAnswer) -> dict[str, Any]:
+    """The value of a program that ends as an answer says: well, with a status, or by a signal."""
+    is_status = not answer.error or answer.error.isdigit()
+    how = {"status": int(answer.error or 0)} if is_status else {"signal": answer.error}
+    return {**how, "output": answer.message}
+
+
+def _done(context: CallContext) -> dict[str, Any] | None:
+    """The value of a node whose work is done: its token leaves on the arcs that have no name."""
+    if context.payload is None:
+        return None
+    over = {"do": "complete", "arcs": [""], "asynchronous": False}
+    return {"effects": [over] if context.payload.get("hook") == "execute" else []}
+
+
+def _near(context: CallContext) -> CallContext:
+    """A call that would go to a cluster, as one of a worker here, which answers it the same."""
+    if context.target.where != "cluster":
+        return context
+    return msgspec.structs.replace(context, target=msgspec.structs.replace(context.target, where="worker"))

@@ -1,0 +1,125 @@
+"""The things that a scenario does, as work of a turn: starts, arrivals, outdatings and signals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from narval.agent.declared import outdate_elements, replace_element
+from narval.agent.runs import cannot_start
+from narval.agent.turn import Turn
+from narval.ask.documents import add_all, raise_if_refused
+from narval.core.elements.element import Origin
+from narval.core.engines.events import OutputElement, PersonsAct, Plain, Signalled
+from narval.core.engines.registry import runnable, taking
+from narval.core.errors import RequestError, TokenError
+from narval.core.memory.memory import Memory
+from narval.core.patterns.pattern import Condition
+from narval.people.telling import say
+from narval.trials.simulate.scenario import (
+    Scheduled,
+    ScheduledElement,
+    ScheduledOutdating,
+    ScheduledRaise,
+    ScheduledSignal,
+    ScheduledStart,
+)
+
+
+class _UnmetError(Exception):
+    """Nothing is there to do it to, or it is not taken."""
+
+
+def happen(scheduled: Scheduled, path: str, turn: Turn) -> None:
+    """Do what is due. Raises ElementError; RequestError, with its place in the file of that path, where
+    nothing is there to do it to.
+    """
+    try:
+        _WAYS[type(scheduled)](scheduled, turn)
+    except _UnmetError as unmet:
+        place = f"{scheduled.line}:{scheduled.column}"
+        raise RequestError(f"{path}:{place}: {unmet}" if path else f"{place}: {unmet}") from None
+
+
+def _start(start: ScheduledStart, turn: Turn) -> None:
+    found = taking(turn.agent.library, start.recipe) if start.elements else None
+    if found is not None:
+        task, run_kind = found
+        if (refused := task.cannot_take) is not None:
+            raise TokenError(*refused)
+        for eid in add_all(turn, start.elements):
+            turn.start(start.recipe, (eid,), definition=task, run_kind=run_kind)
+        return
+    definition = runnable(turn.agent.library, start.recipe)
+    if definition is not None and (refused := cannot_start(definition)) is not None:
+        raise TokenError(*refused)
+    turn.start(start.recipe, tuple(add_all(turn, start.elements)))
+
+
+def _arrive(arrival: ScheduledElement, turn: Turn) -> None:
+    if arrival.replaces is None:
+        add_all(turn, arrival.elements)
+        return
+    old = max(_current(turn.agent.memory, arrival.replaces), default=None)
+    if old is None:
+        raise _nothing("an element", arrival.replaces)
+    raise_if_refused(turn, arrival.elements)
+    replace_element(turn, old, arrival.elements[0], Origin(inputs=(old,)))
+
+
+def _outdate(outdating: ScheduledOutdating, turn: Turn) -> None:
+    eids = tuple(_current(turn.agent.memory, outdating.condition))
+    if not eids:
+        raise _nothing("an element", outdating.condition)
+    outdate_elements(turn, eids, outdating.reason)
+
+
+def _signal(signal: ScheduledSignal, turn: Turn) -> None:
+    told = Signalled(0, 0.0, "", signal.name, tuple(map(OutputElement, signal.elements)))
+    runs = list(_runs(signal, turn))
+    if not runs:
+        raise _nothing(f"a run of {signal.recipe} under way", signal.condition)
+    for run in runs:
+        for answer in say(turn, run, told):
+            if answer.problem is not None:
+                raise _UnmetError(f"run {run} did not take it: {answer.problem.message}")
+
+
+def _raise(raised: ScheduledRaise, turn: Turn) -> None:
+    server = turn.agent.signals.standing.get(raised.recipe, 0)
+    arguments: dict[str, Plain] = {"event": raised.event, "parameters": [*raised.parameters], "mode": "async"}
+    by = raised.by or next((person.name for person in turn.agent.lookup.people.people), "")
+    told = Signalled(0, 0.0, "", "raise", (), arguments, by, act=PersonsAct("scenario"))
+    answers = list(say(turn, server, told))
+    if not answers:
+        raise _UnmetError(f"expected the standing run of {raised.recipe}, which has events, found none")
+    if (problem := answers[0].problem) is not None:
+        raise _UnmetError(f"{raised.recipe} did not take {raised.event}: {problem.message}")
+
+
+def _runs(signal: ScheduledSignal, turn: Turn) -> Iterator[int]:
+    """The runs under way that a signal is for."""
+    memory = turn.agent.memory
+    fits = None if signal.condition is None else set(memory.select(signal.condition.bind()))
+    for eid, run in turn.agent.runs.items():
+        meant = run.active and run.name == signal.recipe
+        if meant and (fits is None or not fits.isdisjoint(memory.contexts.of(eid))):
+            yield eid
+
+
+def _current(memory: Memory, condition: Condition) -> Iterator[int]:
+    """The elements that fit and that nothing has replaced."""
+    return (eid for eid in memory.select(condition.bind()) if eid not in memory.outdated)
+
+
+def _nothing(what: str, condition: Condition | None) -> _UnmetError:
+    wanted = f" that fits {condition.text}" if condition is not None else ""
+    return _UnmetError(f"expected {what}{wanted}, found none at that moment")
+
+
+_WAYS: dict[type, Callable[..., None]] = {
+    ScheduledStart: _start,
+    ScheduledElement: _arrive,
+    ScheduledOutdating: _outdate,
+    ScheduledRaise: _raise,
+    ScheduledSignal: _signal,
+}

@@ -1,0 +1,159 @@
+"""Mails of a folder in a simulation: read where they lie, and what became of each.
+
+A folder stands for a mailbox, as if all its mails had just come: a Maildir, a file of mbox, or a folder of
+files `.eml`. The action `mail.read` reads them, that of the home or the one that ships; what it keeps of them
+is gone when the program ends.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from lxml import etree
+
+from narval.ask.text import root_attributes
+from narval.calls.context import CallContext, Target
+from narval.calls.conversion import answer_at_once
+from narval.core.elements.element import Element
+from narval.core.elements.error_element import read_error
+from narval.core.engines.events import OutputElement
+from narval.core.errors import RequestError
+from narval.files.shipped import shipped_modules
+from narval.trials.simulate.changes import RAN
+from narval.trials.simulate.report import SimulationReport
+from narval.trials.simulate.scenario import Scenario, ScheduledElement, When
+from narval.trials.simulate.simulated_home import SimulatedHome
+
+TRIAGE = "mail.triage"
+"""The definition that is simulated where none is named."""
+MAIL, VERDICT, DRAFT = "email", "triage", "draft"
+"""The elements of a mail, of what is to be done about one, and of one to be written."""
+TOGETHER = 50
+"""The mails that come in one second: each may begin a run, and very many at one moment are taken for an
+endless start.
+"""
+_READ, _MODULE = "mail.read", "mail"
+
+
+class Mails(msgspec.Struct, frozen=True):
+    """The mails of a folder as elements; `unread` are messages about those that could not be read."""
+
+    folder: str
+    elements: tuple[bytes, ...]
+    unread: tuple[str, ...] = ()
+
+
+def mails_of(home: SimulatedHome, path: Path, progress: Callable[[int], None]) -> Mails:
+    """Read the mails of a folder or of an mbox; `progress` is told how many were read so far.
+
+    One that lies there twice is one. Raises RequestError where there are none.
+    """
+    functions = home.loaded.functions
+    if _READ not in functions:
+        functions = shipped_modules().load([_MODULE]).modules[_MODULE].functions
+    target = Target(action=_READ, where="inline", function=functions[_READ])
+    with _mailbox(path.resolve()) as (given, links):
+        mailbox = Element(0, etree.tostring(etree.Element("mailbox", given, name=path.resolve().name)))
+        call = CallContext(_READ, 0, "", target=target, inputs={"mailbox": mailbox})
+        call.attach(lambda call: progress(int(call.progressed[0] if call.progressed else 0)))
+        outcome = answer_at_once(call)
+    if outcome.problem is not None:
+        raise RequestError(f"{path} cannot be read as mails: {outcome.problem.message}")
+    found = list(_once(outcome.elements))
+    unread = (read_error(element)[1] for element in found if element.name != MAIL)
+    if not found:
+        raise RequestError(f"there are no mails in {path}")
+    mails = tuple(element.xml for element in found if element.name == MAIL)
+    return Mails(str(path), mails, tuple(_by_file(message, links) for message in unread))
+
+
+@contextmanager
+def _mailbox(path: Path) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
+    """The attributes of a mailbox that reads it, and the files that are read by a link, by it.
+
+    Raises RequestError.
+    """
+    if path.is_file():
+        yield {"kind": "mbox", "path": str(path)}, {}
+        return
+    if any((path / part).is_dir() for part in ("new", "cur")):
+        yield {"kind": "maildir", "path": str(path)}, {}
+        return
+    files = sorted(file for file in path.rglob("*.eml") if file.is_file())
+    if not files:
+        wanted = "a Maildir (with new/ or cur/ in it), an mbox, or a folder of files .eml"
+        raise RequestError(f"expected mails at {path}: {wanted}; found none")
+    with tempfile.TemporaryDirectory(prefix="narval-mails-") as folder:
+        new = Path(folder, "new")
+        new.mkdir()
+        links = {str(new / f"{number:09}"): str(file) for number, file in enumerate(files)}
+        for link, file in links.items():
+            Path(link).symlink_to(file)
+        yield {"kind": "maildir", "path": folder}, links
+
+
+def _by_file(message: str, links: Mapping[str, str]) -> str:
+    """A message that names the file, and not the link to it."""
+    link = next((link for link in links if link in message), None)
+    return message if link is None else message.replace(link, links[link])
+
+
+def _once(outputs: list[OutputElement]) -> Iterator[Element]:
+    """The elements, of those of one key the first, as a source gives them."""
+    seen: set[str] = set()
+    for output in outputs:
+        element = Element(0, output.xml)
+        key = element.attributes.get("key", "")
+        if not key or key not in seen:
+            seen.add(key)
+            yield element
+
+
+def with_mails(scenario: Scenario, mails: Mails) -> Scenario:
+    """The scenario, in which these mails come from its beginning on, some in each second."""
+    batches = range(0, len(mails.elements), TOGETHER)
+    arrivals = (
+        ScheduledElement(mails.elements[first : first + TOGETHER], When(after=float(second)))
+        for second, first in enumerate(batches)
+    )
+    return msgspec.structs.replace(scenario, arrivals=(*scenario.arrivals, *arrivals))
+
+
+def outcome_of(report: SimulationReport, mails: Mails) -> dict[str, Any]:
+    """The outcome for the mails, as plain data: how many had which verdict and why, the most first, and the
+    letters that would go out.
+    """
+    verdicts: dict[tuple[str, str], tuple[str, str, str]] = {}
+    for line in report.lines:
+        if line["what"] == "added" and line["xml"].startswith(f"<{VERDICT} "):
+            said = root_attributes(line["xml"])
+            about = line.get("who", ""), said.get("mail", "")
+            verdicts[about] = said.get("verdict", ""), said.get("rule", ""), said.get("why", "")
+    counts = sorted(Counter(verdicts.values()).items(), key=lambda found: (-found[1], found[0]))
+    return {
+        "folder": mails.folder,
+        "mails": len(mails.elements),
+        "unread": list(mails.unread),
+        "verdicts": [
+            {"verdict": verdict, "rule": rule, "why": why, "count": count}
+            for (verdict, rule, why), count in counts
+        ],
+        "letters": list(_letters(report)),
+    }
+
+
+def _letters(report: SimulationReport) -> Iterator[dict[str, Any]]:
+    """The letters that calls would send, each once however often it is tried."""
+    for call in report.calls:
+        if call.how != RAN and call.attempt == 1:
+            for letter in (element for _, given in call.inputs for element in given):
+                said = letter.attributes
+                if letter.name == DRAFT or (letter.name == MAIL and "kind" in said):
+                    about = {name: said.get(name, "") for name in ("to", "subject", "in-reply-to")}
+                    yield {"action": call.action, "run": call.run, **about}

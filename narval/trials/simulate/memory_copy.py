@@ -1,0 +1,152 @@
+"""The memory of a home, read without touching a byte of the home; and a store that begins with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+import msgspec
+
+from narval.core.elements.element import Element
+from narval.core.errors import RequestError, StoreError
+from narval.files.home import Home
+from narval.files.settings import Settings
+from narval.store.batch import ACTIVE, HOME_AGENT, AgentRow, Batch, KeptElement, MarkRow
+from narval.store.memory import VolatileAgent, VolatileStore
+from narval.store.open import look_into
+from narval.store.rows import number
+from narval.store.store import AgentStore
+
+ATTEMPTS = 5
+"""The number of times a memory is read anew because the store was written meanwhile."""
+
+
+class Remembered(msgspec.Struct, frozen=True):
+    """A memory without its runs: elements, marks, and the values of unique outputs."""
+
+    elements: Sequence[KeptElement] = ()
+    marks: Sequence[MarkRow] = ()
+    keys: Sequence[tuple[str, str, str]] = ()
+    next_eid: int = 1
+
+
+def remembered(home: Home, settings: Settings, agent: str = "") -> Remembered:
+    """The memory of a home's own agent, or of another, as it is now; empty if it never ran.
+
+    Raises StoreError, RequestError.
+    """
+    path = _file(home, settings)
+    for _ in range(ATTEMPTS):
+        with look_into(path, home.is_held) as store:
+            numbers = {row.name: row.agent for row in store.agents()} if agent else {"": store.own}
+            if agent not in numbers:
+                return Remembered()
+            known = store.of(numbers[agent])
+            try:
+                found = stored(known)
+            except (StoreError, ValueError):
+                if store.is_still():
+                    raise
+            else:
+                if store.is_still():
+                    return found
+    raise StoreError(f"the store is being written all the time, and not by a daemon of this home: {path}")
+
+
+def stored(agent: AgentStore) -> Remembered:
+    """The memory that a store has of an agent. Raises StoreError, ValueError."""
+    next_eid = number(agent.meta, "next_eid", 1)
+    return Remembered(list(agent.elements()), list(agent.marks()), list(agent.keys()), next_eid)
+
+
+def other_agents(home: Home, settings: Settings) -> list[AgentRow]:
+    """The agents of a home besides its own, as its store has them. Raises StoreError, RequestError."""
+    path = _file(home, settings)
+    if not path.exists():
+        return []
+    with look_into(path, home.is_held) as store:
+        return [row for row in store.agents() if row.agent != store.own]
+
+
+def _file(home: Home, settings: Settings) -> Path:
+    if settings.store is None:
+        return home.store
+    from sqlalchemy import make_url
+
+    url = make_url(settings.store)
+    if url.get_backend_name() != "sqlite" or not url.database:
+        raise RequestError(
+            "a memory that is kept in a database server cannot be copied; "
+            "begin with what data/memory.xml declares (--memory new), or with nothing (--memory empty)"
+        )
+    return Path(url.database)
+
+
+def simulated_row(number: int, name: str, state: str = ACTIVE) -> AgentRow:
+    """The agent of that number in a simulation: the same in each, so that one like another has the same
+    calls.
+    """
+    return AgentRow(number, f"{number - HOME_AGENT:032x}", name, state)
+
+
+class SimulatedStore(VolatileStore):
+    """A store in memory of agents that begin with what they remember; `listen` is given each batch
+    committed.
+    """
+
+    def __init__(
+        self, agents: Mapping[AgentRow, Callable[[], Remembered]], listen: Callable[[Batch], None]
+    ) -> None:
+        super().__init__()
+        self._listen = listen
+        for row, recall in agents.items():
+            self._agents[row.agent] = _SimulatedAgent(row, recall)
+
+    def commit(self, *batches: Batch) -> None:
+        """Keep the batches, and give them to the listener."""
+        super().commit(*batches)
+        for batch in batches:
+            self._listen(batch)
+
+
+class _SimulatedAgent(VolatileAgent):
+    """An agent that begins with a remembered memory, which is read when it is first at work."""
+
+    def __init__(self, row: AgentRow, recall: Callable[[], Remembered]) -> None:
+        super().__init__(row.agent, row)
+        self._recall = recall
+
+    @cached_property
+    def _known(self) -> Remembered:
+        known = self._recall()
+        self._meta.setdefault("next_eid", str(known.next_eid))
+        return known
+
+    @property
+    def meta(self) -> Mapping[str, str]:
+        """Small facts about the agent."""
+        return self._meta if self._known else {}
+
+    def elements(self) -> Iterator[KeptElement]:
+        """All elements, oldest first."""
+        return iter(self._known.elements)
+
+    def marks(self) -> Iterator[MarkRow]:
+        """The uses of elements."""
+        return iter(self._known.marks)
+
+    def keys(self) -> Iterator[tuple[str, str, str]]:
+        """Name, expression, value."""
+        return iter(self._known.keys)
+
+
+def with_declared(known: Remembered, declared: Sequence[tuple[str, bytes]], at: float) -> Remembered:
+    """The same memory with declared elements that it lacks, such as `start-plan`s that must not act."""
+    there = {kept.declared for kept in known.elements}
+    next_eid = max([known.next_eid, *(kept.element.eid + 1 for kept in known.elements)])
+    new = [
+        KeptElement(Element(next_eid + number, xml, at), key, False)
+        for number, (key, xml) in enumerate((key, xml) for key, xml in declared if key not in there)
+    ]
+    return Remembered([*known.elements, *new], known.marks, known.keys, next_eid + len(new))

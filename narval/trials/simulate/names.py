@@ -1,0 +1,131 @@
+"""The names of a scenario: what it names must be there, and what it gives must fit."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, cast
+
+from narval.core.definitions.action.definition import Action
+from narval.core.definitions.library import Library
+from narval.core.definitions.suggestions import closest
+from narval.core.definitions.transform.definition import Transform
+from narval.core.engines.calls.outputs import judge
+from narval.core.engines.events import OutputElement
+from narval.core.engines.registry import runnable
+from narval.core.engines.view import View
+from narval.core.errors import Fault
+from narval.core.source.text import Source
+from narval.files.schemas import Schemas
+from narval.trials.simulate.scenario import CannedAnswer, Expectation, Scenario, Scheduled
+
+
+class Known(NamedTuple):
+    """The definitions and the schemas of one agent."""
+
+    library: Library
+    schemas: Schemas
+
+
+class _Names:
+    """The names that agents know: what can be started, what can be called, which work there is."""
+
+    def __init__(self, agents: Iterable[Known]) -> None:
+        libraries = [known.library for known in agents]
+        found = [(library, definition) for library in libraries for definition in library]
+        names = ((library, definition.full_name) for library, definition in found)
+        self.runs = {name: None for library, name in names if runnable(library, name) is not None}
+        self.calls: dict[str, Action | Transform] = {}
+        for library in reversed(libraries):
+            self.calls |= cast(Any, {**library.of("action"), **library.of("transform")})
+        self.programs = {name for _, definition in found for name in getattr(definition, "programs", ())}
+        remote = {call.target for _, definition in found for call in getattr(definition, "remote_calls", ())}
+        self.called = {**self.calls, **dict.fromkeys((*self.programs, *remote))}
+        self.work = {name: None for library in libraries for name in library.of("work")}
+
+
+def faults_of_names(source: Source, scenario: Scenario, agents: Mapping[str, Known]) -> list[Fault]:
+    """The faults of a scenario that names what is not there, or gives what is refused; `agents` by name.
+
+    An answer is for the calls of all agents.
+    """
+    faults: list[Fault] = []
+    names: dict[str, _Names] = {}
+    everybody = _Names(agents.values())
+
+    def fault(message: str, place: Any) -> None:
+        faults.append(source.fault(message, place.line, place.column))
+
+    def check(name: str, there: Mapping[str, object], what: str, place: Any) -> None:
+        if name and name not in there:
+            fault(f"there is no {what} {name!r}{closest(name, there)}", place)
+
+    def of(agent: str) -> _Names:
+        if agent not in names:
+            names[agent] = _Names([agents[agent]])
+        return names[agent]
+
+    happening: list[Scheduled] = [
+        *scenario.starts,
+        *scenario.arrivals,
+        *scenario.outdatings,
+        *scenario.signals,
+        *scenario.raises,
+    ]
+    wanted: list[Scheduled | Expectation] = [*happening, *scenario.expectations]
+    for named in wanted:
+        if named.agent not in agents:
+            check(named.agent, {name: None for name in agents if name}, "agent", named)
+            continue
+        there = of(named.agent)
+        refusal = agents[named.agent].schemas.refusal
+        for refused in filter(None, map(refusal, getattr(named, "elements", ()))):
+            fault(f"refused by its schema: {refused}", named)
+        check(getattr(named, "recipe", ""), there.runs, "definition", named)
+        check(getattr(named, "action", ""), there.called, _callable(there), named)
+    for act in scenario.acts:
+        check(act.work, everybody.work, "work", act)
+    for answer in scenario.answers:
+        check(answer.recipe, everybody.runs, "definition", answer)
+        check(answer.action, everybody.called, _callable(everybody), answer)
+        target = everybody.calls.get(answer.action)
+        if target is not None:
+            message = _misfit(answer, target, agents[""].schemas)
+        else:
+            message = _no_end(answer) if answer.action in everybody.programs else ""
+        if message:
+            fault(message, answer)
+    return faults
+
+
+def _callable(names: _Names) -> str:
+    return "action, transform or program" if names.programs else "action or transform"
+
+
+class _Seen:
+    """The part of a view by which the outputs of an answer are judged."""
+
+    def __init__(self, schemas: Schemas) -> None:
+        self.schema_fault = schemas.refusal
+
+
+def _no_end(answer: CannedAnswer) -> str:
+    """The reason why an answer is none that a program may give, or ""."""
+    if answer.elements:
+        return f"{answer.action} is a program, and gives no elements; error says how it ends"
+    if answer.error and not re.fullmatch(r"[0-9]{1,3}|SIG[A-Z0-9]+", answer.error):
+        wanted = "a status, such as 3, or a signal, such as SIGTERM"
+        return f"{answer.action} is a program: error: expected {wanted}, found {answer.error!r}"
+    return ""
+
+
+def _misfit(answer: CannedAnswer, target: Action | Transform, schemas: Schemas) -> str:
+    """The reason why an answer is none that its action may give, or "" (N20)."""
+    source = isinstance(target, Action) and target.where == "source"
+    if source and (answer.elements or not (answer.error or math.isinf(answer.after))):
+        return f"{answer.action} is a source: what it would give, let arrive; an answer can be an error alone"
+    if answer.error or math.isinf(answer.after):
+        return ""
+    raws = tuple(OutputElement(xml) for xml in answer.elements)
+    return judge(target.prototype, raws, cast(View, _Seen(schemas))).fault

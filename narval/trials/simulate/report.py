@@ -1,0 +1,80 @@
+"""The outcome of a simulation: all that happened, was called, was expected."""
+
+from __future__ import annotations
+
+import math
+from datetime import tzinfo
+from typing import Any
+
+import msgspec
+
+from narval.trials.simulate.executor import RecordedCall
+from narval.trials.simulate.scenario import Expectation, Scenario
+from narval.trials.simulate.trace import Line
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """An expectation, and the number of elements, runs or calls that there were of it at a moment."""
+
+    expectation: Expectation
+    at: float
+    count: int
+
+    @property
+    def met(self) -> bool:
+        """True if there were as many as expected."""
+        most = math.inf if self.expectation.most is None else self.expectation.most
+        return self.expectation.least <= self.count <= most
+
+
+class SimulationReport(msgspec.Struct, frozen=True):
+    """The results of one scenario.
+
+    `runs` and `waiting` are in the forms of `narval runs` and `narval why`, with `who` where there are
+    several agents; `stopped` is the reason why it
+    ended before its time, `endless` that runs began without end.
+    """
+
+    scenario: Scenario
+    zone: tzinfo | None
+    start: float
+    end: float
+    remembered: int
+    lines: list[Line]
+    calls: list[RecordedCall]
+    runs: list[dict[str, Any]]
+    waiting: list[dict[str, Any]]
+    judged: list[Judged]
+    stopped: str = ""
+    endless: bool = False
+
+    @property
+    def failed(self) -> list[Line]:
+        """The lines of runs that failed unexpectedly; a run that answers a call is its caller's matter."""
+        expected = {
+            (judged.expectation.agent, judged.expectation.recipe)
+            for judged in self.judged
+            if judged.met and _wants_failure(judged.expectation)
+        }
+        ends = (line for line in self.lines if line["what"] == "ended" and line["phase"] == "failed")
+        unexpected = (line for line in ends if (line.get("who", ""), line["name"]) not in expected)
+        return [line for line in unexpected if not line["called"]]
+
+    @property
+    def unmet(self) -> list[Judged]:
+        """The expectations that were not met."""
+        return [judged for judged in self.judged if not judged.met]
+
+    @property
+    def unanswered(self) -> list[RecordedCall]:
+        """The calls for which no answer could be made up."""
+        return [call for call in self.calls if call.how == "unanswered"]
+
+    @property
+    def well(self) -> bool:
+        """True if every expectation was met, every call answered, and no run failed unexpectedly."""
+        return not (self.failed or self.unmet or self.unanswered or self.endless)
+
+
+def _wants_failure(expectation: Expectation) -> bool:
+    return expectation.what == "run" and expectation.phase == "failed" and expectation.least > 0

@@ -1,0 +1,327 @@
+"""Simulation: a scenario played on a simulated home, of which nothing is altered.
+
+Time stands still while anything goes on, and then leaps to the next moment at which something is due: to a
+run, to an answer that takes its time, or in the scenario.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import partial
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+
+from narval.agent.loop import Request
+from narval.agent.turn import Turn
+from narval.ask.runs.listing import runs as list_runs
+from narval.ask.why import why
+from narval.calls.context import CallContext
+from narval.core.definitions.action.definition import Action
+from narval.core.definitions.library import Library
+from narval.core.definitions.prototype import Prototype
+from narval.core.elements.element import Element
+from narval.core.engines.registry import is_standing, run_kinds, runnable
+from narval.core.errors import DefinitionError, RequestError
+from narval.daemon.daemon import Daemon, assemble
+from narval.files.loader import Loader
+from narval.files.memory_file import read_memory
+from narval.store.batch import Batch
+from narval.system.clock import SimulatedClock
+from narval.system.zone import machine_zone
+from narval.trials.simulate import expectations
+from narval.trials.simulate.agenda import Agenda
+from narval.trials.simulate.agents import AgentsAtPlay, agents_to_begin_with, beginning_now
+from narval.trials.simulate.elsewhere import Elsewhere
+from narval.trials.simulate.executor import RecordedCall, SimulatedExecutor, SimulationHooks
+from narval.trials.simulate.happenings import happen
+from narval.trials.simulate.memory_copy import Remembered, SimulatedStore
+from narval.trials.simulate.report import Judged, SimulationReport
+from narval.trials.simulate.scenario import Expectation, Scenario, Scheduled
+from narval.trials.simulate.simulated_home import SimulatedHome
+from narval.trials.simulate.trace import Line, Trace
+from narval.trials.simulate.work import ActsOfPeople
+
+A_DAY = 86_400.0
+MOST_AT_ONCE = 5_000
+"""Runs that may begin without any time passing; a definition that starts itself without end is stopped."""
+
+Progress = Callable[[list[Line]], None]
+"""Given the lines of the trace that are new."""
+
+
+def start_of(home: SimulatedHome, scenario: Scenario) -> float:
+    """The moment at which a scenario starts: its own, or now (seconds since 1970, UTC)."""
+    return time.time() if scenario.at is None else scenario.at.moment(0.0, home.zone)
+
+
+async def play_scenario(
+    home: SimulatedHome, scenario: Scenario, start: float, progress: Progress = lambda lines: None
+) -> SimulationReport:
+    """Play a scenario that starts at a moment; `progress` is given the new lines of its trace meanwhile.
+
+    Raises RequestError where it cannot be played, and StoreError where memory cannot be copied.
+    """
+    known, declared = _beginning(home, scenario, start)
+    simulation = _Simulation(home, scenario, start, known)
+    try:
+        await simulation.daemon.simulate(declared)
+        return await simulation.play(progress)
+    finally:
+        await simulation.daemon.close()
+
+
+def _beginning(
+    home: SimulatedHome, scenario: Scenario, start: float
+) -> tuple[Remembered, list[bytes] | None]:
+    """The memory to begin with, and what `data/memory.xml` is to be for it (None: left alone)."""
+    if scenario.memory == "empty":
+        return Remembered(), None
+    declared: list[bytes] | None = None
+    if home.memory is not None:
+        declared, faults = read_memory(home.memory, home.schemas)
+        if faults:
+            raise DefinitionError(faults)
+    if scenario.memory == "new":
+        return Remembered(), declared
+    return beginning_now(home.recall(), declared, start), declared
+
+
+class _Simulation:
+    """One scenario being played by a daemon in memory."""
+
+    def __init__(self, home: SimulatedHome, scenario: Scenario, start: float, known: Remembered) -> None:
+        self._home, self._scenario, self._start = home, scenario, start
+        self._agenda = Agenda()
+        self._clock = SimulatedClock(start)
+        rows, folders = agents_to_begin_with(home, scenario.memory, start, known)
+        self._trace = Trace(self._clock, {row.agent: row.name for row in rows})
+        self._people = ActsOfPeople(scenario.acts, self._agenda, self._trace, self._ask)
+        self._outcome = _Outcome(len(known.elements))
+        settings = msgspec.structs.replace(home.settings, durability="crash", store=None, stop_grace=0.0)
+        hooks = SimulationHooks(
+            self._is_pure,
+            self._prototype,
+            self._recipe,
+            lambda call: self._agents.known[call.agent].schemas.refusal,
+            lambda call: _set_by_author(self._agents.known[call.agent].library, call),
+        )
+        self._executor = SimulatedExecutor(
+            settings.limits, self._clock, settings.timezone or machine_zone(), scenario.answers, hooks
+        )
+        daemon = assemble(
+            None,
+            SimulatedStore(rows, self._listen),
+            settings,
+            Loader(None),
+            self._clock,
+            closing=ExitStack(),
+            loaded=home.loaded,
+            model=home.home,
+            executor=self._executor,
+            people=scenario.people,
+            folders=folders,
+        )
+        self._agents = AgentsAtPlay(daemon, settings.name, home.known)
+        daemon.host.mail.office.simulate(Elsewhere(self._agents, self._executor).stand_in)
+
+    @property
+    def daemon(self) -> Daemon:
+        """The daemon that plays it."""
+        return self._agents.daemon
+
+    async def play(self, progress: Progress) -> SimulationReport:
+        """Let time pass, judge, and report."""
+        self._plan()
+        end = await self._pass_time(progress)
+        for expectation in self._scenario.expectations:
+            if expectation.at is None:
+                self._judge(expectation)
+        return await self._report(end)
+
+    # --- hooks of the executor ------------------------------------------------------------------------
+
+    def _is_pure(self, call: CallContext) -> bool:
+        library, name = self._agents.known[call.agent].library, call.target.action
+        found = library.get("action", name) or library.get("node-type", name)
+        return getattr(found, "pure", False)
+
+    def _recipe(self, call: CallContext) -> str:
+        run = self._agents.host(call.agent).agent.runs.get(call.run)
+        return run.name if run is not None else ""
+
+    def _prototype(self, call: CallContext) -> Prototype | None:
+        """The prototype of an action, as the step that calls it tightens that (N14)."""
+        found = self._agents.known[call.agent].library.get("action", call.target.action)
+        run = self._agents.host(call.agent).agent.runs.get(call.run)
+        if not isinstance(found, Action):
+            return None
+        steps = getattr(run.definition, "steps", {}) if run is not None else {}
+        step = steps.get(call.step)
+        return step.prototype(found.prototype) if step is not None else found.prototype
+
+    def _listen(self, batch: Batch) -> None:
+        """Note one turn; stop a definition that starts itself without end."""
+        self._trace.listen(batch)
+        if self._trace.begun > MOST_AT_ONCE and not self._outcome.endless:
+            self._outcome.endless = True
+            last = max(self._trace.of.values(), key=attrgetter("begun")).last
+            reason = f"{MOST_AT_ONCE:,} runs began at one moment, the last of {last}"
+            self._outcome.stopped = reason
+            self.daemon.stop.request()
+
+    # --- the schedule ---------------------------------------------------------------------------------
+
+    def _plan(self) -> None:
+        scenario, moment = self._scenario, self._moment
+        for start in scenario.starts:
+            if runnable(self._agents.known[start.agent].library, start.recipe) is None:
+                raise RequestError(f"there is no definition {start.recipe!r} to start")
+            self._schedule(start)
+        for arrival in scenario.arrivals:
+            times = math.inf if arrival.every is None or arrival.times is None else arrival.times
+            self._schedule(arrival, arrival.every, times)
+        others: list[Scheduled] = [*scenario.outdatings, *scenario.signals, *scenario.raises]
+        for scheduled in others:
+            self._schedule(scheduled)
+        for expectation in scenario.expectations:
+            if expectation.at is not None:
+                self._agenda.expect(moment(expectation.at), expectation)
+
+    def _schedule(self, scheduled: Scheduled, every: float | None = None, times: float = 1) -> None:
+        work = partial(self._ask, scheduled.agent, partial(happen, scheduled, self._scenario.path))
+        self._agenda.repeat(self._moment(scheduled.at), work, every, times)
+
+    def _moment(self, when: Any) -> float:
+        return max(self._start, float(when.moment(self._start, self._home.zone)))
+
+    def _ask(self, agent: str, work: Callable[[Turn], Any]) -> None:
+        """Have something done in the next turn of an agent; a refusal ends the simulation."""
+        self._agents.host(agent).post(Request(work, self._outcome.settle))
+
+    # --- time -----------------------------------------------------------------------------------------
+
+    async def _pass_time(self, progress: Progress) -> float:
+        """Let all that is due happen, moment after moment; the moment at which it ended."""
+        end, is_set = self._end()
+        self._agenda.do_work(self._start)
+        while True:
+            await self._settle_down(progress)
+            due = min(moment for moment in self._moments() if moment is not None)
+            if due > end or self.daemon.stop.requested:
+                break
+            self._trace.time_passes()
+            self._clock.set(max(due, self._clock.now()))
+            self._agenda.do_work(self._clock.now())
+            self._executor.release()
+        if self.daemon.stop.requested:
+            self._outcome.stopped = self._outcome.stopped or "a quit element ended it"
+        elif is_set:
+            self._clock.set(end)
+        return self._clock.now()
+
+    def _moments(self) -> tuple[float | None, ...]:
+        """The next moments: of the schedule, of answers, of runs."""
+        return self._agenda.next(), self._executor.next(), self._agents.next_moment()
+
+    def _end(self) -> tuple[float, bool]:
+        """The end of time, and True if the scenario says so; else a day after the last thing of it."""
+        if self._scenario.until is not None:
+            end = float(self._scenario.until.moment(self._start, self._home.zone))
+            if end < self._start:
+                raise RequestError("until: expected a moment after the start, found one before it")
+            return end, True
+        return self._agenda.last(self._start) + A_DAY, False
+
+    async def _settle_down(self, progress: Progress) -> None:
+        """Work until nothing goes on by itself; then judge what is expected at this moment."""
+        await self.daemon.main_loop.until_idle()
+        self._outcome.raise_refusal()
+        self._people.plan(self._clock.now())
+        for expectation in self._agenda.due_expectations(self._clock.now()):
+            self._judge(expectation)
+        new = self._trace.new_lines()
+        if new:
+            self._explain(new)
+            progress(new)
+
+    # --- the outcome ----------------------------------------------------------------------------------
+
+    def _judge(self, expectation: Expectation) -> None:
+        name = expectation.agent or self._agents.own_name
+        trace, calls = self._trace.of.get(name), (call for call in self._executor.calls if call.agent == name)
+        phases = trace.phases if trace is not None else {}
+        number = expectations.count(expectation, self._agents.host(name).agent.memory, phases, list(calls))
+        if len(self._home.others):
+            expectation = msgspec.structs.replace(expectation, agent=name)
+        self._outcome.judged.append(Judged(expectation, self._clock.now(), number))
+
+    def _explain(self, lines: list[Line]) -> None:
+        """Add to each call how it came by its answer, which is known once it was made."""
+        known: dict[str, deque[RecordedCall]] = {}
+        for call in self._executor.new_calls():
+            known.setdefault(call.call, deque()).append(call)
+        for line in lines:
+            if line["what"] == "called":
+                host = self._agents.host(line.get("who", ""))
+                tries = known.get(host.dispatcher.outside_id(line["call"]))
+                if tries:
+                    line |= tries.popleft().answer()
+                elif line.get("agent", "") in self._agents:
+                    line["how"] = "asked"
+
+    async def _report(self, end: float) -> SimulationReport:
+        runs: list[dict[str, Any]] = []
+        waiting: list[dict[str, Any]] = []
+        for name in [host.name for host in self._agents.hosts()]:
+            who = {"who": name} if self._home.others else {}
+            async with self.daemon.of(name) as seen:
+                listed = [run for kind in run_kinds() for run in await list_runs(seen, kind=kind)]
+                listed.sort(key=lambda run: run["eid"])
+                told = [(run, await why(seen, run["eid"])) for run in listed if run["phase"] == "active"]
+                waiting += [answer | who for run, answer in told if not _just_stands(run, answer)]
+            runs += (run | who for run in listed)
+        given = (self._scenario, self._home.zone, self._start, end, self._outcome.remembered)
+        happened = (self._trace.lines, self._executor.calls, runs, waiting)
+        outcome = self._outcome
+        return SimulationReport(*given, *happened, outcome.judged, outcome.stopped, outcome.endless)
+
+
+def _just_stands(run: dict[str, Any], told: dict[str, Any]) -> bool:
+    """True of a standing run that waits for nothing but to be told something."""
+    return is_standing(run["kind"]) and all(wait["for"] == "signal" for wait in told["waiting"])
+
+
+class _Outcome:
+    """The results so far: what was judged, what was refused, why it was stopped."""
+
+    def __init__(self, remembered: int) -> None:
+        self.remembered = remembered
+        """The elements of memory that it began with."""
+        self.judged: list[Judged] = []
+        self.stopped, self.endless = "", False
+        self._refused: list[BaseException] = []
+
+    def settle(self, result: Any, error: BaseException | None) -> None:
+        """Note the answer to a request."""
+        if error is not None:
+            self._refused.append(error)
+
+    def raise_refusal(self) -> None:
+        """Raise the first refusal, if there was one."""
+        if self._refused:
+            raise self._refused[0]
+
+
+def _set_by_author(library: Library, call: CallContext) -> Mapping[str, str]:
+    """The attributes that the prompt of a call sets, as `model.ask` would; {} for any other call."""
+    found = library.get("action", call.target.action)
+    prompt = call.inputs.get(found.model) if isinstance(found, Action) and found.model else None
+    if not isinstance(prompt, Element):
+        return {}
+    return {each.get("name", ""): each.get("value", "") for each in prompt.tree().iterchildren("set")}

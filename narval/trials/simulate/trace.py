@@ -1,0 +1,194 @@
+"""The trace of a simulation: what happened, from what each turn recorded, in the words of history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from narval.core.definitions.kinds import ASKING, KINDS
+from narval.core.elements.element import Element
+from narval.core.elements.error_element import read_error
+from narval.core.engines import commands as asked
+from narval.core.engines.events import Started, TimerFired
+from narval.core.engines.registry import is_beside, is_runnable, is_standing
+from narval.store.batch import Advance, Batch
+from narval.system.clock import Clock
+
+Line = dict[str, Any]
+"""One event of the simulation: `at` (seconds since 1970, UTC), `what`, mostly `run`, and details."""
+
+ERROR = "error"
+
+
+class Trace:
+    """The lines of all agents in order, each with `who` where there are several; `names` are those of the
+    agents by number.
+    """
+
+    def __init__(self, clock: Clock, names: Mapping[int, str]) -> None:
+        self._clock, self._names = clock, names
+        self.lines: list[Line] = []
+        self._shown = 0
+        self.of: dict[str, AgentTrace] = {}
+        """The traces of the agents that have had a turn, by name."""
+
+    def time_passes(self) -> None:
+        """Begin a new moment."""
+        for trace in self.of.values():
+            trace.begun = 0
+
+    @property
+    def begun(self) -> int:
+        """The runs that began at this moment."""
+        return sum(trace.begun for trace in self.of.values())
+
+    def new_lines(self) -> list[Line]:
+        """The lines since this was last asked."""
+        new, self._shown = self.lines[self._shown :], len(self.lines)
+        return new
+
+    def listen(self, batch: Batch) -> None:
+        """Add what one turn recorded."""
+        name = self._names[batch.agent]
+        trace = self.of.get(name)
+        if trace is None:
+            trace = self.of[name] = AgentTrace(self._clock)
+        trace.listen(batch)
+        lines, trace.lines = trace.lines, []
+        for line in lines:
+            self.add(name, line)
+
+    def add(self, name: str, line: Line) -> None:
+        """Add what happened at an agent."""
+        self.lines.append({**line, "who": name} if len(self._names) > 1 else line)
+
+
+class AgentTrace:
+    """Deeds of one agent, and the phases of its runs; `last` is the last definition begun."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.lines: list[Line] = []
+        """The lines of the last turn."""
+        self.begun = 0
+        """Runs that began at this moment."""
+        self.last = ""
+        self.phases: dict[int, tuple[str, str]] = {}
+        """The definition that each run follows, and its phase, of forgotten runs too."""
+        self.items: dict[int, str] = {}
+        """The work that each item of people follows."""
+        self._names: dict[int, str] = {}
+        self._started: dict[int, Started] = {}
+        self._besides: dict[int, str] = {}
+        """Runs of other kinds than the usual one of their definition, which no scenario expects."""
+        self._errors: dict[int, str] = {}
+
+    def name(self, run: int) -> str:
+        """The name of the definition that a run follows."""
+        return self._names.get(run, "")
+
+    def listen(self, batch: Batch) -> None:
+        """Add what one turn recorded."""
+        self._names.update((row.eid, row.name) for row in batch.runs)
+        self._besides.update((row.eid, row.kind) for row in batch.runs if is_beside(row.kind))
+        self.items.update((row.eid, row.name) for row in batch.runs if row.kind == KINDS[ASKING].run)
+        by_engines = {
+            command.element.eid
+            for advance in batch.journal
+            for command in advance.commands
+            if isinstance(command, asked.Add)
+        }
+        new = (row.element for row in batch.elements if not row.declared)
+        others = [element for element in new if element.eid not in by_engines]
+        self.lines += (_arrived(element) for element in others if not _maker(element))
+        for advance in batch.journal:
+            self.lines += self._entry(advance)
+        self.lines += (self._added(element, run) for element in others if (run := _maker(element)))
+        if batch.forgotten_runs or batch.forgotten_elements:
+            runs, elements = len(batch.forgotten_runs), len(batch.forgotten_elements)
+            self.lines.append({"at": self._clock.now(), "what": "forgot", "runs": runs, "elements": elements})
+
+    def _entry(self, advance: Advance) -> Iterator[Line]:
+        run, event = advance.run, advance.event
+        if isinstance(event, Started) and not is_standing(self._besides.get(run, "")):
+            yield self._start(run, event)
+        elif isinstance(event, TimerFired):
+            parts = (
+                getattr(change, "transition", "") or getattr(change, "step", "") for change in advance.changes
+            )
+            part = next(filter(None, parts), None)
+            yield {"at": event.at, "what": "woken", "run": run, "name": self.name(run), "part": part}
+        for change in advance.changes:
+            if took := getattr(change, "took", ()):
+                line = {"at": event.at, "what": "fired", "run": run}
+                yield {**line, "transition": getattr(change, "transition", ""), "elements": list(took)}
+        for command in advance.commands:
+            if told := self._command(run, event.at, command):
+                yield told
+
+    def _start(self, run: int, event: Started) -> Line:
+        self.begun, self.last = self.begun + 1, self.name(run)
+        self._started[run] = event
+        if run not in self._besides:
+            self.phases[run] = self.name(run), "active"
+        line = {"at": event.at, "what": "started", "run": run, "name": self.name(run)}
+        caller, by = event.caller, None
+        if caller is not None and caller.agent:
+            by = {"run": caller.asked_by, "step": caller.step, "agent": caller.agent}
+        elif caller is not None:
+            by = {"run": caller.run, "step": caller.step}
+        return {**line, "elements": list(event.elements), "caller": by}
+
+    def _command(self, run: int, at: float, command: asked.Command) -> Line | None:
+        if isinstance(command, asked.Add):
+            return self._added(command.element, run)
+        if isinstance(command, asked.Outdate):
+            return {"at": at, "what": "replaced", "run": run, "elements": list(command.eids)}
+        if isinstance(command, asked.Finish):
+            return self._ended(run, at, command)
+        if isinstance(command, asked.Call) and command.kind == asked.SEND:
+            sent = [eid for _, eids in command.inputs for eid in eids]
+            to = {"to": command.name.split(), "elements": sent}
+            return {"at": at, "what": "sent", "run": run, "step": command.step, **to}
+        if isinstance(command, asked.Call) and command.kind == asked.SIGNAL:
+            told = command.payload or {}
+            line = {"at": at, "what": "told", "run": run, "name": command.name}
+            return {**line, "hearer": told.get("run"), "signal": told.get("signal")}
+        if isinstance(command, asked.Call) and (command.agent or not is_runnable(command.kind)):
+            inputs = {id: list(eids) for id, eids in command.inputs}
+            line = {"at": at, "what": "called", "run": run, "step": command.step}
+            if command.agent:
+                inputs[""] = list(command.elements)
+                line["agent"] = command.agent
+            return {**line, "action": command.name, "inputs": inputs, "call": command.call}
+        return None
+
+    def _added(self, element: Element, run: int) -> Line:
+        step = element.origin.step if element.origin is not None else ""
+        if element.name == ERROR:
+            kind, message, _ = read_error(element)
+            self._errors[element.eid] = f"{kind}: {message}"
+        line = {"at": element.added, "what": "added", "run": run, "step": step, "element": element.eid}
+        return {**line, "xml": element.xml.decode("utf-8")}
+
+    def _ended(self, run: int, at: float, command: asked.Finish) -> Line:
+        line = {"at": at, "what": "ended", "run": run, "name": self.name(run), "phase": command.phase}
+        if run not in self._besides:
+            self.phases[run] = self.name(run), command.phase
+        start = self._started.get(run)
+        line["called"] = start is not None and start.caller is not None
+        took = at - start.at if start is not None else 0.0
+        why = self._errors.get(command.error, "") if command.error is not None else ""
+        return {**line, "state": command.state, "took": took, "error": why or None}
+
+
+def _maker(element: Element) -> int:
+    """The run that made an element; 0 for one from outside."""
+    return element.origin.run if element.origin is not None else 0
+
+
+def _arrived(element: Element) -> Line:
+    line: Line = {"at": element.added, "what": "arrived", "element": element.eid}
+    if element.origin is not None and element.origin.agent:
+        line["from"] = element.origin.agent
+    return {**line, "xml": element.xml.decode("utf-8")}

@@ -1,0 +1,163 @@
+"""How much work is done, counted and not timed: what costs more than this is slower on every machine.
+
+A bound is what it takes today, with room for a little more. Who needs more raises it, and says why.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections import Counter
+from math import inf
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import narval
+from bench.conditions import Hits, arriving, flat, indexed, wanted
+from bench.steps import MODULE, recipe
+from narval.core.elements.canonical import canonical
+from narval.core.elements.changes import Added
+from narval.core.elements.element import Element
+from narval.core.index.index import Index
+from narval.core.memory.memory import Memory
+from narval.core.patterns.pattern import condition
+from narval.daemon import main_loop
+from narval.store.batch import SLOTS, Batch
+from narval.surfaces.python.agent import Agent
+
+RUNS, STEPS = 20, 10
+
+
+@pytest.fixture(autouse=True)
+def the_loop_has_no_turns_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a slice of time the event loop has its turns; how many shall not depend on the machine."""
+    monkeypatch.setattr(main_loop, "SLICE", inf)
+
+
+class Work:
+    """What was done while one looked: calls of functions, turns, commits, rows."""
+
+    def __init__(self, agent: Agent) -> None:
+        self.agent = agent
+        self.calls = self.commits = 0
+        self.rows: Counter[str] = Counter()
+        self.turns = -agent.daemon.host.loop.turns
+        self._commit = agent.daemon.store.commit
+        agent.daemon.store.commit = self._counted
+
+    def _counted(self, batch: Batch) -> None:
+        self.commits += 1
+        for slot in SLOTS:
+            self.rows[slot] += len(getattr(batch, slot))
+        self._commit(batch)
+
+    def _called(self, frame: FrameType, event: str, argument: Any) -> None:
+        self.calls += event in ("call", "c_call")
+
+    def __enter__(self) -> Work:
+        gc.collect()  # what earlier tests have left is not counted
+        gc.disable()
+        sys.setprofile(self._called)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(None)
+        gc.enable()
+        self.turns += self.agent.daemon.host.loop.turns
+
+
+def line_of_steps(folder: Path, runs: int, steps: int, what: str = "step", *, home: bool = False) -> Work:
+    """Plans of so many steps each, to their end."""
+    for name, text in (("modules/w.py", MODULE), ("recipes/w.xml", recipe(steps, what))):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    with narval.open(folder if home else None) as agent:
+        if not home:
+            agent.load(folder / "modules/w.py")
+            agent.load(folder / "recipes/w.xml")
+        agent.start("w.line", "<x n='0'/>")
+        agent.until_idle()
+        with Work(agent) as work:
+            agent.start_each("w.line", ["<x n='0'/>"] * runs)
+            agent.until_idle()
+        assert [each["state"] for each in agent.runs()] == ["done"] * (runs + 1)
+    return work
+
+
+@pytest.mark.parametrize(
+    ("what", "home", "most"),
+    [("step", False, 122), ("next", False, 245), ("step", True, 139), ("next", True, 282)],
+)
+def test_a_step_takes_so_many_calls_of_functions(tmp_path: Path, what: str, home: bool, most: int) -> None:
+    work = line_of_steps(tmp_path, RUNS, STEPS, what, home=home)
+    assert work.calls / (RUNS * STEPS) <= most
+
+
+@pytest.mark.parametrize("what", ["step", "next"])
+def test_a_step_of_a_long_run_takes_no_more_calls_than_one_of_a_short_run(tmp_path: Path, what: str) -> None:
+    short = line_of_steps(tmp_path, 1, 20, what).calls
+    middle = line_of_steps(tmp_path, 1, 120, what).calls
+    long = line_of_steps(tmp_path, 1, 620, what).calls
+    assert (long - middle) / 500 <= 1.05 * (middle - short) / 100
+
+
+def test_a_step_is_one_row_and_a_turn_one_commit(tmp_path: Path) -> None:
+    work = line_of_steps(tmp_path, RUNS, STEPS, home=True)
+    assert work.rows["journal"] == RUNS * (STEPS + 1)
+    assert work.rows["elements"] == RUNS
+    assert work.rows["runs"] <= 3 * RUNS
+    assert sum(work.rows[slot] for slot in ("held", "queued", "snapshots", "marks", "moments")) <= RUNS
+    assert work.commits <= work.turns
+
+
+def test_runs_that_go_on_together_share_their_turns(tmp_path: Path) -> None:
+    assert line_of_steps(tmp_path / "many", RUNS, STEPS, home=True).turns <= STEPS + 4
+    assert line_of_steps(tmp_path / "one", 1, STEPS, home=True).turns <= STEPS + 4
+
+
+def test_where_nothing_is_recorded_no_step_waits_for_a_turn(tmp_path: Path) -> None:
+    assert line_of_steps(tmp_path, RUNS, STEPS).turns <= 3
+    assert line_of_steps(tmp_path, 1, 10 * STEPS).turns <= 3
+
+
+@pytest.mark.parametrize("waiting", [200, 2000])
+def test_no_condition_that_can_be_indexed_is_tried(waiting: int) -> None:
+    memory, index, hits = Memory(), Index[int](), Hits()
+    for number, each in enumerate(wanted(waiting)):
+        index.add(number, condition(indexed(each)).bind())
+    for number, each in enumerate(arriving(300)):
+        element = Element(number + 1, canonical(flat(*each)))
+        memory.apply(Added(element))
+        for satisfied in index.wakes(memory.tree(element)):
+            index.discard(satisfied)
+            hits.add(satisfied, number)
+    assert hits.count > 0
+    assert index.tried == 0
+
+
+def calls_of_adding(waiting: int) -> float:
+    """How many calls of functions an element costs that concerns nobody, with so many who wait."""
+    memory, index, counted = Memory(), Index[int](), 0
+    for number, each in enumerate(wanted(waiting)):
+        index.add(number, condition(indexed(each)).bind())
+
+    def called(frame: FrameType, event: str, argument: Any) -> None:
+        nonlocal counted
+        counted += event in ("call", "c_call")
+
+    sys.setprofile(called)
+    for number in range(100):
+        element = Element(number + 1, canonical(f"<email subject='none' size='1' sender='a{number}'/>"))
+        memory.apply(Added(element))
+        assert index.wakes(memory.tree(element)) == []
+    sys.setprofile(None)
+    return counted / 100
+
+
+def test_an_element_costs_no_more_where_ten_times_as_many_wait() -> None:
+    few, many = calls_of_adding(2_000), calls_of_adding(20_000)
+    assert many <= 60
+    assert many <= 1.2 * few

@@ -1,0 +1,189 @@
+"""What needs attention, gravest first, each in a sentence (M13)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import narval as library
+from narval.ask.attention.sentence import SHOWN
+from narval.surfaces.python.agent import Agent
+from tests.ask.work_home import PURCHASE, home_with
+from tests.surfaces.cli.command_line import data, narval, well
+
+MORE = """<cookbook group="s">
+<work name="nobody"><title>Who?</title><for roles="keeper"/><outcome name="ok"/></work>
+<work name="late"><title>Soon</title><for roles="approver"/><outcome name="ok"/><remind after="1d"/></work>
+<recipe name="nobody" start_step="a" end_step="a"><step id="a" type="work" target="s.nobody"/></recipe>
+<recipe name="late" start_step="a" end_step="a"><step id="a" type="work" target="s.late"/></recipe>
+<recipe name="fail" start_step="a" end_step="a"><step id="a" type="action" target="m.fails"/></recipe>
+<recipe name="ask" start_step="a" end_step="a"><step id="a" type="work" target="purchase.approve"/></recipe>
+<recipe name="watch" start_step="a" end_step="a"><step id="a" type="action" target="watch.watch"/></recipe>
+</cookbook>"""
+
+WATCH = """
+import asyncio
+from pathlib import Path
+from narval import Output, action, call
+
+@action(outputs=[Output("error", "error", optional=True), Output("news", "news", optional=True)],
+        source=True)
+async def watch():
+    yield "<news of='w'/>"
+    yield "<error type='unreachable'><message>the server is away</message></error>"
+    call().caught_up()
+    while not (Path(call().home) / "back").exists():
+        await asyncio.sleep(0.01)
+    if (Path(call().home) / "well").exists():
+        call().recovered()
+    else:
+        yield "<news of='w'/>"
+    await asyncio.Event().wait()
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    made = home_with(tmp_path / "home", PURCHASE)
+    (made / "recipes" / "s.xml").write_text(MORE)
+    (made / "modules" / "watch.py").write_text(WATCH)
+    return made
+
+
+@pytest.fixture
+def agent(home: Path) -> Iterator[Agent]:
+    with library.open(home, clock=library.SimulatedClock("2026-03-01T06:00:00Z")) as agent:
+        yield agent
+
+
+def told(agent: Agent) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = agent.ask("attention")
+    assert found == agent.ask("status")["attention"]
+    return found
+
+
+def test_errors_lists_what_is_in_trouble_now(home: Path) -> None:
+    (home / "recipes" / "p.xml").write_text(
+        '<recipe group="s" name="patient" start_step="a" end_step="a">'
+        '<step id="a" type="action" target="m.fails" retries="1" backoff="600"/></recipe>'
+    )
+    well(home, "start", "s.patient")
+    narval(home, "run", "--timeout", "0.5")
+    assert "in trouble now:\n  a in run " in well(home, "errors")
+    assert data(home, "errors") == []
+
+
+def test_M13_nothing_is_told_where_nothing_is_wrong(home: Path, agent: Agent) -> None:
+    assert told(agent) == []
+
+
+def test_M13_nothing_needs_attention_is_said_in_words(home: Path) -> None:
+    assert well(home, "status").startswith("Nothing needs attention.\n\nhome ")
+    assert well(home, "attention") == "Nothing needs attention.\n"
+    assert narval(home, "start", "s.fail", "--wait").exit_code == 1
+    assert well(home, "status").startswith("needs attention:\n  run ")
+    assert data(home, "status")["attention"] == data(home, "attention")
+
+
+def test_M13_the_gravest_stands_first_and_each_links_to_what_it_tells_of(home: Path, agent: Agent) -> None:
+    agent.add("<request what='a lamp'/>")
+    asked = agent.start("s.ask")
+    for name in ("s.nobody", "s.late", "s.fail"):
+        agent.start(name)
+    agent.until_idle()
+    agent.elapse(days=1, hours=2)
+    (home / "recipes" / "bad.xml").write_text("<cookbook>\n <recip/></cookbook>")
+    agent.ask("reload")
+    items = told(agent)
+    assert [(item["what"], item["grave"]) for item in items] == [
+        ("file", "high"),
+        ("incident", "high"),
+        ("overdue", "middle"),
+        ("nobody", "middle"),
+        ("person", "low"),
+    ]
+    file, failed, late, nobody, person = items
+    assert file["text"].startswith("recipes/bad.xml:2:")
+    (row, _) = agent.ask("incidents")[::-1]
+    assert failed["link"] == {"incident": row["incident"]}
+    assert "of s.fail failed at a: ValueError: sold out" in failed["text"]
+    assert failed["since"] < file["since"]
+    assert late["text"].endswith("of s.late is overdue: Soon")
+    assert nobody["text"].endswith("can be done by nobody there is: Who?")
+    assert person["text"].startswith("1 item waits for people; the oldest is ")
+    agent.cancel(asked)
+    agent.until_idle()
+    assert [item["what"] for item in told(agent)] == ["file", "incident", "overdue", "nobody"]
+
+
+def test_M13_a_source_tells_of_trouble_until_it_gives_something_else(home: Path, agent: Agent) -> None:
+    run = agent.start("s.watch")
+    agent.until_idle()
+    (item,) = told(agent)
+    assert (item["what"], item["link"]) == ("source", {"run": run})
+    assert item["text"] == (
+        f"watch.watch in run {run} of s.watch tells of trouble: unreachable: the server is away"
+    )
+    for _ in range(250):  # what others give meanwhile is no cure, and hides nothing
+        agent.add("<news/>")
+    assert told(agent) == [item]
+    (home / "back").touch()
+    while len(agent.memory("news[@of]")) < 2:
+        agent.elapse(seconds=1)
+    assert told(agent) == []
+
+
+def test_a_source_that_says_that_it_is_well_again_needs_nothing_to_give(home: Path, agent: Agent) -> None:
+    (home / "well").touch()
+    agent.start("s.watch")
+    agent.until_idle()
+    assert len(told(agent)) == 1
+    (home / "back").touch()
+    while agent.ask("attention"):
+        agent.elapse(seconds=1)
+    assert told(agent) == []
+    assert len(agent.memory("news[@of]")) == 1
+
+
+def test_what_failed_and_is_to_be_tried_again_is_told_until_it_ends_well(home: Path, agent: Agent) -> None:
+    agent.load(
+        '<recipe group="s" name="patient" start_step="a" end_step="a">'
+        '<step id="a" type="action" target="m.fails" retries="1" backoff="600"/></recipe>'
+    )
+    run = agent.start("s.patient")
+    agent.until_idle()
+    (item,) = told(agent)
+    assert (item["what"], item["link"]) == ("source", {"run": run})
+    assert item["text"] == (
+        f"a in run {run} of s.patient is to be tried again: "
+        "action m.fails, try 2 of 2 after ValueError: sold out"
+    )
+    agent.stub("m.fails", lambda: None)
+    agent.elapse(minutes=20)
+    assert told(agent) == []
+
+
+def test_M13_a_disk_that_is_nearly_full_comes_before_all_else(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = os.statvfs("/")
+    full = os.statvfs_result((4096, 4096, 10**6, 5000, 5000, *found[5:]))
+    monkeypatch.setattr(os, "statvfs", lambda _: full)
+    agent.start("s.fail")
+    agent.until_idle()
+    disk, _ = told(agent)
+    assert (disk["what"], disk["grave"]) == ("disk", "high")
+    assert "20 MB of 4.1 GB are left" in disk["text"]
+
+
+def test_M13_of_many_alike_the_first_are_told_and_how_many_more(home: Path, agent: Agent) -> None:
+    for number in range(SHOWN + 3):
+        (home / "recipes" / f"bad{number:02}.xml").write_text("<cookbook><recip/></cookbook>")
+    agent.ask("reload")
+    items = told(agent)
+    assert len(items) == SHOWN + 1
+    assert items[-1]["text"] == "3 more faults of files: `narval check` tells them"

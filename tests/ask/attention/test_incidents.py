@@ -1,0 +1,209 @@
+"""Incidents: what failed and nobody has dealt with, alike ones in a row (M52, M53)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import narval as library
+from narval.ask.attention.incident_rows import alike
+from narval.core.errors import RequestError
+from narval.surfaces.python.agent import Agent
+from tests.surfaces.cli.command_line import data, make_home, narval, well
+
+RECIPES = """<cookbook>
+<recipe group="s" name="tell" start_step="say" end_step="end">
+  <step id="say" type="action" target="maybe.say"/><step id="end" type="action" target="talk.nothing"/>
+  <transition id="t"><in idref="say"/><out idref="end"/></transition></recipe>
+<recipe group="s" name="outer" start_step="call" end_step="call">
+  <step id="call" type="recipe" target="s.tell"/></recipe>
+</cookbook>"""
+
+MODULE = """
+from pathlib import Path
+from narval import Input, Output, action, call
+
+@action(runs="inline")
+def say():
+    if not (Path(call().home) / "mended").exists():
+        raise ValueError(f"no answer from 'printer {call().run}' after {call().run} s")
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    made = make_home(tmp_path / "home")
+    (made / "recipes" / "s.xml").write_text(RECIPES)
+    (made / "modules" / "maybe.py").write_text(MODULE)
+    return made
+
+
+@pytest.fixture
+def agent(home: Path) -> Iterator[Agent]:
+    with library.open(home, clock=library.SimulatedClock("2026-03-01T06:00:00Z")) as agent:
+        yield agent
+
+
+def failed(agent: Agent, *names: str) -> list[int]:
+    runs = [agent.start(name) for name in names]
+    agent.until_idle()
+    return runs
+
+
+def rows(agent: Agent, **arguments: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = agent.ask("incidents", **arguments)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("no answer after 12 s", "no answer after 7.5 s"),
+        ("expected 'a b', got \"c\"", "expected 'd', got \"e f\""),
+        ("cannot read run-12.xml", "cannot read run-7.xml"),
+    ],
+)
+def test_M52_alike_are_messages_that_differ_in_numbers_and_quoted_texts(one: str, other: str) -> None:
+    assert alike(one) == alike(other)
+    assert alike("it doesn't work, it can't") == "it doesn't work, it can't"
+
+
+def test_M52_alike_failures_are_one_row_with_counts_a_day(agent: Agent) -> None:
+    first, second = failed(agent, "s.tell", "s.tell")
+    agent.elapse(days=1)
+    third, other = failed(agent, "s.tell", "demo.fail")
+    newest, row = rows(agent)
+    assert (newest["definition"], newest["count"], newest["newest"]) == ("demo.fail", 1, [other])
+    assert (row["definition"], row["part"], row["type"]) == ("s.tell", "say", "ValueError")
+    assert (row["what"], row["kind"], row["state"]) == ("run", "plan", "open")
+    assert (row["count"], row["newest"]) == (3, [third, second, first])
+    assert [day["count"] for day in row["days"]] == [*[0] * 12, 2, 1]
+    assert row["days"][-1]["day"] == "2026-03-02"
+    assert row["first"] < row["last"]
+
+
+def test_M52_a_run_that_another_called_is_told_by_who_called_it(agent: Agent) -> None:
+    (outer,) = failed(agent, "s.outer")
+    (row,) = rows(agent)
+    assert (row["definition"], row["part"], row["newest"]) == ("s.outer", "say", [outer])
+
+
+def test_M52_an_error_that_a_run_did_not_cause_is_one_and_those_within_runs_are_none(agent: Agent) -> None:
+    failed(agent, "demo.fail")
+    agent.add("<start-plan recipe='demo.nowhere'/>")
+    agent.until_idle()
+    error, run = rows(agent)
+    assert (error["what"], error["type"], run["what"]) == ("error", "unknown-target", "run")
+    assert error["newest"][0] in [found.eid for found in agent.memory("error[@start]")]
+
+
+def test_M52_the_fault_of_a_file_is_open_until_it_is_good(home: Path, agent: Agent) -> None:
+    good = (home / "recipes" / "s.xml").read_text()
+    (home / "recipes" / "s.xml").write_text("<cookbook>\n<recipe/>")
+    agent.ask("reload")
+    (row,) = rows(agent)
+    assert (row["what"], row["definition"], row["type"]) == ("file", "recipes/s.xml", "bad-file")
+    with pytest.raises(RequestError, match=r"is over when recipes/s.xml is good: alter that file"):
+        agent.ask("acknowledge", incident=row["incident"], reason="later")
+    (home / "recipes" / "s.xml").write_text(good)
+    agent.ask("reload")
+    assert rows(agent) == []
+    (row,) = rows(agent, every=True)
+    assert row["state"] == "settled"
+
+
+def test_M53_a_row_is_tried_again_and_is_over_when_that_goes_well(home: Path, agent: Agent) -> None:
+    runs = failed(agent, "s.tell", "s.tell", "s.tell")
+    (row,) = rows(agent)
+    answer = agent.ask("retry_incident", incident=row["incident"])
+    assert [line["run"] for line in answer] == runs[::-1]
+    agent.until_idle()
+    (row,) = rows(agent)  # they failed again, and tell of themselves
+    again = [line["retry"] for line in answer]
+    assert (row["count"], sorted(row["newest"])) == (3, sorted(again))
+    (home / "mended").touch()
+    answer = agent.ask("retry_incident", incident=row["incident"], limit=2)
+    agent.until_idle()
+    assert rows(agent)[0]["count"] == 1
+    agent.ask("retry", run=rows(agent)[0]["newest"][0])
+    agent.until_idle()
+    assert rows(agent) == []
+    (row,) = rows(agent, incident=row["incident"])
+    assert (row["state"], row["count"]) == ("settled", 6)
+    with pytest.raises(RequestError, match="dealt with already"):
+        agent.ask("retry_incident", incident=row["incident"])
+
+
+def test_M53_a_run_that_is_tried_again_already_is_left_out(home: Path, agent: Agent) -> None:
+    (home / "recipes" / "s.xml").write_text(RECIPES.replace('target="maybe.say"', 'target="talk.slow"'))
+    (run,) = failed(agent, "demo.fail")
+    (row,) = rows(agent)
+    (home / "recipes" / "demo.xml").write_text(
+        (home / "recipes" / "demo.xml").read_text().replace("talk.fail", "talk.slow")
+    )
+    agent.ask("reload")
+    answer = agent.ask("retry_incident", incident=row["incident"])
+    assert [line["run"] for line in answer] == [run]
+    assert agent.ask("retry_incident", incident=row["incident"]) == []
+
+
+def test_M52_a_row_is_acknowledged_which_recipes_see_and_a_restart_keeps(home: Path) -> None:
+    with library.open(home, clock=library.SimulatedClock(1000.0)) as agent:
+        failed(agent, "s.tell", "s.tell")
+        (row,) = rows(agent)
+        with pytest.raises(RequestError, match="expected a reason"):
+            agent.ask("acknowledge", incident=row["incident"], reason=" ")
+        answer = agent.ask("acknowledge", incident=row["incident"], reason="the printer was off")
+        assert answer["count"] == 2
+        (said,) = agent.memory("acknowledged[@definition='s.tell']")
+        assert said.attributes["reason"] == "the printer was off"
+        assert rows(agent) == []
+    with library.open(home, clock=library.SimulatedClock(2000.0)) as agent:
+        assert rows(agent) == []
+        (row,) = rows(agent, every=True)
+        assert (row["state"], row["acknowledged"]["element"]) == ("acknowledged", answer["element"])
+        assert row["acknowledged"]["reason"] == "the printer was off"
+        failed(agent, "s.tell")
+        (row,) = rows(agent)
+        assert (row["state"], row["count"]) == ("open", 1)
+        with pytest.raises(RequestError, match="there is no incident 'x'; `narval errors --all` lists"):
+            rows(agent, incident="x")
+
+
+def test_M52_a_look_costs_what_is_new_and_what_is_open(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    from narval.ask.attention import incident_rows
+
+    failed(agent, *["s.tell"] * 5)
+    rows(agent)
+    looked: list[int] = []
+    incident = incident_rows.incident
+    monkeypatch.setattr(
+        incident_rows, "incident", lambda of, element: looked.append(element.eid) or incident(of, element)
+    )
+    rows(agent)
+    assert looked == []
+    failed(agent, "s.tell")
+    rows(agent)
+    assert len(looked) == 2  # the error of the run, and the failure
+
+
+def test_M52_errors_on_the_command_line(home: Path) -> None:
+    assert narval(home, "start", "s.tell", "--wait").exit_code == 1
+    (row,) = data(home, "errors")
+    shown = well(home, "errors")
+    assert row["incident"] in shown
+    assert "no answer from" in shown
+    assert "acknowledged" not in well(home, "errors", "show", row["incident"])
+    said = well(home, "errors", "acknowledge", row["incident"], "--reason", "off", "--as", "ann")
+    assert said.startswith("1 incident: element ")
+    assert well(home, "errors") == ""
+    assert "ann" in well(home, "errors", "show", row["incident"])
+    assert data(home, "errors", "--all")[0]["acknowledged"]["by"] == "ann"
+    assert narval(home, "start", "s.tell", "--wait").exit_code == 1
+    assert "begins again as" in well(home, "errors", "retry", row["incident"])
+    (home / "mended").touch()
+    assert narval(home, "run", "--until-idle").exit_code == 0
+    assert data(home, "errors") == []

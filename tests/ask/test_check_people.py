@@ -1,0 +1,40 @@
+"""P14: `narval check` doubts work by the people of the home."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.ask.work_home import PURCHASE, home_with
+from tests.surfaces.cli.command_line import narval as command
+
+
+def test_P14_check_tells_of_roles_that_nobody_holds(tmp_path: Path) -> None:
+    text = PURCHASE.replace('roles="approver"', 'roles="aprover"')
+    result = command(home_with(tmp_path / "home", text), "check")
+    assert "nobody holds the role 'aprover'; did you mean 'approver'?" in result.output
+    assert result.exit_code == 0
+
+
+def test_P14_the_only_person_holds_every_role_and_is_not_two(tmp_path: Path) -> None:
+    home = home_with(tmp_path / "home", PURCHASE.replace('name="approve"/>', 'name="approve" needs="2"/>', 1))
+    (home / "etc" / "people.toml").unlink()
+    assert "outcome 'approve' needs 2, and 1 of 1 people may answer" in command(home, "check").output
+
+
+def test_P14_mail_as_a_way_wants_a_server(tmp_path: Path) -> None:
+    home = home_with(tmp_path / "home", PURCHASE.replace("</work>", '<ways names="mail"/></work>', 1))
+    wanted = "mail is a way, and there is no server to send by; add [mail] to etc/narval.toml"
+    assert wanted in command(home, "check").output
+    with (home / "etc" / "narval.toml").open("a") as file:
+        file.write('[mail]\nfrom = "narval@example.org"\nhost = "smtp.example.org"\n')
+    assert wanted not in command(home, "check").output
+
+
+def test_P73_a_rule_of_the_home_that_cannot_hold_is_told_with_its_line(tmp_path: Path) -> None:
+    home = home_with(tmp_path / "home", PURCHASE)
+    before = (home / "etc" / "people.toml").read_text()
+    rule = '[[approval]]\naction = "basic.copy"\nwork = "w.nobody"\n'
+    (home / "etc" / "people.toml").write_text(f"{before}\n{rule}")
+    line = before.count("\n") + 2
+    assert f"etc/people.toml:{line}:" in command(home, "check").output
+    assert "there is no work 'w.nobody'" in command(home, "check").output

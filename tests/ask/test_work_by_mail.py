@@ -1,0 +1,86 @@
+"""Work by mail: what goes out, and a reply that answers (P60–P63)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.ask.letters import TOKEN, Post, token, token_in
+
+
+@pytest.fixture
+def post(tmp_path: Path) -> Iterator[Post]:
+    made = Post(tmp_path)
+    with made.open():
+        yield made
+
+
+def test_P60_each_who_may_answer_is_sent_the_text_and_how_to_answer(post: Post) -> None:
+    item = post.start()
+    (ann,), (ben,) = post.sent("ann"), post.sent("ben")
+    assert (ann["To"], ben["To"]) == ("ann@example.org", "ben@example.org")
+    assert ann["From"] == "narval <narval@example.org>"
+    assert str(ann["Subject"]) == f"Approve a desk [{token(ann)}]"
+    assert ann["Auto-Submitted"] == "auto-generated"
+    assert ann.get_param("format") == "flowed"
+    text = post.agent.work_item(item)["text"]
+    assert ann.get_content().startswith(text)
+    assert "approve\ncomment: …\n" in ann.get_content()
+    assert token(ann) != token(ben)
+    assert len(token(ann)) == 44 - 2 + len(str(item))
+    assert token(ann).startswith(f"{item}-")
+    notified = [row for row in post.log(item) if row["did"] == "Notified"]
+    assert {(row["to"], row["way"], row["why"]) for row in notified} == {
+        ("ann", "mail", "offered"),
+        ("ben", "mail", "offered"),
+    }
+    assert {f"<{row['message']}>" for row in notified} == {ann["Message-ID"], ben["Message-ID"]}
+    assert post.start("w.quiet")
+    assert len(post.sent()) == 2, "mail is a way only where it is named"
+
+
+def test_P61_a_person_answers_by_replying(post: Post) -> None:
+    item = post.start()
+    post.reply(post.sent("ann")[0], "Reject\ncomment: too dear\n\nSee you, Ann")
+    post.take()
+    answer = post.agent.memory("decision")[0]
+    assert answer.attributes["outcome"] == "reject"
+    assert (answer.attributes["by"], answer.attributes["way"]) == ("ann", "mail")
+    assert answer.tree().findtext("comment") == "too dear"
+    assert "TokenSpent" in post.kinds(item)
+    (told,) = [mail for mail in post.sent("ben") if "Over" in str(mail["Subject"])]
+    assert "it is done by ann" in told.get_content(), "who was written to is told of the end"
+    assert len(post.sent("ann")) == 1, "and who ended it is not"
+    (mail,) = post.agent.memory("email")
+    assert not TOKEN.search(mail.xml.decode()), "no recipe can have a token"
+    assert b"[token]" in mail.xml
+
+
+def test_P63_a_claim_by_mail_spends_the_token_and_brings_another(post: Post) -> None:
+    item = post.start()
+    first, of_ben = post.sent("ann")[0], post.sent("ben")[0]
+    post.reply(first, "claim")
+    post.take()
+    assert post.agent.work_item(item)["claimed"]["by"] == "ann"
+    (second,) = [mail for mail in post.sent("ann") if "You have this" in str(mail["Subject"])]
+    post.reply(of_ben, "approve")
+    post.take()
+    assert "claimed" in post.kinds(item), "it is told who has it"
+    post.reply(first, "approve")
+    post.take()
+    post.reply(first, "approve", sender="ann@home.example")
+    post.take()
+    assert post.kinds(item).count("token-spent") == 2
+    assert len([mail for mail in post.sent("ann") if "Not taken" in str(mail["Subject"])]) == 1, "once"
+    post.reply(second, "release")
+    post.take()
+    assert len(post.sent("ben")) == 3, "it is offered again, with another token"
+    assert "token-expired" not in post.kinds(item)
+    post.reply(of_ben, "approve")
+    post.take()
+    assert "token-expired" in post.kinds(item)
+    post.reply([mail for mail in post.sent("ben") if token_in(mail)][-1], "approve")
+    post.take()
+    assert post.agent.work_item(item)["state"] == "done"

@@ -1,0 +1,159 @@
+"""Lost workers of a cluster, schedulers and local clusters, and clusters that are not there (G70)."""
+
+import os
+import signal
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from narval.files.outside.cluster import LOCAL, ClusterSettings
+from tests.calls.cluster.conftest import PROGRAM, ClusterCalls, SharedCluster
+from tests.calls.conftest import Module
+
+Daemon = Callable[..., ClusterCalls]
+
+TEXT = """
+import os, signal, time
+from pathlib import Path
+import narval
+
+def act(): return "<a/>"
+def noted():
+    with Path(__file__).with_name("noted").open("a") as file:
+        file.write(f"{os.getppid()}\\n")
+    while not Path(__file__).with_name("go").exists(): time.sleep(0.01)
+    return "<noted/>"
+def poison():
+    os.kill(os.getppid(), signal.SIGKILL)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Module:
+    return Module(tmp_path / "m.py", TEXT)
+
+
+@pytest.fixture(autouse=True)
+def go(tmp_path: Path) -> Iterator[Path]:
+    """The file that lets calls end: they do at the end of the test, too."""
+    yield tmp_path / "go"
+    (tmp_path / "go").touch()
+
+
+def noted(tmp_path: Path) -> list[int]:
+    file = tmp_path / "noted"
+    return [int(line) for line in file.read_text().split()] if file.exists() else []
+
+
+def started(calls: ClusterCalls, what: Module, name: str, announced: list[Any] | None = None) -> Any:
+    """A call that is begun at once; one that must not be made twice if its announcement is kept."""
+    call = calls.context(what, name, timeout=60.0)
+
+    async def start() -> Any:
+        import asyncio
+
+        outcome: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        announce = None if announced is None else lambda go: (announced.append(call.id), go())
+        calls.executor.start(call, outcome.set_result, calls.record, announce)
+        return outcome
+
+    return calls.runner.run(start())
+
+
+def test_G70_what_a_lost_worker_had_is_made_again_unless_it_must_not_be(
+    shared_cluster: SharedCluster, daemon: Daemon, text: Module, tmp_path: Path, go: Path
+) -> None:
+    calls = daemon(shared_cluster.settings())
+    announced: list[str] = []
+    both = started(calls, text, "noted"), started(calls, text, "noted", announced)
+    calls.until(lambda: len(noted(tmp_path)) == 2)
+    assert len(announced) == 1
+    for worker in noted(tmp_path):
+        os.kill(worker, signal.SIGKILL)
+    go.touch()
+    again, once = (calls.outcome(future) for future in both)
+    assert again.problem is None
+    assert once.problem.kind == "interrupted"
+    assert len(noted(tmp_path)) == 3
+
+
+def test_G70_a_call_that_kills_its_workers_has_crashed(
+    shared_cluster: SharedCluster, daemon: Daemon, text: Module
+) -> None:
+    calls = daemon(shared_cluster.settings())
+    problem = calls.ask(text, "poison").problem
+    assert problem.kind == "crashed"
+    assert problem.message == "4 workers of the cluster were lost while they had the call"
+    assert calls.ask(text).problem is None
+
+
+def test_G70_a_scheduler_that_is_lost_is_told_and_its_calls_are_made_again(
+    daemon: Daemon, text: Module, tmp_path: Path, go: Path
+) -> None:
+    calls = daemon(ClusterSettings(address=LOCAL, workers=1))
+    again = started(calls, text, "noted")
+    calls.until(lambda: len(noted(tmp_path)) == 1)
+    once = started(calls, text, "noted", [])
+    (program,) = local_clusters()
+    program.kill()
+    calls.until(lambda: "ended with status -9" in str(calls.executor.places.cluster))
+    go.touch()
+    assert calls.outcome(again).problem is None
+    assert calls.outcome(once).problem.kind == "interrupted", "it was sent, and may have begun"
+    assert len(noted(tmp_path)) == 2
+
+
+def test_a_local_cluster_that_starts_is_no_warning(
+    daemon: Daemon, text: Module, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "narval.cluster")
+    assert daemon(ClusterSettings(address=LOCAL, workers=1)).ask(text).problem is None
+    known = [record.levelname for record in caplog.records if record.name == "narval.cluster"]
+    assert set(known) == {"INFO"}
+
+
+def test_G65_a_local_cluster_ends_when_nobody_needs_it(daemon: Daemon, text: Module) -> None:
+    calls = daemon(ClusterSettings(address=LOCAL, workers=1), worker_idle=0.01)
+    assert local_clusters() == []
+    assert calls.ask(text).problem is None
+    calls.until(lambda: local_clusters() == [])
+    assert calls.executor.places.cluster == {"threads": 0, "tasks": 0, "queued": 0, "away": "nobody needs it"}
+    assert calls.ask(text).problem is None, "it is there again"
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        (ClusterSettings(), "there is no cluster: none is set; write cluster = "),
+        (ClusterSettings(address="tls://127.0.0.1:1", certificates="/nowhere"), "there is no cluster: "),
+    ],
+)
+def test_G70_without_a_cluster_a_call_waits_for_its_time_limit(
+    daemon: Daemon, text: Module, settings: ClusterSettings, why: str
+) -> None:
+    calls = daemon(settings)
+    call = calls.context(text, timeout=1.0, id=uuid.uuid4().hex)
+    future = calls.start(call)
+    assert calls.waits_for(call).startswith(why)
+    problem = calls.outcome(future).problem
+    assert problem.kind == "timeout"
+    assert why in problem.message
+
+
+def local_clusters() -> list[psutil.Process]:
+    """The local clusters of this program that are there."""
+    children = psutil.Process().children(recursive=True)
+    lines = ((child, _line(child)) for child in children)
+    return [child for child, line in lines if PROGRAM in line and "narval-cluster-" in str(line)]
+
+
+def _line(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline() if process.status() != psutil.STATUS_ZOMBIE else []
+    except psutil.Error:
+        return []

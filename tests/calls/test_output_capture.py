@@ -1,0 +1,83 @@
+"""Prints of actions go to the log."""
+
+import contextvars
+import logging
+import sys
+
+import pytest
+
+from narval.calls.context import CallContext
+from narval.calls.output_capture import capture_output, end_prints
+
+
+def within(call: str) -> contextvars.Context:
+    return CallContext(call, 1, "s").context()
+
+
+def test_output_is_captured_once_and_put_back(capsys: pytest.CaptureFixture[str]) -> None:
+    before = sys.stdout
+    restore = capture_output()
+    captured = sys.stdout
+    capture_output()()
+    assert sys.stdout is captured
+    restore()
+    assert sys.stdout is before
+
+
+def test_lines_of_calls_that_print_at_once_are_kept_apart(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "narval.action")
+    restore = capture_output()
+    try:
+        one, two = within("1"), within("2")
+        one.run(sys.stdout.write, "from ")
+        two.run(sys.stdout.writelines, ["of ", "two\n", "rest"])
+        one.run(sys.stdout.write, "one\n")
+        end_prints("2")
+        end_prints("1")
+    finally:
+        restore()
+    assert [(r.getMessage(), r.call) for r in caplog.records] == [
+        ("of two", "2"),
+        ("from one", "1"),
+        ("rest", "2"),
+    ]
+
+
+def test_text_without_an_end_is_told_when_it_gets_long(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "narval.action")
+    restore = capture_output()
+    try:
+        within("1").run(sys.stdout.write, "x" * 20_000)
+        assert sum(len(r.getMessage()) for r in caplog.records) > 10_000
+        end_prints("1")
+    finally:
+        restore()
+    assert sum(len(r.getMessage()) for r in caplog.records) == 20_000
+
+
+def test_a_log_handler_that_writes_to_the_captured_stream_does_not_come_back(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    restore = capture_output()
+    handler = logging.StreamHandler(sys.stdout)
+    logger = logging.getLogger("narval.action")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        within("1").run(print, "hello")
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(logging.NOTSET)
+        restore()
+    assert capsys.readouterr().out == "hello\n"
+
+
+def test_a_captured_stream_is_otherwise_what_it_was(capsys: pytest.CaptureFixture[str]) -> None:
+    encoding, restore = sys.stdout.encoding, capture_output()
+    try:
+        assert sys.stdout.encoding == encoding
+        assert sys.stdout.isatty() is False
+        print("plain", flush=True)
+    finally:
+        restore()
+    assert capsys.readouterr().out == "plain\n"

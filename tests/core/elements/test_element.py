@@ -1,0 +1,78 @@
+"""Elements: their parts, and the trees made of them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from lxml import etree
+
+from narval.core.elements.element import Element, Origin, Tree, children, parse
+from tests.core.patterns.expressions import elements
+
+
+def test_an_element_shows_its_parts() -> None:
+    element = Element(3, b"<a b='1'>t<!-- c --><c>u</c></a>", 12.5, Origin(1, "step", "call", (2,)))
+    assert (element.name, element.text, element.added) == ("a", "tu", 12.5)
+    assert element.attributes == {"b": "1", "eid": "3"}
+    assert element.with_eid() == b'<a b="1" eid="3">t<!-- c --><c>u</c></a>'
+    assert [node.tag for node in element.xpath("a/c")] == ["c"]
+    assert element.origin == Origin(run=1, step="step", call="call", inputs=(2,))
+    assert "Element 3: <a b=" in repr(element)
+
+
+def test_an_element_that_is_not_in_memory_has_no_number() -> None:
+    element = Element(0, b"<a/>")
+    assert element.attributes == {}
+    assert element.with_eid() == b"<a/>"
+    assert Tree(element).root.get("eid") is None
+
+
+@pytest.mark.parametrize(
+    ("xml", "name"),
+    [
+        (b"<a/>", "a"),
+        (b"<a.b-c_1 d='xmlns'/>", "a.b-c_1"),
+        (b"<a\n b='1'/>", "a"),
+        (b"<a xmlns='urn:x'/>", "{urn:x}a"),
+        (b"<p:a xmlns:p='urn:x'/>", "{urn:x}a"),
+        ("<é/>".encode(), "é"),
+        (b"<a xmlns:p='urn:x'/>", "a"),
+    ],
+)
+def test_the_name_of_an_element_is_as_lxml_writes_it(xml: bytes, name: str) -> None:
+    assert Element(1, xml).name == name
+    assert parse(xml).tag == name
+
+
+@given(element=elements())
+def test_the_name_is_that_of_the_parsed_root(element: Element) -> None:
+    assert element.name == parse(element.xml).tag
+
+
+def test_a_tree_is_a_copy() -> None:
+    element = Element(3, b"<a/>")
+    element.tree().set("b", "1")
+    Tree(element).root.set("b", "1")
+    assert element.tree().attrib == {"eid": "3"}
+    assert element.xml == b"<a/>"
+
+
+def test_N9_the_element_is_the_only_child_of_its_context() -> None:
+    tree = Tree(Element(3, b"<a><b/></a>"))
+    assert tree.context.tag == "memory"
+    assert tree.context.getparent() is None
+    assert list(tree.context) == [tree.root]
+    assert tree.root.tag == "a"
+
+
+def test_elements_are_equal_by_number_and_bytes() -> None:
+    assert Element(1, b"<a/>") == Element(1, b"<a/>", 99.0)
+    assert hash(Element(1, b"<a/>")) == hash(Element(1, b"<a/>"))
+    assert Element(1, b"<a/>") != Element(2, b"<a/>")
+    assert Element(1, b"<a/>") != Element(1, b"<b/>")
+    assert Element(1, b"<a/>") != "a"
+
+
+def test_children_are_elements_only() -> None:
+    root = etree.fromstring("<a>t<b/><!-- c --><?pi x?><c/></a>")
+    assert [child.tag for child in children(root)] == ["b", "c"]

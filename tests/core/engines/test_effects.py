@@ -1,0 +1,44 @@
+"""The table of effects: a row for each command, and the acts that rows name."""
+
+from __future__ import annotations
+
+import inspect
+from typing import get_args
+
+import pytest
+
+from narval.agent.effects import TurnEffects
+from narval.core.engines.commands import Call, Command, Inner, Outer
+from narval.core.engines.effects import EFFECTS, Acts, InForce
+from tests.core.engines.dialogue import Dialogue
+
+ACTS = {name for name, _ in inspect.getmembers(Acts, inspect.isfunction) if not name.startswith("_")}
+
+
+def test_each_command_has_a_row() -> None:
+    assert set(EFFECTS) == set(get_args(Command)) == {*get_args(Inner), *get_args(Outer)}
+
+
+@pytest.mark.parametrize("command", EFFECTS, ids=lambda command: command.__name__)
+def test_no_command_is_without_effect(command: type) -> None:
+    effect = EFFECTS[command]
+    assert effect.facts is not None or effect.in_force is not None or effect.act
+
+
+def test_every_act_is_named_by_a_row_and_done_by_turns_and_dialogues() -> None:
+    assert {effect.act for effect in EFFECTS.values() if effect.act} == ACTS
+    assert set(dir(TurnEffects)) & set(dir(Dialogue)) >= ACTS
+
+
+def test_outer_commands_change_no_memory_and_wait_until_all_is_decided() -> None:
+    for command in get_args(Outer):
+        assert EFFECTS[command].facts is None
+        assert not EFFECTS[command].at_once
+
+
+def test_what_is_in_force_brings_itself_in_force_again() -> None:
+    run, again = InForce(), InForce()
+    EFFECTS[Call].in_force(run, Call("1.1", "action", "m.a", "a"))
+    for command in run.commands():
+        EFFECTS[type(command)].in_force(again, command)
+    assert again.calls == run.calls

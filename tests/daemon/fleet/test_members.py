@@ -1,0 +1,369 @@
+"""A daemon as a member of its fleet: it takes agents over, loses and gives them; its gate (G47 to G59)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from narval.ask.asker import PROGRAM
+from narval.ask.operations import invoke
+from narval.core.errors import CutOffError, FencedError, NarvalError, StoreAwayError, StoreError
+from narval.daemon import daemon as daemons
+from narval.daemon.daemon import Daemon
+from narval.daemon.fleet.fleet import Fleet
+from narval.files.home import Home
+from narval.store.batch import ACTIVE
+from narval.store.postgresql.leases import DOUBTED, LEASE, Ownership
+from narval.surfaces.cli.daemon import run
+from narval.system.clock import SimulatedClock
+from tests.daemon.at_work import in_a_loop
+from tests.simulator.server import Server
+from tests.simulator.shared_store import SharedStore
+
+
+class Machines:
+    """Daemons of several homes on one server, on one clock; each beats when it is told to."""
+
+    def __init__(self, folder: Path) -> None:
+        self.clock = SimulatedClock(1_000_000.0)
+        self.server = Server(folder / "server.db", self.clock.now)
+        self._folder = folder
+        self.up: dict[str, Daemon] = {}
+
+    async def start(self, name: str) -> Daemon:
+        folder = self._folder / name
+        for part in ("etc", "recipes", "data"):
+            (folder / part).mkdir(parents=True, exist_ok=True)
+        (folder / "etc/narval.toml").write_text(f'name = "{name}"\n')
+        daemon = self.up[name] = await Daemon.open(Home(folder), clock=self.clock)
+        await daemon.main_loop.until_idle()
+        return daemon
+
+    async def beat(self, *names: str) -> None:
+        for name in names or self.up:
+            await fleet_of(self.up[name]).beat()
+            await self.up[name].main_loop.until_idle()
+
+    async def pass_time(self, seconds: float, *beating: str) -> None:
+        """Let time pass in which some daemons renew."""
+        for _ in range(round(seconds / 0.5)):
+            self.clock.advance(0.5)
+            await self.beat(*beating) if beating else None
+
+    async def kill(self, name: str) -> None:
+        daemon = self.up.pop(name)
+        daemon.store.refuse("killed")  # type: ignore[attr-defined]
+        daemon.store.leases.daemon = 0  # type: ignore[union-attr]
+        with suppress(NarvalError):
+            await daemon.close()
+
+    async def close(self) -> None:
+        for daemon in self.up.values():
+            await daemon.close()
+        self.server.close()
+
+    def holders(self, agent: str) -> list[str]:
+        """The daemons that have an agent."""
+        return [name for name, daemon in self.up.items() if agent in daemon.agents.rows]
+
+
+def fleet_of(daemon: Daemon) -> Fleet:
+    assert daemon.fleet is not None
+    return daemon.fleet
+
+
+async def ask(daemon: Daemon, operation: str, agent: str = "", /, **given: Any) -> Any:
+    return await invoke(daemon, PROGRAM.asking(agent) if agent else PROGRAM, operation, given)
+
+
+def on_machines(test: Callable[[Machines], Awaitable[None]]) -> Callable[..., None]:
+    """A test that is given machines."""
+
+    def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        @in_a_loop
+        async def body() -> None:
+            machines = Machines(tmp_path)
+            monkeypatch.setattr(daemons, "open_store", lambda *_: SharedStore(machines.server))
+            await test(machines)
+            await machines.close()
+
+        body()
+
+    run.__name__ = test.__name__
+    return run
+
+
+@on_machines
+async def test_G49_agents_of_a_daemon_that_is_lost_are_at_work_at_others(machines: Machines) -> None:
+    attic = await machines.start("attic")
+    for n in range(6):
+        await ask(attic, "add_agent", name=f"a{n}")
+        await ask(attic, "add", f"a{n}", elements=[f"<tick n='{n}'/>".encode()])
+    await machines.start("barn")
+    await machines.pass_time(4.0, "attic", "barn")
+    assert all(machines.holders(f"a{n}") == ["attic"] for n in range(6)), "barn takes nothing from who lives"
+    await machines.kill("attic")
+    await machines.pass_time(2.5, "barn")
+    assert not machines.holders("a0")
+    await machines.pass_time(1.5, "barn")
+    barn = machines.up["barn"]
+    for n in range(6):
+        assert machines.holders(f"a{n}") == ["barn"]
+        [tick] = await ask(barn, "memory", f"a{n}", xpath="tick")
+        assert f'n="{n}"' in tick["xml"]
+    assert not machines.holders("attic"), "it is pinned to its home"
+
+
+@on_machines
+async def test_G48_a_daemon_that_cannot_renew_decides_and_performs_nothing_until_it_can(
+    machines: Machines,
+) -> None:
+    attic = await machines.start("attic")
+    machines.clock.advance(DOUBTED)
+    working = asyncio.create_task(attic.main_loop.run())
+    await asyncio.sleep(0)
+    asked = asyncio.create_task(ask(attic, "add", elements=[b"<late/>"]))
+    for _ in range(50):
+        await asyncio.sleep(0)
+    turns = attic.host.loop.turns
+    assert not asked.done()
+    assert attic.main_loop.is_idle()
+    await fleet_of(attic).beat()
+    await asked
+    assert attic.host.loop.turns > turns
+    attic.stop.request()
+    await working
+
+
+@on_machines
+async def test_G48_what_was_recorded_when_the_gate_closed_is_performed_when_it_opens(
+    machines: Machines,
+) -> None:
+    attic = await machines.start("attic")
+    commit = attic.store.commit
+
+    def slow(*batches: Any) -> None:
+        commit(*batches)
+        machines.clock.advance(DOUBTED)
+
+    attic.store.commit = slow  # type: ignore[method-assign]
+    asked = asyncio.create_task(ask(attic, "add", elements=[b"<late/>"]))
+    while machines.clock.now() < 1_000_000.0 + DOUBTED:
+        await asyncio.sleep(0.001)
+    attic.store.commit = commit  # type: ignore[method-assign]
+    for _ in range(50):
+        await asyncio.sleep(0.001)
+    assert not asked.done(), "nobody is answered"
+    await fleet_of(attic).beat()
+    await asked
+
+
+@on_machines
+async def test_G47_one_whose_row_is_gone_records_nothing_and_ends_to_start_over(machines: Machines) -> None:
+    attic, barn = await machines.start("attic"), await machines.start("barn")
+    await ask(attic, "add_agent", name="ada")
+    await ask(attic, "add", "ada", elements=[b"<before/>"])
+    await machines.pass_time(LEASE + 1.0, "barn")
+    assert "ada" in barn.agents.rows
+    working = asyncio.create_task(attic.main_loop.run())
+    with pytest.raises(FencedError):
+        await fleet_of(attic).beat()
+    with pytest.raises(FencedError):
+        await working
+    with pytest.raises(FencedError):
+        await ask(attic, "add", "ada", elements=[b"<after/>"])
+    machines.up.pop("attic")
+    await attic.close()
+    names = [row["name"] for row in await ask(barn, "memory", "ada")]
+    assert "before" in names
+    assert "after" not in names
+    await machines.start("attic")
+
+
+@on_machines
+async def test_G47_an_agent_that_was_lost_is_dropped_and_the_rest_of_the_round_is_recorded(
+    machines: Machines,
+) -> None:
+    attic, barn = await machines.start("attic"), await machines.start("barn")
+    for name in ("ada", "bob"):
+        await ask(attic, "add_agent", name=name)
+        await ask(attic, "add", name, elements=[b"<before/>"])
+    ada = attic.agents.rows["ada"].agent
+    machines.server.give(attic.store.leases.daemon, {ada})  # type: ignore[union-attr]
+    await machines.beat("barn")
+    await machines.beat("barn")
+    assert "ada" in barn.agents.rows
+    working = asyncio.create_task(attic.main_loop.run())
+    await asyncio.sleep(0)
+    lost = asyncio.create_task(ask(attic, "add", "ada", elements=[b"<after/>"]))
+    kept = asyncio.create_task(ask(attic, "add", "bob", elements=[b"<after/>"]))
+    await kept
+    with pytest.raises(NarvalError):
+        await lost
+    assert machines.holders("ada") == ["barn"]
+    assert machines.holders("bob") == ["attic"]
+    attic.stop.request()
+    await working
+    assert "after" not in [row["name"] for row in await ask(barn, "memory", "ada")]
+
+
+@on_machines
+async def test_G52_while_the_store_is_away_nothing_is_taken_from_anybody(machines: Machines) -> None:
+    attic, barn = await machines.start("attic"), await machines.start("barn")
+    await ask(attic, "add_agent", name="ada")
+    links = [daemon.store.link for daemon in (attic, barn)]  # type: ignore[attr-defined]
+    for link in links:
+        link.is_away = True
+    await machines.pass_time(60.0, "attic", "barn")
+    for link in links:
+        link.is_away = False
+    await machines.pass_time(5.0, "barn", "attic")
+    assert machines.holders("ada") == ["attic"]
+    assert await ask(attic, "add", "ada", elements=[b"<after/>"])
+
+
+@on_machines
+async def test_G52_a_store_that_is_away_is_told_with_the_first_beat_that_fails_and_once_in_the_log(
+    machines: Machines,
+) -> None:
+    attic = await machines.start("attic")
+    assert (await ask(attic, "status"))["away"] is None
+    attic.store.link.is_away = True  # type: ignore[attr-defined]
+    log = StringIO()
+    with written_to(log):
+        for _ in range(3):
+            await fleet_of(attic).beat()
+            machines.clock.advance(0.5)
+        away = (await ask(attic, "status"))["away"]
+        assert away["why"].startswith("the server of the store does not answer")
+        assert [item["what"] for item in await ask(attic, "attention")] == ["store"]
+        attic.store.link.is_away = False  # type: ignore[attr-defined]
+        await machines.beat()
+        await machines.beat()
+    assert (await ask(attic, "status"))["away"] is None
+    told = log.getvalue().splitlines()
+    assert [line.split(":")[0] for line in told] == [
+        "the store is away, and nothing is done until it is back",
+        "the store is back after 1.5 s",
+    ]
+
+
+@on_machines
+async def test_G52_a_turn_of_the_homes_own_agent_that_needs_the_store_ends_the_daemon_to_start_over(
+    machines: Machines,
+) -> None:
+    attic = await machines.start("attic")
+    working = asyncio.create_task(attic.main_loop.run())
+    attic.store.link.is_away = True  # type: ignore[attr-defined]
+    with pytest.raises(StoreAwayError):
+        await attic.host.submit(lambda turn: attic.host.mail.office.find("ada"))
+    with pytest.raises(CutOffError, match="the home's own agent could not go on"):
+        await working
+    await machines.kill("attic")
+    await machines.pass_time(LEASE + 0.5)
+    attic = await machines.start("attic")
+    assert await ask(attic, "add", elements=[b"<after/>"])
+
+
+@in_a_loop
+async def test_G52_a_daemon_that_was_cut_off_starts_over() -> None:
+    async def ends(*ends: StoreError | None) -> str:
+        left = iter(ends)
+
+        async def work() -> str:
+            if (error := next(left)) is not None:
+                raise error
+            return "done"
+
+        return str(await run.until_over(work))
+
+    cut_off = CutOffError("cut off")
+    assert await ends(cut_off, FencedError("fenced", frozenset()), None) == "done"
+    with pytest.raises(StoreError, match="broken"):
+        await ends(cut_off, StoreError("broken"))
+
+
+@contextmanager
+def written_to(log: StringIO) -> Iterator[None]:
+    """Have what daemons say of their fleet written there."""
+    handler, logger = logging.StreamHandler(log), logging.getLogger("narval.fleet")
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+@on_machines
+async def test_one_that_goes_on_while_agents_at_rest_are_looked_for_is_not_given(machines: Machines) -> None:
+    attic = await machines.start("attic")
+    await ask(attic, "add_agent", name="ada")
+    leases, rows = attic.store.leases, attic.agents.rows
+    assert leases is not None
+    owners = leases.owners
+
+    def meanwhile() -> Sequence[Ownership]:
+        rows.note(rows["ada"]._replace(state=ACTIVE))
+        return owners()
+
+    leases.owners = meanwhile  # type: ignore[method-assign]
+    fleet_of(attic).members.drain()
+    await machines.beat()
+    assert machines.holders("ada") == ["attic"]
+
+
+@on_machines
+async def test_a_daemon_that_has_more_than_its_share_gives_agents_at_rest_to_others(
+    machines: Machines,
+) -> None:
+    attic = await machines.start("attic")
+    for n in range(20):
+        await ask(attic, "add_agent", name=f"a{n}")
+    barn = await machines.start("barn")
+    await machines.pass_time(20.0, "attic", "barn")
+    assert 8 <= len(barn.agents.rows) <= 12
+    assert len(attic.agents.rows) + len(barn.agents.rows) == 20
+
+
+@on_machines
+async def test_G56_a_daemon_that_drains_gives_all_away_and_stops(machines: Machines) -> None:
+    attic, barn = await machines.start("attic"), await machines.start("barn")
+    for n in range(4):
+        await ask(attic, "add_agent", name=f"a{n}")
+        await ask(attic, "add", f"a{n}", elements=[b"<tick/>"])
+    await ask(attic, "stop", drain=True)
+    working = asyncio.create_task(attic.main_loop.run())
+    while not working.done():
+        await fleet_of(attic).beat()
+        await asyncio.sleep(0.001)
+    await machines.up.pop("attic").close()
+    await machines.beat("barn")
+    assert sorted(barn.agents.rows.names()) == ["a0", "a1", "a2", "a3"]
+    assert len(await ask(barn, "memory", "a3", xpath="tick")) == 1
+
+
+@on_machines
+async def test_G59_a_daemon_whose_clock_is_far_off_takes_nothing_and_says_so(machines: Machines) -> None:
+    attic, barn = await machines.start("attic"), await machines.start("barn")
+    await ask(attic, "add_agent", name="ada")
+    await machines.beat()
+    members = fleet_of(barn).members
+    assert members.clocks.warning == ""
+    machines.server.now = lambda: machines.clock.now() + 40.0
+    await machines.beat()
+    assert members.clocks.warning.startswith("the clock of this machine is 40 s behind that of the store")
+    machines.server.give(attic.store.leases.daemon, {attic.agents.rows["ada"].agent})  # type: ignore[union-attr]
+    await machines.beat("barn")
+    assert "ada" not in barn.agents.rows
+    machines.server.now = lambda: machines.clock.now() + 3.0
+    await machines.beat("barn")
+    await machines.beat("barn")
+    assert members.clocks.warning.endswith("of the store")
+    assert "ada" in barn.agents.rows

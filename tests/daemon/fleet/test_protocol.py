@@ -1,0 +1,175 @@
+"""The protocol of leases, explored: two daemons, two agents, and all that can happen to them (G98)."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import pytest
+
+from narval.daemon.fleet import protocol
+from narval.daemon.fleet.protocol import Command, Event, Membership
+from narval.store.postgresql.leases import LEASE, PORTION
+from tests.daemon.fleet.exploring import explored
+from tests.daemon.fleet.model import APART, Rules, World, beginning, nobody
+
+DEPTH = 14
+
+
+@pytest.mark.parametrize(
+    ("world", "clocks", "troubles"),
+    [
+        (beginning(), (1.0, 1.0), 3),
+        (beginning(), (1.0 - APART, 1.0 + APART), 2),
+        (nobody(), (1.0, 1.0), 1),
+        (nobody(), (1.0 + APART, 1.0 - APART), 1),
+    ],
+    ids=["at work", "clocks apart", "starting", "starting, clocks apart"],
+)
+def test_G98_never_two_that_may_record_and_never_an_agent_that_nobody_can_take(
+    world: World, clocks: tuple[float, float], troubles: int
+) -> None:
+    count, fault = explored(Rules(clocks=clocks), world, DEPTH, troubles)
+    assert not fault, fault
+    assert count > 500
+
+
+def works_for(seconds: float) -> Rules:
+    return Rules(may_work=lambda member, at: not member.over and at - member.renewed < seconds)
+
+
+def calls_for(seconds: float) -> Rules:
+    return Rules(calls_until=lambda member: member.renewed + seconds)
+
+
+def counting_from_the_answer(member: Membership, event: Event) -> tuple[Membership, tuple[Command, ...]]:
+    if isinstance(event, protocol.Prolonged):
+        event = msgspec.structs.replace(event, sent=event.at)
+    return protocol.advance(member, event)
+
+
+def giving_first(member: Membership, event: Event) -> tuple[Membership, tuple[Command, ...]]:
+    member, commands = protocol.advance(member, event)
+    return member, commands[::-1] if isinstance(event, protocol.AtRest) else commands
+
+
+def asking_for_no_more(member: Membership, event: Event) -> tuple[Membership, tuple[Command, ...]]:
+    member, commands = protocol.advance(member, event)
+    return member, tuple(command for command in commands if not isinstance(command, protocol.Take))
+
+
+@pytest.mark.parametrize(
+    ("rules", "fault"),
+    [
+        (works_for(4.0), "goes on working when its time is over"),
+        (calls_for(4.0), "calls of [ab] go on"),
+        (Rules(fence=False), "may record"),
+        (Rules(row_goes_first=False), "calls of [ab] go on"),
+        (Rules(finds_lost=False), "an agent that nobody can take"),
+        (Rules(advance=counting_from_the_answer), "goes on working when its time is over"),
+        (Rules(advance=giving_first), "performs for [ab], which it does not have"),
+        (Rules(advance=asking_for_no_more), "an agent that nobody can take"),
+    ],
+    ids=[
+        "the gate stays open for 4 s",
+        "calls go on for 4 s",
+        "no fence",
+        "the row stays while agents are taken",
+        "agents whose answer was lost are not given again",
+        "the time counts from the answer",
+        "agents are given before they are let go",
+        "nobody takes",
+    ],
+)
+def test_G98_a_protocol_that_is_broken_is_found_to_be(rules: Rules, fault: str) -> None:
+    _, found = explored(rules, beginning(), DEPTH, 3)
+    assert re.search(fault, found), found
+
+
+def test_G98_what_is_left_of_a_lease_covers_clocks_that_run_apart() -> None:
+    close = LEASE * (1 - APART / 2)
+    _, fault = explored(works_for(close), beginning(), DEPTH, 1)
+    assert not fault, fault
+    apart = works_for(close)._replace(clocks=(1.0 - APART, 1.0))
+    _, fault = explored(apart, beginning(), DEPTH, 1)
+    assert fault.startswith("A goes on working when its time is over")
+
+
+# --- dialogues: what a daemon does, event by event -------------------------------------------------------
+
+
+def renewed(at: float, agents: int, all: int = 90, members: int = 3, free: int = 0) -> protocol.Prolonged:
+    return protocol.Prolonged(at, at - 0.1, agents, all, members, free)
+
+
+def told(member: Membership, *events: Event) -> tuple[Membership, tuple[Command, ...]]:
+    """The last of the commands after some events."""
+    commands: tuple[Command, ...] = ()
+    for event in events:
+        member, commands = protocol.advance(member, event)
+    return member, commands
+
+
+def test_G48_a_daemon_works_for_two_seconds_after_it_asked_and_calls_go_on_a_little_longer() -> None:
+    member, _ = told(protocol.joined(0.0), renewed(10.1, 30))
+    assert protocol.may_work(member, 11.99)
+    assert not protocol.may_work(member, 12.0)
+    assert protocol.calls_until(member) == 12.5
+
+
+def test_G49_one_that_has_just_started_takes_what_nobody_holds_and_for_a_lease_nothing_of_others() -> None:
+    member = protocol.joined(0.0)
+    assert told(member, renewed(0.5, 1, free=40))[1] == (protocol.Take(29, of_others=False),)
+    assert told(member, renewed(1.5, 1), renewed(3.5, 1, free=40))[1] == (protocol.Take(29, of_others=True),)
+
+
+def test_G49_one_that_was_cut_off_takes_nothing_of_others_for_a_lease() -> None:
+    member = protocol.joined(0.0)
+    cut_off = told(member, renewed(2.0, 1), renewed(60.0, 1, free=40))
+    assert cut_off[1] == (protocol.Take(29, of_others=False),)
+    assert told(cut_off[0], renewed(61.5, 1, free=40), renewed(63.0, 1, free=40))[1] == (
+        protocol.Take(40, of_others=True),
+    )
+
+
+def test_G49_agents_are_taken_in_portions_until_a_daemon_has_its_share() -> None:
+    member = protocol.joined(0.0)
+    member, commands = told(member, renewed(2.0, 1, 1800, 3, 1200))
+    assert commands == (protocol.Take(PORTION, of_others=False),)
+    some = tuple(range(PORTION))
+    member, commands = told(member, protocol.Took(2.1, some, short=False))
+    assert commands == (protocol.TakeOver(some), protocol.Take(PORTION, of_others=False))
+    _, commands = told(member, protocol.Took(2.2, some, short=False))
+    assert commands == (protocol.TakeOver(some), protocol.Take(99, of_others=False))
+    assert told(member, protocol.Took(2.2, (7,), short=True))[1] == (protocol.TakeOver((7,)),)
+
+
+def test_what_nobody_else_takes_is_taken_beyond_the_share() -> None:
+    member = protocol.joined(0.0)
+    member, commands = told(member, renewed(2.0, 40, free=5))
+    assert commands == ()
+    assert told(member, renewed(4.0, 40, free=5))[1] == ()
+    assert told(member, renewed(4.0, 40, free=5), renewed(5.0, 40, free=5))[1] == (protocol.Take(5, True),)
+    assert told(member, renewed(4.0, 40), renewed(5.0, 40, free=5))[1] == (), "others take some"
+
+
+def test_one_that_has_more_than_its_share_looks_for_a_few_at_rest_to_give_back() -> None:
+    member = protocol.joined(0.0)
+    assert told(member, renewed(2.0, 33))[1] == (), "a tenth over its share is no matter"
+    assert told(member, renewed(2.0, 60))[1] == (protocol.FindAtRest(3),)
+    assert told(member, protocol.AtRest((4, 5)))[1] == (protocol.LetGo((4, 5)), protocol.Give((4, 5)))
+    assert told(member, protocol.AtRest(()))[1] == ()
+
+
+def test_G56_one_that_drains_takes_nothing_and_offers_all_it_has() -> None:
+    member, commands = told(protocol.joined(0.0), protocol.Drain(), protocol.Due(0.5))
+    assert commands == (protocol.Renew(draining=True),)
+    member, commands = told(member, renewed(0.5, 30, free=40))
+    assert commands == (protocol.FindAtRest(PORTION),)
+    assert protocol.may_work(member, 0.5)
+
+
+def test_G47_one_whose_row_is_gone_starts_over_and_does_nothing_more() -> None:
+    member, commands = told(protocol.joined(0.0), protocol.Gone())
+    assert commands == (protocol.StartOver(),)
+    assert not protocol.may_work(member, 0.1)

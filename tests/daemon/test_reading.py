@@ -1,0 +1,211 @@
+"""Whatever a file does to those who read it costs that file alone, and the daemon goes on (N30, N31)."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from narval.daemon import reload
+from narval.daemon.daemon import Daemon
+from narval.files import check, loaded, memory_file, people_file, schemas, settings, settlement
+from narval.files.agents import settings as agent_settings
+from narval.files.check import check_home
+from narval.files.home import Home
+from narval.system.unexpected import WORDS
+from tests.daemon.at_work import Scene, in_a_loop
+
+MODULE = """import os, threading
+from narval import action
+{top}
+
+@action(runs="{runs}")
+def act():
+    {line}
+"""
+RECIPE = """<recipe group="w" name="{name}" start_step="s" end_step="s">
+<step id="s" type="action" target="{target}"/></recipe>"""
+FAULTY_PLAN = "PLAN P { OUTPUT: y BODY { 1 } }"
+
+
+def faults_of(daemon: Daemon) -> dict[str, str]:
+    return {fault.path: fault.message for fault in daemon.files.faults}
+
+
+def recipe(name: str, target: str = "basic.nothing") -> str:
+    return RECIPE.format(name=name, target=target)
+
+
+@in_a_loop
+async def test_N31_a_plan_with_a_fault_of_syntax_keeps_no_other_file_from_being_read(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    daemon = await scene.open()
+    scene.write("recipes/p.plan", FAULTY_PLAN)
+    assert await daemon.files.reload()
+    assert faults_of(daemon) == {
+        "recipes/p.plan": "expected an operator or a dataflow to be called, found '1'"
+    }
+    scene.write("recipes/w.xml", recipe("r"))
+    assert await daemon.files.reload()
+    assert daemon.agent.library.get("recipe", "w.r") is not None
+    await scene.end()
+
+
+# --- errors that narval did not expect --------------------------------------------------------------------
+
+Fails = Callable[[ModuleType, str, Callable[..., object]], None]
+"""Has a function of a module fail where its arguments are such."""
+
+
+@pytest.fixture
+def fails(monkeypatch: pytest.MonkeyPatch) -> Fails:
+    def patch(module: ModuleType, name: str, is_bad: Callable[..., object]) -> None:
+        real = getattr(module, name)
+
+        def failing(*arguments: Any, **named: Any) -> Any:
+            if is_bad(*arguments):
+                raise LookupError("no such thing")
+            return real(*arguments, **named)
+
+        monkeypatch.setattr(module, name, failing)
+
+    return patch
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "is_bad"),
+    [
+        (loaded, "parse", lambda source: b"bad" in source.data),
+        (settlement, "compose", lambda library: library.get("recipe", "w.bad") is not None),
+        (
+            settlement,
+            "check_targets",
+            lambda references, *_: any(found.path == "recipes/bad.xml" for found in references),
+        ),
+    ],
+)
+def test_an_unexpected_error_is_a_fault_of_its_file_and_the_others_are_read(
+    tmp_path: Path, fails: Fails, module: ModuleType, name: str, is_bad: Callable[..., object]
+) -> None:
+    fails(module, name, is_bad)
+
+    @in_a_loop
+    async def reads() -> None:
+        scene = Scene(tmp_path)
+        daemon = await scene.open()
+        for one in ("also", "bad", "good"):
+            scene.write(f"recipes/{one}.xml", recipe(one))
+        assert await daemon.files.reload()
+        ((path, message),) = faults_of(daemon).items()
+        assert path == "recipes/bad.xml"
+        assert message.startswith(f"{WORDS} (LookupError: no such thing at ")
+        assert sorted(daemon.agent.library.of("recipe")) == ["w.also", "w.good"]
+        await scene.end()
+
+    reads()
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "module", "name"),
+    [
+        ("data/memory.xml", "<memory/>", memory_file, "read_xml"),
+        ("etc/people.toml", "[people.ann]", people_file, "TomlText"),
+        ("etc/narval.toml", "threads = 3", settings, "read_services"),
+        ("etc/schemas/x.rng", "<a/>", schemas, "parse_untrusted"),
+        ("agents/a/agent.toml", "", agent_settings, "readers_among"),
+        ("recipes/x.xml", RECIPE.format(name="x", target="basic.nothing"), check, "date_warnings"),
+    ],
+)
+def test_so_is_one_in_a_file_of_any_other_kind(
+    tmp_path: Path, fails: Fails, path: str, text: str, module: ModuleType, name: str
+) -> None:
+    Scene(tmp_path).write(path, text)
+    fails(module, name, lambda *arguments: True)
+    ours = {fault.message for fault in check_home(Home(tmp_path)) if fault.path == path}
+    assert [message.startswith(WORDS) for message in ours] == [True]
+
+
+@in_a_loop
+async def test_reading_that_fails_as_a_whole_is_told_until_it_is_well_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = Scene(tmp_path)
+    daemon = await scene.open()
+    with monkeypatch.context() as patched:
+        patched.setattr(reload.HomeFiles, "read", lambda *_: {}["y"])
+        with pytest.raises(KeyError):
+            await daemon.files.reload()
+    ((path, message),) = faults_of(daemon).items()
+    assert path == str(tmp_path)
+    assert message.startswith(f"{WORDS} (KeyError: 'y'")
+    await daemon.files.reload()
+    assert faults_of(daemon) == {}
+    await scene.end()
+
+
+@in_a_loop
+async def test_an_import_that_does_not_end_is_told_with_its_place_and_the_end_does_not_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reload, "LONG", 0.05)
+    scene = Scene(tmp_path)
+    daemon = await scene.open()
+    scene.write("modules/m.py", "import threading\n\nthreading.waits.wait()\n")
+    monkeypatch.setattr(threading, "waits", threading.Event(), raising=False)
+    reading = asyncio.create_task(daemon.files.reload())
+    while not daemon.files.faults:
+        await asyncio.sleep(0.01)
+    (fault,) = daemon.files.faults
+    assert (fault.path, fault.line) == ("modules/m.py", 3)
+    assert "no file is read again before that ends" in fault.message
+    (thread,) = (thread for thread in threading.enumerate() if thread.name == "narval-files")
+    assert thread.daemon
+    threading.waits.set()  # type: ignore[attr-defined]
+    assert await reading
+    assert faults_of(daemon) == {}
+    await scene.end()
+
+
+# --- modules that end the program -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("call", ["os._exit(3)", "os.abort()"])
+@in_a_loop
+async def test_a_module_that_ends_the_program_at_its_import_is_a_fault(tmp_path: Path, call: str) -> None:
+    scene = Scene(tmp_path)
+    daemon = await scene.open()
+    scene.write("modules/m.py", MODULE.format(top=call, runs="thread", line="pass"))
+    assert await daemon.files.reload()
+    why = f"the module ends the program when it is imported ({call}); do that in a function, or not at all"
+    assert faults_of(daemon) == {"modules/m.py": why}
+    await scene.end()
+
+
+@pytest.mark.parametrize("call", ["os._exit(3)", "os.abort()"])
+@pytest.mark.parametrize("runs", ["thread", "inline"])
+@in_a_loop
+async def test_an_action_that_ends_the_program_costs_its_step(tmp_path: Path, call: str, runs: str) -> None:
+    scene = Scene(tmp_path)
+    scene.write("modules/m.py", MODULE.format(top="", runs=runs, line=call))
+    scene.write("recipes/w.xml", recipe("r", "m.act"))
+    daemon = await scene.open()
+    run = await daemon.host.submit(lambda turn: turn.start("w.r"))
+    await daemon.main_loop.until_idle()
+    assert run.phase == "failed"
+    error = daemon.agent.memory.element(run.error or 0)
+    assert error is not None
+    assert error.attributes["type"] == "SystemExit"
+    assert f"the action called {call}" in error.xml.decode()
+    await scene.end()
+
+
+def test_programs_that_a_module_forks_end_as_they_ask(tmp_path: Path) -> None:
+    ended = "STATUS = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])"
+    forked = f"pid = os.fork()\nif not pid: os._exit(7)\n{ended}"
+    (tmp_path / "m.py").write_text(MODULE.format(top=forked, runs="thread", line="pass"))
+    assert loaded.Loaded().with_definitions(tmp_path / "m.py").modules["m"].STATUS == 7

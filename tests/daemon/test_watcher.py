@@ -1,0 +1,164 @@
+"""Reloads of a home: old versions are released, and files are read where they cannot be watched (N31)."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import gc
+import logging
+import sys
+import threading
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from narval.daemon import watcher
+from narval.daemon.daemon import Daemon
+from narval.files.home import Home
+from narval.system.file_events import FileEvents
+
+MODULE = """\
+from narval import Output, action
+N = {version}
+
+@action(outputs=[Output("n", "n")], runs="{runs}")
+def give():
+    from . import sibling
+    return f"<n v='{{N}} {{sibling.N}}'/>"
+"""
+RECIPE = """\
+<recipe group="w" name="r" start_step="s" end_step="s"><step id="s" type="action" target="w.give"/></recipe>
+"""
+
+
+def put(home: Path, version: int, runs: str = "inline") -> None:
+    for path, text in {
+        "modules/w.py": MODULE.format(version=version, runs=runs),
+        "modules/sibling.py": f"N = {version}\n",
+        "recipes/w.xml": RECIPE,
+        "etc/narval.toml": "",
+    }.items():
+        file = home / path
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+
+
+async def given(daemon: Daemon) -> str:
+    """What a new run of the recipe gives."""
+    run = await daemon.host.submit(lambda turn: turn.start("w.r"))
+    await daemon.host.ended(run)
+    assert run.phase == "done"
+    (eid,) = daemon.agent.memory.contexts.of(run.eid)
+    element = daemon.agent.memory.element(eid)
+    assert element is not None
+    return element.attributes["v"]
+
+
+def alive() -> tuple[int, int]:
+    """The modules of homes that can be imported, and those that are in use at all."""
+    gc.collect()
+    modules = [found.__name__ for found in gc.get_objects() if isinstance(found, ModuleType)]
+    importable, in_use = ([name for name in names if _is_home(name)] for names in (sys.modules, modules))
+    return len(importable), len(in_use)
+
+
+def _is_home(name: str) -> bool:
+    return name.startswith("narval_home_")
+
+
+def test_N31_two_hundred_versions_leave_no_more_behind_than_two(tmp_path: Path) -> None:
+    async def reloads() -> list[tuple[int, int]]:
+        put(tmp_path, 0)
+        daemon, counts = await Daemon.open(Home(tmp_path)), []
+        for version in range(1, 201):
+            put(tmp_path, version)
+            assert await daemon.files.reload()
+            assert await given(daemon) == f"{version} {version}"
+            if version in (2, 200):
+                for thread in threading.enumerate():  # the one that has read lets go of it when it ends
+                    if thread.name == "narval-files":
+                        thread.join()
+                counts.append(alive())
+        await daemon.close()
+        return counts
+
+    first, last = asyncio.run(reloads())
+    assert all(now <= then for now, then in zip(last, first, strict=True))
+
+
+def test_N31_N33_workers_have_the_version_of_a_module_and_of_its_siblings(tmp_path: Path) -> None:
+    async def reloads() -> list[str]:
+        put(tmp_path, 1, "worker")
+        daemon, found = await Daemon.open(Home(tmp_path)), []
+        for version in (1, 2):
+            put(tmp_path, version, "worker")
+            await daemon.files.reload()
+            found.append(await given(daemon))
+        await daemon.close()
+        return found
+
+    assert asyncio.run(reloads()) == ["1 1", "2 2"]
+
+
+def test_N31_a_sibling_alone_that_changes_is_new_in_workers_too(tmp_path: Path) -> None:
+    async def reloads() -> list[str]:
+        put(tmp_path, 1, "worker")
+        daemon = await Daemon.open(Home(tmp_path))
+        found = [await given(daemon)]
+        (tmp_path / "modules/sibling.py").write_text("N = 2\n")
+        assert await daemon.files.reload()
+        found.append(await given(daemon))
+        await daemon.close()
+        return found
+
+    assert asyncio.run(reloads()) == ["1 1", "1 2"]
+
+
+# --- when the system cannot tell --------------------------------------------------------------------------
+
+
+def test_N31_without_room_to_watch_files_are_looked_through_now_and_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def no_room(events: FileEvents) -> None:
+        raise OSError(errno.ENOSPC, "inotify watch limit reached")
+
+    monkeypatch.setattr(FileEvents, "arm", no_room)
+    monkeypatch.setattr(watcher, "RESCAN", 0.05)
+
+    async def works() -> str:
+        put(tmp_path, 1)
+        daemon = await Daemon.open(Home(tmp_path))
+        daemon.follow_files()
+        work = asyncio.create_task(daemon.main_loop.run())
+        put(tmp_path, 2)
+        while daemon.files.loaded.modules["w"].N != 2:
+            await asyncio.sleep(0.01)
+        found = await given(daemon)
+        daemon.stop.request()
+        await work
+        await daemon.close()
+        return found
+
+    logger = logging.getLogger("narval")  # which does not pass on what a daemon logs
+    logger.addHandler(caplog.handler)
+    try:
+        assert asyncio.run(works()) == "2 2"
+    finally:
+        logger.removeHandler(caplog.handler)
+    messages = [record.getMessage() for record in caplog.records]
+    warnings = [message for message in messages if "cannot be watched" in message]
+    assert len(warnings) == 1
+    assert "fs.inotify.max_user_watches" in warnings[0]
+
+
+def test_a_home_in_memory_has_nothing_to_read() -> None:
+    async def reloads() -> bool:
+        daemon = await Daemon.open(None)
+        daemon.follow_files()
+        changed = await daemon.files.reload()
+        await daemon.close()
+        return changed
+
+    assert asyncio.run(reloads()) is False

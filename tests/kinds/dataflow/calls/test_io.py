@@ -1,0 +1,268 @@
+"""I/O of dataflows: databases, sources, wrappers, what is remembered, what is sent, and each of it once."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from narval.core.source.text import Source
+from narval.files.outside.sources import FlowSource
+from narval.files.settings import parse_settings
+from narval.kinds.dataflow.calls.documents import relation_of
+from narval.kinds.dataflow.calls.flow_store import FlowStore
+from narval.kinds.dataflow.calls.seen import items_seen
+from narval.kinds.dataflow.engine.network.batches import TupleBatch
+from tests.kinds.dataflow.calls.driving import Taken, drive
+
+HOMES = relation_of(TupleBatch(("id", "price"), [("a", 7), ("b", 9), ("a", 7)]), "homes")
+
+
+def flow(body: str, outputs: str = "TupleStream out", inputs: str = "") -> str:
+    return f"PLAN P {{ {inputs} OUTPUT: {outputs}; BODY {{ {body} }} }}"
+
+
+def database(folder: Path, *, write: bool = False) -> Mapping[str, FlowSource]:
+    with sqlite3.connect(folder / "h.db") as connection:
+        connection.execute("CREATE TABLE IF NOT EXISTS homes (id TEXT, price REAL)")
+        connection.execute("DELETE FROM homes")
+        connection.executemany("INSERT INTO homes VALUES (?, ?)", [("a", 7), ("b", 9), ("c", 12)])
+    connection.close()
+    return {"h": FlowSource("h", "sqlite", path=str(folder / "h.db"), write=write)}
+
+
+def stored(folder: Path, table: str) -> list[tuple[Any, ...]]:
+    connection = sqlite3.connect(folder / "h.db")
+    rows = sorted(connection.execute(f"SELECT * FROM {table}"))
+    connection.close()
+    return rows
+
+
+# --- databases ------------------------------------------------------------------------------------------
+
+
+def test_TA20_a_query_binds_the_values_of_tuples(tmp_path: Path) -> None:
+    body = 'query("h", "SELECT id, price FROM homes WHERE price > 8 ORDER BY id" : out)'
+    over, taken = drive(tmp_path, flow(body), sources=database(tmp_path))
+    assert over.state == "done", over
+    assert taken.rows["out"] == [{"id": "b", "price": 9}, {"id": "c", "price": 12}]
+
+
+@pytest.mark.parametrize(
+    "text", ["DELETE FROM homes", "DROP TABLE homes", "INSERT INTO homes VALUES ('x', 1)"]
+)
+def test_TA20_a_query_alters_nothing(tmp_path: Path, text: str) -> None:
+    over, _ = drive(tmp_path, flow(f'query("h", "{text}" : out)'), sources=database(tmp_path, write=True))
+    assert over.state == "failed"
+    assert len(stored(tmp_path, "homes")) == 3
+
+
+def test_TA20_a_statement_needs_a_grant(tmp_path: Path) -> None:
+    plan = flow('query2("h", "DELETE FROM homes")', outputs="")
+    over, _ = drive(tmp_path, plan, sources=database(tmp_path))
+    assert over.failure is not None
+    assert "write = true" in over.failure.message
+    over, _ = drive(tmp_path, plan, sources=database(tmp_path, write=True))
+    assert over.state == "done", over
+    assert stored(tmp_path, "homes") == []
+
+
+def test_TA21_an_export_replaces_and_a_stream_is_added_by_its_key(tmp_path: Path) -> None:
+    body = (
+        'accumulate(homes : all) exportrelation("h", "kept", all) exportrelation2("h", "added", homes, "id")'
+    )
+    plan = flow(body, outputs="", inputs="INPUT: TupleStream homes;")
+    for _ in range(2):
+        sources = database(tmp_path, write=True)
+        over, _ = drive(tmp_path, plan, inputs={"homes": HOMES}, sources=sources)
+        assert over.state == "done", over
+    assert stored(tmp_path, "kept") == [("a", 7), ("a", 7), ("b", 9)]
+    assert stored(tmp_path, "added") == [("a", 7), ("b", 9)]
+
+
+def test_a_table_is_imported(tmp_path: Path) -> None:
+    over, taken = drive(tmp_path, flow('importrelation("h", "homes" : out)'), sources=database(tmp_path))
+    assert over.state == "done", over
+    assert [row["id"] for row in taken.rows["out"]] == ["a", "b", "c"]
+    over, _ = drive(tmp_path, flow('importrelation("g", "homes" : out)'), sources=database(tmp_path))
+    assert over.failure is not None
+    assert "a source (h), found 'g'" in over.failure.message
+
+
+# --- sources and wrappers -------------------------------------------------------------------------------
+
+DOCUMENTS = {
+    "csv": ("id;price\na;7\nb;9\n", "", [{"id": "a", "price": "7"}, {"id": "b", "price": "9"}]),
+    "json": ('{"all": {"list": [{"id": "a", "at": [1]}]}}', "all.list", [{"id": "a", "at": "[1]"}]),
+    "xml": ("<r><h id='a'><price type='Number'>7</price></h><x/></r>", "h", [{"id": "a", "price": 7}]),
+}
+
+
+@pytest.mark.parametrize("kind", DOCUMENTS)
+def test_TA19_files_of_the_settings_are_sources(tmp_path: Path, kind: Any) -> None:
+    text, records, expected = DOCUMENTS[kind]
+    (tmp_path / "f").write_text(text)
+    sources = {"s": FlowSource("s", kind, path=str(tmp_path / "f"), records=records)}
+    over, taken = drive(tmp_path, flow('retrieve("s", "" : out)'), sources=sources)
+    assert over.state == "done", over
+    assert taken.rows["out"] == expected
+    over, taken = drive(tmp_path, flow("""retrieve("s", "id = 'b'" : out)"""), sources=sources)
+    assert over.state == "done", over
+    assert taken.rows.get("out", []) == [row for row in expected if row["id"] == "b"]
+
+
+def test_TA19_a_feed_is_a_source(tmp_path: Path) -> None:
+    feed = "<rss version='2.0'><channel><item><guid>1</guid><title>One</title></item></channel></rss>"
+    (tmp_path / "f").write_text(feed)
+    over, taken = drive(
+        tmp_path,
+        flow('retrieve("s", "" : out)'),
+        sources={"s": FlowSource("s", "rss", path=str(tmp_path / "f"))},
+    )
+    assert over.state == "done", over
+    assert [(row["id"], row["title"], row["link"]) for row in taken.rows["out"]] == [("1", "One", "1")]
+
+
+def test_TA19_a_wrapper_is_a_function_that_yields_dicts(tmp_path: Path) -> None:
+    module = """
+from narval import wrapper
+
+@wrapper(attributes={"n": "Number"})
+def numbers(query):
+    for n in range(int(query)):
+        yield {"n": n}
+"""
+    over, taken = drive(tmp_path, flow('retrieve("numbers", "3" : out)'), module)
+    assert over.state == "done", over
+    assert taken.rows["out"] == [{"n": 0}, {"n": 1}, {"n": 2}]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('[sources.h]\nkind = "sqlite"', 'sources.h: expected kind = "csv"'),
+        ('[sources.h]\nkind = "word"\npath = "x"', "sources.h.kind: expected sqlite or csv"),
+        ('[sources.h]\nkind = "csv"\nurl = "http://a:b@c/"', "without a password"),
+        ('[sources.h]\nkind = "csv"\npath = "x"\nwrit = true', "did you mean 'write'?"),
+        ("sources = 3", "expected tables"),
+    ],
+)
+def test_TA19_settings_of_sources_that_are_wrong_are_told(text: str, why: str) -> None:
+    settings, faults = parse_settings(Source.of_text("etc/narval.toml", text))
+    assert settings is None
+    assert why in str(faults[0])
+
+
+BAD = ["12,50", "27.00 €", "1,250.00", "1_000"]
+"""Texts that would be another number if they were guessed at."""
+
+PRICE = "<h><price type='Number'>{}</price></h>"
+NUMBERS = {
+    "csv": ("price;id\n" + "".join(f"{text};a\n" for text in ["7.5", "", *BAD]), "csv"),
+    "json": (json.dumps([{"price": text} for text in ["7.5", " ", *BAD]]), "json"),
+    "xml": (f"<r>{''.join(map(PRICE.format, ['7.5', '', *BAD]))}</r>", "xml"),
+    "wrapper": (f"{['7.5', '', *BAD]!r}", "wrapper"),
+    "extract": (json.dumps(["7.5", "", *BAD]), "extract"),
+}
+
+
+@pytest.mark.parametrize("way", NUMBERS)
+def test_a_text_that_is_no_plain_number_is_no_value_and_is_told(tmp_path: Path, way: Any) -> None:
+    text, kind = NUMBERS[way]
+    (tmp_path / "f").write_text(text)
+    module = f"""
+from narval import wrapper
+
+@wrapper(attributes={{"price": "Number"}})
+def homes(query):
+    for price in {text if kind == "wrapper" else []}:
+        yield {{"price": price}}
+"""
+    if kind == "extract":
+        body = f"makestream2({json.dumps(json.dumps([{'content': text}]))} : pages) "
+        body += 'extract(pages, "record json:@\nprice Number json:@" : out)'
+    else:
+        body = f'retrieve("{"homes" if kind == "wrapper" else "s"}", "" : out)'
+    sources = {"s": FlowSource("s", kind, path=str(tmp_path / "f"), numbers=("price",))}
+    over, taken = drive(tmp_path, flow(body), module, sources=sources)
+    assert over.state == "done", over
+    assert [row["price"] for row in taken.rows["out"]] == [7.5, *[None] * 5]
+    (unread,) = taken.unread.unread
+    assert (unread.attribute, unread.count, unread.texts) == ("price", 4, tuple(BAD[:3]))
+
+
+# --- what is remembered and sent ------------------------------------------------------------------------
+
+
+def remembered(folder: Path, store: FlowStore, *rows: tuple[str, int], window: str = "") -> Taken:
+    last = f', "{window}"' if window else ""
+    body = f'remember("homes", "id", homes{last} : new, changed)'
+    plan = flow(body, "TupleStream new, TupleStream changed", "INPUT: TupleStream homes;")
+    homes = relation_of(TupleBatch(("id", "price"), list(rows)), "homes")
+    over, taken = drive(folder, plan, inputs={"homes": homes}, store=store, session=str(rows))
+    assert over.state == "done", over
+    return taken
+
+
+def test_T49_what_was_seen_is_not_new_and_what_differs_has_changed(tmp_path: Path) -> None:
+    store = FlowStore(tmp_path / "f.db")
+    assert remembered(tmp_path, store, ("a", 7), ("b", 9)).rows == {
+        "new": [{"id": "a", "price": 7}, {"id": "b", "price": 9}]
+    }
+    assert remembered(tmp_path, store, ("a", 7), ("b", 8)).rows == {
+        "changed": [{"id": "b", "price": 8, "was_price": 9}]
+    }
+    assert {item.key for item in items_seen(tmp_path / "f.db", "homes")} == {'["a"]', '["b"]'}
+    assert store.forget_seen("homes", '["a"]') == 1
+    assert remembered(tmp_path, store, ("a", 7)).rows == {"new": [{"id": "a", "price": 7}]}
+    assert remembered(tmp_path, store, ("a", 7), window="0s").rows == {"new": [{"id": "a", "price": 7}]}
+
+
+def test_TA22_two_equal_values_are_two_messages_and_a_try_again_is_none(tmp_path: Path) -> None:
+    store = FlowStore(tmp_path / "f.db")
+    plan = flow('notify("file:out.txt", homes)', outputs="", inputs="INPUT: TupleStream homes;")
+    for _ in range(2):
+        over, _ = drive(tmp_path, plan, inputs={"homes": HOMES}, store=store, session="one")
+        assert over.state == "done", over
+    lines = (tmp_path / "out.txt").read_text().splitlines()
+    assert lines == ['{"id":"a","price":7}', '{"id":"b","price":9}', '{"id":"a","price":7}']
+    over, _ = drive(tmp_path, plan, inputs={"homes": HOMES}, store=store, session="two")
+    assert len((tmp_path / "out.txt").read_text().splitlines()) == 6
+
+
+@pytest.mark.parametrize(
+    "dest",
+    ["file:../x", "file:", "file:///etc/x", "file:etc/narval.toml", "file:./recipes/x.xml", "ftp:x", ""],
+)
+def test_a_file_lies_below_the_home(tmp_path: Path, dest: str) -> None:
+    plan = flow(f'notify("{dest}", homes)', outputs="", inputs="INPUT: TupleStream homes;")
+    over, _ = drive(tmp_path, plan, inputs={"homes": HOMES})
+    assert over.failure is not None
+    assert "expected a" in over.failure.message
+
+
+def test_T23_what_is_finished_is_not_done_again(tmp_path: Path) -> None:
+    module = """
+from narval import operator
+asked = []
+
+@operator(inputs="String n", outputs="TupleStream out", io_bound=True)
+def ask(n):
+    asked.append(n)
+    yield {"n": n, "asked": len(asked)}
+"""
+    plan = flow("ask(ns : out)", inputs="INPUT: TupleStream ns;")
+    ns = relation_of(TupleBatch(("value",), [("x",), ("y",), ("x",)]), "ns")
+    store = FlowStore(None)
+    run = partial(drive, tmp_path, plan, module, {"ns": ns}, store=store)
+    first, again, other = run(session="1")[1], run(session="1")[1], run(session="2")[1]
+    assert again.rows == first.rows
+    assert {row["asked"] for row in first.rows["out"]} == {1, 2, 3}
+    assert {row["asked"] for row in other.rows["out"]} == {1, 2, 3}
+    store.forget_sessions(lambda session: session == "1")
+    assert store.result("1", "any") is None

@@ -1,0 +1,218 @@
+"""Relational operators against a slow reference: random tuples, in batches of any size, with little room."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from narval.kinds.dataflow.engine.network.requests import FlowSettings
+from narval.kinds.dataflow.engine.network.spilling import RowsInMemory
+from narval.kinds.dataflow.engine.network.wiring import FlowPlan
+from tests.kinds.dataflow.engine import reference
+from tests.kinds.dataflow.engine.flows import FlowDriver, flow, tuples_of
+
+NUMBERS = st.one_of(st.none(), st.integers(-3, 3), st.sampled_from([0.5, 2.0]))
+TEXTS = st.one_of(st.none(), st.sampled_from(["", "a", "b", "ab", "Ä"]))
+TUPLES = st.lists(st.fixed_dictionaries({"n": NUMBERS, "t": TEXTS}), max_size=12)
+OTHERS = st.lists(st.fixed_dictionaries({"n": NUMBERS, "m": NUMBERS, "t": TEXTS}), max_size=12)
+SIZES = st.integers(1, 5)
+COMPARES = st.sampled_from(sorted(reference.HOLDS))
+
+
+class Little:
+    """Room for three rows alone."""
+
+    def room(self, rows: Any) -> int:
+        return 3
+
+    def kept(self) -> RowsInMemory:
+        return RowsInMemory()
+
+
+ROOMS = st.sampled_from([FlowSettings(), FlowSettings(spill=Little())])
+
+
+def plan(inputs: str, outputs: str, body: str) -> FlowPlan:
+    """A dataflow of streams with one or two operators."""
+    given = ", ".join(f"TupleStream {name}" for name in inputs)
+    return flow(f"PLAN Main {{ INPUT: {given} OUTPUT: {outputs} BODY {{ {body} }} }}")
+
+
+def bag(tuples: Any) -> Counter[Any]:
+    return Counter(frozenset(row.items()) for row in tuples)
+
+
+@given(TUPLES, SIZES, COMPARES, st.integers(-3, 3), st.booleans())
+def test_select_is_the_reference(tuples: Any, size: int, how: str, number: int, both: bool) -> None:
+    text = f"n {how} {number}" + " AND t <> 'a'" * both
+    dataflow = flow(
+        f'PLAN Main {{ INPUT: TupleStream x OUTPUT: TupleStream y BODY {{ select("{text}", x : y) }} }}'
+    )
+    driver = FlowDriver(dataflow).feed("x", tuples, size).end("x").run()
+    tests = [("n", how, number), *[("t", "<>", "a")] * both]
+    assert driver.rows.get("y", []) == reference.select(tests, tuples)
+    assert driver.ends == {"y": "ended"}
+
+
+def test_no_value_meets_no_comparison() -> None:
+    dataflow = plan("x", "TupleStream y", 'select("n <> 1", x : y)')
+    driver = FlowDriver(dataflow).feed("x", [{"n": None}, {"n": 2}, {"n": 1}]).end("x").run()
+    assert driver.rows["y"] == [{"n": 2}]
+
+
+def test_a_text_and_a_number_have_no_order() -> None:
+    dataflow = plan("x", "TupleStream y", 'select("n < 5", x : y)')
+    driver = FlowDriver(dataflow).feed("x", [{"n": "4"}]).run()
+    assert driver.over is not None
+    assert driver.over.failure is not None
+    assert driver.over.failure.kind == "no-order"
+
+
+@given(TUPLES, SIZES)
+def test_project_is_the_reference(tuples: Any, size: int) -> None:
+    dataflow = flow(
+        "PLAN Main { INPUT: TupleStream x OUTPUT: TupleStream y, TupleStream z "
+        'BODY { project("t, n", x : y) project("n", x : z) } }'
+    )
+    driver = FlowDriver(dataflow).feed("x", tuples, size).end("x").run()
+    assert driver.rows.get("y", []) == reference.project(["t", "n"], tuples)
+    assert driver.rows.get("z", []) == reference.project(["n"], tuples)
+
+
+JOINS = st.sampled_from(
+    [
+        [("n", "=", "n")],
+        [("n", "=", "n"), ("t", "=", "t")],
+        [("n", "=", "m")],
+        [("n", "<", "m")],
+        [("n", "=", "n"), ("t", "<>", "t")],
+        [("n", "=", "m"), ("n", "=", "n")],
+        [],
+    ]
+)
+
+
+@settings(max_examples=300)
+@given(TUPLES, OTHERS, SIZES, JOINS, ROOMS, st.randoms())
+def test_join_is_the_reference(
+    left: Any, right: Any, size: int, tests: Any, room: FlowSettings, chance: Any
+) -> None:
+    text = " AND ".join(f"{a} {how} {b}" for a, how, b in tests)
+    dataflow = plan("lr", "TupleStream y", f'join("{text}", l, r : y)')
+    driver = FlowDriver(dataflow, settings=room)
+    waiting = {"l": list(left), "r": list(right)}
+    while waiting:
+        name = chance.choice(sorted(waiting))
+        some, waiting[name] = waiting[name][:size], waiting[name][size:]
+        if some:
+            driver.feed(name, some)
+        else:
+            del waiting[name]
+            driver.end(name)
+    assert bag(driver.run().rows.get("y", [])) == bag(reference.join(tests, left, right))
+
+
+def test_a_pair_comes_as_soon_as_it_is_certain() -> None:
+    dataflow = plan("lr", "TupleStream y", 'join("n = n", l, r : y)')
+    driver = FlowDriver(dataflow).feed("l", [{"n": 1, "a": 2}])
+    assert driver.rows == {}
+    driver.feed("r", [{"n": 1, "a": 3}])
+    assert driver.rows == {"y": [{"n": 1, "a": 2, "right_a": 3}]}
+
+
+@settings(max_examples=200)
+@given(TUPLES, TUPLES, SIZES, ROOMS)
+def test_union_is_the_reference(left: Any, right: Any, size: int, room: FlowSettings) -> None:
+    dataflow = plan("lr", "TupleStream y", "union((l, r) : y)")
+    turned = [{"t": row["t"], "n": row["n"]} for row in right]
+    driver = (
+        FlowDriver(dataflow, settings=room).feed("l", left, size).feed("r", turned, size).end("l", "r").run()
+    )
+    assert bag(driver.rows.get("y", [])) == bag(reference.distinct([*left, *right]))
+
+
+def test_a_union_of_other_attributes_is_an_error() -> None:
+    dataflow = plan("lr", "TupleStream y", "union((l, r) : y)")
+    driver = FlowDriver(dataflow).feed("l", [{"a": 1}]).feed("r", [{"b": 1}]).run()
+    assert driver.over is not None
+    assert "expected tuples with the attributes a, found b" in driver.over.failure.message  # type: ignore[union-attr]
+
+
+@settings(max_examples=200)
+@given(TUPLES, TUPLES, SIZES, ROOMS, st.booleans())
+def test_difference_is_the_reference(
+    universe: Any, sample: Any, size: int, room: FlowSettings, late: bool
+) -> None:
+    dataflow = plan("us", "TupleStream y", "difference(u, s : y)")
+    driver = FlowDriver(dataflow, settings=room)
+    if late:
+        driver.feed("u", universe, size)
+        assert driver.rows == {}
+        driver.feed("s", sample, size).end("s", "u")
+    else:
+        driver.feed("s", sample, size).end("s").feed("u", universe, size).end("u")
+    assert bag(driver.run().rows.get("y", [])) == bag(reference.difference(universe, sample))
+
+
+@settings(max_examples=200)
+@given(TUPLES, SIZES, ROOMS, st.sampled_from(["n", "t"]), st.booleans())
+def test_sort_is_the_reference(
+    tuples: Any, size: int, room: FlowSettings, name: str, descending: bool
+) -> None:
+    order = "descending" if descending else "ascending"
+    dataflow = flow(
+        "PLAN Main { INPUT: TupleStream x OUTPUT: TupleStream y, Relation z BODY { accumulate(x : r) "
+        f'sort("{name}", "{order}", r : z) stream(z : y) }} }}'
+    )
+    driver = FlowDriver(dataflow, settings=room).feed("x", tuples, size).end("x").run()
+    expected = reference.in_order(name, tuples, descending=descending)
+    assert driver.rows.get("y", []) == expected
+    assert tuples_of(driver.values["z"]) == expected
+
+
+@given(TUPLES, SIZES, st.sampled_from(["count", "sum", "min", "max", "avg"]))
+def test_aggregate_is_the_reference(tuples: Any, size: int, func: str) -> None:
+    dataflow = plan("x", "Object y", f'aggregate("n", "{func}", x : y)')
+    driver = FlowDriver(dataflow).feed("x", tuples, size).end("x").run()
+    assert driver.values["y"] == reference.aggregate("n", func, tuples)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7])
+def test_a_sum_does_not_depend_on_the_order(size: int) -> None:
+    dataflow = plan("x", "Object y", 'aggregate("n", "sum", x : y)')
+    numbers = [{"n": value} for value in [0.1] * 10 + [1e16, 1, -1e16]]
+    assert FlowDriver(dataflow).feed("x", numbers, size).end("x").run().values["y"] == 2.0
+
+
+def test_count_of_all_counts_tuples_without_a_value() -> None:
+    dataflow = plan("x", "Object y", 'aggregate("*", "count", x : y)')
+    assert FlowDriver(dataflow).feed("x", [{"n": None}, {"n": 1}]).end("x").run().values["y"] == 2
+
+
+def test_a_format_writes_an_attribute() -> None:
+    dataflow = flow(
+        "PLAN Main { INPUT: TupleStream x OUTPUT: TupleStream y "
+        'BODY { relsprintf("u", "http://h/%n%?100%%=%t%", x : y) } }'
+    )
+    driver = FlowDriver(dataflow).feed("x", [{"n": 2.0, "t": None}, {"n": 1e22, "t": "a"}]).end("x").run()
+    assert [row["u"] for row in driver.rows["y"]] == [
+        "http://h/2?100%=",
+        "http://h/10000000000000000000000?100%=a",
+    ]
+
+
+def test_empty_streams_end_empty() -> None:
+    dataflow = flow(
+        "PLAN Main { INPUT: TupleStream x "
+        "OUTPUT: TupleStream s, TupleStream j, TupleStream u, TupleStream d, Relation a, Object n, Object m "
+        'BODY { select("k = 1", x : s) join("k = k", x, x : j) union((x) : u) difference(x, x : d) '
+        'accumulate(x : a) aggregate("k", "sum", x : n) aggregate("k", "min", x : m) } }'
+    )
+    driver = FlowDriver(dataflow).end("x").run()
+    assert driver.rows == {}
+    assert driver.ends == dict.fromkeys(["s", "j", "u", "d", "a", "n", "m"], "ended")
+    assert (driver.values["n"], driver.values["m"], len(driver.values["a"])) == (0, None, 0)

@@ -1,0 +1,166 @@
+"""Code of a process runs one call after another; a node that fails ends nothing (section 18)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from narval.core.engines.events import Failure
+from tests.core.engines.dialogue import Dialogue, Refusal
+
+DONE = {"effects": [{"do": "complete"}]}
+
+
+def process(*nodes: str) -> str:
+    return f'<process-definition name="p">{"".join(nodes)}</process-definition>'
+
+
+def code(name: str, more: str = "", custom: str = "", type: str = "own") -> str:
+    """A node whose type is a class of the user's."""
+    return f'<node name="{name}" type="{type}" isStart="true">{more}<custom>{custom}</custom></node>'
+
+
+def began(*nodes: str) -> tuple[Dialogue, int, Any]:
+    said = Dialogue(process(*nodes))
+    said.node_types = {"own": frozenset({"execute", "backtrack"})}
+    run = said.start("p", kind="process")
+    return said, run, said.states[run]
+
+
+def counts(value: int) -> dict[str, Any]:
+    wish = {"do": "set", "of": "process", "name": "count", "value": str(value)}
+    return {"effects": [wish, {"do": "complete"}]}
+
+
+def under_way(said: Dialogue, *nodes: str) -> list[str]:
+    return [node for node in nodes if said.calls_of(node)]
+
+
+# --- one call after another -------------------------------------------------------------------------------
+
+
+def test_section_18_code_of_parallel_nodes_runs_one_call_after_another_in_token_order() -> None:
+    said, run, state = began(code("a"), code("b"), code("c"))
+    for count, node in enumerate(("a", "b", "c"), 1):
+        assert under_way(said, "a", "b", "c") == [node]
+        assert state.environment.get("count", "0") == str(count - 1)
+        said.answer(said.call_of(node), value=counts(count))
+    assert said.state(run) == "completed"
+    assert state.environment == {"count": "3"}
+
+
+def test_section_18_what_waits_for_its_turn_says_so_and_can_be_completed_by_hand() -> None:
+    said, run, state = began(code("a"), code("b"), code("c"))
+    waits = {wait.id: wait.text for wait in said.engines[run].waiting_for(said.definitions[run], state, {})}
+    assert waits["b"] == "other code of the process to be over (token 2)"
+    said.says(run, "complete", node="b")
+    said.answer(said.call_of("a"), value=DONE)
+    assert under_way(said, "a", "b", "c") == ["c"]
+    with pytest.raises(Refusal, match="has not failed"):
+        said.says(run, "rerun", node="c")
+
+
+def test_section_18_calls_of_definitions_go_on_side_by_side_and_a_nested_process_waits_for_code() -> None:
+    nested = '<node name="n" type="nested" isStart="true"><custom><graphName>q</graphName></custom></node>'
+    said = Dialogue(
+        process(code("a"), nested), '<process-definition name="q"><node name="x" type="wait" isStart="true"/>'
+        "</process-definition>",
+    )  # fmt: skip
+    said.node_types = {"own": frozenset({"execute"})}
+    run = said.start("p", kind="process")
+    assert under_way(said, "a", "n") == ["a"]
+    wish = {"do": "set", "of": "process", "name": "seen", "value": "yes"}
+    said.answer(said.call_of("a"), value={"effects": [wish, {"do": "complete"}]})
+    assert said.call_of("n").payload == {"environment": {"seen": "yes"}, "token": 2}
+    assert said.state(run) == "executing"
+
+
+def test_section_18_code_that_undoes_waits_for_code_that_runs() -> None:
+    said, run, _ = began(
+        '<node name="s" type="own" isStart="true"><arc to="w"/></node>',
+        '<node name="w" type="wait"/>',
+        code("t"),
+    )
+    said.answer(said.call_of("s"), value=DONE)
+    assert under_way(said, "s", "t") == ["t"]
+    said.says(run, "backtrack", node="s")
+    assert under_way(said, "s", "t") == ["t"]
+    said.answer(said.call_of("t"), value=DONE)
+    assert said.call_of("s").payload["hook"] == "backtrack"
+    said.answer(said.call_of("s"), value={})
+    assert said.call_of("s").payload["hook"] == "execute"
+
+
+# --- a node that fails --------------------------------------------------------------------------------------
+
+
+def test_section_18_the_token_stays_and_what_else_there_is_goes_on() -> None:
+    said, run, state = began(code("a"), code("b", '<arc to="w"/>'), '<node name="w" type="wait"/>')
+    said.erred("a", "no such file")
+    error = said.error()
+    assert (error["type"], error["step"], error["token"]) == ("ValueError", "a", "1")
+    assert (said.state(run), list(state.failed)) == ("executing", [1])
+    said.answer(said.call_of("b"), value=DONE)
+    assert list(state.standing) == ["a", "w"]
+    waits = {wait.id: wait.text for wait in said.engines[run].waiting_for(said.definitions[run], state, {})}
+    assert waits["a"].startswith("token 1 to be run again, or completed: it failed")
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_section_18_it_is_run_again_or_completed_by_hand(by_hand: bool) -> None:
+    said, run, state = began(code("a"))
+    said.erred("a")
+    if by_hand:
+        said.says(run, "complete", token=1)
+    else:
+        said.says(run, "rerun", token=1)
+        assert not state.failed
+        said.answer(said.call_of("a"), value=DONE)
+    assert said.state(run) == "completed"
+    assert not state.failed
+
+
+def test_section_18_what_code_wants_that_cannot_be_done_is_its_failure() -> None:
+    said, run, state = began(code("a"))
+    said.answer(said.call_of("a"), value={"effects": [{"do": "backtrack", "token": 99}]})
+    assert (said.state(run), list(state.failed)) == ("executing", [1])
+    said.says(run, "rerun", token=1)
+    assert under_way(said, "a") == ["a"]
+
+
+def test_section_18_retries_come_first_and_wait_longer_each_time() -> None:
+    custom = "<retries>2</retries><backoff>4</backoff>"
+    said, run, state = began(code("a", '<arc name="error" to="b"/>', custom), '<node name="b" type="wait"/>')
+    waited = []
+    for _ in range(2):
+        said.erred("a")
+        assert not said.errors()
+        assert under_way(said, "a") == []
+        waited.append(said.until_woken())
+    assert 4 <= waited[0] < 6.5 < 8 <= waited[1] < 12.5
+    said.erred("a")
+    assert len(said.errors()) == 1
+    assert list(state.standing) == ["b"]
+    assert said.state(run) == "executing"
+
+
+def test_section_18_a_failure_that_is_final_is_not_tried_again() -> None:
+    said, _, state = began(code("a", custom="<retries>2</retries>"))
+    said.answer(said.call_of("a"), problem=Failure("bad-property", "it has none", final=True))
+    assert list(state.failed) == [1]
+
+
+def test_section_18_a_process_fails_where_its_node_says_so_and_nothing_else_can_happen() -> None:
+    said, run, _ = began(code("a", custom="<on-error>fail</on-error>"), code("b"))
+    said.erred("a")
+    assert said.state(run) == "executing"
+    said.answer(said.call_of("b"), value=DONE)
+    assert said.state(run) == "failed"
+    assert said.finished[run].error == said.errors()[0].eid
+
+
+def test_section_18_every_start_node_begins_whatever_another_does() -> None:
+    said, run, state = began(code("a", custom="<timeout>soon</timeout>"), code("b"))
+    assert (said.state(run), list(state.failed)) == ("executing", [1])
+    assert under_way(said, "a", "b") == ["b"]

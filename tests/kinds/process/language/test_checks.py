@@ -1,0 +1,185 @@
+"""What a process says that is allowed and may not be meant: warnings at their places (section 16)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from narval.core.definitions.kinds import parse
+from narval.core.definitions.library import Library, check_targets
+from narval.core.source.text import Source
+from narval.kinds.process.language.checks import names_asked, warnings
+from narval.kinds.process.language.code import Code
+from narval.kinds.process.language.composition import compose_all
+from narval.kinds.process.language.definition import Process
+from narval.kinds.process.language.properties import RubricType
+from narval.kinds.process.language.rubric import parse as parse_rubric
+
+
+@dataclass(frozen=True)
+class Known:
+    """Something that a module has by name."""
+
+    kind: str
+    full_name: str
+    name: str = ""
+    group: str = "flow"
+    digest: str = ""
+    xml: bytes = b""
+    path: str = "modules/flow.py"
+    line: int = 1
+    references: tuple = ()
+    descriptions: dict = field(default_factory=dict)
+
+
+MODULE = [
+    Known("predicate", "isOdd"),
+    Known("date-function", "now"),
+    Known("join", "flow.majority"),
+    Code(kind="node-type", group="flow", name="task", function="Task", properties={"size": int}),
+    Code(
+        kind="node-type",
+        group="flow",
+        name="note",
+        function="Note",
+        properties={"text": RubricType(str)},
+        evaluated=True,
+    ),
+    Known("listener", "log"),
+]
+
+
+def library_of(*texts: str) -> Library:
+    definitions = list(MODULE)
+    for number, text in enumerate(texts):
+        definitions += parse(Source(f"recipes/p{number}.xml", text.encode())).checked()
+    return compose_all(Library(definitions))[0]
+
+
+def warned(*texts: str) -> list[str]:
+    """What may not be meant in the first of some processes; each is at a `§` of its text."""
+    places = []
+    for number, line in enumerate(texts[0].split("\n"), 1):
+        parts = line.split("§")
+        places += [(number, len("".join(parts[:at])) + 1) for at in range(1, len(parts))]
+    library = library_of(texts[0].replace("§", ""), *texts[1:])
+    first = [each for each in library.of("process").values() if each.path == "recipes/p0.xml"]
+    found = sorted(warnings([each for each in first if isinstance(each, Process)], library))
+    assert [(each.line, each.column) for each in found] == places, "\n".join(map(str, found))
+    assert all(each.warning for each in found)
+    return [each.message for each in found]
+
+
+def definition(within: str, name: str = "p") -> str:
+    return f'<process-definition name="{name}">{within}</process-definition>'
+
+
+START = '<node name="s" isStart="true"/>'
+
+
+def test_a_process_without_doubts() -> None:
+    text = definition(
+        '<listener name="log"/><node name="s" isStart="true" type="task"><guard>IF isOdd THEN Skip x ELSE '
+        'DELAY UNTIL 1 day after now</guard><arc to="t" name="x"/></node><node name="t" joinType="class">'
+        '<join>flow.majority</join></node><node name="u" joinType="joinlang"><join>require all arcs when '
+        'first or isOdd</join></node><node name="n" type="nested"><custom><graph name="p"/></custom></node>'
+    )  # fmt: skip
+    assert warned(text) == []
+
+
+def test_a_process_that_cannot_be_started_unless_another_imports_it() -> None:
+    lonely = definition('<node name="a"/>')
+    assert "no node has isStart" in warned(f"§{lonely}")[0]
+    importing = definition('<external name="e" processDefinition="p"/><node name="b" isStart="true"/>', "q")
+    assert warned(lonely, importing) == []
+
+
+def test_names_that_nothing_has() -> None:
+    messages = warned(
+        definition(
+            f"""{START}
+<node name="a"><guard>IF §isOld or isOdd THEN DELAY UNTIL §later ELSE @§text</guard></node>
+<node name="b" joinType="joinlang"><join>require all arcs when §isEven</join></node>
+§<node name="c" joinType="class"><join>flow.minority</join></node>
+§<node name="d" type="taks"/><node name="f" type="taks"/>
+§<node name="e" type="nested"><custom><graph name="q"/></custom></node>"""
+        )
+    )
+    assert [message.partition(";")[0] for message in messages] == [
+        "there is no predicate 'isOld' now",
+        "there is no date function 'later' now",
+        "there is no string function 'text' now",
+        "there is no predicate 'isEven' now",
+        "node 'c': there is no join 'flow.minority' now",
+        "no module has the node type 'taks', so 'd', 'f' will do nothing",
+        "node 'e': there is no process 'q' now",
+    ]
+    assert "did you mean 'isOdd'?" in messages[0]
+    assert "did you mean 'task'?" in messages[5]
+
+
+def test_a_listener_that_nothing_has() -> None:
+    assert "there is no listener 'logg' now; did you mean 'log'?" in warned(
+        "§" + definition(f'<listener name="logg"/>{START}')
+    )
+
+
+def test_skips_to_arcs_that_are_not_there() -> None:
+    messages = warned(
+        definition(
+            """<node name="s" isStart="true"><arc to="t" name="exit"/>
+<guard>IF isOdd THEN Skip §exti ELSE §Skip</guard></node>
+<node name="t"><guard>IF isOdd THEN Skip ELSE Skip §"a b"</guard></node>
+<node name="u"><guard type="xpath" else="Skip §later">a</guard></node>"""
+        )
+    )
+    assert [message.partition(":")[0] for message in messages] == [
+        "node 's' has no arc 'exti' to skip to",
+        "node 's' has no arc without a name to skip to",
+        "node 't' has no arc 'a b' to skip to",
+        "node 'u' has no arc 'later' to skip to",
+    ]
+    assert "did you mean 'exit'?" in messages[0]
+
+
+def test_arcs_that_whoever_imports_a_process_adds_are_there() -> None:
+    inner = definition(
+        '<node name="a" isStart="true"><guard>Skip out</guard></node>'
+        '<node name="b"><guard>Skip §no</guard></node>'
+    )
+    outer = definition(
+        f'{START}<external name="e" processDefinition="p"><arc from="a" to="s" name="out"/></external>', "q"
+    )
+    assert len(warned(inner, outer)) == 1
+
+
+def test_what_custom_says_must_be_a_property_of_the_type_if_there_is_one() -> None:
+    text = definition(
+        '<node name="a" isStart="true" type="task"><custom><size>1</size><sise>2</sise></custom></node>'
+        '<node name="b" type="other"><custom><sise>2</sise></custom></node>'
+    )
+    parsed = parse(Source("recipes/p.xml", text.encode()))
+    (fault,) = check_targets(parsed.references, library_of(text))
+    assert "there is no property 'sise'; did you mean 'size'?" in fault.message
+    assert fault.column == 1 + text.index("2</sise>")
+
+
+def test_the_names_that_a_guard_asks_about_come_in_the_order_of_its_text() -> None:
+    statement = parse_rubric("IF a THEN IF b and c THEN @d ELSE DELAY UNTIL e ELSE Skip").statement
+    assert statement is not None
+    assert [(kind, each.name) for kind, each in names_asked(statement)] == [
+        ("predicate", "a"),
+        ("predicate", "b"),
+        ("predicate", "c"),
+        ("string-function", "d"),
+        ("date-function", "e"),
+    ]
+
+
+def test_section_18_names_in_properties_that_are_written_in_rubric_are_looked_for() -> None:
+    assert warned(
+        "<process-definition name='p'><node name='a' type='note' isStart='true'>\n"
+        '<custom><text>IF §isEven\n  THEN @§text ELSE "x"</text></custom></node></process-definition>'
+    ) == [
+        "there is no predicate 'isEven' now; there is 'isOdd'",
+        "there is no string function 'text' now",
+    ]

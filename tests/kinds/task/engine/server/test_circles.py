@@ -1,0 +1,58 @@
+"""Instances that wait for each other by synchronous events (KA10)."""
+
+from __future__ import annotations
+
+import pytest
+
+from narval.kinds.task.language.definition import TaskDefinition
+from tests.kinds.task.engine.server.hall import Hall, after, rule, state, task
+
+
+def type_(name: str, **more: object) -> TaskDefinition:
+    return task(name, state("busy", rule(**more)))
+
+
+def raises(hall: Hall, at: str, raiser: int) -> str:
+    return hall.sends(at, "raise", raiser, event="ev", mode="sync", raiser=raiser)
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_KA10_of_those_that_wait_for_each_other_the_youngest_fails(count: int) -> None:
+    hall = Hall(*(type_(f"t{n}") for n in range(count)))
+    ones = [hall.joins(f"t{n}", "busy") for n in range(count)]
+    signals = []
+    for n in range(count):
+        signals.append(raises(hall, f"t{(n + 1) % count}", ones[n]))
+    assert hall.answer_to(signals[-1])["result"] == "failed"
+    assert "wait for each other" in hall.answer_to(signals[-1])["why"]
+    assert [len(hall.events(f"t{n}")) for n in range(count)] == [0, *[1] * (count - 1)]
+
+
+def test_KA10_a_circle_that_closes_later_is_found() -> None:
+    hall = Hall(type_("a"), type_("b", before_condition=after(10)))
+    one, other = hall.joins("a", "busy"), hall.joins("b", "busy")
+    first = raises(hall, "b", one)
+    second = raises(hall, "a", other)
+    assert hall.answer_to(first) is hall.answer_to(second) is None
+    hall.passes(10)
+    assert hall.answer_to(second)["result"] == "failed"
+    assert hall.answer_to(first) is None
+
+
+def test_KA10_who_raises_at_its_own_type_at_itself() -> None:
+    hall = Hall(type_("a"))
+    one = hall.joins("a", "busy")
+    signal = raises(hall, "a", one)
+    assert hall.answer_to(signal)["result"] == "failed"
+
+
+def test_KA10_a_line_that_closes_no_circle_goes_on() -> None:
+    hall = Hall(type_("a"), type_("b"))
+    ones = [hall.joins("a", "busy") for _ in range(3)]
+    other = hall.joins("b", "busy")
+    raises(hall, "b", ones[2])
+    signal = raises(hall, "a", other)
+    assert hall.answer_to(signal) is None
+    for act in hall.acts():
+        hall.acted(act)
+    assert (hall.events("a"), hall.events("b")) == ({}, {})

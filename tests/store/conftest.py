@@ -1,0 +1,92 @@
+"""Stores for tests, in a file or in memory."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from narval.store.open import open_store
+from narval.store.store import Store
+from tests.postgres import fresh_schema, shared_server
+from tests.simulator.server import Server
+from tests.simulator.shared_store import SharedStore
+from tests.store.sharing import SHARED, Shared
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store.db"
+
+
+@pytest.fixture
+def new_store(tmp_path: Path) -> Path:
+    """A store with nothing in it, to be copied: copying is quicker than making."""
+    open_store(tmp_path / "new.db").close()
+    return tmp_path / "new.db"
+
+
+@pytest.fixture(params=["file", "memory", "simulated server", "postgresql"])
+def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], Store]]:
+    """Makes empty stores: all kinds go through the same cases."""
+    with ExitStack() as stores:
+        names = count()
+
+        def make() -> Store:
+            if request.param == "simulated server":
+                server = stores.enter_context(closing(Server(tmp_path / f"made-{next(names)}.db")))
+                return stores.enter_context(SharedStore(server))
+            if request.param == "postgresql":
+                return stores.enter_context(open_store(stores.enter_context(fresh_schema(shared_server()))))
+            where = tmp_path / f"made-{next(names)}.db" if request.param == "file" else None
+            return stores.enter_context(open_store(where))
+
+        yield make
+
+
+@pytest.fixture
+def store(make_store: Callable[[], Store]) -> Store:
+    """An empty store, of any kind."""
+    return make_store()
+
+
+@pytest.fixture(params=SHARED)
+def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shared]:
+    """A server, for stores that daemons share: all kinds go through the same cases."""
+    with ExitStack() as stores:
+        yield SHARED[request.param](tmp_path, stores)
+
+
+NEXT = """
+from alembic import op
+import sqlalchemy as sa
+revision, down_revision = "{number}", "{before}"
+def upgrade():
+    with op.batch_alter_table("runs") as table:
+        table.add_column(sa.Column("colour", sa.Text))
+    {then}
+"""
+
+
+@pytest.fixture
+def next_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """A narval that has one migration more, which ends with the given statement."""
+    from narval.store import migrate, statements
+
+    before = statements.HEAD
+    number = f"{int(before) + 1:04}"
+
+    def become(then: str) -> None:
+        folder = tmp_path / "migrations"
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(Path(migrate.__file__).parent / "migrations", folder)
+        text = NEXT.format(number=number, before=before, then=then)
+        (folder / "versions" / f"v{number}.py").write_text(text)
+        monkeypatch.setattr(migrate, "MIGRATIONS", folder)
+        monkeypatch.setattr(statements, "HEAD", number)
+
+    return become
