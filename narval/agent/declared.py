@@ -18,7 +18,6 @@ from narval.agent.agent import OVER_LIMIT
 from narval.agent.controls import can_start
 from narval.agent.effects import outdate
 from narval.agent.turn import Turn
-from narval.core.definitions.kinds import IN_MODULES
 from narval.core.definitions.library import Library
 from narval.core.elements import changes
 from narval.core.elements.control_elements import ACTED, STARTING
@@ -26,6 +25,7 @@ from narval.core.elements.element import Element, Origin, identity, parse
 from narval.core.elements.error_element import make_error
 from narval.core.elements.outdated_element import make_outdated
 from narval.core.errors import Fault
+from narval.core.kinds import IN_MODULES
 from narval.core.memory.memory import Memory
 from narval.store.batch import DefinitionRow
 

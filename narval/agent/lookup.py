@@ -7,10 +7,10 @@ from typing import Any
 
 from narval.agent.run import Run
 from narval.core.definitions.action.definition import Action
-from narval.core.definitions.kinds import NESTS_CURRENT
 from narval.core.definitions.library import Definition, Library
 from narval.core.definitions.people.directory import Directory
 from narval.core.engines.commands import Call
+from narval.core.kinds import NESTS_CURRENT
 from narval.core.memory.memory import Memory
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from narval.agent.agent import AgentState
 from narval.agent.run import Run, origin_of
-from narval.core.definitions.kinds import read_definition
+from narval.core.definitions.parsing import read_definition
 from narval.core.elements.element import Element
 from narval.core.engines.commands import Command
 from narval.core.engines.effects import EFFECTS, InForce

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 
 from narval.agent.run import Run
-from narval.core.definitions.kinds import ASKS
 from narval.core.elements.element import Element
 from narval.core.engines.events import Failure
 from narval.core.engines.registry import is_standing
+from narval.core.kinds import ASKS
 from narval.core.memory.memory import Memory
 
 MOST_FAILURES = 100

@@ -16,6 +16,7 @@ from narval.ask.asker import Asker
 from narval.ask.lazy_table import LazyTable
 from narval.ask.registry import ASKER, Operation
 from narval.core.errors import RequestError, StoreAwayError
+from narval.core.kinds import KINDS
 from narval.daemon.daemon import Daemon
 
 _MODULES: Mapping[str, tuple[str, ...]] = {
@@ -48,27 +49,9 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "runs.renewing": ("renew",),
     "why": ("why",),
     "signals": ("signal",),
-    "work.items": ("worklist", "work_item"),
-    "work.acts": (
-        "claim", "release", "save", "delegate", "answer", "take_back", "refuse", "reassign", "forget_person",
-    ),
-    "work.log": ("work_log",),
-    "work.folders": ("work_folder",),
-    "tasks.putting": ("task_put",),
-    "tasks.programs": (
-        "task_init", "task_get", "task_assert", "task_raise", "task_wait", "task_state", "task_down",
-    ),
-    "tasks.administration": ("task_stop", "task_finish", "task_retry"),
-    "tasks.queries": ("tasks", "task_events", "task_queue", "task_where"),
-    "tasks.records": ("task_passed", "task_log", "task_time"),
-    "daemon.dataflows": ("remembered", "forget_remembered"),
     "definitions.listing": ("definitions", "actions"),
     "definitions.one": ("definition",),
     "definitions.versions": ("versions", "difference"),
-    "processes": (
-        "complete", "backtrack", "rerun", "tokens", "traverse", "environment", "set_environment",
-        "execute_queued", "execute_token", "reevaluate", "retry_arc_token", "finalize", "listen", "unlisten",
-    ),
 }  # fmt: skip
 AT_ONCE = frozenset({"status", "attention", "log", "stop"})
 """The operations that wait for nobody to record anything, where the store may be away."""
@@ -76,11 +59,16 @@ AT_ONCE = frozenset({"status", "attention", "log", "stop"})
 LOOKS = 0.25
 """Seconds after which it is looked whether the store is away, while something is being recorded."""
 
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+_MODULE_OF = {name: f"narval.ask.{module}" for module, names in _MODULES.items() for name in names} | {
+    name: f"{kind.folder}.{module}"
+    for kind in KINDS.values()
+    for module, names in kind.operations.items()
+    for name in names
+}
 
 
 def _operation(name: str) -> Operation[..., Any]:
-    found = getattr(import_module(f"narval.ask.{_MODULE_OF[name]}"), name)
+    found = getattr(import_module(_MODULE_OF[name]), name)
     assert isinstance(found, Operation), name
     return found
 

@@ -23,12 +23,12 @@ from narval.agent.turn import Turn
 from narval.calls.in_flight import Post, refused
 from narval.calls.nested_runs import begin_run
 from narval.core.definitions.action.definition import Action
-from narval.core.definitions.kinds import ASKING
 from narval.core.definitions.people.directory import AFTER_A_MODEL, Approval
 from narval.core.elements import changes
 from narval.core.engines.commands import Call
 from narval.core.engines.decision import Inputs
 from narval.core.engines.events import Failure, HeldCalls, Returned
+from narval.core.kinds import ASKING
 from narval.core.memory.hearsay import is_hearsay
 
 MOST_CALLS = 100

@@ -21,7 +21,8 @@ from narval.calls.context import CallContext, Inputs, Target
 from narval.calls.executor import Executor
 from narval.calls.in_flight import CallsInFlight, Post, internal_failure, refused, returned
 from narval.calls.nested_runs import begin_run
-from narval.calls.targets import CallTargets, PreparedCall
+from narval.calls.of_kinds import Prepare
+from narval.calls.targets import CallTargets
 from narval.core.elements.changes import HEARSAY
 from narval.core.engines.commands import SEND, SIGNAL, Call, CancelCall, Outer
 from narval.core.engines.events import CallApproved, Cancelled, Failure, Returned
@@ -30,9 +31,6 @@ from narval.core.errors import ActionError
 from narval.store.batch import AgentRow
 
 log = logging.getLogger("narval.perform")
-
-Prepare = Callable[[Run, Call, float | None], PreparedCall]
-"""Prepares a call of some kind, given its time limit in seconds. Raises ActionError."""
 
 InTurn = Callable[[Run, Call, Turn], None]
 """Answers a call within a turn, which is recorded with what it does; or has it answered later."""

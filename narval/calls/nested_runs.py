@@ -9,10 +9,10 @@ from narval.agent.agent import OVER_LIMIT
 from narval.agent.run import Run
 from narval.agent.runs import cannot_start
 from narval.agent.turn import Turn
+from narval.calls.of_kinds import hand_over
 from narval.core.engines.commands import Call
 from narval.core.engines.events import Caller, Failure, HeldCalls, Returned
 from narval.core.engines.registry import engine_of
-from narval.kinds.process.calls.transient import hand_over
 
 log = logging.getLogger("narval.turn")
 

@@ -8,15 +8,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from narval.core.definitions import kinds
 from narval.core.definitions.action.definition import Action
-from narval.core.definitions.kinds import ASKING
 from narval.core.definitions.library import Definition, Library, RunDefinition
+from narval.core.definitions.parsing import doubts, suffixes
+from narval.core.definitions.parsing import warnings as warnings_of
 from narval.core.definitions.people.approvals import doubts_of_rules
 from narval.core.definitions.people.directory import AFTER_A_MODEL, Directory
 from narval.core.definitions.schedule import date_warnings
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import DefinitionError, Fault, SettingsError, StoreError
+from narval.core.kinds import ASKING
 from narval.core.source.text import Source
 from narval.core.source.toml import TomlText
 from narval.files.agents.folders import (
@@ -167,7 +168,7 @@ _SPECIAL = ("memory.xml", "narval.toml")
 
 def _to_check(path: Path) -> list[Path]:
     """The file at a path; of a folder those that hold definitions, declarations or settings."""
-    endings = (*kinds.suffixes(), ".py", *_SPECIAL)
+    endings = (*suffixes(), ".py", *_SPECIAL)
     found = files_of(path)
     return [file for file in found if file == path or file.is_dir() or file.name.endswith(endings)]
 
@@ -232,9 +233,9 @@ def _doubtful(
         for call in definition.remote_calls
         if call.timeout is None
     ]
-    asking = kinds.doubts(definitions, people, writes=writes) if people is not None else []
+    asking = doubts(definitions, people, writes=writes) if people is not None else []
     own = [warning for definition in definitions for warning in definition.warnings]
-    return [*own, *limits, *dates, *remote, *asking, *kinds.warnings(definitions, library)]
+    return [*own, *limits, *dates, *remote, *asking, *warnings_of(definitions, library)]
 
 
 def _unknown_agents(home: Home, definitions: Iterable[Definition]) -> Iterator[Fault]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 
-from narval.core.definitions.kinds import suffixes
+from narval.core.definitions.parsing import suffixes
 from narval.core.errors import Fault
 from narval.core.source.text import MAX_BYTES, Source
 from narval.files.module_text import FIRST, ModuleText

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from narval.core.definitions.kinds import compose, parse, suffix_of
 from narval.core.definitions.library import Definition, Library, Parsed, Reference, check_targets
+from narval.core.definitions.parsing import compose, parse, suffix_of
 from narval.core.errors import DefinitionError, Fault
 from narval.core.source.text import Source
 from narval.core.source.xml import read_xml

@@ -23,8 +23,8 @@ from typing import Any
 
 import msgspec
 
-from narval.core.definitions.kinds import parse_module
 from narval.core.definitions.library import Definition, ModuleDefinition
+from narval.core.definitions.parsing import parse_module
 from narval.core.errors import DefinitionError, Fault
 from narval.core.source.text import Source
 from narval.files.module_text import ModuleText, is_package

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
-from narval.core.definitions.kinds import KINDS, compose
 from narval.core.definitions.library import Definition, Library, Parsed, Reference, check_targets
+from narval.core.definitions.parsing import compose
 from narval.core.errors import Fault
+from narval.core.kinds import KINDS
 from narval.files.agents.collections import folder_of
 from narval.files.modules import Imported
 from narval.files.shipped import unloaded

@@ -8,8 +8,8 @@ from contextlib import suppress
 
 import msgspec
 
-from narval.core.definitions.kinds import parse
 from narval.core.definitions.library import Definition
+from narval.core.definitions.parsing import parse
 from narval.core.errors import DefinitionError
 from narval.core.source.text import Source
 from narval.files.module_text import ModuleText

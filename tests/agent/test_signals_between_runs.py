@@ -13,8 +13,8 @@ import pytest
 import narval
 from narval.ask.asker import PROGRAM
 from narval.ask.operations import invoke
-from narval.core.definitions.kinds import KINDS
 from narval.core.errors import NarvalError, RequestError
+from narval.core.kinds import KINDS
 from narval.daemon.daemon import Daemon
 from tests.daemon.at_work import Killed, Scene, portrait, watched_commits
 from tests.house.countdown import ROW

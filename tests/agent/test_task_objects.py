@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import narval
-from narval.core.definitions.kinds import KINDS
+from narval.core.kinds import KINDS
 from tests.house.countdown import WITH_DESKS
 
 OBJECT = (

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import narval
-from narval.core.definitions.kinds import KINDS
 from narval.core.engines.registry import run_kinds, runnable_kinds
 from narval.core.errors import RequestError
+from narval.core.kinds import KINDS
 from tests.ask.work_home import MODULE, PURCHASE, home_with
 from tests.house.countdown import WITH_DESKS
 from tests.surfaces.cli.command_line import data, well

@@ -11,8 +11,8 @@ import pytest
 
 from narval.ask.asker import PROGRAM
 from narval.ask.operations import invoke
-from narval.core.definitions.kinds import KINDS
 from narval.core.errors import RequestError
+from narval.core.kinds import KINDS
 from narval.daemon.daemon import Daemon
 from tests.daemon.at_work import Scene, in_a_loop, portrait, told
 from tests.house.countdown import WITH_DESKS

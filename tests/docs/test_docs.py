@@ -11,8 +11,8 @@ import pytest
 
 from narval.ask.operations import OPERATIONS
 from narval.core import errors
-from narval.core.definitions.kinds import IN_MODULES
 from narval.core.engines import commands, events
+from narval.core.kinds import IN_MODULES
 from narval.files.found_files import modules_in
 from narval.files.loader import Loader
 from narval.files.settings import Settings

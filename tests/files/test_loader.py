@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from narval.core.definitions.action.definition import Action
-from narval.core.definitions.kinds import read_definition
+from narval.core.definitions.parsing import read_definition
 from narval.core.errors import DefinitionError
 from narval.files.loader import Loaded, Loader
 from narval.kinds.recipe.language.definition import Recipe

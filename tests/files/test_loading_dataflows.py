@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from narval.core.definitions.kinds import read_definition
+from narval.core.definitions.parsing import read_definition
 from narval.files.loader import Loaded, Loader
 from narval.kinds.dataflow.language.definition import DataflowDefinition
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from narval.core.definitions.kinds import read_definition
+from narval.core.definitions.parsing import read_definition
 from narval.core.errors import DefinitionError
 from narval.files.loader import Loaded, Loader
 from narval.kinds.process.language.definition import Process

@@ -12,8 +12,8 @@ from random import Random
 
 import pytest
 
-from narval.core.definitions.kinds import compose, suffixes, warnings
 from narval.core.definitions.library import Library, check_targets
+from narval.core.definitions.parsing import compose, suffixes, warnings
 from narval.core.elements.canonical import elements_of
 from narval.core.errors import DefinitionError, ElementError, Fault
 from narval.core.source.text import Source

@@ -1,18 +1,21 @@
-"""The code of the package as data: modules, imports, classes, names, for the rules of the house."""
+"""The code of the package as data, each file read and walked once, for the rules of the house."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from tests.places import ROOT
 
 PACKAGE = ROOT / "narval"
 ENTRANCES = {"narval", "narval.__main__"}
-"""The modules that embedders and the command line open: they belong to no layer."""
+"""The modules that embedders and the command line open: they belong to no room."""
+
+Node = TypeVar("Node", bound=ast.AST)
 
 
 class Import(NamedTuple):
@@ -28,22 +31,67 @@ class Import(NamedTuple):
         return f"{self.importer}:{self.line} imports {self.name}"
 
 
+class Statement(NamedTuple):
+    """Something that a file imports, by its full name."""
+
+    name: str
+    line: int
+    typing_only: bool
+
+
+class File(NamedTuple):
+    """A file of Python: its tree, and its nodes by type in the order of a walk."""
+
+    text: str
+    tree: ast.Module
+    by_type: Mapping[type[ast.AST], list[ast.AST]]
+    imports: tuple[Statement, ...]
+
+
 @cache
 def modules() -> dict[str, Path]:
     """Every module of the package by its name, without the entrances and empty packages."""
-    found = {}
+    by_name = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(ROOT).with_suffix("").parts
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         if name not in ENTRANCES:
-            found[name] = path
-    return found
+            by_name[name] = path
+    return by_name
 
 
 @cache
-def tree(path: Path) -> ast.Module:
-    """The syntax tree of a file."""
-    return ast.parse(path.read_text("utf-8"))
+def read(path: Path) -> File:
+    """A file, read once for all rules."""
+    text = path.read_text("utf-8")
+    tree = ast.parse(text)
+    by_type: dict[type[ast.AST], list[ast.AST]] = defaultdict(list)
+    statements: list[Statement] = []
+    stack: list[tuple[ast.AST, bool]] = [(tree, False)]
+    while stack:
+        node, typing_only = stack.pop()
+        by_type[type(node)].append(node)
+        if isinstance(node, ast.Import):
+            statements += [Statement(alias.name, node.lineno, typing_only) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            statements += [
+                Statement(f"{node.module}.{alias.name}", node.lineno, typing_only) for alias in node.names
+            ]
+        inside = typing_only or (isinstance(node, ast.If) and _is_for_types(node.test))
+        stack += [(child, inside) for child in reversed(list(ast.iter_child_nodes(node)))]
+    return File(text, tree, by_type, tuple(statements))
+
+
+def _is_for_types(test: ast.expr) -> bool:
+    return (isinstance(test, ast.Name) and test.id == "TYPE_CHECKING") or (
+        isinstance(test, ast.Attribute) and test.attr == "TYPE_CHECKING"
+    )
+
+
+def nodes(path: Path, *types: type[Node]) -> list[Node]:
+    """The nodes of these types in a file."""
+    by_type = read(path).by_type
+    return [node for type_ in types for node in by_type.get(type_, ())]  # type: ignore[misc]
 
 
 @cache
@@ -57,46 +105,32 @@ def imports() -> tuple[Import, ...]:
     )
 
 
-def statements(path: Path) -> Iterator[tuple[str, int, bool]]:
+def statements(path: Path) -> tuple[Statement, ...]:
     """Each thing a module imports, by its full name, wherever the import stands."""
-    for node, typing_only in _walk(tree(path)):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield alias.name, node.lineno, typing_only
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}:{node.lineno}: imports are absolute"
-            for alias in node.names:
-                yield f"{node.module}.{alias.name}", node.lineno, typing_only
+    return read(path).imports
 
 
-def _walk(node: ast.AST, typing_only: bool = False) -> Iterator[tuple[ast.AST, bool]]:
-    for child in ast.iter_child_nodes(node):
-        inside = typing_only or (isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test))
-        yield child, inside
-        yield from _walk(child, inside)
-
-
+@cache
 def module_of(name: str) -> str:
     """The module that an import names: the name itself, or the module it is taken from."""
     return name if name in modules() or name in ENTRANCES else name.rpartition(".")[0]
 
 
-def classes() -> Iterator[tuple[str, ast.ClassDef]]:
+@cache
+def classes() -> tuple[tuple[str, ast.ClassDef], ...]:
     """Every class of the package with the name of its module."""
-    for module, path in modules().items():
-        for node in ast.walk(tree(path)):
-            if isinstance(node, ast.ClassDef):
-                yield module, node
+    return tuple((module, node) for module, path in modules().items() for node in nodes(path, ast.ClassDef))
+
+
+def functions(path: Path) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Every function and method of a file."""
+    return [*nodes(path, ast.FunctionDef), *nodes(path, ast.AsyncFunctionDef)]
 
 
 def docstrings(path: Path) -> Iterator[tuple[int, str]]:
     """The docstrings of a file: of the module, its classes, functions, and the texts under constants."""
-    for node in ast.walk(tree(path)):
-        if (
-            isinstance(node, ast.Expr)
-            and isinstance(node.value, ast.Constant)
-            and isinstance(node.value.value, str)
-        ):
+    for node in nodes(path, ast.Expr):
+        if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.lineno, node.value.value
 
 

@@ -6,42 +6,38 @@ import ast
 from pathlib import Path
 
 from tests.house.code import PACKAGE
-from tests.house.test_layers import LAYERS, RUNTIME
+from tests.house.rooms import PACKAGES
 from tests.places import ROOT
 
 PAGE = ROOT / "docs" / "contributing" / "map.md"
 
-HEAD = """# The house, room by room
+HEAD = """\
+# The house, room by room
 
 Made from the packages by `python -m tests.house.contributors_map`; a test compares. Each line is the first
-sentence of a module. Layers, and the packages of the runtime, stand in the order in which they may import:
-from those above alone. [design.md](../explanation/design.md) gives the reasons.
+sentence of a module. The rooms stand in the order in which they may import: from those above alone; those of
+a kind stand in its folder. [design.md](../explanation/design.md) gives the reasons.
 
 To add …
 
 | | touch |
 |---|---|
-| a kind | a package in `definitions/`, one in `engines/`, a row in `definitions/kinds.py` |
-| a trigger of transitions | `definitions/recipe/vocabulary.py`, `engines/recipe/transitions/`, a page |
-| a command of engines | a struct in `engines/commands.py`, a row in `engines/effects.py` |
-| an operation | a function marked `@operation` with its scope in `operations/`: every surface has it |
-| an act on work items | a row and a function in `engines/work/` (`table`, `acts`), one in `operations/` |
-| a kind of message | a function and a row in `runtime/messages/kinds.py` |
-| a setting of an agent | a field and a reader in `runtime/home/agents/settings.py`, a row in agents.md |
-| a database | a module in `runtime/store/` |
+| a kind | a folder in `kinds/`, a row in `core/kinds.py` |
+| a trigger of transitions | `language/vocabulary.py` and `engine/transitions/` of `kinds/recipe/`, a page |
+| a command of engines | a struct in `core/engines/commands.py`, a row in `core/engines/effects.py` |
+| an operation | a function marked `@operation` with its scope in `ask/`: every surface has it |
+| an act on work items | a row and a function in `kinds/work/engine/`, one in `kinds/work/operations/` |
+| a kind of message | a function and a row in `daemon/messages/kinds.py` |
+| a setting of an agent | a field and a reader in `files/agents/settings.py`, a row in agents.md |
+| a database | a module in `store/` |
 """
 
 
 def page() -> str:
     """The text of the page."""
     parts = [HEAD]
-    for layer in LAYERS:
-        for name in layer:
-            path = PACKAGE / name
-            if path.is_dir():
-                parts += section(path, 2)
-            else:
-                parts.append(f"\n## {name}.py\n\n{first_sentence(path.with_suffix('.py'))}\n")
+    for name in PACKAGES:
+        parts += section(PACKAGE / name, 2)
     return "".join(parts)
 
 
@@ -53,19 +49,13 @@ def section(folder: Path, depth: int) -> list[str]:
     if files:
         parts.append("\n| room | |\n|---|---|\n")
         parts += [f"| `{path.stem}` | {first_sentence(path)} |\n" for path in files]
-    for package in sorted((path for path in folder.iterdir() if is_package(path)), key=rank):
+    for package in sorted(path for path in folder.iterdir() if is_package(path)):
         parts += section(package, min(depth + 1, 4))
     return parts
 
 
 def is_package(path: Path) -> bool:
     return path.is_dir() and any(path.glob("*.py")) and "migrations" not in path.parts
-
-
-def rank(path: Path) -> tuple[int, str]:
-    """The place of a package: the runtime's are in the order of imports."""
-    order = [name for names in RUNTIME for name in names]
-    return (order.index(path.name) if path.parent.name == "runtime" else 0), path.name
 
 
 def first_sentence(path: Path) -> str:

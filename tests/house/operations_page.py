@@ -18,7 +18,7 @@ from narval.ask.registry import Operation
 from narval.surfaces.cli import COMMANDS
 from narval.surfaces.cli.command import Command, CommandGroup
 from narval.surfaces.python.agent import Agent
-from tests.house.code import tree
+from tests.house.code import read
 from tests.places import ROOT
 
 PAGE = ROOT / "docs" / "reference" / "operations.md"
@@ -91,7 +91,7 @@ def of_commands() -> Iterator[tuple[str, str]]:
     """Each command, with the operations whose names it gives to an `ask`."""
     for name, command in all_commands():
         function = inspect.unwrap(callback_of(command))
-        for node in nodes_of(function.__name__, tree(file_of(function.__module__)), set()):
+        for node in nodes_of(function.__name__, read(file_of(function.__module__)).tree, set()):
             if (
                 isinstance(node, ast.Call)
                 and isinstance(node.func, ast.Attribute)

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import narval
-from narval.core.definitions.kinds import KINDS
 from narval.core.errors import RequestError
+from narval.core.kinds import KINDS
 from narval.files.home import Home
 from narval.surfaces.cli.without_daemon import serving
 from narval.surfaces.control.client import Client

@@ -1,75 +1,131 @@
-"""A kind is a package in `definitions`, one in `engines`, and a row: nothing else knows its name."""
+"""A kind is a folder and a row: nothing else knows its name, and without both the rest goes on."""
 
 from __future__ import annotations
 
 import ast
-import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
-from narval.core.definitions.kinds import KINDS
-from tests.house.code import imports, modules, tree
+import pytest
 
-RUN = {name: kind.run for name, kind in KINDS.items() if kind.engine}
+from narval.core.kinds import KINDS
+from tests.house.code import PACKAGE, modules, nodes
+from tests.house.rooms import kind_of
+from tests.places import ROOT
+
+RUN = {name: kind.run for name, kind in KINDS.items() if kind.run}
 """The kinds that are run: the name of their definitions and of their runs."""
 
-OWN_ROOMS: dict[str, str] = {
-    "task": r"narval\.(engines\.task_(server|case)|operations\.tasks|surfaces\.(python|cli)\.tasks?)(\.|$)"
-    r"|narval\.(task|simulation\.tasks)$",
-    "process": r"narval\.runtime\.calls\.process_code(\.|$)|narval\.operations\.processes$"
-    r"|narval\.surfaces\.(python\.processes|cli\.tokens)$",
-    "automaton": r"narval\.surfaces\.cli\.foreground\.automaton$",
-    "dataflow": r"narval\.runtime\.calls\.flow(\.|$)|narval\.surfaces\.cli\.foreground\.dataflow$",
-    "work": r"narval\.(operations\.work|surfaces\.(python|cli)\.work|runtime\.calls\.people)(\.|$)"
-    r"|narval\.simulation\.work$",
-}
-"""The rooms of a kind beyond its two packages: the acts that it alone has."""
-
 ALLOWED: dict[str, str] = {
-    "narval.core.definitions.kinds": "the table",
-    "narval.core.definitions.action.parser": "$plan is a variable of patterns (N10)",
-    "narval.core.definitions.transform.parser": "$plan is a variable of patterns (N10)",
-    "narval.kinds.automaton.language.parser": "a state without a kind calls a recipe (A15)",
-    "narval.core.elements.control_elements": "recipe is an attribute of start-plan (N4)",
-    "narval.core.elements.reserved": "their elements come from narval alone (N2)",
-    "narval.system.scripts.interpreters": "scripts know their process by that name (section 10)",
+    "narval.core.kinds": "the table",
+    "narval.core.definitions.action.parser": "$plan is a variable of patterns",
+    "narval.core.definitions.transform.parser": "$plan is a variable of patterns",
+    "narval.core.elements.control_elements": "recipe is an attribute of start-plan",
+    "narval.core.elements.reserved": "their elements come from narval alone",
+    "narval.kinds.dataflow.cli.foreground": "a dataflow is called a plan in its file",
+    "narval.kinds.automaton.language.parser": "a state without a kind calls a recipe",
+    "narval.system.scripts.interpreters": "scripts know their process by that name",
+    "narval.files.people_file": "work is what a rule of the home asks",
+    "narval.people.files": "people are asked by work",
+    "narval.people.mail.incoming": "people are asked by work",
     "narval.trials.simulate.parser": "recipe is an attribute of scenarios, for any definition",
     "narval.trials.simulate.names": "recipe and work are attributes of scenarios",
-    "narval.files.people_file": "work is what a rule of the home asks (P73)",
-    "narval.surfaces.cli": "automaton and dataflow are commands",
-    "narval.kinds.dataflow.cli.foreground": "a dataflow is called a plan in its file",
+    "narval.trials.simulate.work": "people answer work in scenarios",
+    "narval.surfaces.cli": "the order in which help shows commands",
     "narval.surfaces.cli.memory": "a home is opened to work",
     "narval.surfaces.cli.session": "a home is opened to work",
+    "narval.surfaces.python.task": "programs in Python work as tasks",
 }
 """Other modules that may name a kind, and why."""
 
 
-def test_a_kind_is_imported_in_its_own_rooms_alone() -> None:
-    wrong = [
-        str(found)
-        for found in imports()
-        for kind in RUN
-        if re.match(rf"narval\.(definitions|engines)\.{kind}(\.|$)", found.imported)
-        and not is_room(found.importer, kind)
-        and found.importer not in ALLOWED
-    ]
-    assert wrong == []
-
-
-def test_a_kind_is_named_in_its_own_rooms_alone() -> None:
+def test_a_kind_is_named_in_its_own_folder_alone() -> None:
     wrong = [
         f"{module}:{node.lineno} {node.value!r}"
         for module, path in modules().items()
         if module not in ALLOWED
-        for node in ast.walk(tree(path))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        for node in nodes(path, ast.Constant)
+        if isinstance(node.value, str)
         for kind, run in RUN.items()
-        if node.value in (kind, run) and not is_room(module, kind)
+        if node.value in (kind, run) and kind_of(module) != kind
     ]
     assert wrong == []
 
 
-def is_room(module: str, kind: str) -> bool:
-    """Test whether a module belongs to a kind."""
-    return bool(
-        re.match(rf"narval\.(definitions|engines)\.{kind}(\.|$)", module)
-        or (kind in OWN_ROOMS and re.match(OWN_ROOMS[kind], module))
+def test_no_exception_is_left_that_is_not_needed() -> None:
+    names = {word for pair in RUN.items() for word in pair}
+    needed = {
+        module
+        for module, path in modules().items()
+        if any(node.value in names for node in nodes(path, ast.Constant) if isinstance(node.value, str))
+    }
+    assert sorted(set(ALLOWED) - needed) == []
+
+
+MODULE = """
+from narval import action
+
+@action(runs="inline")
+def tick(): pass
+"""
+RECIPE = """<recipe group="g" name="r" start_step="a" end_step="a">
+  <step id="a" type="action" target="m.tick"/>
+</recipe>"""
+
+REST = """
+import importlib, pkgutil, sys
+import narval
+from narval.ask.operations import OPERATIONS
+from narval.core.kinds import KINDS
+from narval.surfaces.cli import COMMANDS, main
+
+assert sys.argv[1] not in KINDS
+for module in pkgutil.walk_packages(narval.__path__, "narval."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+assert all([OPERATIONS[name] for name in OPERATIONS]) and all([COMMANDS[name] for name in COMMANDS])
+with narval.open(sys.argv[2]) as agent:
+    run = agent.start("g.r")
+    agent.until_idle()
+    assert agent.run(run)["state"] == "done", agent.run(run)
+main(["--home", sys.argv[2], "check"])
+"""
+
+
+@pytest.mark.parametrize("kind", [kind for kind in RUN if kind not in ("recipe", "work")])
+def test_the_rest_goes_on_without_a_kind(tmp_path: Path, kind: str) -> None:
+    # `work` is what people are asked, and `recipe` is what the rest is tried with: those two stay.
+    shutil.copytree(PACKAGE, tmp_path / "narval", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.rmtree(tmp_path / "narval" / "kinds" / kind)
+    table = tmp_path / "narval" / "core" / "kinds.py"
+    table.write_text(without_row(table.read_text(encoding="utf-8"), kind), encoding="utf-8")
+    (tmp_path / "narval" / "home").mkdir()
+    for folder in ("recipes", "modules", "data", "etc", "scenarios", "agents"):
+        (tmp_path / "narval" / "home" / folder).symlink_to(ROOT / folder)
+    home = tmp_path / "home"
+    for folder, name, text in (("recipes", "r.xml", RECIPE), ("modules", "m.py", MODULE)):
+        (home / folder).mkdir(parents=True)
+        (home / folder / name).write_text(text)
+    (home / "etc").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", REST, kind, str(home)], cwd=tmp_path, capture_output=True, text=True
     )
+    assert (done.returncode, done.stderr) == (0, "no faults\n")
+
+
+def without_row(text: str, kind: str) -> str:
+    """The table of kinds without a row."""
+    lines = text.splitlines(keepends=True)
+    (table,) = (
+        node.value
+        for node in ast.parse(text).body
+        if isinstance(node, ast.AnnAssign)
+        and isinstance(node.value, ast.Dict)
+        and ast.unparse(node.target) == "KINDS"
+    )
+    for key, row in zip(table.keys, table.values, strict=True):
+        if isinstance(key, ast.Constant) and key.value == kind:
+            del lines[key.lineno - 1 : row.end_lineno]
+    return "".join(lines)

@@ -1,4 +1,4 @@
-"""One word, one thing: a name is there once, a part is altered where it is made."""
+"""One word, one thing: a table has a name of its own, a part is altered where it is made."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import TypeGuard
 
-from narval.core.definitions.kinds import KINDS
-from tests.house.code import classes, docstrings, imports, modules, tree
+from tests.house.code import docstrings, imports, modules, nodes, read
+from tests.house.rooms import kind_of, room_of
 from tests.places import ROOT
 
 ALTERED_ELSEWHERE: dict[str, str] = {
@@ -24,19 +23,12 @@ ALTERED_ELSEWHERE: dict[str, str] = {
 """Attributes that modules set though another one declares them, `module attribute`, and why."""
 
 
-def test_a_class_name_is_there_once() -> None:
-    found = Counter(node.name for _, node in classes())
-    assert [name for name, count in found.items() if count > 1] == []
-
-
 def test_a_table_has_a_name_of_its_own() -> None:
     # The rooms of kinds teach each other: the same table has the same name in every kind.
     places: dict[tuple[str, str], list[str]] = defaultdict(list)
     for module, path in modules().items():
         for name in tables(path):
-            layer, *inner = module.split(".")[1:]
-            of_kind = layer in ("definitions", "engines") and inner[0] in KINDS
-            places[name, layer if of_kind else module].append(module)
+            places[name, room_of(module) if kind_of(module) else module].append(module)
     names = Counter(name for name, _ in places)
     assert {name: count for name, count in names.items() if count > 1} == {}
 
@@ -64,9 +56,8 @@ def test_tests_touch_no_private_name_of_narval() -> None:
     wrong = [
         f"{path.relative_to(ROOT)}:{node.lineno} {node.attr}"
         for path in TESTS
-        for node in ast.walk(tree(path))
-        if isinstance(node, ast.Attribute)
-        and node.attr.startswith("_")
+        for node in nodes(path, ast.Attribute)
+        if node.attr.startswith("_")
         and not node.attr.startswith("__")
         and node.attr not in mine
         and node.attr not in NAMED_TUPLES
@@ -101,7 +92,7 @@ def test_cancelled_is_spelled_in_one_way() -> None:
     wrong = [
         f"{name}: {found.group(0)}"
         for name, path in modules().items()
-        for found in re.finditer(r"\b\w*[Cc]ancel(?:ed|ing)\b", path.read_text(encoding="utf-8"))
+        for found in re.finditer(r"\b\w*[Cc]ancel(?:ed|ing)\b", read(path).text)
         if found.group(0) != "ProcessCanceled"  # PROCESS_CANCELED is an event's name (section 3)
     ]
     assert wrong == []
@@ -112,7 +103,7 @@ def test_cancelled_is_spelled_in_one_way() -> None:
 
 def tables(path: Path) -> Iterator[str]:
     """The names of the public tables that stand at the level of a module: mappings, tuples and sets."""
-    for node in tree(path).body:
+    for node in read(path).tree.body:
         targets = (
             node.targets
             if isinstance(node, ast.Assign)
@@ -132,15 +123,15 @@ def set_from_outside(module: str) -> Iterator[tuple[str, int]]:
     The rooms of one engine count as one: its facts alter its state (`apply`).
     """
     parts = module.split(".")
-    room = ".".join(parts[:3]) if parts[1] == "engines" and len(parts) > 3 else module
+    room = ".".join(parts[:4]) if kind_of(module) and parts[3:4] == ["engine"] else module
     own = {
         name
         for other in modules()
         if other == room or other.startswith(f"{room}.")
         for name in declares(other)
     }
-    others = frozenset().union(*map(declares, modules())) - own - OF_LIBRARIES
-    for node in ast.walk(tree(modules()[module])):
+    others = all_declared() - own - OF_LIBRARIES
+    for node in nodes(modules()[module], ast.Attribute):
         if is_set(node, of_self=False) and node.attr in others:
             yield node.attr, node.lineno
 
@@ -150,33 +141,38 @@ OF_LIBRARIES = frozenset({"text", "tail", "tag", "value"})
 
 
 @cache
+def all_declared() -> frozenset[str]:
+    """The attributes that any module of the package declares."""
+    return frozenset().union(*map(declares, modules()))
+
+
+@cache
 def declares(module: str) -> frozenset[str]:
     """The attributes that the classes of a module declare, or set of themselves."""
-    found = set()
-    for node in ast.walk(tree(modules()[module])):
-        if isinstance(node, ast.ClassDef):
-            for member in node.body:
-                if isinstance(member, ast.AnnAssign) and isinstance(member.target, ast.Name):
-                    found.add(member.target.id)
-        elif is_set(node, of_self=True):
-            found.add(node.attr)
-    return frozenset(found)
+    names = set()
+    path = modules()[module]
+    for node in nodes(path, ast.ClassDef):
+        for member in node.body:
+            if isinstance(member, ast.AnnAssign) and isinstance(member.target, ast.Name):
+                names.add(member.target.id)
+    names |= {node.attr for node in nodes(path, ast.Attribute) if is_set(node, of_self=True)}
+    return frozenset(names)
 
 
-def is_set(node: ast.AST, *, of_self: bool) -> TypeGuard[ast.Attribute]:
+def is_set(node: ast.Attribute, *, of_self: bool) -> bool:
     """Test whether a node sets an attribute of `self`, or of anything else."""
-    if not (isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)):
+    if not isinstance(node.ctx, ast.Store):
         return False
     return of_self == (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"))
 
 
 def defined(path: Path) -> Iterator[str]:
     """The names that a file of tests defines itself."""
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.name
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            if isinstance(node.value, ast.Name) and node.value.id == "self":
-                yield node.attr
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+    for node in nodes(path, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef):
+        yield node.name
+    for node in nodes(path, ast.Attribute):
+        if is_set(node, of_self=True):
+            yield node.attr
+    for node in nodes(path, ast.AnnAssign):
+        if isinstance(node.target, ast.Name):
             yield node.target.id

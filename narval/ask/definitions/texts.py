@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from narval.core.definitions.kinds import KINDS
 from narval.core.elements.element import parse
+from narval.core.kinds import KINDS
 from narval.files.module_text import ModuleText
 
 MODULE = "module"

@@ -10,8 +10,8 @@ from narval.agent.run import Run
 from narval.ask.json_forms import moment
 from narval.ask.lookup import find_run
 from narval.ask.registry import operation
-from narval.core.definitions.kinds import KINDS
 from narval.core.errors import UnreadableError
+from narval.core.kinds import KINDS
 from narval.core.source.secrets import without_secrets
 from narval.daemon.daemon import Daemon
 from narval.store import codec

@@ -11,12 +11,12 @@ from narval.agent.turn import Turn
 from narval.ask.asker import PROGRAM, Asker
 from narval.ask.lookup import active_run
 from narval.ask.registry import operation
-from narval.core.definitions.kinds import ASKING
 from narval.core.elements.element import Origin
 from narval.core.engines.engine import HasEnvironment, Renewable
 from narval.core.engines.events import Cancelled
 from narval.core.engines.registry import standing_kinds
 from narval.core.errors import RequestError, TokenError
+from narval.core.kinds import ASKING
 from narval.core.memory.hearsay import is_hearsay
 from narval.core.memory.lineage import in_force
 from narval.daemon.daemon import Daemon

@@ -1,6 +1,6 @@
 """Engines by kind: imported when the first definition of their kind is to be run.
 
-The rows are in `narval.core.definitions.kinds`. Worker programs see events alone and import no engine.
+The rows are in `narval.core.kinds`. Worker programs see events alone and import no engine.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from functools import cache
 from importlib import import_module
 from typing import cast
 
-from narval.core.definitions.kinds import KINDS
 from narval.core.definitions.library import Definition, Library, RunDefinition
 from narval.core.engines.engine import Engine
+from narval.core.kinds import KINDS
 
 
 def engine_of(kind: str) -> Engine:

@@ -13,6 +13,7 @@ from narval.agent.loop import Delivery, Loop, Request, Settle
 from narval.agent.run import Run
 from narval.agent.turn import Turn
 from narval.calls.dispatcher import Dispatcher
+from narval.calls.of_kinds import Questions
 from narval.core.elements.error_element import read_error
 from narval.core.errors import NarvalError
 from narval.daemon.agents.listings import Listings
@@ -20,7 +21,6 @@ from narval.daemon.main_loop import MainLoop
 from narval.daemon.messages.agent_mail import AgentMail
 from narval.daemon.waiters import Waiters, future, settle
 from narval.files.agents.settings import AgentSettings
-from narval.kinds.process.calls.questions import QuestionAnswerer
 
 log = logging.getLogger("narval.daemon")
 
@@ -36,7 +36,7 @@ class AgentHost:
         settings: AgentSettings,
         loop: Loop,
         dispatcher: Dispatcher,
-        questions: QuestionAnswerer,
+        questions: Questions,
         mail: AgentMail,
         main_loop: MainLoop,
     ) -> None:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import cache, partial
-from typing import Any
+from collections.abc import Callable
+from functools import partial
 
 from narval.agent.agent import AgentState
 from narval.agent.loop import Loop
 from narval.agent.recovery import blank
-from narval.agent.run import Run
 from narval.agent.view import IsUpToDate, Surroundings
-from narval.calls.approvals import BECAUSE, comes_of_a_model
-from narval.calls.dispatcher import Dispatcher, Prepare
-from narval.calls.in_flight import CallsInFlight, Post
-from narval.calls.targets import CallTargets, PreparedCall
+from narval.calls.dispatcher import Dispatcher
+from narval.calls.in_flight import CallsInFlight
+from narval.calls.of_kinds import CallsOfAgent, Questions, preparers
+from narval.calls.targets import CallTargets
 from narval.core.definitions.library import Library
-from narval.core.engines.commands import FLOW, NOTICE, SEND, Call
-from narval.core.errors import ActionError
+from narval.core.engines.commands import NOTICE, SEND
 from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.main_loop import MainLoop
 from narval.daemon.messages.agent_mail import AgentMail
@@ -25,19 +22,11 @@ from narval.daemon.messages.post_office import PostOffice
 from narval.daemon.messages.sending import send_elements, send_outputs
 from narval.files.agents.settings import AgentSettings
 from narval.files.home import Home
-from narval.files.outside.sources import FlowSource
 from narval.files.schemas import Schemas
 from narval.files.settings import Settings
-from narval.kinds.process.calls.questions import QuestionAnswerer
-from narval.kinds.process.calls.tasks import NodeCalls
 from narval.people.mail.way import MailWay
 from narval.store.store import Store
 from narval.system.zone import machine_zone
-
-_NOBODY_AGREES = (
-    "and nobody can agree to what a dataflow does outside; run it before the model is asked, or trust the "
-    "model: asks = false in etc/narval.toml"
-)
 
 
 class HostMaker:
@@ -96,10 +85,9 @@ class HostMaker:
         targets, identity = CallTargets(agent, self._folder), agent.store.identity()._replace(name=name)
         mail = AgentMail(agent, identity, self._office, lambda item: host.post(item), lambda: host.settings)
         way = MailWay(agent, identity.id, self._folder, lambda item: host.post(item))
-        flows = _flow_preparer(
+        of_agent = CallsOfAgent(
             agent, identity.id, targets, lambda item: host.post(item), lambda: self._settings().sources
         )
-        prepares = {"node": NodeCalls(agent, targets).prepare, NOTICE: way.out.prepare, FLOW: flows}
         dispatcher = Dispatcher(
             agent,
             main_loop.executor,
@@ -108,10 +96,10 @@ class HostMaker:
             lambda item: host.post(item),
             identity=identity,
             timeout=settings.call_timeout,
-            preparers=prepares,
+            preparers={**preparers(of_agent), NOTICE: way.out.prepare},
             in_turn={SEND: partial(send_elements, mail)},
         )
-        questions = QuestionAnswerer(targets.function_of)
+        questions = Questions(targets.function_of)
         loop = Loop(
             agent,
             Surroundings(
@@ -132,27 +120,3 @@ class HostMaker:
         if calls is None:
             dispatcher.attach()
         return host
-
-
-def _flow_preparer(
-    agent: AgentState,
-    id: str,
-    targets: CallTargets,
-    post: Post,
-    sources: Callable[[], Mapping[str, FlowSource]],
-) -> Prepare:
-    """The preparer of sessions of dataflows, imported with the first of them."""
-
-    @cache
-    def calls() -> Any:
-        from narval.kinds.dataflow.calls.calls import FlowCalls
-
-        return FlowCalls(agent, id, targets, post, sources)
-
-    def prepare(run: Run, call: Call, timeout: float | None) -> PreparedCall:
-        if comes_of_a_model(agent, run, call):
-            raise ActionError(f"{run.name}: {BECAUSE}, {_NOBODY_AGREES}", "asks-first", final=True)
-        prepared: PreparedCall = calls().prepare(run, call, timeout)
-        return prepared
-
-    return prepare

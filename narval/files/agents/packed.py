@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from narval.core.definitions.kinds import suffixes
+from narval.core.definitions.parsing import suffixes
 from narval.core.errors import Fault, UnreadableError
 from narval.core.source.text import Source
 from narval.files.found_files import MODULES, RECIPES, FoundFiles, is_ours, names_in

@@ -151,3 +151,7 @@ async def work_act(visit: Visit) -> Redirect | Shown:
         return await _item(visit, typed, refused)
     is_done = what in ("answer", "refuse", "delegate")
     return Redirect(visit.url("/work" if is_done else f"/work/{number}"))
+
+
+PAGES = (work_list, work_item, work_act)
+"""The pages and acts of work."""

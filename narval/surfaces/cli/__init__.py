@@ -10,36 +10,46 @@ import click
 
 from narval import __version__
 from narval.ask.lazy_table import LazyTable
+from narval.core.kinds import KINDS
 from narval.surfaces.cli.command import Command, CommandGroup, Commands, common_options
+
+_ORDER = [
+    "init", "run", "status", "stop", "reload", "web", "agents", "check", "collection", "simulate",
+    "automaton", "dataflow", "start", "add", "outdate", "memory", "element", "part", "timeline", "send",
+    "letters", "runs", "show", "history", "why", "cancel", "signal", "retry", "renew", "attention", "errors",
+    "calendar", "work", "people", "hooks", "task", "complete", "backtrack", "rerun", "tokens",
+    "environment", "remembered", "definitions", "actions", "diff", "take", "log", "backup", "restore",
+    "service", "completion",
+]  # fmt: skip
+"""The commands in the order in which help shows them: that of a first day."""
 
 _WHERE = {
     "init": "daemon.init", "run": "daemon.run", "status": "daemon.control", "stop": "daemon.control",
     "reload": "daemon.control", "web": "daemon.web", "agents": "daemon.agents", "check": "daemon.homes",
-    "collection": "daemon.collection",
-    "simulate": "trials.simulate", "automaton": "foreground.automaton", "dataflow": "foreground.dataflow",
+    "collection": "daemon.collection", "simulate": "trials.simulate",
     "start": "memory", "add": "memory", "outdate": "memory", "memory": "memory",
     "element": "monitor.elements", "part": "monitor.runs", "timeline": "monitor.runs",
     "send": "memory", "letters": "memory",
     "runs": "runs", "show": "runs", "history": "runs", "why": "runs", "cancel": "runs", "signal": "runs",
     "retry": "runs", "renew": "runs", "attention": "monitor.attention", "errors": "monitor.errors",
-    "calendar": "monitor.calendar", "work": "work.command", "people": "monitor.people",
-    "hooks": "monitor.hooks",
-    "task": "task.command",
-    "complete": "tokens", "backtrack": "tokens", "rerun": "tokens", "tokens": "tokens",
-    "environment": "tokens", "remembered": "monitor.remembered",
+    "calendar": "monitor.calendar", "people": "monitor.people", "hooks": "monitor.hooks",
     "definitions": "definitions", "actions": "definitions", "diff": "definitions", "take": "definitions",
     "log": "daemon.control", "backup": "daemon.backups", "restore": "daemon.backups",
     "service": "daemon.homes", "completion": "shell",
 }  # fmt: skip
-"""The module of each command, in the order in which help shows them: that of a first day."""
+"""The module of each command in this folder."""
+
+_MODULE_OF = {name: f"{__name__}.{module}" for name, module in _WHERE.items()} | {
+    name: f"{kind.folder}.{module}" for kind in KINDS.values() for name, module in kind.commands.items()
+}
 
 
 def _command(name: str) -> Command | CommandGroup:
-    found: Command | CommandGroup = getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)
+    found: Command | CommandGroup = getattr(importlib.import_module(_MODULE_OF[name]), name)
     return found
 
 
-COMMANDS = LazyTable(_WHERE, _command)
+COMMANDS = LazyTable(sorted(_MODULE_OF, key=_ORDER.index), _command)
 """Each command by its name, imported when it is given: most need little."""
 
 _HELP = """narval remembers, notices and acts.

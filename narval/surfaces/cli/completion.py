@@ -103,7 +103,7 @@ def _active_names(context: click.Context, _: str) -> Choices:
 
 
 def _definitions(context: click.Context, _: str) -> Choices:
-    from narval.core.definitions.kinds import KINDS
+    from narval.core.kinds import KINDS
 
     for row in asked(context, "definitions")["definitions"]:
         if row["kind"] in KINDS and KINDS[row["kind"]].engine:

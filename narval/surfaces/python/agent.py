@@ -6,8 +6,9 @@ import os
 import warnings
 from collections.abc import Callable, Iterable
 from copy import copy
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lxml import etree
 
@@ -23,14 +24,31 @@ from narval.ask.why import why
 from narval.core.elements.canonical import canonical, elements_of
 from narval.core.elements.element import Element
 from narval.core.errors import FaultWarning, RequestError
+from narval.core.kinds import KINDS
 from narval.daemon.daemon import Daemon
 from narval.files.home import Home
-from narval.kinds.process.python import OfProcesses
-from narval.kinds.task.python import OfTasks
-from narval.kinds.work.python import OfWork
 from narval.surfaces.python.forward import ask, at_once, forward
 from narval.surfaces.python.runner import Runner
 from narval.system.clock import Clock
+
+if TYPE_CHECKING:
+    from narval.kinds.process.python import OfProcesses
+    from narval.kinds.task.python import OfTasks
+    from narval.kinds.work.python import OfWork
+
+    class OfKinds(OfProcesses, OfWork, OfTasks):
+        """The methods that kinds have of their own."""
+else:
+    OfKinds = type(
+        "OfKinds",
+        tuple(
+            getattr(import_module(f"{kind.folder}.{module}"), name)
+            for kind in KINDS.values()
+            if kind.methods
+            for module, _, name in [kind.methods.partition(":")]
+        ),
+        {"__doc__": "The methods that kinds have of their own."},
+    )
 
 Given = str | bytes | Element | etree._Element
 
@@ -77,7 +95,7 @@ class OfMessages:
         return list(ask(self, on_agents.send, to, given, keep)["messages"])
 
 
-class Agent(OfProcesses, OfMessages, OfWork, OfTasks):
+class Agent(OfMessages, OfKinds):
     """A home at work within this program: its runs go on while a method waits (`until_idle`, `wait`)."""
 
     def __init__(self, home: Home | None, clock: Clock | None, asker: Asker = PROGRAM) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from narval.ask.text import in_shown_zone, zone
 from narval.core.errors import NarvalError
-from narval.kinds.work import page as work
+from narval.core.kinds import KINDS
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.http.application import Site
 from narval.surfaces.http.live.hub import Hub
@@ -71,11 +72,14 @@ PAGES: tuple[PageRoute, ...] = (
     errors.errors_page,
     errors.incident_page,
     errors.acknowledge_incident,
-    work.work_list,
-    work.work_item,
-    work.work_act,
     log.log_page,
     search.search_page,
+    *(
+        route
+        for kind in KINDS.values()
+        if kind.pages
+        for route in import_module(f"{kind.folder}.{kind.pages}").PAGES
+    ),
 )
 """All pages and acts, in the order in which they are looked up."""
 

@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from narval.core.definitions.kinds import KINDS
 from narval.core.definitions.library import Definition, Library
 from narval.core.engines.commands import Watch
 from narval.core.engines.events import Returned
 from narval.core.engines.registry import engine_of, is_runnable
 from narval.core.engines.structure import Analysable, Finding, HasExits, Part, PartKey, Structure, Walkable
+from narval.core.kinds import KINDS
 from narval.trials.explore.dead_ends import dead_ends
 from narval.trials.explore.outcomes import ERRS, LATE, in_vain
 from narval.trials.explore.search import MOST_STATES, Explored, SearchNode, explore, structure_of

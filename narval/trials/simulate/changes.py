@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from narval.core.definitions.kinds import ASKS
 from narval.core.engines.registry import engine_of_run
+from narval.core.kinds import ASKS
 from narval.trials.simulate.report import SimulationReport
 
 RAN = "ran"

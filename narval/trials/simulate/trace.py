@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from narval.core.definitions.kinds import ASKING, KINDS
 from narval.core.elements.element import Element
 from narval.core.elements.error_element import read_error
 from narval.core.engines import commands as asked
 from narval.core.engines.events import Started, TimerFired
 from narval.core.engines.registry import is_beside, is_runnable, is_standing
+from narval.core.kinds import ASKING, KINDS
 from narval.store.batch import Advance, Batch
 from narval.system.clock import Clock
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from narval.core.definitions.action.parser import declared
-from narval.core.definitions.kinds import parse
 from narval.core.definitions.library import Library, check_targets
+from narval.core.definitions.parsing import parse
 from narval.core.errors import DefinitionError, Fault
 from narval.core.source.text import Source
 

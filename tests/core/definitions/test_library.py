@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from narval.core.definitions.action.definition import Action
-from narval.core.definitions.kinds import KINDS, parse, suffixes
 from narval.core.definitions.library import Library, Parsed, Reference, check_targets
+from narval.core.definitions.parsing import parse, suffixes
 from narval.core.definitions.suggestions import closest, nearest
 from narval.core.definitions.transform.definition import Transform
 from narval.core.errors import DefinitionError, Fault
+from narval.core.kinds import KINDS
 from narval.core.source.text import Source
 
 SEND = Action(group="mail", name="send", function="send", path="modules/mail.py")

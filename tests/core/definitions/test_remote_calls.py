@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from narval.core.definitions.kinds import parse
 from narval.core.definitions.library import RunDefinition
+from narval.core.definitions.parsing import parse
 from narval.core.definitions.remote_calls import RemoteCall
 from narval.core.source.text import Source
 from narval.files.check import check_home

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from narval.core.definitions.kinds import KINDS
 from narval.core.elements.canonical import canonical_given, elements_of
 from narval.core.elements.element import CONTROL
 from narval.core.elements.reserved import DEFINITIONS, RUNS
 from narval.core.errors import ElementError
+from narval.core.kinds import KINDS
 
 
 @pytest.mark.parametrize("name", sorted(RUNS | DEFINITIONS))

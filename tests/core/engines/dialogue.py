@@ -25,8 +25,8 @@ from msgspec.structs import replace
 
 from narval.core.definitions.action.definition import Action, Input, Output
 from narval.core.definitions.appointment import text_of
-from narval.core.definitions.kinds import parse
 from narval.core.definitions.library import Library
+from narval.core.definitions.parsing import parse
 from narval.core.definitions.people.directory import Directory
 from narval.core.definitions.prototype import Prototype
 from narval.core.elements import changes as facts

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from narval.core.definitions.kinds import KINDS, parse
 from narval.core.definitions.library import Library
+from narval.core.definitions.parsing import parse
 from narval.core.engines.commands import SIGNAL, Call
 from narval.core.engines.effects import InForce
 from narval.core.engines.events import Returned
+from narval.core.kinds import KINDS
 from narval.core.source.text import Source
 from narval.trials.explore.outcomes import happenings
 from narval.trials.explore.state import ExplorationState

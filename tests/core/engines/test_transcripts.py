@@ -1,7 +1,7 @@
 """Scenarios as transcripts: what is said to the engine, and all that followed, a scenario a file.
 
-A file of `tests/core/engines/transcripts/` is blocks with a blank line between them. A block is what is said, a
-line `----`, and what followed. `define` is followed by definitions as XML: recipes, and modules with the
+A file of `tests/core/engines/transcripts/` is blocks with a blank line between them. A block is what is said,
+a line `----`, and what followed. `define` is followed by definitions as XML: recipes, and modules with the
 prototypes of their actions. Lines that begin with `#` are remarks.
 
     start g.r [eids]            a plan of the recipe begins
@@ -31,8 +31,8 @@ Of processes, with what happened by the names of the events, and:
 A step is `a`, `4/a` where several runs have one of that name, or `a(3)` for the call that was given element
 3.
 
-`NARVAL_REWRITE=1 pytest tests/core/engines/test_transcripts.py` writes what follows now; the difference is for the
-eyes of who commits it.
+`NARVAL_REWRITE=1 pytest tests/core/engines/test_transcripts.py` writes what follows now; the difference is
+for the eyes of who commits it.
 """
 
 from __future__ import annotations

@@ -1,17 +1,16 @@
 """A toy kind: a countdown calls an action so many times. It shows how little a new kind needs."""
 
-from narval.core.definitions.kinds import Kind
+from narval.core.kinds import Kind
 
 ROW = Kind(
-    "tests.house.countdown.definitions",
-    engine="tests.house.countdown.engine",
+    "tests.house.countdown",
     run="countdown-run",
     suffixes=(".countdown",),
 )
 """The row of the table of kinds."""
 
 WITH_DESKS = ROW._replace(
-    besides={"countdown-desk": "tests.house.countdown.desk"},
+    besides={"countdown-desk": "desk"},
     standing="countdown-desk",
     cases="countdown-run",
 )

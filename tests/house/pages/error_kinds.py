@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from narval.core import errors
-from tests.house.code import tree
+from tests.house.code import read
 from tests.house.pages.tables import code, table
 from tests.places import ROOT
 
@@ -108,7 +108,7 @@ def uses() -> Iterator[tuple[str, Found]]:
     for path in files:
         constants = {**once, **dict(texts_named(path))}
         room = str(path.relative_to(ROOT).with_suffix("")).removeprefix("narval/")
-        for node in ast.walk(tree(path)):
+        for node in ast.walk(read(path).tree):
             if not isinstance(node, ast.Call):
                 continue
             name = getattr(node.func, "attr", getattr(node.func, "id", ""))
@@ -120,7 +120,7 @@ def uses() -> Iterator[tuple[str, Found]]:
 
 def texts_named(path: Path) -> Iterator[tuple[str, str]]:
     """The constants of a module that are words."""
-    for node in tree(path).body:
+    for node in read(path).tree.body:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str() as text)):
                 yield name, text

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 
-from narval.core.definitions.kinds import KINDS
 from narval.core.engines.run_state import RunState
+from narval.core.kinds import KINDS
 from narval.kinds.automaton.engine.state import STATE_MOVES
 from narval.kinds.recipe.engine.parts import STEP_MOVES, TRANSITION_MOVES
 from narval.kinds.work.engine.table import DRAWN

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from narval.core.definitions.action.parser import MODULE_WORDS
-from narval.core.definitions.kinds import KINDS
 from narval.core.definitions.reading.vocabulary import COMMON, Attribute, Words
 from narval.core.definitions.transform.parser import STYLESHEET_WORDS
+from narval.core.kinds import KINDS
 from narval.kinds.automaton.language import vocabulary as automaton
 from narval.kinds.dataflow.language.operators import OPERATOR_TABLE
 from narval.kinds.process.language import vocabulary as process

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from narval.core.definitions.kinds import KINDS
+from narval.core.kinds import KINDS
 from tests.house.countdown import ROW
 from tests.surfaces.web.household import BASE, PagesOfHome, at_work, browsing, make_show
 

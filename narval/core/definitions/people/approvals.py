@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from narval.core.definitions.kinds import ASKING
 from narval.core.definitions.library import Library
 from narval.core.definitions.people.directory import APPROVED, Approval
 from narval.core.definitions.reading.xml import Place, Reading
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import Fault
+from narval.core.kinds import ASKING
 
 ACTION = "action"
 """The kind of the calls before which somebody can be asked."""

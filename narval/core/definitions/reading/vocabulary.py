@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 
 from narval.core.definitions.appointment import Length
-from narval.core.definitions.kinds import KINDS
 from narval.core.definitions.reading.durations import read_duration, read_length
 from narval.core.definitions.suggestions import closest
+from narval.core.kinds import KINDS
 
 
 class Attribute(msgspec.Struct, frozen=True):

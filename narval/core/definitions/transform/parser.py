@@ -10,7 +10,6 @@ from typing import Any
 
 from lxml import etree
 
-from narval.core.definitions.kinds import XSLT
 from narval.core.definitions.library import Parsed
 from narval.core.definitions.prototype import EMPTY
 from narval.core.definitions.reading import vocabulary
@@ -20,6 +19,7 @@ from narval.core.definitions.reading.xml import Entry, Reading
 from narval.core.definitions.transform.definition import Transform
 from narval.core.elements.canonical import canonical
 from narval.core.elements.element import children, local_name
+from narval.core.kinds import XSLT
 from narval.core.source.text import Source
 from narval.core.source.xml import XmlNode
 

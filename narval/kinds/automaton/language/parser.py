@@ -8,11 +8,11 @@ from typing import Any
 
 from lxml import etree
 
-from narval.core.definitions.kinds import KINDS
 from narval.core.definitions.library import Parsed
 from narval.core.definitions.reading.patterns import Patterns
 from narval.core.definitions.reading.schedule import times
 from narval.core.definitions.reading.xml import Entry, Reading
+from narval.core.kinds import KINDS
 from narval.core.source.text import Source
 from narval.core.source.xml import XmlNode
 from narval.kinds.automaton.language.checks import never_started

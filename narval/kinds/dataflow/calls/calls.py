@@ -12,16 +12,15 @@ from typing import Any
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from narval.agent.agent import AgentState
 from narval.agent.run import Run
+from narval.calls.approvals import BECAUSE, comes_of_a_model
 from narval.calls.backend import Outcome
 from narval.calls.context import Target, call
-from narval.calls.in_flight import Post
-from narval.calls.targets import CallTargets, PreparedCall
+from narval.calls.of_kinds import CallsOfAgent, Prepare
+from narval.calls.targets import PreparedCall
 from narval.core.elements.element import parse
 from narval.core.engines.commands import Call
 from narval.core.errors import ActionError
-from narval.files.outside.sources import FlowSource
 from narval.kinds.dataflow.calls.documents import GatheredOutputs, inputs_of
 from narval.kinds.dataflow.calls.driver import FlowInput, with_place
 from narval.kinds.dataflow.calls.flow_loop import FlowLoop
@@ -47,23 +46,32 @@ MOST_GIVEN = 1 << 20
 """The most bytes of tuples that a session gives to memory."""
 
 
+NOBODY_AGREES = (
+    "and nobody can agree to what a dataflow does outside; run it before the model is asked, or trust the "
+    "model: asks = false in etc/narval.toml"
+)
+
+
+def preparer(of: CallsOfAgent) -> Prepare:
+    """The preparer of the sessions of one agent."""
+    return FlowCalls(of).prepare
+
+
 class FlowCalls:
     """The sessions of the dataflows of one agent."""
 
-    def __init__(
-        self,
-        agent: AgentState,
-        id: str,
-        targets: CallTargets,
-        post: Post,
-        sources: Callable[[], Mapping[str, FlowSource]],
-    ) -> None:
-        self._agent, self._id, self._targets, self._loop = agent, id, targets, FlowLoop()
-        self._post, self._sources = post, sources
+    def __init__(self, of: CallsOfAgent) -> None:
+        self._agent, self._id, self._targets, self._loop = of.agent, of.id, of.targets, FlowLoop()
+        self._post, self._sources = of.post, of.sources
         self._store: FlowStore | None = None
 
     def prepare(self, run: Run, asked: Call, timeout: float | None) -> PreparedCall:
-        """The call that runs a session. Raises ActionError for inputs that cannot be read."""
+        """The call that runs a session.
+
+        Raises ActionError for inputs that cannot be read, and for a run that comes of a model's answer.
+        """
+        if comes_of_a_model(self._agent, run, asked):
+            raise ActionError(f"{run.name}: {BECAUSE}, {NOBODY_AGREES}", "asks-first", final=True)
         definition: DataflowDefinition = run.definition
         payload: Mapping[str, Any] = asked.payload or {}
         try:

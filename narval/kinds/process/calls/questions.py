@@ -26,7 +26,7 @@ import narval
 from narval.agent.agent import AgentState
 from narval.agent.run import Run
 from narval.calls.conversion import failure
-from narval.core.definitions.library import Definition
+from narval.calls.of_kinds import FunctionOf
 from narval.core.engines.engine import tokens_of
 from narval.core.engines.events import Plain
 from narval.core.errors import ActionError
@@ -57,10 +57,6 @@ DELAYS = {
     "DELAY_PROCESS_FINALIZE_CANCEL": "PROCESS_PENDING_CANCEL",
 }
 """The answers of listeners, and the event that each is an answer to."""
-
-
-FunctionOf = Callable[[Run, Definition], Any]
-"""The function or class of code in the version that counts for a run, or None (`CallTargets.function_of`)."""
 
 
 class QuestionAnswerer:

@@ -13,6 +13,7 @@ from msgspec import structs
 from narval.agent.agent import AgentState
 from narval.agent.run import Run
 from narval.calls.context import Target
+from narval.calls.of_kinds import CallsOfAgent, Prepare
 from narval.calls.targets import CallTargets, PreparedCall, place_of_stub
 from narval.core.engines.commands import Call
 from narval.core.engines.engine import tokens_of
@@ -37,6 +38,11 @@ machine processor time takes longer than by the clock.
 
 ANCESTORS = 64
 """So many tokens before its own a script, or code in a worker, can look at."""
+
+
+def preparer(of: CallsOfAgent) -> Prepare:
+    """The preparer of the calls of nodes of one agent."""
+    return NodeCalls(of.agent, of.targets).prepare
 
 
 class NodeCalls:

@@ -14,8 +14,8 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from narval.core.definitions.kinds import INLINE
 from narval.core.definitions.reading.xml import Entry
+from narval.core.kinds import INLINE
 from narval.core.source.xml import XmlNode as XmlNode
 from narval.kinds.process.language.definition import JoinType
 from narval.kinds.process.language.vocabulary import JOINS

@@ -12,8 +12,8 @@ from pathlib import PurePath
 
 from lxml import etree
 
-from narval.core.definitions.kinds import KINDS, PROCESS, read_within
 from narval.core.definitions.library import Definition, Parsed
+from narval.core.definitions.parsing import read_within
 from narval.core.definitions.people.approvals import refer_to_approval
 from narval.core.definitions.reading.patterns import Patterns
 from narval.core.definitions.reading.vocabulary import agent, full_name, seconds
@@ -22,6 +22,7 @@ from narval.core.definitions.requirements import TransitionCondition
 from narval.core.definitions.suggestions import closest
 from narval.core.elements.element import local_name
 from narval.core.errors import DefinitionError, Fault
+from narval.core.kinds import KINDS, PROCESS
 from narval.core.source.text import Source
 from narval.core.source.xml import XmlNode
 from narval.kinds.process.language.code import ALL_EVENTS, Code

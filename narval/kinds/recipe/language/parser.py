@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import count
 
-from narval.core.definitions.kinds import INLINE, KINDS, read_within
 from narval.core.definitions.library import Definition, Parsed
+from narval.core.definitions.parsing import read_within
 from narval.core.definitions.people.approvals import refer_to_approval
 from narval.core.definitions.prototype import EMPTY, Narrowing, Prototype, stated_inputs
 from narval.core.definitions.reading.appointments import appointments, is_appointment
@@ -18,6 +18,7 @@ from narval.core.definitions.requirements import Context
 from narval.core.definitions.suggestions import closest, nearest
 from narval.core.elements.element import local_name
 from narval.core.errors import DefinitionError
+from narval.core.kinds import INLINE, KINDS
 from narval.core.patterns.pattern import Condition
 from narval.core.source.text import Source
 from narval.core.source.xml import XmlNode

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from narval.core.definitions.kinds import INLINE
 from narval.core.definitions.reading.appointments import TIME_OR_APPOINTMENT, interval
 from narval.core.definitions.reading.vocabulary import (
     COMMON,
@@ -26,6 +25,7 @@ from narval.core.definitions.reading.vocabulary import (
     variable,
     yes_no,
 )
+from narval.core.kinds import INLINE
 
 SEND = "send"
 """The type of a step that sends elements to other agents (G27)."""

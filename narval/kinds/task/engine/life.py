@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from narval.core.definitions.kinds import ASKING, KINDS
 from narval.core.engines import commands
 from narval.core.engines.events import Failure, Plain, Returned
+from narval.core.kinds import ASKING, KINDS
 from narval.kinds.task.engine import ending, functions, moves, scripts
 from narval.kinds.task.engine.changes import (
     AskerSet,

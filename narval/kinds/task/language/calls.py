@@ -13,11 +13,11 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from narval.core.definitions.kinds import KINDS
 from narval.core.definitions.library import Check, Definition
 from narval.core.definitions.reading.xml import Place, Reading
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import Fault, PatternError
+from narval.core.kinds import KINDS
 from narval.core.patterns.pattern import compile_pattern
 from narval.kinds.task.language.definition import TaskDefinition
 from narval.kinds.task.language.script import (

@@ -13,11 +13,11 @@ from pathlib import PurePath
 from lxml import etree
 from msgspec.structs import replace
 
-from narval.core.definitions.kinds import ASKING
 from narval.core.definitions.library import Definition, Parsed
 from narval.core.definitions.reading.lexer import Lexeme
 from narval.core.definitions.reading.xml import Place, Reading
 from narval.core.elements.canonical import canonical
+from narval.core.kinds import ASKING
 from narval.core.source.text import Source
 from narval.core.source.xml import XmlNode
 from narval.kinds.task.language.calls import ScriptRules

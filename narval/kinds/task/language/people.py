@@ -7,8 +7,9 @@ from collections.abc import Iterable
 
 from lxml import etree
 
-from narval.core.definitions.kinds import ASKING, parse
 from narval.core.definitions.library import Parsed
+from narval.core.definitions.parsing import parse
+from narval.core.kinds import ASKING
 from narval.core.source.text import Source
 from narval.kinds.task.language.definition import TaskDefinition
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from narval.agent.run import Run
 from narval.ask.asker import PROGRAM, Asker
+from narval.ask.asking_person import onlooker
 from narval.ask.lookup import command, find_run
 from narval.ask.registry import operation
 from narval.core.errors import RequestError, TaskRefusedError
@@ -13,7 +14,6 @@ from narval.daemon.daemon import Daemon
 from narval.kinds.task.engine.case.state import CaseState
 from narval.kinds.task.engine.state import InstanceState
 from narval.kinds.task.operations.telling import told
-from narval.kinds.work.operations.items import onlooker
 
 
 @operation("write")

@@ -15,6 +15,7 @@ from typing import Any
 from narval.agent.run import Run
 from narval.agent.turn import Turn
 from narval.ask.asker import PROGRAM, Asker
+from narval.ask.asking_person import onlooker
 from narval.ask.daemon.requests import turn as next_turn
 from narval.ask.documents import raise_if_over_limit
 from narval.ask.lookup import command
@@ -27,7 +28,6 @@ from narval.kinds.task.engine.state import InstanceState
 from narval.kinds.task.language.definition import TaskDefinition
 from narval.kinds.task.operations.putting import begin_with_event
 from narval.kinds.task.operations.telling import KIND, server_of, told, type_of
-from narval.kinds.work.operations.items import onlooker
 
 LEASE = 3600.0
 """Seconds without a call after which a program counts as dead (K58)."""

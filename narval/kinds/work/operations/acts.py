@@ -7,6 +7,7 @@ from typing import Any
 from narval.agent.forgetting import forget_at_once
 from narval.agent.turn import Turn
 from narval.ask.asker import PROGRAM, Asker
+from narval.ask.asking_person import onlooker, person_of
 from narval.ask.registry import operation
 from narval.core.engines.commands import Answer
 from narval.core.engines.events import PersonsAct, Plain, Signalled
@@ -14,7 +15,7 @@ from narval.core.errors import RequestError, WorkRefusedError
 from narval.daemon.daemon import Daemon
 from narval.kinds.work.engine.ending import over
 from narval.kinds.work.engine.listing import people_in
-from narval.kinds.work.operations.items import WorkLook, onlooker, person_of
+from narval.kinds.work.operations.items import WorkLook
 from narval.people.telling import say
 
 TERMINAL = "terminal"

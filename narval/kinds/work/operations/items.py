@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 
 from narval.agent.replay import definition_of, state_of
 from narval.agent.run import Run
-from narval.ask.asker import PROGRAM, WEB, Asker
+from narval.ask.asker import PROGRAM, Asker
+from narval.ask.asking_person import no_such_person, onlooker
 from narval.ask.json_forms import moment
 from narval.ask.paging import gathered
 from narval.ask.registry import operation
-from narval.core.definitions.people.directory import Directory, Right, day_of
+from narval.core.definitions.people.directory import Right, day_of
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import RequestError, UnreadableError, WorkRefusedError
 from narval.daemon.daemon import Daemon
@@ -26,43 +27,6 @@ from narval.people.telling import text_shown
 WORK = WorkDefinition.kind
 
 Form = dict[str, Any]
-
-
-# --- who asks, and which item -----------------------------------------------------------------------------
-
-
-def person_of(daemon: Daemon, asker: Asker) -> str:
-    """The person who asks: by their login, or whoever they act for, or by name on the web.
-
-    Raises WorkRefusedError (P45).
-    """
-    people, is_named = daemon.agent.lookup.people, bool(asker.actor) or asker.way == WEB
-    found = people.person(asker.person) if is_named else people.by_login(asker.person)
-    if found is None and not asker.actor and asker.way == "python":
-        found = people.person(asker.person)
-    if found is not None:
-        return found.name
-    if not asker.person:
-        raise WorkRefusedError("not-eligible", "a program speaks for nobody; name a person (by=… or --as)")
-    if is_named:
-        raise WorkRefusedError("not-eligible", _nobody(asker.person, people))
-    add = f'add login = "{asker.person}" to those of a person'
-    raise WorkRefusedError("not-eligible", f"the login {asker.person} is nobody's in etc/people.toml; {add}")
-
-
-def onlooker(daemon: Daemon, asker: Asker) -> str | None:
-    """The person who looks; None for a program, and for the home's owner and root where they are nobody.
-
-    Raises WorkRefusedError for others who are nobody.
-    """
-    if not asker.person:
-        return None
-    try:
-        return person_of(daemon, asker)
-    except WorkRefusedError:
-        if asker.actor or asker.way == WEB or asker.uid not in (0, _owner(daemon)):
-            raise
-        return None
 
 
 def _no_item(item: int) -> WorkRefusedError:
@@ -198,19 +162,10 @@ def _listed(daemon: Daemon, asker: Asker, person: str | None) -> str | None:
     if person is None:
         return own
     if people.person(person) is None:
-        raise RequestError(_nobody(person, people))
+        raise RequestError(no_such_person(person, people))
     if own not in (None, person) and not people.is_admin(str(own)):
         raise RequestError(f"only administrators see what {person} is asked")
     return person
-
-
-def _nobody(name: str, people: Directory) -> str:
-    known = closest(name, [person.name for person in people.people])
-    return f"there is no person {name!r} in etc/people.toml{known}"
-
-
-def _owner(daemon: Daemon) -> int | None:
-    return daemon.home.path.stat().st_uid if daemon.home is not None else None
 
 
 def _is_mine(state: WorkState, row: Form, person: str | None) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 from narval.agent.run import Run
 from narval.ask.asker import PROGRAM, Asker
+from narval.ask.asking_person import onlooker
 from narval.ask.json_forms import moment
 from narval.ask.paging import gathered
 from narval.ask.registry import operation
@@ -16,7 +17,7 @@ from narval.kinds.work.engine.engine import changes
 from narval.kinds.work.engine.listing import shows_votes
 from narval.kinds.work.engine.state import WorkState
 from narval.kinds.work.language.definition import WorkDefinition
-from narval.kinds.work.operations.items import WorkLook, onlooker
+from narval.kinds.work.operations.items import WorkLook
 
 _TOLD = {kind.__name__ for kind in changes.__args__} - {
     "WakeSet",

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from typing import Any
 
 import click
@@ -26,7 +27,7 @@ from narval.ask.text import (
     zone,
 )
 from narval.core.definitions.reading.durations import duration
-from narval.kinds.task.cli import tables as task_tables
+from narval.core.kinds import KINDS
 from narval.surfaces.cli.render.tables import (
     CALLS_OF_RUN,
     PARTS,
@@ -58,7 +59,7 @@ def run(shown: Row) -> None:
             ("context", ", ".join(map(str, shown.get("context") or ()))),
         ]
     )
-    for columns, key in (*PARTS, *task_tables.PARTS):
+    for columns, key in (*PARTS, *_tables_of(shown["kind"])):
         if shown.get(key):
             click.echo()
             table(columns, shown[key])
@@ -78,6 +79,12 @@ def runs(rows: Sequence[Row], write: Callable[[Sequence[Row]], None]) -> None:
         click.echo(f"run {row['eid']} of {clean(row['name'])} {_version(row)}")
     if len(old) > MOST_LINES:
         click.echo(f"and {len(old) - MOST_LINES} more: --json tells all")
+
+
+def _tables_of(run_kind: str) -> Sequence[Any]:
+    """The tables of a run's parts that its kind alone has."""
+    kind = next((kind for kind in KINDS.values() if kind.tables and run_kind in kind.runs), None)
+    return import_module(f"{kind.folder}.{kind.tables}").PARTS if kind is not None else ()
 
 
 def _caller(parent: Row) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from narval.core.definitions.kinds import parse
+from narval.core.definitions.parsing import parse
 from narval.core.definitions.transform.definition import Transform
 from narval.core.elements.element import CONTROL
 from narval.core.source.text import Source

@@ -16,7 +16,7 @@ from narval.core.engines.events import Cancelled, Event, Returned, Signalled, St
 from narval.core.engines.graph import Graph, GraphNode
 from narval.core.engines.run_state import Moves, RunBegan, RunChange, RunState, apply_table
 from narval.core.engines.view import View
-from tests.house.countdown.definitions.parser import Countdown
+from tests.house.countdown.language.parser import Countdown
 
 kind = "countdown-desk"
 definition_kind = "countdown"

@@ -18,7 +18,7 @@ from narval.core.engines.graph import Graph, GraphNode, Tone
 from narval.core.engines.run_state import Moves, RunBegan, RunChange, RunState, apply_table
 from narval.core.engines.structure import Finding
 from narval.core.engines.view import View
-from tests.house.countdown.definitions.parser import NOTHING, Countdown
+from tests.house.countdown.language.parser import NOTHING, Countdown
 
 kind = "countdown-run"
 definition_kind = "countdown"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from narval.core.definitions.kinds import parse
+from narval.core.definitions.parsing import parse
 from narval.core.source.text import Source
 from tests.kinds.automaton.engine.programs import Programs, signal
 

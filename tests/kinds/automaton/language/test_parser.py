@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from narval.core.definitions.kinds import parse
 from narval.core.definitions.library import Library
+from narval.core.definitions.parsing import parse
 from narval.core.source.text import Source
 from narval.kinds.automaton.language.checks import warnings
 from narval.kinds.automaton.language.definition import Automaton, Contender

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from narval.core.definitions.kinds import compose, parse
+from narval.core.definitions.parsing import compose, parse
 from narval.core.engines.commands import CancelCall
 from narval.core.errors import RequestError
 from narval.core.source.text import Source

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from narval.core.definitions.kinds import warnings
 from narval.core.definitions.library import Library
+from narval.core.definitions.parsing import warnings
 from narval.kinds.dataflow.engine.structure import unreachable
 from tests.kinds.dataflow.language.reading import one, plan
 

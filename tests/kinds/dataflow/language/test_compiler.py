@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from narval.core.definitions.kinds import read_definition
+from narval.core.definitions.parsing import read_definition
 from narval.kinds.dataflow.language.definition import DataflowDefinition, DataRef, FixedValue
 from tests.kinds.dataflow.language.reading import ALIASES, call, faults, one, plan, read
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from narval.core.definitions.kinds import compose, read_definition
 from narval.core.definitions.library import Library, check_targets
+from narval.core.definitions.parsing import compose, read_definition
 from narval.kinds.dataflow.language.definition import DataflowDefinition
 from tests.kinds.dataflow.language.reading import read
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from narval.core.definitions.kinds import parse
 from narval.core.definitions.library import Library
+from narval.core.definitions.parsing import parse
 from narval.core.engines.commands import CancelCall
 from narval.core.errors import DefinitionError
 from narval.core.source.text import Source

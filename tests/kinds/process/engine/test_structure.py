@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import narval
-from narval.core.definitions.kinds import parse
 from narval.core.definitions.library import Library
+from narval.core.definitions.parsing import parse
 from narval.core.source.text import Source
 from narval.kinds.process.engine.structure import unreachable
 from narval.kinds.process.language.code import Code

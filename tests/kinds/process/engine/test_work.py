@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narval.core.definitions.kinds import parse
+from narval.core.definitions.parsing import parse
 from narval.core.engines.events import Event, Returned, Signalled, Started, TimerFired
 from narval.core.source.text import Source
 from narval.kinds.process.engine import engine

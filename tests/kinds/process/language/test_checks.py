@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from narval.core.definitions.kinds import parse
 from narval.core.definitions.library import Library, check_targets
+from narval.core.definitions.parsing import parse
 from narval.core.source.text import Source
 from narval.kinds.process.language.checks import names_asked, warnings
 from narval.kinds.process.language.code import Code

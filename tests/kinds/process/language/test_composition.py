@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from narval.core.definitions.kinds import parse, read_definition
 from narval.core.definitions.library import Library, check_targets
+from narval.core.definitions.parsing import parse, read_definition
 from narval.core.errors import Fault
 from narval.core.source.text import Source
 from narval.kinds.process.language.composition import compose_all

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from narval.core.definitions.kinds import parse
 from narval.core.definitions.library import Library, check_targets
+from narval.core.definitions.parsing import parse
 from narval.core.errors import Fault
 from narval.core.source.text import Source
 

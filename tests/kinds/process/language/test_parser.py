@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from narval.core.definitions.kinds import parse
+from narval.core.definitions.parsing import parse
 from narval.core.definitions.reading.expressions import Not, Predicate
 from narval.core.elements.element import parse as parse_element
 from narval.core.source.text import Source

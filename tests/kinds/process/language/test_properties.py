@@ -8,8 +8,8 @@ from xml.sax.saxutils import escape, quoteattr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narval.core.definitions.kinds import parse
 from narval.core.definitions.library import Library, check_targets
+from narval.core.definitions.parsing import parse
 from narval.core.source.text import Source
 from narval.kinds.process.language.composition import compose_all
 from narval.kinds.process.language.definition import Process

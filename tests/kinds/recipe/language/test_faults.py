@@ -10,8 +10,8 @@ import re
 import pytest
 
 from narval.core.definitions.action.definition import Action
-from narval.core.definitions.kinds import parse
 from narval.core.definitions.library import Definition, Library, check_targets
+from narval.core.definitions.parsing import parse
 from narval.core.definitions.prototype import Input, Output, Prototype
 from narval.core.errors import DefinitionError, Fault
 from narval.core.source.text import Source

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from narval.core.definitions.kinds import parse
+from narval.core.definitions.parsing import parse
 from narval.core.source.text import Source
 from tests.kinds.recipe.language.test_faults import faults_in
 

@@ -9,7 +9,7 @@ from types import FunctionType, ModuleType
 
 import pytest
 
-from narval.core.definitions.kinds import parse
+from narval.core.definitions.parsing import parse
 from narval.core.definitions.schedule import Time
 from narval.core.elements.element import CONTROL
 from narval.core.source.text import Source

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from narval.core.definitions.kinds import parse
 from narval.core.definitions.library import Library
+from narval.core.definitions.parsing import parse
 from narval.core.source.text import Source
 from narval.trials.explore.findings import examine
 

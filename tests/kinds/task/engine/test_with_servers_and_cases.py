@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from narval.core.definitions.action.definition import Input, Output
-from narval.core.definitions.kinds import parse
 from narval.core.definitions.library import check_targets
+from narval.core.definitions.parsing import parse
 from narval.core.engines.commands import Call
 from narval.core.engines.effects import InForce
 from narval.core.engines.events import Caller, Failure, OutputElement, PersonsAct, Started

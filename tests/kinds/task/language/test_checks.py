@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narval.core.definitions.kinds import parse, warnings
 from narval.core.definitions.library import Library
+from narval.core.definitions.parsing import parse, warnings
 from narval.core.source.text import Source
 from narval.kinds.task.engine.structure import unreachable
 from narval.kinds.task.language.definition import TaskDefinition

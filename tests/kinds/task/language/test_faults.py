@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from narval.core.definitions.kinds import parse
 from narval.core.definitions.library import Library, check_targets
+from narval.core.definitions.parsing import parse
 from narval.core.errors import DefinitionError
 from narval.core.source.text import Source
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from narval.core.definitions.kinds import parse, read_definition
 from narval.core.definitions.library import Definition, Library, check_targets
+from narval.core.definitions.parsing import parse, read_definition
 from narval.core.source.text import Source
 from narval.kinds.task.language.definition import Rule, TaskDefinition
 from narval.kinds.task.language.people import outcome_of

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from narval.core.definitions.kinds import doubts, parse, read_definition, warnings
 from narval.core.definitions.library import Library, Parsed
+from narval.core.definitions.parsing import doubts, parse, read_definition, warnings
 from narval.core.definitions.people.directory import Directory, Person
 from narval.core.source.text import Source
 from narval.kinds.recipe.language.definition import Recipe

@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
-from narval.core.definitions.kinds import KINDS
 from narval.core.definitions.prototype import Input, Prototype
 from narval.core.definitions.remote_calls import limit_of_remote
 from narval.core.elements.element import Element
@@ -13,6 +12,7 @@ from narval.core.engines import commands
 from narval.core.engines.decision import Inputs
 from narval.core.engines.events import Failure
 from narval.core.errors import DefinitionError, ElementError
+from narval.core.kinds import KINDS
 from narval.core.patterns.pattern import Condition
 from narval.kinds.recipe.engine.changes import (
     CallMade,

@@ -1,4 +1,4 @@
-"""Imports point one way, and the core touches nothing (docs/explanation/design.md, "The house").
+"""Imports go inwards alone, the core touches nothing, and a kind is a folder and a row.
 
 Imports within functions and those for the type checker alone count like any other.
 """
@@ -13,41 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.code import ENTRANCES, circles, imports, module_of, modules, statements, tree
-
-LAYERS = (
-    ("errors", "source"),
-    ("memory",),
-    ("definitions",),
-    ("engines",),
-    ("exploration",),
-    ("runtime",),
-    ("operations",),
-    ("simulation",),
-    ("surfaces",),
-)
-"""From left to right; an import points left, or stays within its layer."""
-
-RUNTIME = (
-    ("system",),
-    ("scripts",),
-    ("store", "home"),
-    ("backups",),
-    ("agent",),
-    ("calls",),
-    ("messages",),
-    ("daemon",),
-)
-"""The packages of the runtime, in the same order."""
-
-CORE = ("errors", "source", "memory", "definitions", "engines", "exploration")
+from narval.core.kinds import KINDS
+from tests.house.code import ENTRANCES, circles, imports, module_of, modules, nodes, statements
+from tests.house.rooms import ORDER, is_pure, kind_of, rank, room_of
 
 STANDARD = """__future__ abc array ast base64 binascii bisect codecs collections contextlib dataclasses
     difflib enum functools hashlib heapq html importlib inspect itertools keyword math operator re
     reprlib string struct textwrap tomllib types typing unicodedata weakref xml"""
 INSTALLED = "elementpath lxml msgspec re2"
 PURE = frozenset(f"{STANDARD} {INSTALLED}".split())
-"""The packages that the core may import: nothing there has a clock, chance, files, threads or sockets."""
+"""The packages that pure rooms may import: nothing there has a clock, chance, files, threads or sockets."""
 PURE_NAMES = frozenset(
     {
         "json.dumps",
@@ -65,7 +40,7 @@ PURE_NAMES = frozenset(
         "zoneinfo.ZoneInfo",
     }
 )
-"""Names it may take from packages that are not pure as a whole."""
+"""Names they may take from packages that are not pure as a whole."""
 
 WORLDLY = frozenset({"open", "input", "print", "eval", "exec", "compile", "__import__", "breakpoint"})
 WORLDLY_METHODS = frozenset(
@@ -73,87 +48,116 @@ WORLDLY_METHODS = frozenset(
 )
 """Calls that reach outside, or run what stands in a value."""
 
+FIXED: frozenset[str] = frozenset({"narval.kinds", "narval.trials"}) | {row.folder for row in KINDS.values()}
+"""Packages whose `__init__` has a docstring alone."""
+
 
 # --- the order --------------------------------------------------------------------------------------------
 
 
-def test_every_module_is_in_a_layer() -> None:
-    assert {layer_of(name) for name in modules()} == {name for layer in LAYERS for name in layer}
+def test_every_module_is_in_a_room() -> None:
+    assert [name for name in modules() if not room_of(name) and name not in FIXED] == []
+    assert {room_of(name) for name in modules()} - {""} == {name for names in ORDER for name in names}
 
 
-def test_imports_point_left() -> None:
+def test_imports_are_absolute() -> None:
+    relative = [
+        f"{name}:{node.lineno}"
+        for name, path in modules().items()
+        for node in nodes(path, ast.ImportFrom)
+        if node.level
+    ]
+    assert relative == []
+
+
+def test_imports_go_inwards() -> None:
+    assert [str(each) for each in imports() if rank(each.imported) > rank(each.importer)] == []
+
+
+def test_a_kind_is_imported_in_its_own_folder_alone() -> None:
     wrong = [
-        str(found)
-        for found in imports()
-        if place(LAYERS, layer_of(found.imported)) > place(LAYERS, layer_of(found.importer))
+        str(each)
+        for each in imports()
+        if (kind := kind_of(each.imported))
+        and kind != kind_of(each.importer)
+        and each.importer not in MEETING.get(kind, ())
     ]
     assert wrong == []
 
 
-def test_within_the_runtime_imports_point_left() -> None:
-    wrong = [
-        str(found)
-        for found in imports()
-        if layer_of(found.importer) == layer_of(found.imported) == "runtime"
-        and place(RUNTIME, package_of(found.imported)) > place(RUNTIME, package_of(found.importer))
-    ]
-    assert wrong == []
+MEETING: dict[str, dict[str, str]] = {
+    "work": {
+        "narval.people.files": "people answer work by files",
+        "narval.people.mail.notices": "people are asked by mail",
+        "narval.people.mail.tokens": "people answer by mail",
+        "narval.ask.attention.attention": "what people have not answered needs attention",
+        "narval.ask.daemon.requests": "a daemon that stops says what nobody has answered",
+        "narval.surfaces.cli.daemon.run": "a daemon that ends says what nobody has answered",
+        "narval.surfaces.cli.demo": "the demo asks whoever looks at it",
+    },
+    **{
+        kind: {"narval.surfaces.python.agent": "its methods have types, for the type checker alone"}
+        for kind in ("process", "task")
+    },
+}
+MEETING["work"] |= {"narval.surfaces.python.agent": "its methods have types, for the type checker alone"}
+"""The modules that import a kind from outside, and why; nothing else of `work` can be taken away."""
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
     needs: dict[str, set[str]] = {}
-    for found in imports():
-        needs.setdefault(found.importer, set()).add(found.imported)
+    for each in imports():
+        needs.setdefault(each.importer, set()).add(each.imported)
     assert list(circles(needs)) == []
 
 
-def test_no_layer_takes_names_that_the_package_offers_to_embedders() -> None:
-    # Those names come from every layer: importing one of them from below would point right unseen.
+def test_no_room_takes_names_that_the_package_offers_to_embedders() -> None:
+    # Those names come from every room: importing one of them from further in would go outwards unseen.
     taken = {
         name for path in modules().values() for name, _, _ in statements(path) if module_of(name) in ENTRANCES
     }
     assert taken - {"narval", "narval.__version__"} == set()
 
 
-# --- the core ---------------------------------------------------------------------------------------------
+# --- the pure rooms ---------------------------------------------------------------------------------------
 
 
-def test_the_core_has_no_clock_chance_files_threads_sockets_or_logging() -> None:
+def test_pure_rooms_have_no_clock_chance_files_threads_sockets_or_logging() -> None:
     wrong = [
         f"{name}:{line} imports {imported}"
-        for name, path in core()
+        for name, path in pure()
         for imported, line in foreign(path)
         if imported.partition(".")[0] not in PURE and imported not in PURE_NAMES
     ]
     assert wrong == []
 
 
-def test_the_core_opens_prints_and_evaluates_nothing() -> None:
+def test_pure_rooms_open_print_and_evaluate_nothing() -> None:
     wrong = [
         f"{name}:{line} calls {called}"
-        for name, path in core()
+        for name, path in pure()
         for called, line in calls(path)
         if called in WORLDLY or called == "etree.parse" or called.partition(".")[2] in WORLDLY_METHODS
     ]
     assert wrong == []
 
 
-def test_importing_the_core_loads_nothing_to_its_right() -> None:
+def test_importing_the_pure_rooms_loads_no_other() -> None:
     # Imports by name are seen by nothing but this.
     script = (
         "import importlib, sys\n"
-        f"for name in {' '.join(name for name, _ in core())!r}.split(): importlib.import_module(name)\n"
+        f"for name in {' '.join(name for name, _ in pure())!r}.split(): importlib.import_module(name)\n"
         "print(*(name for name in sys.modules if name.startswith('narval.')))\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert {layer_of(name) for name in done.stdout.split()} == set(CORE)
+    assert [name for name in done.stdout.split() if room_of(name) and not is_pure(name)] == []
 
 
 # --- the checks see what they should ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "names"),
     [
         ("import time", ["time"]),
         ("import os.path", ["os.path"]),
@@ -163,10 +167,10 @@ def test_importing_the_core_loads_nothing_to_its_right() -> None:
         ("from narval import memory", []),
     ],
 )
-def test_imports_are_seen_wherever_they_stand(tmp_path: Path, text: str, found: list[str]) -> None:
+def test_imports_are_seen_wherever_they_stand(tmp_path: Path, text: str, names: list[str]) -> None:
     path = tmp_path / "module.py"
     path.write_text(text)
-    assert [name for name, _ in foreign(path)] == found
+    assert [name for name, _ in foreign(path)] == names
 
 
 def test_calls_are_seen_wherever_they_stand(tmp_path: Path) -> None:
@@ -182,8 +186,8 @@ def test_a_circle_is_seen() -> None:
 # --- reading ----------------------------------------------------------------------------------------------
 
 
-def core() -> Iterator[tuple[str, Path]]:
-    return ((name, path) for name, path in modules().items() if layer_of(name) in CORE)
+def pure() -> Iterator[tuple[str, Path]]:
+    return ((name, path) for name, path in modules().items() if is_pure(name))
 
 
 def foreign(path: Path) -> Iterator[tuple[str, int]]:
@@ -195,21 +199,9 @@ def foreign(path: Path) -> Iterator[tuple[str, int]]:
 
 def calls(path: Path) -> Iterator[tuple[str, int]]:
     """The calls of a module: `name`, or `name.method`, or `.method` of a value without a name."""
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+    for node in nodes(path, ast.Call):
+        if isinstance(node.func, ast.Name):
             yield node.func.id, node.lineno
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        elif isinstance(node.func, ast.Attribute):
             of = node.func.value
             yield f"{of.id if isinstance(of, ast.Name) else ''}.{node.func.attr}", node.lineno
-
-
-def layer_of(module: str) -> str:
-    return module.split(".")[1]
-
-
-def package_of(module: str) -> str:
-    return module.split(".")[2]
-
-
-def place(order: tuple[tuple[str, ...], ...], name: str) -> int:
-    return next(at for at, names in enumerate(order) if name in names)

@@ -1,0 +1,53 @@
+"""The person who asks: by login, by the name they act for, or nobody."""
+
+from __future__ import annotations
+
+from narval.ask.asker import WEB, Asker
+from narval.core.definitions.people.directory import Directory
+from narval.core.definitions.suggestions import closest
+from narval.core.errors import WorkRefusedError
+from narval.daemon.daemon import Daemon
+
+
+def person_of(daemon: Daemon, asker: Asker) -> str:
+    """The person who asks: by their login, or whoever they act for, or by name on the web.
+
+    Raises WorkRefusedError (P45).
+    """
+    people, is_named = daemon.agent.lookup.people, bool(asker.actor) or asker.way == WEB
+    found = people.person(asker.person) if is_named else people.by_login(asker.person)
+    if found is None and not asker.actor and asker.way == "python":
+        found = people.person(asker.person)
+    if found is not None:
+        return found.name
+    if not asker.person:
+        raise WorkRefusedError("not-eligible", "a program speaks for nobody; name a person (by=… or --as)")
+    if is_named:
+        raise WorkRefusedError("not-eligible", no_such_person(asker.person, people))
+    add = f'add login = "{asker.person}" to those of a person'
+    raise WorkRefusedError("not-eligible", f"the login {asker.person} is nobody's in etc/people.toml; {add}")
+
+
+def onlooker(daemon: Daemon, asker: Asker) -> str | None:
+    """The person who looks; None for a program, and for the home's owner and root where they are nobody.
+
+    Raises WorkRefusedError for others who are nobody.
+    """
+    if not asker.person:
+        return None
+    try:
+        return person_of(daemon, asker)
+    except WorkRefusedError:
+        if asker.actor or asker.way == WEB or asker.uid not in (0, _owner(daemon)):
+            raise
+        return None
+
+
+def no_such_person(name: str, people: Directory) -> str:
+    """The message that nobody in the directory has a name."""
+    known = closest(name, [person.name for person in people.people])
+    return f"there is no person {name!r} in etc/people.toml{known}"
+
+
+def _owner(daemon: Daemon) -> int | None:
+    return daemon.home.path.stat().st_uid if daemon.home is not None else None

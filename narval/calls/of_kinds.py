@@ -1,0 +1,96 @@
+"""Parts of kinds that calls need, each imported with its first use (`narval.core.kinds`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from narval.agent.agent import AgentState
+from narval.agent.run import Run
+from narval.calls.in_flight import Post
+from narval.calls.targets import CallTargets, PreparedCall
+from narval.core.definitions.library import Definition
+from narval.core.engines.commands import Call
+from narval.core.engines.events import Plain
+from narval.core.kinds import KINDS, Kind
+from narval.files.outside.sources import FlowSource
+
+Prepare = Callable[[Run, Call, float | None], PreparedCall]
+"""Prepares a call of some kind, given its time limit in seconds. Raises ActionError."""
+
+FunctionOf = Callable[[Run, Definition], Any]
+"""The function or class of code in the version that counts for a run, or None (`CallTargets.function_of`)."""
+
+
+class CallsOfAgent(NamedTuple):
+    """Parts of one agent that the preparers of its calls may use."""
+
+    agent: AgentState
+    id: str
+    """The id of the agent, with which outside ids of its calls begin."""
+    targets: CallTargets
+    post: Post
+    """Posts an item to the agent's loop, from any thread."""
+    sources: Callable[[], Mapping[str, FlowSource]]
+    """The sources that the settings name now."""
+
+
+def preparers(of: CallsOfAgent) -> dict[str, Prepare]:
+    """The preparers of one agent's calls, by the kind of call."""
+    return {
+        call_kind: _late(partial(_part, kind, name), of)
+        for kind in KINDS.values()
+        for call_kind, name in kind.preparers.items()
+    }
+
+
+def hand_over(run: Run, call: Call, begun: Run) -> None:
+    """Give a run that answers a call what its caller keeps beside its state, where its kind has such."""
+    kind = KINDS.get(begun.definition.kind)
+    if run.transient and kind is not None and kind.hands_over:
+        _part(kind, kind.hands_over)(run, call, begun)
+
+
+class Questions:
+    """The questions of one agent's engines to the user's code (`View.ask`), each answered by its kind."""
+
+    def __init__(self, function_of: FunctionOf) -> None:
+        self._function_of = function_of
+        self._answerers: dict[str, Any] = {}
+
+    def ask(
+        self, agent: AgentState, run: Run, function: str, arguments: Mapping[str, Plain], at: float
+    ) -> Plain:
+        """The answer of a function, asked at a moment, as plain data. Raises ActionError."""
+        kind = KINDS[run.definition.kind]
+        answerer = self._answerers.get(kind.folder)
+        if answerer is None:
+            answerer = self._answerers[kind.folder] = _part(kind, kind.questions)(self._function_of)
+        answer: Plain = answerer.ask(agent, run, function, arguments, at)
+        return answer
+
+    @property
+    def given_up(self) -> int:
+        """The number of questions given up whose code still runs."""
+        return sum(answerer.given_up for answerer in self._answerers.values())
+
+    def close(self) -> None:
+        """Ask no more."""
+        for answerer in self._answerers.values():
+            answerer.close()
+
+
+def _late(find: Callable[[], Callable[[CallsOfAgent], Prepare]], of: CallsOfAgent) -> Prepare:
+    @cache
+    def made() -> Prepare:
+        return find()(of)
+
+    return lambda run, call, timeout: made()(run, call, timeout)
+
+
+def _part(kind: Kind, name: str) -> Any:
+    """The part `module:attribute` of a kind's folder."""
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(f"{kind.folder}.{module}"), attribute)

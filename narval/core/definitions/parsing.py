@@ -1,0 +1,139 @@
+"""Definitions read by their kind: files by suffix and root, modules by what they declare, texts of the store.
+
+The language of a kind has a module `parser`, whose `parse` is given a source and the root of its XML; it
+returns the definitions it could make and all the faults (`library.Parsed`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from narval.core.definitions.library import Definition, Library, ModuleDefinition, Parsed
+from narval.core.definitions.people.directory import Directory
+from narval.core.elements.element import local_name
+from narval.core.errors import DefinitionError, Fault, UnreadableError
+from narval.core.kinds import DECLARATIONS, KINDS, PROCESS, XSLT, Kind
+from narval.core.source.text import Source
+from narval.core.source.xml import XmlNode, read_xml
+
+EDITOR_FILES = ".editor.xml"
+"""The suffix of files in which a process editor keeps the places of nodes: they are passed over."""
+
+
+def suffixes() -> frozenset[str]:
+    """The suffixes of all files that hold definitions."""
+    return frozenset(suffix for kind in KINDS.values() for suffix in kind.suffixes)
+
+
+def suffix_of(root: str) -> str:
+    """The suffix of files with that root; the commonest where no kind has it."""
+    found = (kind.suffixes[0] for kind in KINDS.values() if (local_name(root) or root) in kind.roots)
+    return next(found, ".xml")
+
+
+def parse(source: Source) -> Parsed:
+    """The definitions of a file, by its suffix and root. Raises DefinitionError if it cannot be read."""
+    if source.path.endswith(EDITOR_FILES):
+        return Parsed(())
+    kinds = [kind for kind in KINDS.values() if source.path.endswith(kind.suffixes)]
+    if not kinds:
+        raise DefinitionError([source.fault(f"expected a file of {', '.join(sorted(suffixes()))}")])
+    for kind in kinds:
+        if not kind.roots:
+            return _parse(kind, source, None)
+    root = read_xml(source)
+    name = local_name(root.tag) or root.tag
+    for kind in kinds:
+        if name in kind.roots:
+            return _parse(kind, source, root)
+    wanted = " or ".join(dict.fromkeys(_shown(root).lower() for kind in kinds for root in kind.roots))
+    message = f"expected the root {wanted}, found {_shown(name)}"
+    raise DefinitionError([source.fault(message, root.line, root.column)])
+
+
+def _shown(tag: str) -> str:
+    return tag.replace(f"{{{XSLT}}}", "xsl:").replace(f"{{{PROCESS}}}", "")
+
+
+def read_definition(kind: str, path: str, data: bytes) -> Definition:
+    """The definition of the bytes that the store kept of it (its `xml`).
+
+    Raises DefinitionError, and UnreadableError for a kind that there is not.
+    It was good when it was kept: a fault that only a later narval finds does not keep its runs from ending.
+    """
+    row, source = KINDS.get(kind), Source(path, data)
+    if row is None:
+        raise UnreadableError(f"expected a kind of definition ({', '.join(KINDS)}), got {kind!r:.40}")
+    root = read_xml(source) if row.roots or row.suffixes else None
+    if root is not None and not row.roots:
+        source, root = Source(path, root.text.encode()), None
+    parsed = _parse(row, source, root)
+    return parsed.definitions[0] if parsed.definitions else parsed.checked()[0]
+
+
+def read_within(kind: str, reading: Any, node: XmlNode, group: str, name: str = "") -> Definition | None:
+    """The definition of an `inline` kind within a cookbook of a group, or with a name that of a step (P8).
+
+    `reading` is that of its file, in which all that is wrong with it is noted.
+    """
+    found: Definition | None = import_module(f"{KINDS[kind].language}.parser").read_within(
+        reading, node, group, name
+    )
+    return found
+
+
+def _parse(kind: Kind, source: Source, root: XmlNode | None) -> Parsed:
+    parsed: Parsed = import_module(f"{kind.language}.parser").parse(source, root)
+    return parsed
+
+
+def parse_module(
+    module: ModuleType, source: Source, group: str
+) -> tuple[list[ModuleDefinition], list[Fault]]:
+    """The definitions that an imported file of a module declares, and all that is wrong with them (N30)."""
+    values = vars(module)
+    names = {*values, *(name for value in values.values() for name in getattr(value, "__dict__", ()))}
+    found: list[ModuleDefinition] = []
+    faults: set[Fault] = set()
+    # Most modules have actions alone, or nothing: the other parsers are not imported for them.
+    for parser in dict.fromkeys(parser for name, parser in DECLARATIONS.items() if name in names):
+        definitions, wrong = import_module(parser).declared(module, source, group)
+        found += definitions
+        faults.update(wrong)
+    return found, sorted(faults)
+
+
+def compose(library: Library) -> tuple[Library, list[Fault]]:
+    """A library whose definitions are whole, as far as they can be, and the faults of the others."""
+    faults: list[Fault] = []
+    for name, kind in KINDS.items():
+        if kind.composes and library.of(name):
+            library, wrong = import_module(f"{kind.language}.composition").compose_all(library)
+            faults += wrong
+    return library, faults
+
+
+def warnings(definitions: Iterable[Definition], library: Library) -> list[Fault]:
+    """Warnings about definitions of a library: what is allowed and may not be meant."""
+    by_kind: dict[str, list[Definition]] = {}
+    for definition in definitions:
+        by_kind.setdefault(definition.kind, []).append(definition)
+    return [
+        fault
+        for name, doubtful in by_kind.items()
+        if name in KINDS and KINDS[name].warns
+        for fault in import_module(f"{KINDS[name].language}.checks").warnings(doubtful, library)
+    ]
+
+
+def doubts(definitions: Iterable[Definition], people: Directory, *, writes: bool = True) -> list[Fault]:
+    """Warnings about definitions that ask people, given those of a home, which `writes` to them (P14)."""
+    return [
+        fault
+        for name, kind in KINDS.items()
+        if kind.asks and (asking := [found for found in definitions if found.kind == name])
+        for fault in import_module(f"{kind.language}.checks").doubts(asking, people, writes=writes)
+    ]

@@ -1,0 +1,208 @@
+"""The table of kinds: a folder and a row for each, and nothing else of the package knows its name.
+
+A kind in `narval/kinds/NAME/` has a `language`, which reads its definitions, and an `engine`, which runs
+them. What it alone has further out (preparers of calls, operations, commands, methods, pages) is named here
+as text, so that it is imported with its first use: no inner room sees a surface, and a kind is taken away by
+removing its folder and its row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+XSLT = "http://www.w3.org/1999/XSL/Transform"
+PROCESS = "http://sarasvati.googlecode.com/ProcessDefinition"
+
+
+class Kind(NamedTuple):
+    """A kind of definitions: where it is, how its files are known, and what it has beyond the contract."""
+
+    folder: str
+    """Its package; that of a kind which is not run by itself has its language alone."""
+    run: str = ""
+    """The kind of its runs, the name of their element in memory; "" where it is not run by itself."""
+    suffixes: tuple[str, ...] = ()
+    """The suffixes of its files; a kind without them is found in modules."""
+    roots: tuple[str, ...] = ()
+    """The roots of its files; a kind without them is written as text."""
+    nests_current: bool = False
+    """True if its runs nest the current version of one another, named without its group if need be."""
+    composes: bool = False
+    """True if `language.composition` has `compose_all`, which makes definitions whole of others."""
+    warns: bool = False
+    """True if `language.checks` has `warnings` about definitions of a library."""
+    asks: bool = False
+    """True if its runs ask people; `language.checks` then has `doubts` about definitions of a home."""
+    inline: bool = False
+    """True if its definitions stand in cookbooks and steps too; `language.parser` then has `read_within`."""
+    node: bool = True
+    """False if processes leave its name to their authors, as the type of nodes."""
+    besides: Mapping[str, str] = {}
+    """Runs of other kinds that follow the same definitions: the packages of their engines in the folder."""
+    standing: str = ""
+    """The one among them of which each definition has one run, which begins by itself and never ends."""
+    cases: str = ""
+    """The kind of run that begins with each object that is put to a definition."""
+    declarations: Mapping[str, str] = {}
+    """The marks by which Python modules declare something of it: the module in the folder that reads that."""
+    declared: tuple[str, ...] = ()
+    """The kinds of what modules declare so: the store keeps modules whole."""
+    preparers: Mapping[str, str] = {}
+    """The kinds of calls that need preparing: `module:function` in the folder that makes a preparer."""
+    questions: str = ""
+    """The class, as `module:Class`, that answers what its engine asks the user's code (`View.ask`)."""
+    hands_over: str = ""
+    """The function, as `module:function`, that gives a nested run what its caller keeps beside its state."""
+    operations: Mapping[str, tuple[str, ...]] = {}
+    """Its own operations, by the module in the folder that has them."""
+    commands: Mapping[str, str] = {}
+    """Its own commands, each with the module in the folder that has it."""
+    methods: str = ""
+    """The class, as `module:Class` in the folder, whose methods `narval.open()` has for it."""
+    pages: str = ""
+    """The module in the folder whose `PAGES` the monitor shows."""
+    tables: str = ""
+    """The module in the folder whose `PARTS` are the tables that `narval show` prints of its runs."""
+
+    @property
+    def language(self) -> str:
+        """The package that reads its definitions."""
+        return f"{self.folder}.language" if self.run else self.folder
+
+    @property
+    def engine(self) -> str:
+        """The package of the engine of its runs; "" where it is not run by itself."""
+        return f"{self.folder}.engine" if self.run else ""
+
+    @property
+    def runs(self) -> Mapping[str, str]:
+        """The packages of its engines, by kind of run."""
+        beside = {run: f"{self.folder}.{package}" for run, package in self.besides.items()}
+        return {self.run: self.engine, **beside} if self.run else {}
+
+
+KINDS: dict[str, Kind] = {
+    "action": Kind(
+        "narval.core.definitions.action",
+        declarations={"__narval_action__": "parser", "MODULE_XML": "parser"},
+        declared=("action",),
+    ),
+    "transform": Kind(
+        "narval.core.definitions.transform",
+        suffixes=(".xsl", ".xslt"),
+        roots=(f"{{{XSLT}}}stylesheet", f"{{{XSLT}}}transform"),
+    ),
+    "recipe": Kind(
+        "narval.kinds.recipe", run="plan", suffixes=(".xml",), roots=("cookbook", "recipe"), warns=True
+    ),
+    "automaton": Kind(
+        "narval.kinds.automaton",
+        run="automaton",
+        suffixes=(".xml",),
+        roots=("automaton", "AUTOMATON", "Automaton"),
+        warns=True,
+        commands={"automaton": "cli"},
+    ),
+    "process": Kind(
+        "narval.kinds.process",
+        run="process",
+        suffixes=(".xml",),
+        roots=("process-definition", f"{{{PROCESS}}}process-definition"),
+        nests_current=True,
+        composes=True,
+        warns=True,
+        declarations={"__narval_code__": "language.code_parser"},
+        declared=("node-type", "predicate", "date-function", "string-function", "join", "listener"),
+        preparers={"node": "calls.tasks:preparer"},
+        questions="calls.questions:QuestionAnswerer",
+        hands_over="calls.transient:hand_over",
+        operations={
+            "operations": (
+                "complete", "backtrack", "rerun", "tokens", "traverse", "environment", "set_environment",
+                "execute_queued", "execute_token", "reevaluate", "retry_arc_token", "finalize", "listen",
+                "unlisten",
+            )
+        },
+        commands=dict.fromkeys(("complete", "backtrack", "rerun", "tokens", "environment"), "cli"),
+        methods="python:OfProcesses",
+    ),
+    "work": Kind(
+        "narval.kinds.work",
+        run="work",
+        suffixes=(".xml",),
+        roots=("work",),
+        warns=True,
+        asks=True,
+        inline=True,
+        operations={
+            "operations.items": ("worklist", "work_item"),
+            "operations.acts": (
+                "claim", "release", "save", "delegate", "answer", "take_back", "refuse", "reassign",
+                "forget_person",
+            ),
+            "operations.log": ("work_log",),
+            "operations.folders": ("work_folder",),
+        },
+        commands={"work": "cli.command"},
+        methods="python:OfWork",
+        pages="page",
+    ),
+    "task": Kind(
+        "narval.kinds.task",
+        run="task",
+        suffixes=(".task",),
+        warns=True,
+        node=False,
+        besides={"task-server": "engine.server", "task-case": "engine.case"},
+        standing="task-server",
+        cases="task-case",
+        operations={
+            "operations.putting": ("task_put",),
+            "operations.programs": (
+                "task_init", "task_get", "task_assert", "task_raise", "task_wait", "task_state", "task_down",
+            ),
+            "operations.administration": ("task_stop", "task_finish", "task_retry"),
+            "operations.queries": ("tasks", "task_events", "task_queue", "task_where"),
+            "operations.records": ("task_passed", "task_log", "task_time"),
+        },
+        commands={"task": "cli.command"},
+        methods="python:OfTasks",
+        tables="cli.tables",
+    ),
+    "dataflow": Kind(
+        "narval.kinds.dataflow",
+        run="dataflow",
+        suffixes=(".plan",),
+        composes=True,
+        warns=True,
+        declarations={"__narval_dataflow__": "language.code_parser"},
+        declared=("operator", "wrapper", "function"),
+        preparers={"flow": "calls.calls:preparer"},
+        operations={"operations": ("remembered", "forget_remembered")},
+        commands={"dataflow": "cli.foreground", "remembered": "cli.remembered"},
+    ),
+}  # fmt: skip
+"""The kinds by name."""
+
+ASKS = frozenset(name for name, kind in KINDS.items() if kind.asks)
+"""The kinds whose runs ask people."""
+
+NESTS_CURRENT = frozenset(name for name, kind in KINDS.items() if kind.nests_current)
+"""The kinds whose nested runs are of the current version."""
+
+INLINE = tuple(name for name, kind in KINDS.items() if kind.inline)
+"""The kinds whose definitions stand within cookbooks and steps too, by the name of their element."""
+
+ASKING = next(name for name, kind in KINDS.items() if kind.asks)
+"""The kind of the definitions by which people are asked."""
+
+IN_MODULES = frozenset(name for kind in KINDS.values() for name in kind.declared)
+"""The kinds of the declarations in modules: the store keeps modules whole."""
+
+DECLARATIONS: Mapping[str, str] = {
+    mark: f"{kind.folder}.{module}" for kind in KINDS.values() for mark, module in kind.declarations.items()
+}
+"""The names by which a module, or a value in it, shows that it declares something, and the modules that read
+that: their `declared` is given the imported module, its source and the group of what it declares.
+"""
