@@ -19,6 +19,7 @@ from narval.ask.daemon.requests import work
 from narval.ask.operations import OPERATIONS, invoke
 from narval.ask.registry import Operation
 from narval.core.errors import ElementError, PatternError, RequestError
+from narval.core.kinds import KINDS
 from narval.surfaces.cli.render import answers
 from narval.surfaces.python.agent import Agent
 
@@ -323,9 +324,13 @@ def test_a_pattern_that_is_none_is_refused(agent: Agent) -> None:
 
 
 def test_the_table_lists_every_function_that_is_marked_as_an_operation() -> None:
-    modules = [import_module(found.name) for found in walk_packages(package.__path__, f"{package.__name__}.")]
+    names = [found.name for found in walk_packages(package.__path__, f"{package.__name__}.")]
+    names += [f"{kind.folder}.{module}" for kind in KINDS.values() for module in kind.operations]
     marked = {
-        found.name for module in modules for found in vars(module).values() if isinstance(found, Operation)
+        value.name
+        for name in names
+        for value in vars(import_module(name)).values()
+        if isinstance(value, Operation)
     }
     assert set(OPERATIONS) == marked
 
