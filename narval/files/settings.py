@@ -12,9 +12,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from narval.core.agent_name import agent_name
 from narval.core.errors import Fault, SettingsError
 from narval.core.source.text import Source
-from narval.files.agents.settings import AgentSettings, CollectionsOf, Given, agent_name, readers_among
+from narval.files.agents.settings import AgentSettings, CollectionsOf, Given, readers_among
 from narval.files.agents.webhooks import HOOKS, Webhook, read_hooks
 from narval.files.outside.cluster import CERTIFICATES, LOCAL, ClusterSettings, read_address, read_table
 from narval.files.outside.services import SERVICE_TABLES, Service, read_services

@@ -89,8 +89,10 @@ MEETING: dict[str, dict[str, str]] = {
     "work": {
         "narval.people.files": "people answer work by files",
         "narval.people.mail.notices": "people are asked by mail",
+        "narval.people.mail.incoming": "people answer by mail",
         "narval.people.mail.tokens": "people answer by mail",
         "narval.ask.attention.attention": "what people have not answered needs attention",
+        "narval.ask.runs.renewing": "an item is begun anew by whoever may administer it",
         "narval.ask.daemon.requests": "a daemon that stops says what nobody has answered",
         "narval.surfaces.cli.daemon.run": "a daemon that ends says what nobody has answered",
         "narval.surfaces.cli.demo": "the demo asks whoever looks at it",

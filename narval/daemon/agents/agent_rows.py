@@ -7,10 +7,10 @@ from collections.abc import Callable, Container, Iterator
 from typing import TYPE_CHECKING
 
 from narval.agent.turn import Turn
+from narval.core.agent_name import agent_name
 from narval.core.definitions.suggestions import nearest
 from narval.core.errors import RequestError
 from narval.daemon.agents.agent_host import AgentHost
-from narval.files.agents.settings import agent_name
 from narval.store.batch import PASSIVE, STORE, AgentRow
 from narval.store.statements import new_agent
 from narval.store.store import Store

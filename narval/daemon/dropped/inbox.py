@@ -19,6 +19,7 @@ from pathlib import Path
 
 from narval.agent.agent import OVER_LIMIT
 from narval.agent.turn import Turn
+from narval.core.agent_name import NAME
 from narval.core.elements.element import Origin
 from narval.core.elements.error_element import make_error
 from narval.core.errors import ElementError, NarvalError, RequestError
@@ -37,7 +38,6 @@ from narval.daemon.messages.post_office import PostOffice
 from narval.daemon.messages.sending import send_from_outside
 from narval.daemon.reload import FilesInForce
 from narval.files.agents.collections import AGENTS
-from narval.files.agents.settings import NAME
 from narval.files.found_files import names_in
 from narval.files.schemas import Schemas
 from narval.store.rows import number

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from narval.core.agent_name import agent_name
 from narval.core.definitions.library import Library
 from narval.core.errors import Fault, RequestError, SurroundingsError
 from narval.core.source.text import Source
@@ -22,7 +23,6 @@ from narval.files.agents.settings import (
     AgentSettings,
     CollectionsOf,
     Given,
-    agent_name,
     parse_agent_file,
     read_agent_file,
 )

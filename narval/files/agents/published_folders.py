@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from narval.core.agent_name import NAME
 from narval.core.errors import Fault, RequestError, SurroundingsError
 from narval.files.agents.packed import pack
-from narval.files.agents.settings import COLLECTIONS, NAME, OWN, PUBLISHED_MARK
+from narval.files.agents.settings import COLLECTIONS, OWN, PUBLISHED_MARK
 from narval.files.found_files import names_in
 
 _SCRATCH = ".narval-"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -10,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from narval.core.agent_name import NAME, agent_name
 from narval.core.elements.canonical import MAX_BYTES
 from narval.core.errors import Fault
 from narval.core.source.text import Source
@@ -25,9 +25,6 @@ from narval.files.toml import (
     zone,
 )
 from narval.system.unexpected import unexpected
-
-NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
-"""The names that an agent may have (G1), and a collection."""
 
 EVERYBODY = "*"
 """Any agent, or any element, in lists of who may what."""
@@ -169,13 +166,6 @@ def _collections_among(known: Container[str]) -> Reader:
         return names
 
     return read
-
-
-def agent_name(value: object) -> str:
-    """Read the name of an agent (G1)."""
-    if not isinstance(value, str) or NAME.fullmatch(value) is None:
-        raise ValueError("the name of an agent, a lower-case letter and up to 62 more, digits, - or _")
-    return value
 
 
 def _collections(value: object) -> tuple[str, ...]:

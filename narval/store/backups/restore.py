@@ -11,8 +11,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from narval.core.agent_name import agent_name
 from narval.core.errors import RequestError, StoreError
-from narval.files.agents.settings import agent_name
 from narval.store.backups.backup import Copied, agent_named
 from narval.store.backups.copying import COPIED, PATIENCE, Copying, Told, check_seal, write_store
 from narval.store.batch import HOME_AGENT, SUSPENDED, AgentRow

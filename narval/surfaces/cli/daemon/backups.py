@@ -80,8 +80,8 @@ def restore(session: Session, file: Path, new_name: str, force: bool) -> None:
     `narval agents resume`. What others sent to the old one, or it to them, is not sent again. Killed at any
     moment this leaves the home as it was, or as it is to be.
     """
+    from narval.core.agent_name import agent_name
     from narval.core.errors import RequestError
-    from narval.files.agents.settings import agent_name
     from narval.files.settings import Settings
     from narval.store.backups.restore import opened, restore_agent, restore_all
 
