@@ -25,7 +25,9 @@ def test_what_is_made_of_hearsay_is_and_the_run_that_holds_it() -> None:
     memory.apply(Used(HEARSAY, (1,)))
     assert added(memory, 2, Origin(RUN, "a", "1.2", (1,)), RUN) == (2, RUN)
     assert added(memory, 3, Origin(RUN, "b", "1.3")) == (3, 0), "by a step of a run that is"
-    assert added(memory, 4, Origin(RUN)) == (0, 0), "narval's own word about a run is not"
+    assert added(memory, 4, Origin(RUN)) == (4, 0), (
+        "so is what narval says of such a run: its error may quote it"
+    )
     assert added(memory, 5, Origin(OTHER, "c", "1.4")) == (0, 0)
     assert spreads_to(memory, Held(OTHER, (5, 3))) == (0, OTHER)
     assert spreads_to(memory, Held(OTHER, (5,))) == (0, 0)
