@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import msgspec
@@ -116,16 +116,20 @@ def values_in(text: str) -> Iterator[str]:
 
 
 def filled(text: str, bindings: Mapping[str, Sequence[Element]]) -> str:
-    """A text that was read without faults, with its values. Raises ElementError for elements too large."""
+    """A text with its values; what is none stays as it stands. Raises ElementError for elements too large."""
 
-    def value(found: re.Match[str]) -> str:
-        return "{" if found[0] == "{{" else argument_value(found[1].rstrip()).text_for(bindings)
+    def text_of(found: re.Match[str]) -> str:
+        try:
+            part = _part(found)
+        except PatternError:
+            part = found[0]
+        return part if isinstance(part, str) else part.text_for(bindings)
 
-    return _PIECES.sub(value, text)
+    return _PIECES.sub(text_of, text)
 
 
 def template_in(reading: Reading, patterns: Patterns, entry: Entry, attribute: str) -> TextTemplate | None:
-    """The template that an attribute holds; None, and a fault, for one that cannot be read."""
+    """The template that an attribute holds; None where there is no such attribute."""
     text = entry.get(attribute)
     if text is None:
         return None
@@ -133,43 +137,52 @@ def template_in(reading: Reading, patterns: Patterns, entry: Entry, attribute: s
     return template_from(reading, patterns, text, lambda at: entry.place(attribute, blank + at))
 
 
-def template_of(reading: Reading, patterns: Patterns, entry: Entry) -> TextTemplate | None:
-    """The template that is the text of an entry; None, and a fault, for one that cannot be read."""
+def template_of(reading: Reading, patterns: Patterns, entry: Entry) -> TextTemplate:
+    """The template that is the text of an entry."""
     text = entry.node.text.strip()
     blank = entry.node.text.index(text)
     return template_from(reading, patterns, text, lambda at: entry.node.text_place(blank + at))
 
 
-def template_from(reading: Reading, patterns: Patterns, text: str, locate: Locate) -> TextTemplate | None:
-    """The template that a text is; None, and a fault, for one that cannot be read."""
+def template_from(reading: Reading, patterns: Patterns, text: str, locate: Locate) -> TextTemplate:
+    """The template that a text is. What is no value in its braces is a fault, and stays as it stands.
+
+    So the store's version of a definition that was good before braces were values means what it meant.
+    """
     parts: list[str | ArgumentValue] = []
-    end, faults = 0, len(reading.faults)
+    end = 0
     for found in _PIECES.finditer(text):
         parts.append(text[end : found.start()])
         end = found.end()
-        if found[0] == "{{":
-            parts.append("{")
-        elif not found[2]:
-            reading.fault_at(locate(found.start()), "expected '}' after this value; {{ stands for {")
-        else:
-            parts += _value(reading, patterns, found, locate)
+        try:
+            part = _part(found)
+        except PatternError as error:
+            at = found.start(1) + min(error.column - 1, len(error.text))
+            reading.fault_at(locate(at), f"{error.message}; {{{{ stands for {{")
+            part = found[0]
+        if isinstance(part, ArgumentValue):
+            patterns.note(part, partial(_within, locate, found.start(1)))
+        parts.append(part)
     parts.append(text[end:])
-    if len(reading.faults) > faults:
-        return None
     return TextTemplate(text, tuple(part for part in parts if part != ""))
 
 
-def _value(
-    reading: Reading, patterns: Patterns, found: re.Match[str], locate: Locate
-) -> list[str | ArgumentValue]:
-    """The value of a template; none, and a fault at its character, for what is no XPath."""
-    start, written = found.start(1), found[1].rstrip()
+def _within(locate: Locate, start: int, offset: int) -> tuple[int, int]:
+    return locate(start + offset)
+
+
+def _part(found: re.Match[str]) -> str | ArgumentValue:
+    """The brace or the value that a piece stands for. Raises PatternError for what is no value."""
+    if found[0] == "{{":
+        return "{"
+    if not found[2]:
+        raise PatternError(found[1], "expected '}' after this value", 0)
+    written = found[1].rstrip()
     try:
         value = argument_value(written)
     except PatternError as error:
-        at = start + min(max(error.column - 1, 0), len(written))
         why = f"this value is no XPath that narval can try: {error.message}"
-        reading.fault_at(locate(at), f"{why}; {{{{ stands for {{")
-        return []
-    patterns.note(value, lambda offset: locate(start + offset))
-    return [value]
+        raise PatternError(written, why, max(error.column, 1)) from None
+    if not value.variables:
+        raise PatternError(written, "expected a value of a variable, such as {$plan/@eid}, found none")
+    return value

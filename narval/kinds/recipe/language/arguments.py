@@ -34,9 +34,8 @@ def read_argument(
     except ElementError as error:
         reading.fault(node, f"this cannot be an element: {error.message}")
         return None
-    names = [_variables(reading, patterns, text, locate) for text, locate in _written(node)]
-    there = [found for found in names if found is not None]
-    return xml, frozenset[str]().union(*there) if there else None
+    names = [template_from(reading, patterns, *written).variables for written in _written(node)]
+    return xml, frozenset[str]().union(*names) if names else None
 
 
 def _bytes_of(node: XmlNode) -> bytes:
@@ -57,12 +56,6 @@ def _written(node: XmlNode) -> Iterator[tuple[str, Locate]]:
                 yield text, partial(inner.place, name)
         if "{" in inner.text:
             yield inner.text, inner.text_place
-
-
-def _variables(reading: Reading, patterns: Patterns, text: str, locate: Locate) -> frozenset[str] | None:
-    """The variables of the values in a text; None, and a fault, for one that cannot be read."""
-    template = template_from(reading, patterns, text, locate)
-    return template.variables if template is not None else None
 
 
 def values_outside(xml: bytes, parts: Mapping[str, str]) -> Iterator[str]:

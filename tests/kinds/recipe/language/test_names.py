@@ -108,6 +108,10 @@ FAULTS = [
         plan(arguments="<note>{&quot;a&quot; §: 1}</note>"),
         ["this value is no XPath that narval can try: unexpected ':'" + BRACE],
     ),
+    (
+        plan(arguments="<note zip='[0-9]{§4}'/>"),
+        ["expected a value of a variable, such as {$plan/@eid}, found none" + BRACE],
+    ),
 ]
 
 
