@@ -1,4 +1,4 @@
-"""What an earlier narval kept is read as it was meant then, though a file that says it today has a fault (N35)."""
+"""What an earlier narval kept is read as it was meant then, though a file that says it has a fault (N35)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ LETTER = """<recipe group="w" name="write" start_step="a" end_step="b">
   <step id="a" type="action" target="w.ask"/>
   <step id="b" type="action" target="w.send"><arguments>
     <letter>Dear {$a/@name}, %s.</letter></arguments></step>
-  <transition id="t"><in idref="a"/><out idref="b"/><condition use="yes"><match>go</match></condition></transition>
+  <transition id="t"><in idref="a"/><out idref="b"/>
+    <condition use="yes"><match>go</match></condition></transition>
 </recipe>"""
 THEN = "{word} or {a: 1} or {substring('a', 1)} or [0-9]{4} or {} or if (a) {"
 """A text that an argument might have before all that stands in braces was a value."""

@@ -17,8 +17,10 @@ from typing import Any
 
 import msgspec
 
+from narval.agent.agent import AgentState
 from narval.agent.loop import Request
 from narval.agent.turn import Turn
+from narval.ask.places import place_of
 from narval.ask.runs.listing import runs as list_runs
 from narval.ask.why import why
 from narval.calls.context import CallContext
@@ -262,12 +264,16 @@ class _Simulation:
         self._outcome.judged.append(Judged(expectation, self._clock.now(), number))
 
     def _explain(self, lines: list[Line]) -> None:
-        """Add to each call how it came by its answer, which is known once it was made."""
+        """Add to each call how it came by its answer, which is known once it was made, and to each run that
+        failed the place of its error.
+        """
         known: dict[str, deque[RecordedCall]] = {}
         for call in self._executor.new_calls():
             known.setdefault(call.call, deque()).append(call)
         for line in lines:
-            if line["what"] == "called":
+            if line["what"] == "ended" and line["error"]:
+                line["place"] = _place(self._agents.host(line.get("who", "")).agent, line["run"])
+            elif line["what"] == "called":
                 host = self._agents.host(line.get("who", ""))
                 tries = known.get(host.dispatcher.outside_id(line["call"]))
                 if tries:
@@ -290,6 +296,13 @@ class _Simulation:
         happened = (self._trace.lines, self._executor.calls, runs, waiting)
         outcome = self._outcome
         return SimulationReport(*given, *happened, outcome.judged, outcome.stopped, outcome.endless)
+
+
+def _place(agent: AgentState, eid: int) -> str | None:
+    """The file and line where the error of a run arose; None where that is not known, or forgotten."""
+    run = agent.runs.get(eid)
+    error = agent.memory.element(run.error or 0) if run is not None else None
+    return place_of(agent, error) or None if error is not None else None
 
 
 def _just_stands(run: dict[str, Any], told: dict[str, Any]) -> bool:

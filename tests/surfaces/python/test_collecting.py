@@ -59,6 +59,38 @@ def test_one_that_fails_shows_its_story_and_what_was_expected(inner: pytest.Pyte
     assert "runtest" not in result.stdout.str()
 
 
+BREAKS = """from narval import action
+
+@action(runs="inline", pure=True)
+def sort():
+    raise ValueError("there is no paper")
+"""
+FAILS = """<cookbook group="w">
+  <recipe name="sort" start_step="s" end_step="s"><step id="s" type="action" target="w.sort"/></recipe>
+  <recipe name="tell" start_step="s" end_step="s">
+    <step id="s" type="action" target="shop.tell"/></recipe>
+</cookbook>
+"""
+
+
+def test_one_whose_run_failed_names_the_file_and_the_line_where_its_error_arose(
+    inner: pytest.Pytester,
+) -> None:
+    write(inner, "home/modules/w.py", BREAKS)
+    write(inner, "home/recipes/w.xml", FAILS)
+    given = "<answer action='shop.tell' error='no-line'>nobody there</answer>"
+    starts = "<start recipe='w.sort'/><start recipe='w.tell'/>"
+    write(inner, "home/scenarios/good.xml", f"<scenario memory='empty'>{starts}{given}</scenario>")
+    result = inner.runpytest()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*failed: run * of w.sort: ValueError: there is no paper (modules/w.py:5)",
+            "*failed: run * of w.tell: no-line: nobody there (recipes/w.xml:4)",
+        ]
+    )
+
+
 def test_one_with_faults_shows_them_all(inner: pytest.Pytester) -> None:
     write(inner, "home/scenarios/good.xml", '<scenario until="x"><start recipe="y"/></scenario>')
     result = inner.runpytest()

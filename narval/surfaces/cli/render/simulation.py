@@ -206,7 +206,8 @@ def _failed(lines: Sequence[Line]) -> Iterator[str]:
     for line in lines[:MOST_LISTED]:
         why = shortened(line["error"] or "", 200)
         who = f"{line['who']}: " if "who" in line else ""
-        yield f"  failed: {who}run {line['run']} of {clean(line['name'])}: {why}"
+        at = f" ({clean(line['place'])})" if line.get("place") else ""
+        yield f"  failed: {who}run {line['run']} of {clean(line['name'])}: {why}{at}"
     if len(lines) > MOST_LISTED:
         yield f"  and {counted(len(lines) - MOST_LISTED, 'more failed run')}"
 
