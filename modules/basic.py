@@ -62,7 +62,10 @@ def wait_for(element: Element) -> None:
 
 
 @action(
-    inputs=[Input("element", ANY.format("copy-as")), Input("copy-as", "copy-as", optional=True)],
+    inputs=[
+        Input("element", ANY.format("copy-as")),
+        Input("copy-as", "copy-as", optional=True, reads="name"),
+    ],
     outputs=[Output("copy", "*")],
     runs="inline",
     pure=True,
@@ -115,7 +118,7 @@ def count(counter: Element) -> etree._Element:
 
 
 @action(
-    inputs=[Input("message", "message", optional=True)],
+    inputs=[Input("message", "message", optional=True, reads="type")],
     runs="inline",
     pure=True,
     description="An error, on purpose: to end a plan, or to try how errors are handled.",
@@ -136,7 +139,7 @@ def stop() -> etree._Element:
 
 
 @action(
-    inputs=[Input("start", "start[@recipe]")],
+    inputs=[Input("start", "start[@recipe]", reads="recipe")],
     outputs=[Output("start-plan", "start-plan[@recipe]")],
     runs="inline",
     pure=True,
@@ -165,7 +168,7 @@ def log(element: Element) -> None:
 
 
 @action(
-    inputs=[Input("content", ANY.format("target")), Input("target", "target[@path]")],
+    inputs=[Input("content", ANY.format("target")), Input("target", "target[@path]", reads="path as folder")],
     outputs=[Output("written", "written[@path]")],
     description="An element as a file: its XML, its text, or a page.",
 )

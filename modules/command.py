@@ -25,7 +25,7 @@ USUAL_SECONDS = 60.0
 
 
 @action(
-    inputs=[Input("command", "command[@name]")],
+    inputs=[Input("command", "command[@name]", reads="name")],
     outputs=[Output("output", "*", list=True, optional=True)],
     description="Runs a program of the settings with arguments from elements.",
 )

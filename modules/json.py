@@ -16,7 +16,7 @@ USUAL_NAME = "json"
 @action(
     inputs=[
         Input("text", "*[not(self::json-as)]"),
-        Input("json-as", "json-as", optional=True, holds={"each": ("yes", "no")}),
+        Input("json-as", "json-as", optional=True, holds={"each": ("yes", "no")}, reads="name at each"),
     ],
     outputs=[Output("elements", "*", list=True, optional=True)],
     pure=True,

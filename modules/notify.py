@@ -76,7 +76,7 @@ def note(failure: Element) -> etree._Element:
 
 @action(
     inputs=[
-        Input("notice", "notice[@subject]"),
+        Input("notice", "notice[@subject]", reads="subject run once"),
         Input("way", "notify[@way]", holds=HELD, reads="name way to command service kind"),
         Input("identity", "identity[@address]", optional=True),
         Input("outbox", "outbox[@path or @host]", optional=True),

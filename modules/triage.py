@@ -52,7 +52,7 @@ def judge(mail: Element, rules: list[Element], templates: list[Element]) -> etre
 
 
 @action(
-    inputs=[Input("verdict", "triage[@verdict]", outdates=True), Input("reason", "reason")],
+    inputs=[Input("verdict", "triage[@verdict]", outdates=True), Input("reason", "reason", reads="name")],
     outputs=[Output("verdict", "triage[@verdict='leave']")],
     runs="inline",
     pure=True,

@@ -120,10 +120,13 @@ async def read(calendar: Element) -> Elements:
 
 ENTERED = Output("entered", "entered[@calendar and @uid]")
 EVENT = Input("event", "event[@uid and @calendar]")
+WRITTEN = (*writing.TEXTS, *writing.TIMES)
+ENTRY = Input("entry", "entry[@calendar and @start]", reads=("calendar", *WRITTEN))
+CHANGE = Input("change", "change", reads=WRITTEN)
 
 
 @action(
-    inputs=[Input("entry", "entry[@calendar and @start]")],
+    inputs=[ENTRY],
     outputs=[ENTERED],
     description="Enters an event into a calendar.",
     describe="Enter {$entry/@summary} at {$entry/@start} into calendar {$entry/@calendar}",
@@ -134,7 +137,7 @@ async def add(entry: Element) -> etree._Element:
 
 
 @action(
-    inputs=[EVENT, Input("change", "change")],
+    inputs=[EVENT, CHANGE],
     outputs=[ENTERED],
     description="Alters an event of a calendar.",
     describe="Alter {$event/@summary} at {$event/@start} in calendar {$event/@calendar}",

@@ -30,6 +30,8 @@ TEXTS = {
     "description": "DESCRIPTION",
 }
 """The attributes of an event besides its times, and the properties that hold them."""
+TIMES = ("start", "end", "all-day")
+"""The attributes of the times of an event."""
 MARK = "X-NARVAL-CALL"
 """The property that tells which call wrote an entry last, so that it is written once."""
 USUAL_LENGTH = timedelta(hours=1)
@@ -71,7 +73,7 @@ async def changed(event: Element, change: Element) -> etree._Element:
         MARK,
         *(TEXTS[word] for word in TEXTS if word in given),
     }
-    if given.keys() & {"start", "end", "all-day"}:
+    if given.keys() & set(TIMES):
         dropped |= {"DTSTART", "DTEND", "DURATION"}
         given = {word: event.attributes[word] for word in ("start",) if word in event.attributes} | given
     sequence = next((line[9:] for line in lines if re.fullmatch(r"SEQUENCE:[0-9]{1,8}", line)), "0")
@@ -204,9 +206,7 @@ def _entered(name: str, uid: str, what: str) -> etree._Element:
 
 def _given(element: Element) -> dict[str, str]:
     """The times and texts of an event that an element gives."""
-    given = {
-        word: text for word, text in element.attributes.items() if word in (*TEXTS, "start", "end", "all-day")
-    }
+    given = {word: text for word, text in element.attributes.items() if word in (*TEXTS, *TIMES)}
     description = element.tree().findtext("description")
     return given if description is None else given | {"description": description.strip()}
 

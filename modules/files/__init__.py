@@ -95,7 +95,8 @@ async def watch(folder: Element) -> AsyncIterator[list[etree._Element]]:
 
 
 FILE = Input("file", "file[@path]")
-TO = Input("to", "to[@path]")
+TO = Input("to", "to[@path]", reads="path folder replace")
+TEXT = Input("text", "text[@path]", reads="path folder")
 DONE = Output("file", "file[@path and @event]")
 MARKS = {
     codecs.BOM_UTF8: "utf-8",
@@ -126,9 +127,7 @@ def read_text(file: Element) -> etree._Element:
     return element
 
 
-@action(
-    inputs=[Input("text", "text[@path]")], outputs=[DONE], description="A file with the text of an element."
-)
+@action(inputs=[TEXT], outputs=[DONE], description="A file with the text of an element.")
 def write(text: Element) -> etree._Element:
     """Write the text of an element to the path that it names: wholly or not at all."""
     path = place(text)
@@ -137,9 +136,7 @@ def write(text: Element) -> etree._Element:
     return _done(path, "written", text)
 
 
-@action(
-    inputs=[Input("text", "text[@path]")], outputs=[DONE], description="A file with one more line at its end."
-)
+@action(inputs=[TEXT], outputs=[DONE], description="A file with one more line at its end.")
 def append(text: Element) -> etree._Element:
     """Add the text of an element to the end of the file that it names, as a line; once for each call."""
     path = place(text)

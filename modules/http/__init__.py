@@ -29,7 +29,13 @@ SAID = 500
 
 
 @action(
-    inputs=[Input("request", "request[@url or @service]")],
+    inputs=[
+        Input(
+            "request",
+            "request[@url or @service]",
+            reads="service url path method accept once most seconds",
+        )
+    ],
     outputs=[Output("response", "response[@status]")],
     description="A request to a service of the settings, or to a public address.",
 )

@@ -51,8 +51,8 @@ MAILS = Output("mails", "email[not(@kind)]", list=True, optional=True, unique="@
 TROUBLES = Output("troubles", "error[@mailbox]", list=True, optional=True, unique="@key")
 """Declared, so that one bad mail does not end the reading of the others, and each is told of once."""
 IDENTITY = Input("identity", "identity[@address]", reads="name address")
-SIGNATURE = Input("signature", "signature", optional=True)
-DRAFT = Input("draft", "draft", use=True)
+SIGNATURE = Input("signature", "signature", optional=True, reads="name")
+DRAFT = Input("draft", "draft", use=True, reads="to cc subject auto")
 OUTBOX = Input(
     "outbox",
     "outbox[@path or @host]",
@@ -141,7 +141,7 @@ def read(mailbox: Element) -> list[bytes]:
     inputs=[
         Input("mail", "email[@from and not(@kind) and not(@list) and not(@auto)]", use=True),
         IDENTITY,
-        Input("template", "ack-template", optional=True),
+        Input("template", "ack-template", optional=True, reads="name"),
         SIGNATURE,
     ],
     outputs=[Output("answer", "email[@kind='ack']", optional=True, unique="@once")],

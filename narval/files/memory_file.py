@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 
+from narval.core.definitions.known_attributes import known_attributes, unread_attributes
 from narval.core.definitions.library import Library
 from narval.core.definitions.prototype import NAME_OF, Prototype
 from narval.core.definitions.reading.durations import read_duration
@@ -21,7 +22,6 @@ from narval.core.patterns.pattern import condition
 from narval.core.source.text import Source
 from narval.core.source.xml import XmlNode, read_xml
 from narval.files.agents.settings import AgentSettings, usable
-from narval.files.known_attributes import known_attributes, unread_attributes
 from narval.files.schemas import Schemas
 from narval.system.regular_file import read_source
 from narval.system.unexpected import unexpected

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
 
+from narval.core.definitions.action.definition import Action
+from narval.core.definitions.known_attributes import COMMON, OWN, known_attributes
+from narval.core.definitions.parsing import warnings
 from narval.core.definitions.prototype import Input
-from narval.files.known_attributes import OWN, known_attributes
 from narval.files.loader import Loader
 from tests.places import DOCS, ROOT
 from tests.surfaces.cli.command_line import data, narval
@@ -27,9 +30,9 @@ DECLARED = """<memory>
 
 
 def inputs() -> list[Input]:
-    """The inputs of shipped actions that say what is read."""
-    prototypes = [found.prototype for found in SHIPPED if hasattr(found, "prototype")]
-    return [slot for prototype in prototypes for slot in prototype.inputs if slot.reads]
+    """The inputs of shipped actions."""
+    prototypes = [found.prototype for found in SHIPPED if isinstance(found, Action)]
+    return [slot for prototype in prototypes for slot in prototype.inputs]
 
 
 @pytest.fixture
@@ -64,23 +67,40 @@ def test_add_warns_and_adds(home: Path) -> None:
         assert set(data(home, "add", "-", given=well)) == {"eids"}
 
 
+MADE = {"email", "event", "failure", "file", "triage"}
+"""What shipped actions take and people do not write: actions, sources and narval itself make it."""
+
+
 def test_every_element_that_people_write_for_what_ships_is_known() -> None:
-    declared = {
-        "mailbox",
-        "outbox",
-        "identity",
-        "feed",
-        "calendar",
-        "folder",
-        "rule",
-        "ack-template",
-        "notify",
-        "counter",
-    }
-    assert declared | OWN.keys() <= KNOWN.keys()
+    named = {name for slot in inputs() for name in slot.condition.names or ()}
+    assert named - KNOWN.keys() - COMMON == MADE
+    assert OWN.keys() <= KNOWN.keys()
 
 
-@pytest.mark.parametrize("slot", inputs(), ids=lambda slot: slot.id)
+ARGUED = """<recipe group="w" name="asks" start_step="a" end_step="b">
+  <step id="a" type="action" target="http.request">
+    <arguments><request url="https://example.org" methd="PUT" key="k"/></arguments></step>
+  <step id="b" type="action" target="basic.start">
+    <arguments><start recipe="w.asks"/><beside whatever="it is"/></arguments></step>
+  <transition id="t"><in idref="a"/><out idref="b"/></transition>
+</recipe>"""
+
+
+def test_check_warns_of_each_attribute_of_an_argument_that_its_action_does_not_read(home: Path) -> None:
+    (home / "recipes" / "w.xml").write_text(ARGUED)
+    checked = narval(home, "check")
+    assert checked.exit_code == 0, checked.output
+    told = "step 'a': nothing reads the attribute 'methd' of request; did you mean 'method'?"
+    assert f"recipes/w.xml:2:1: warning: {told}" in checked.output
+    assert checked.output.count("nothing reads") == 1
+
+
+def test_no_shipped_recipe_has_an_argument_that_is_not_read() -> None:
+    told = warnings([found for found in SHIPPED if found.kind == "recipe"], SHIPPED)
+    assert [fault for fault in told if "nothing reads" in fault.message] == []
+
+
+@pytest.mark.parametrize("slot", list(filter(attrgetter("reads"), inputs())), ids=lambda slot: slot.id)
 def test_an_input_that_says_what_it_reads_says_all_of_what_it_asks(slot: Input) -> None:
     asked = {*slot.holds, *re.findall(r"@([\w-]+)", " ".join(slot.match))}
     assert asked <= set(slot.reads)

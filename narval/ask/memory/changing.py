@@ -12,10 +12,10 @@ from narval.ask.asker import PROGRAM, Asker
 from narval.ask.documents import admitted, raise_if_over_limit, raise_if_refused
 from narval.ask.lookup import command, files_of
 from narval.ask.registry import operation
+from narval.core.definitions.known_attributes import known_attributes, unread_attributes
 from narval.core.elements.element import Element, Origin
 from narval.core.errors import RequestError
 from narval.daemon.daemon import Daemon
-from narval.files.known_attributes import known_attributes, unread_attributes
 
 
 @operation("write")

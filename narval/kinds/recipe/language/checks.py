@@ -6,11 +6,13 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from narval.core.definitions.action.definition import Action
+from narval.core.definitions.known_attributes import attributes_read, unread_attributes
 from narval.core.definitions.library import Definition, Library, RunDefinition
 from narval.core.definitions.prototype import Input, Prototype
 from narval.core.definitions.reading.walks import cycles, reached
 from narval.core.definitions.reading.xml import Place
 from narval.core.definitions.suggestions import closest
+from narval.core.elements.element import Element
 from narval.core.errors import DefinitionError, Fault
 from narval.core.patterns.pattern import Condition
 from narval.kinds.recipe.language.arguments import values_outside
@@ -156,14 +158,14 @@ def _surely_fits(names: frozenset[str] | None, given: Input) -> bool:
 
 
 def warnings(recipes: Iterable[Recipe], library: Library) -> list[Fault]:
-    """Warnings about recipes that can only call themselves, directly or by way of others, and about answers
-    that nobody takes up, or that may be others'.
+    """Warnings about recipes that can only call themselves, directly or by way of others, about answers that
+    nobody takes up, or that may be others', and about attributes of arguments that nothing reads.
     """
     recipes = list(recipes)
     endless = _endless(library)
-    answers = [warning for recipe in recipes for warning in _untaken(recipe, library)]
-    answers += [warning for recipe in recipes for warning in _anybodys(recipe, library)]
-    return answers + [
+    checks = (_unread, _untaken, _anybodys)
+    doubtful = [warning for check in checks for recipe in recipes for warning in check(recipe, library)]
+    return doubtful + [
         Fault(
             recipe.path,
             recipe.line,
@@ -175,6 +177,17 @@ def warnings(recipes: Iterable[Recipe], library: Library) -> list[Fault]:
         for recipe in recipes
         if (circle := _circle(recipe.full_name, endless)) is not None
     ]
+
+
+def _unread(recipe: Recipe, library: Library) -> Iterator[Fault]:
+    """A warning for each attribute of an argument of which the action reads others, and not this one."""
+    for step in recipe.steps.values():
+        target = library.get(step.kind, step.target)
+        known = attributes_read(target) if step.arguments and target is not None else {}
+        for argument in (Element(0, xml) for xml in step.arguments):
+            if argument.name in known:
+                for _, message in unread_attributes(known, argument.name, argument.attributes):
+                    yield Fault(recipe.path, step.line, 1, f"step {step.id!r}: {message}", warning=True)
 
 
 def _untaken(recipe: Recipe, library: Library) -> Iterator[Fault]:

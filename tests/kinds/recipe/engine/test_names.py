@@ -183,7 +183,8 @@ def test_N42_values_in_arguments_are_filled_in_from_what_was_taken() -> None:
 
 
 def test_N42_a_value_may_be_any_expression_of_variables() -> None:
-    values = '{substring($mails/body, 1, 5)}, {count($mails)} of {2 + 1}, {{1} { concat($mails/@id, "-") }'
+    counted = "{count($mails)} of {count($mails) + 2}"
+    values = f'{{substring($mails/body, 1, 5)}}, {counted}, {{{{1}} {{ concat($mails/@id, "-") }}'
     said = Dialogue(
         recipe(
             "g.r",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from narval.core.definitions.library import Library
+from narval.core.definitions.library import Definition, Library
 from narval.core.definitions.prototype import Prototype
 from narval.core.definitions.suggestions import closest
 from narval.core.elements.control_elements import QUIT, START_PLANS, TARGET, TASK, TASK_OBJECT
@@ -15,6 +15,9 @@ OF_ANY = frozenset({"key", "name", "eid"})
 OWN = {**dict.fromkeys(START_PLANS, (TARGET,)), TASK_OBJECT: (TASK,), QUIT: ()}
 """The attributes that narval itself reads, by the root name of the element."""
 
+COMMON = frozenset({"change", "message", "reason", "text", "to"})
+"""Names of arguments so common that homes have elements of their own by them: in memory, none is a slip."""
+
 Known = Mapping[str, frozenset[str]]
 """The attributes that are read, by the root name of the element; of any other name nothing is known."""
 
@@ -23,10 +26,19 @@ def known_attributes(library: Library) -> Known:
     """The attributes that narval reads, and those that the inputs of actions say they read."""
     known = {name: frozenset(attributes) for name, attributes in OWN.items()}
     for definition in library:
-        prototype = getattr(definition, "prototype", None)
-        for slot in prototype.inputs if isinstance(prototype, Prototype) else ():
-            for name in slot.condition.names or () if slot.reads else ():
-                known[name] = known.get(name, frozenset()) | frozenset(slot.reads)
+        for name, attributes in attributes_read(definition).items():
+            if name not in COMMON:
+                known[name] = known.get(name, frozenset()) | attributes
+    return known
+
+
+def attributes_read(definition: Definition) -> Known:
+    """The attributes that the inputs of an action say they read; of any other definition nothing is known."""
+    known: dict[str, frozenset[str]] = {}
+    prototype = getattr(definition, "prototype", None)
+    for slot in prototype.inputs if isinstance(prototype, Prototype) else ():
+        for name in slot.condition.names or () if slot.reads else ():
+            known[name] = known.get(name, frozenset()) | frozenset(slot.reads)
     return known
 
 
