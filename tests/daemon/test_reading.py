@@ -11,8 +11,11 @@ from typing import Any
 
 import pytest
 
+from narval.ask.daemon.status import status
 from narval.daemon import reload
 from narval.daemon.daemon import Daemon
+from narval.daemon.dropped import drop_folder, inbox
+from narval.daemon.dropped.drop_folder import Claim
 from narval.files import check, loaded, memory_file, people_file, schemas, settings, settlement
 from narval.files.agents import settings as agent_settings
 from narval.files.check import check_home
@@ -209,3 +212,31 @@ def test_programs_that_a_module_forks_end_as_they_ask(tmp_path: Path) -> None:
     forked = f"pid = os.fork()\nif not pid: os._exit(7)\n{ended}"
     (tmp_path / "m.py").write_text(MODULE.format(top=forked, runs="thread", line="pass"))
     assert loaded.Loaded().with_definitions(tmp_path / "m.py").modules["m"].STATUS == 7
+
+
+# --- the inbox --------------------------------------------------------------------------------------------
+
+
+@in_a_loop
+async def test_what_is_dropped_is_read_in_a_thread_while_others_are_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def slow(claim: Claim) -> tuple[list[bytes], str]:
+        begun.set()
+        assert threading.current_thread() is not threading.main_thread()
+        assert goes_on.wait(60)
+        return drop_folder.read(claim)
+
+    monkeypatch.setattr(inbox, "read", slow)
+    scene = Scene(tmp_path)
+    scene.write("inbox/large.xml", f"<memory>{'<note/>' * 100}</memory>")
+    daemon = await scene.open()
+    daemon.follow_files()
+    assert await asyncio.to_thread(begun.wait, 60)
+    assert (await status(daemon))["elements"] == 0
+    goes_on.set()
+    await daemon.main_loop.until_idle()
+    assert (await status(daemon))["elements"] == 100
+    await scene.end()

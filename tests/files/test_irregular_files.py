@@ -13,7 +13,9 @@ from narval.core.errors import ElementError, SurroundingsError
 from narval.daemon.dropped import drop_folder
 from narval.files.alterations import compare
 from narval.files.check import check_alone, check_home
+from narval.files.found_files import MOST_OF_CODE
 from narval.files.home import Home
+from narval.files.loader import Loader
 from narval.system.regular_file import UnfitFileError, read_regular
 
 GOOD = (
@@ -55,6 +57,19 @@ def home(tmp_path: Path) -> Home:
     (tmp_path / "recipes/good.xml").write_text(GOOD)
     (tmp_path / "modules/whole/good.py").write_text("")
     return Home(tmp_path)
+
+
+def test_a_file_with_more_code_than_is_read_is_a_fault_that_says_so_and_costs_itself_alone(
+    home: Home,
+) -> None:
+    for path in ("modules/x.py", "modules/whole/x.py"):
+        (home.path / path).write_bytes(b"#" * (MOST_OF_CODE + 1))
+    (home.path / "modules/most.py").write_bytes(b"#" * MOST_OF_CODE)
+    assert [(fault.path, fault.message) for fault in check_home(home)] == [
+        (path, "expected at most 1,048,576 bytes, found 1,048,577")
+        for path in ("modules/whole/x.py", "modules/x.py")
+    ]
+    assert Loader(home.path).load().library.get("recipe", "g.r") is not None
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -36,8 +37,8 @@ class TomlText:
             raise _syntax_error(source, str(error)) from None
         except RecursionError:
             raise source.error("values are nested too deep") from None
-        except ValueError as error:  # a number of more digits than Python reads
-            raise source.error(f"not TOML: {error}") from None
+        except ValueError:
+            raise _endless_number(source) from None
 
     @cached_property
     def _places(self) -> dict[Path, Place]:
@@ -164,6 +165,15 @@ class _PlaceReader:
         while self._kind in what or self._word in what:
             self._step()
         return self._word
+
+
+def _endless_number(source: Source) -> DefinitionError:
+    """The fault of a whole number of more digits than Python reads."""
+    most = sys.get_int_max_str_digits()
+    words = ((found.start(), found["word"]) for found in _TOKEN.finditer(source.text) if found["word"])
+    whole = ((at, word.lstrip("+-").replace("_", "")) for at, word in words)
+    digits, at = max((len(word), at) for at, word in whole if word.isdecimal())
+    return source.error(f"expected a number of at most {most:,} digits, found {digits:,}", *source.place(at))
 
 
 def _syntax_error(source: Source, message: str) -> DefinitionError:
