@@ -10,6 +10,7 @@ from narval.agent.agent import AgentState
 from narval.agent.history import RunAt
 from narval.agent.jobs import ForgetRun, GiveUpCall, Job, StartRun
 from narval.agent.run import Run
+from narval.ask.places import place_of
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.prototype import Input, Output, Prototype
 from narval.core.elements.changes import MarkScope
@@ -152,12 +153,14 @@ def _error(agent: AgentState, run: Run) -> dict[str, Any] | None:
         return None
     element = agent.memory.element(run.error)
     if element is None:
-        return {"type": "error", "message": "the error element was forgotten", "step": "", "eid": run.error}
+        forgotten = "the error element was forgotten"
+        return {"type": "error", "message": forgotten, "step": "", "eid": run.error, "place": None}
     kind, message, step = read_error(element)
     origin = element.origin
     if not step and origin is not None and origin.run == run.eid:
         step = origin.step  # an action's own error element does not say which step had called it
-    return {"type": kind, "message": without_secrets(message), "step": step, "eid": run.error}
+    told = {"type": kind, "message": without_secrets(message), "step": step, "eid": run.error}
+    return {**told, "place": place_of(agent, element) or None}
 
 
 def element(agent: AgentState, found: Element) -> dict[str, Any]:

@@ -142,6 +142,7 @@ def test_a_mail_too_large_for_imap_is_told_and_the_next_is_read(
     ("more", "message"),
     [
         ({"user": "stranger"}, "refuses the login of stranger: .AUTHENTICATIONFAILED. who are you"),
+        ({"secret": ""}, 'account imap: expected secret="NAME", where etc/NAME or the environment variable'),
         ({"secret": "nothing"}, "neither in the environment nor a file"),
         ({"secret": "../etc/imap-secret"}, "the name of an environment variable or of a file"),
         ({"host": "imap.example.org"}, "in the clear"),

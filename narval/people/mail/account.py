@@ -85,10 +85,14 @@ class Account(NamedTuple):
 
     def secret(self) -> str:
         """The password, from the environment variable or the file in etc/ that `secret` names."""
+        name = self.given.get("secret", "")
+        if not name:
+            where = "where etc/NAME or the environment variable NAME holds the password"
+            raise self.fault(f'expected secret="NAME", {where}; found none')
         try:
-            return secret_named(self.given.get("secret", ""), self.home)
+            return secret_named(name, self.home)
         except ValueError as error:
-            raise self.fault(str(error)) from None
+            raise self.fault(f"secret: {error}") from None
 
     def keep(self, chunks: Iterable[bytes], name: str) -> dict[str, str]:
         """Keep content as a file of the home, found by its digest: keeping it twice is keeping it once."""

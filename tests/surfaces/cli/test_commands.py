@@ -284,11 +284,15 @@ def test_a_run_is_cancelled_by_the_name_of_its_definition(place: Path) -> None:
         assert narval(place, "cancel", *wrong).exit_code == 2
 
 
-def test_why_and_errors_name_the_line_that_raised_an_error_or_else_that_of_the_step(tmp_path: Path) -> None:
+def test_start_show_why_and_errors_name_the_line_that_raised_an_error_or_else_that_of_the_step(
+    tmp_path: Path,
+) -> None:
     home = make_home(tmp_path / "home")
     for name, place in (("demo.fail", "modules/talk.py:21"), ("demo.greet", "recipes/demo.xml:3")):
-        assert narval(home, "start", name, "--wait").exit_code == 1  # nobody is there to be greeted
+        started = narval(home, "start", name, "--wait")  # nobody is there to be greeted
+        assert (started.exit_code, f"({place}, element " in started.stderr) == (1, True)
         assert f"({place}, element " in well(home, "why", run_of(home, name))
+        assert data(home, "show", run_of(home, name))["error"]["place"] == place
         (row,) = [row for row in data(home, "errors") if row["definition"] == name]
         assert row["place"] == place
         assert place in well(home, "errors")

@@ -99,7 +99,8 @@ def _caller(parent: Row) -> str:
 def fault_of(error: Row) -> str:
     """The error of a run in one sentence."""
     where = f" in step {error['step']}" if error.get("step") else ""
-    return clean(f"{error['type']}{where}: {error['message']} (element {error['eid']})")
+    at = f"{error['place']}, " if error.get("place") else ""
+    return clean(f"{error['type']}{where}: {error['message']} ({at}element {error['eid']})")
 
 
 SUSPENDED = "suspended"
