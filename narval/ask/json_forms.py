@@ -159,8 +159,8 @@ def _error(agent: AgentState, run: Run) -> dict[str, Any] | None:
     origin = element.origin
     if not step and origin is not None and origin.run == run.eid:
         step = origin.step  # an action's own error element does not say which step had called it
-    told = {"type": kind, "message": without_secrets(message), "step": step, "eid": run.error}
-    return {**told, "place": place_of(agent, element) or None}
+    place, message = place_of(agent, element) or None, without_secrets(message)
+    return {"type": kind, "message": message, "step": step, "eid": run.error, "place": place}
 
 
 def element(agent: AgentState, found: Element) -> dict[str, Any]:

@@ -34,12 +34,12 @@ def known_attributes(library: Library) -> Known:
 
 def attributes_read(definition: Definition) -> Known:
     """The attributes that the inputs of an action say they read; of any other definition nothing is known."""
-    known: dict[str, frozenset[str]] = {}
+    read: dict[str, frozenset[str]] = {}
     prototype = getattr(definition, "prototype", None)
     for slot in prototype.inputs if isinstance(prototype, Prototype) else ():
         for name in slot.condition.names or () if slot.reads else ():
-            known[name] = known.get(name, frozenset()) | frozenset(slot.reads)
-    return known
+            read[name] = read.get(name, frozenset()) | frozenset(slot.reads)
+    return read
 
 
 def unread_attributes(known: Known, name: str, attributes: Iterable[str]) -> Iterator[tuple[str, str]]:

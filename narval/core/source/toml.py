@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -169,11 +168,10 @@ class _PlaceReader:
 
 def _endless_number(source: Source) -> DefinitionError:
     """The fault of a whole number of more digits than Python reads."""
-    most = sys.get_int_max_str_digits()
     words = ((found.start(), found["word"]) for found in _TOKEN.finditer(source.text) if found["word"])
     whole = ((at, word.lstrip("+-").replace("_", "")) for at, word in words)
     digits, at = max((len(word), at) for at, word in whole if word.isdecimal())
-    return source.error(f"expected a number of at most {most:,} digits, found {digits:,}", *source.place(at))
+    return source.error(f"expected a number of fewer digits, found {digits:,}", *source.place(at))
 
 
 def _syntax_error(source: Source, message: str) -> DefinitionError:

@@ -264,9 +264,7 @@ class _Simulation:
         self._outcome.judged.append(Judged(expectation, self._clock.now(), number))
 
     def _explain(self, lines: list[Line]) -> None:
-        """Add to each call how it came by its answer, which is known once it was made, and to each run that
-        failed the place of its error.
-        """
+        """Add to each call how it came by its answer, known once it was made, and to an error its place."""
         known: dict[str, deque[RecordedCall]] = {}
         for call in self._executor.new_calls():
             known.setdefault(call.call, deque()).append(call)

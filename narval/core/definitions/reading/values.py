@@ -118,11 +118,11 @@ def values_in(text: str) -> Iterator[str]:
 def filled(text: str, bindings: Mapping[str, Sequence[Element]]) -> str:
     """A text with its values; what is none stays as it stands. Raises ElementError for elements too large."""
 
-    def text_of(found: re.Match[str]) -> str:
+    def text_of(piece: re.Match[str]) -> str:
         try:
-            part = _part(found)
+            part = _part(piece)
         except PatternError:
-            part = found[0]
+            part = piece[0]
         return part if isinstance(part, str) else part.text_for(bindings)
 
     return _PIECES.sub(text_of, text)
@@ -151,17 +151,17 @@ def template_from(reading: Reading, patterns: Patterns, text: str, locate: Locat
     """
     parts: list[str | ArgumentValue] = []
     end = 0
-    for found in _PIECES.finditer(text):
-        parts.append(text[end : found.start()])
-        end = found.end()
+    for piece in _PIECES.finditer(text):
+        parts.append(text[end : piece.start()])
+        end = piece.end()
         try:
-            part = _part(found)
+            part = _part(piece)
         except PatternError as error:
-            at = found.start(1) + min(error.column - 1, len(error.text))
+            at = piece.start(1) + min(error.column - 1, len(error.text))
             reading.fault_at(locate(at), f"{error.message}; {{{{ stands for {{")
-            part = found[0]
+            part = piece[0]
         if isinstance(part, ArgumentValue):
-            patterns.note(part, partial(_within, locate, found.start(1)))
+            patterns.note(part, partial(_within, locate, piece.start(1)))
         parts.append(part)
     parts.append(text[end:])
     return TextTemplate(text, tuple(part for part in parts if part != ""))
@@ -171,13 +171,13 @@ def _within(locate: Locate, start: int, offset: int) -> tuple[int, int]:
     return locate(start + offset)
 
 
-def _part(found: re.Match[str]) -> str | ArgumentValue:
+def _part(piece: re.Match[str]) -> str | ArgumentValue:
     """The brace or the value that a piece stands for. Raises PatternError for what is no value."""
-    if found[0] == "{{":
+    if piece[0] == "{{":
         return "{"
-    if not found[2]:
-        raise PatternError(found[1], "expected '}' after this value", 0)
-    written = found[1].rstrip()
+    if not piece[2]:
+        raise PatternError(piece[1], "expected '}' after this value", 0)
+    written = piece[1].rstrip()
     try:
         value = argument_value(written)
     except PatternError as error:

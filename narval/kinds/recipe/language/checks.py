@@ -183,10 +183,10 @@ def _unread(recipe: Recipe, library: Library) -> Iterator[Fault]:
     """A warning for each attribute of an argument of which the action reads others, and not this one."""
     for step in recipe.steps.values():
         target = library.get(step.kind, step.target)
-        known = attributes_read(target) if step.arguments and target is not None else {}
+        read = attributes_read(target) if step.arguments and target is not None else {}
         for argument in (Element(0, xml) for xml in step.arguments):
-            if argument.name in known:
-                for _, message in unread_attributes(known, argument.name, argument.attributes):
+            if argument.name in read:
+                for _, message in unread_attributes(read, argument.name, argument.attributes):
                     yield Fault(recipe.path, step.line, 1, f"step {step.id!r}: {message}", warning=True)
 
 
