@@ -119,7 +119,8 @@ def test_a_failed_run_says_why(agent: Agent) -> None:
 def test_a_run_that_an_action_ended_with_an_error_of_its_own_says_in_which_step(agent: Agent) -> None:
     error = agent.ask("start", name="t.tells", wait=True)["error"]
     assert (error["type"], error["message"], error["step"]) == ("no-answer", "nobody knows", "e")
-    assert answers.fault_of(error) == f"no-answer in step e: nobody knows (element {error['eid']})"
+    at = f"text.xml:14, element {error['eid']}"
+    assert answers.fault_of(error) == f"no-answer in step e: nobody knows ({at})"
 
 
 def test_a_pattern_with_a_variable_is_refused_as_nothing_could_match(agent: Agent) -> None:

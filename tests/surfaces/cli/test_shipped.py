@@ -108,6 +108,7 @@ def test_a_module_of_another_shape_takes_the_place_of_all_of_it(home: Path) -> N
     (home / "modules/files.py").write_text("mine = 1\n")
     assert states(home, "files") == {
         "modules/files.py": "altered",
+        "modules/files/appending.py": "not there",
         "modules/files/places.py": "not there",
         "modules/files/watching.py": "not there",
     }
