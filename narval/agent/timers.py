@@ -120,6 +120,35 @@ class TimerQueue(Generic[Key, Value]):
             heapq.heapify(self._heap)
 
 
+class Moments(Generic[Key]):
+    """The moments, in seconds since 1970, of those who await one each."""
+
+    def __init__(self) -> None:
+        self.of: dict[Key, float] = {}
+        """The moment of each that awaits one."""
+        self._queue: TimerQueue[Key, None] = TimerQueue()
+
+    def put(self, key: Key, at: float | None) -> None:
+        """Await a moment, and not the one before; None: none."""
+        if at is not None:
+            self.of[key] = at
+            self._queue.push(at, key, None)
+        elif self.of.pop(key, None) is not None:
+            self._queue.discard(key)
+
+    def next(self) -> float | None:
+        """The nearest moment, or None."""
+        return self._queue.next() if self.of else None
+
+    def pop_due(self, now: float) -> Key | None:
+        """The next that is due by a moment, which awaits nothing then."""
+        found = self._queue.pop_due(now)
+        if found is None:
+            return None
+        del self.of[found[1]]
+        return found[1]
+
+
 LATE_AFTER = 60.0
 """Seconds after its moment from which something came late."""
 

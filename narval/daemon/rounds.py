@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol, TypeAlias
 
 from narval.agent.loop import Loop
+from narval.agent.timers import Moments
 from narval.agent.turn import Turn
 from narval.calls.dispatcher import Dispatcher
 from narval.core.errors import (
@@ -24,15 +25,14 @@ from narval.core.errors import (
     StoreError,
 )
 from narval.daemon.bell import Bell
-from narval.daemon.clock_watch import ClockWatch
 from narval.daemon.committer import Committer
-from narval.daemon.moments import Moments
 from narval.daemon.shares import Shares
 from narval.daemon.stop import Stop
 from narval.system import stopwatch
 from narval.system.clock import Clock, Jump
 
 log = logging.getLogger("narval.daemon")
+clock_log = logging.getLogger("narval.loop")
 
 
 class Participant(Protocol):
@@ -74,6 +74,31 @@ class Alarm(NamedTuple):
 
 
 Turns: TypeAlias = list[tuple[Participant, Turn]]
+
+
+UNNOTICED = 0.25
+"""Seconds the clock may have gone on since it was last asked whether it was set: no jump is that short."""
+
+
+class ClockWatch:
+    """Notices that a clock was set."""
+
+    __slots__ = ("_looked", "clock")
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self._looked = float("-inf")
+
+    def jump(self, now: float) -> Jump | None:
+        """The jump since it was last looked for; None if the clock has gone on by itself."""
+        if 0.0 <= now - self._looked < UNNOTICED:
+            return None
+        self._looked = now
+        jump = self.clock.jump()
+        if jump is not None:
+            set_by, slept = f"{jump.by:+.0f}", f"{jump.slept:.0f}"
+            clock_log.warning("the clock was set by %s seconds, or the machine slept (%s)", set_by, slept)
+        return jump
 
 
 class Rounds:

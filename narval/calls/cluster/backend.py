@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Collection, Container, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -25,7 +25,6 @@ from narval.calls.cluster.tasks import (
     is_once,
     key_of,
 )
-from narval.calls.cluster.waiting_limits import WaitingLimits
 from narval.calls.fair_queue import QueuedBackend
 from narval.calls.programs.backend import ProgramBackend
 from narval.calls.workers.frames import FrameError
@@ -35,6 +34,35 @@ from narval.files.outside.cluster import LOCAL
 from narval.files.settings import CallLimits
 
 _MOST_IN_GROUP = 100
+
+
+class WaitingLimits:
+    """The calls whose time runs because there is no cluster; those that outlive it are given to `expire`."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, expire: Callable[[RunningCall], None]) -> None:
+        self._loop, self._expire = loop, expire
+        self._timers: dict[RunningCall, asyncio.TimerHandle] = {}
+
+    def run(self, calls: Iterable[RunningCall]) -> None:
+        """Let the time of calls run from now on, if it does not yet."""
+        for running in calls:
+            if running.call.timeout is not None and running not in self._timers:
+                self._timers[running] = self._loop.call_later(running.call.timeout, self._over, running)
+
+    def stop(self) -> None:
+        """Let no time run any more."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def drop(self, running: RunningCall) -> None:
+        """Forget a call that is over."""
+        if (timer := self._timers.pop(running, None)) is not None:
+            timer.cancel()
+
+    def _over(self, running: RunningCall) -> None:
+        del self._timers[running]
+        self._expire(running)
 
 
 class Cluster(QueuedBackend):

@@ -3,32 +3,79 @@
 from __future__ import annotations
 
 import asyncio
+import glob
 import os
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, partial
 from pathlib import Path
 
+from lxml import etree
+
 from narval.calls.backend import ABANDONED, LOST, Outcome, RunningCall
 from narval.calls.context import CallContext
+from narval.calls.programs import reaper
 from narval.calls.programs.commands import CommandRunner
-from narval.calls.programs.environment import environment_of, standard_input
 from narval.calls.programs.group_end import EndingGroups
 from narval.calls.programs.output import Listen, OutputFolder, ProgramOutput
 from narval.calls.programs.process_group import ProcessGroup
-from narval.calls.programs.process_limits import ProcessLimits
 from narval.calls.programs.reaper import CALL, OWNER, signal_name
 from narval.calls.programs.reaper_client import ReaperClient, store_of
-from narval.calls.programs.spawn import CannotStartError, limited
-from narval.calls.programs.up_to_date import is_up_to_date
+from narval.calls.programs.spawn import NOT_EXECUTABLE, CannotStartError, limited
+from narval.core.elements.element import Element, parse
 from narval.core.engines.commands import Program
 from narval.core.engines.events import Failure
 from narval.files.home import Home
 from narval.store.batch import AgentRow
+from narval.system import cgroup
+from narval.system.cgroup import NoGroupError
 
 _SKIPPED = Outcome(value={"status": 0, "skipped": 1})
 
 Over = Callable[[ProgramOutput, int], None]
 """Given the output of a program that is gone, and its status."""
+
+
+class ProcessLimits:
+    """The control groups of the programs under way of one life of a daemon, which is `owner`.
+
+    `own_group` gives the group in which they are made, or raises NoGroupError.
+    """
+
+    def __init__(self, owner: str, own_group: Callable[[], Path] = cgroup.own_group) -> None:
+        self._owner, self._own_group = owner, own_group
+        self._entered: Counter[Path] = Counter()
+        """The programs that a group is kept for."""
+
+    def enter(self, program: Program, run: str, call: str) -> Path | None:
+        """The group for a program that is about to start; None if nothing limits it. Raises CannotStartError.
+
+        All programs of a run are in one group where the run is limited; those that have a limit of their own
+        are in one within it.
+        """
+        if program.processes is None and program.run_processes is None:
+            return None
+        most = program.processes if program.run_processes is None else program.run_processes
+        name = f"{reaper.group_name(self._owner)}-{run if program.run_processes is not None else call}"
+        try:
+            group = cgroup.make_group(self._own_group(), name, most)
+            if program.run_processes is not None and program.processes is not None:
+                self._entered[group] += 1
+                group = cgroup.make_group(group, call, program.processes)
+        except (NoGroupError, OSError) as error:
+            message = f'processes="{most}" cannot be kept here, so the program is not started: {error}'
+            raise CannotStartError(NOT_EXECUTABLE, message) from None
+        self._entered[group] += 1
+        return group
+
+    def leave(self, group: Path) -> None:
+        """Remove the group of a program that is gone, if no other is in it, nor is about to be."""
+        while group in self._entered:
+            self._entered[group] -= 1
+            if self._entered[group] <= 0:
+                del self._entered[group]
+                reaper.remove_group(str(group))
+            group = group.parent
 
 
 class ProgramBackend:
@@ -241,3 +288,77 @@ def _late(output: str) -> Outcome:
 
 def _drop(data: bytes, is_error: bool) -> None:
     """Ignore the output of the program that tests whether there is something to do."""
+
+
+LONGEST_VARIABLE = 100_000
+"""Bytes; the system takes about 128 KiB for each."""
+
+
+def environment_of(call: CallContext, program: Program, daemon: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a program: that of the daemon, the zone of the home, its own. Raises ValueError."""
+    found = {
+        **daemon,
+        **call.zone_variable(),
+        **dict(program.environment),
+        reaper.OWNER: daemon[reaper.OWNER],
+        "NARVAL_AGENT": call.agent,
+        "NARVAL_RUN": str(call.run),
+        "NARVAL_STATE": call.step,
+        reaper.CALL: call.id,
+    }
+    if call.home is not None:
+        found["NARVAL_HOME"] = str(call.home)
+    for name, expression in program.selects:
+        element = call.inputs.get(name)
+        if isinstance(element, Element):
+            found[name] = _text_of(name, element, expression)
+    return found
+
+
+def standard_input(call: CallContext, program: Program) -> bytes:
+    """The text of the program, unchanged; or the elements it is given, within a `memory` (A13)."""
+    given = call.inputs.get("")
+    if not isinstance(given, list):
+        return program.text.encode("utf-8")
+    return b"<memory>\n%b\n</memory>\n" % b"\n".join(element.with_eid() for element in given)
+
+
+def _text_of(name: str, element: Element, expression: str) -> str:
+    """The text that an expression selects of an element, as a variable. Raises ValueError if it cannot be
+    one.
+    """
+    text = str(etree.XPath(expression)(parse(element.xml)))
+    if "\0" in text or len(text.encode("utf-8")) > LONGEST_VARIABLE:
+        raise ValueError(f"what {expression} selects of element {element.eid} cannot be the variable {name}")
+    return text
+
+
+_WILD = frozenset("*?[")
+
+
+def is_up_to_date(directory: str, creates: Iterable[str], needs: Iterable[str]) -> bool:
+    """True if all files are there and none that is needed is newer; False for a program that creates none."""
+    oldest: int | None = None
+    for pattern in creates:
+        times = _times(directory, pattern)
+        if not times:
+            return False
+        oldest = min(times) if oldest is None else min(oldest, *times)
+    if oldest is None:
+        return False
+    for pattern in needs:
+        times = _times(directory, pattern)
+        if not times or max(times) > oldest:
+            return False
+    return True
+
+
+def _times(directory: str, pattern: str) -> list[int]:
+    """The moments the files of that name, or that fit the pattern, were last altered, in nanoseconds."""
+    names = [os.path.join(directory, pattern)]
+    if not _WILD.isdisjoint(pattern):
+        names = glob.glob(names[0], recursive=True)
+    try:
+        return [os.stat(name).st_mtime_ns for name in names]
+    except OSError:
+        return []

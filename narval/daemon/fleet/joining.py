@@ -7,6 +7,7 @@ import hashlib
 import logging
 import os
 import socket
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -16,10 +17,9 @@ import msgspec
 from narval import __version__
 from narval.core.definitions.people.directory import Directory
 from narval.core.errors import ElsewhereError, StoreError
-from narval.daemon.fleet.renewals import Renewals
 from narval.files.settings import Settings
 from narval.store.batch import AgentRow
-from narval.store.postgresql.leases import DaemonRow, Leases
+from narval.store.postgresql.leases import RENEWAL, DaemonRow, Leases
 from narval.store.store import Store
 
 log = logging.getLogger("narval.daemon")
@@ -73,6 +73,34 @@ async def join_store(
     renewals = Renewals(store.leases)
     starting.callback(renewals.end)
     return partial(_leave, store.leases, renewals)
+
+
+class Renewals:
+    """Renew every half second from now on, whatever the event loop is kept with, until they are ended.
+
+    What is wrong is not told: the renewals of the event loop meet it as well.
+    """
+
+    def __init__(self, leases: Leases) -> None:
+        self._leases, self._is_over = leases, threading.Event()
+        self._thread = threading.Thread(target=self._run, name="narval-renewals", daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Renew no more."""
+        self._is_over.set()
+
+    def close(self) -> None:
+        """Renew no more, and wait for the renewal that is under way."""
+        self.end()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._is_over.wait(RENEWAL):
+            try:
+                self._leases.renew()
+            except StoreError:
+                continue
 
 
 def find_own(store: Store, name: str) -> None:

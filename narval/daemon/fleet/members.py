@@ -17,7 +17,6 @@ from typing import Any
 from narval.core.errors import FencedError, StoreAwayError, StoreError
 from narval.daemon.agents.agents import Agents
 from narval.daemon.fleet import protocol
-from narval.daemon.fleet.clocks import Clocks
 from narval.daemon.fleet.gate import LeaseGate
 from narval.daemon.fleet.holding import TakingOver, let_go
 from narval.daemon.main_loop import MainLoop
@@ -27,6 +26,44 @@ from narval.store.postgresql.leases import RENEWAL, Beat, Leases
 log = logging.getLogger("narval.fleet")
 
 InThread = Callable[..., Awaitable[Any]]
+
+
+APART = 2.0
+"""Seconds from which a difference is a warning."""
+
+FAR_APART = 30.0
+"""Seconds from which a daemon takes no agents: the dates that it works out would be wrong."""
+
+
+class Clocks:
+    """The difference of two clocks; `now` gives the moment by that of the machine."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self.apart = 0.0
+        """Seconds by which that of the machine is ahead."""
+        self._is_warned = False
+
+    @property
+    def are_far_apart(self) -> bool:
+        """True if no agents are to be taken."""
+        return abs(self.apart) > FAR_APART
+
+    @property
+    def warning(self) -> str:
+        """A sentence for people if they are apart, or ""."""
+        if abs(self.apart) <= APART:
+            return ""
+        way = "ahead of" if self.apart > 0 else "behind"
+        said = f"the clock of this machine is {abs(self.apart):.0f} s {way} that of the store"
+        return said + ("; it takes no agents until it is set" if self.are_far_apart else "")
+
+    def compare(self, at: float) -> None:
+        """Take note of what the clock of the store showed a moment ago; a difference is logged once."""
+        self.apart = self._now() - at
+        if self.warning and not self._is_warned:
+            log.warning("%s", self.warning)
+        self._is_warned = bool(self.warning)
 
 
 class Members:

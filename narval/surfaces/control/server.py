@@ -14,6 +14,8 @@ import logging
 import os
 import resource
 import socket
+import stat
+import struct
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
@@ -23,7 +25,6 @@ from narval import __version__
 from narval.ask.asker import Asker, user
 from narval.core.errors import DaemonGoneError, InternalError, NarvalError, OperatorError, RequestError
 from narval.surfaces.control import wire
-from narval.surfaces.control.listening import listener_at, peer_uid
 
 log = logging.getLogger(__name__)
 
@@ -370,3 +371,39 @@ async def _remaining(tasks: Iterable[asyncio.Task[None]], within: float) -> set[
     """The tasks that have not ended after that many seconds."""
     waiting = list(tasks)
     return (await asyncio.wait(waiting, timeout=within))[1] if waiting else set()
+
+
+_BACKLOG = 128
+
+
+def peer_uid(connection: Any) -> int:
+    """The user whose program is at the other end, by the system's account.
+
+    Where the system has none, the mode of the folder alone keeps others out.
+    """
+    option = getattr(socket, "SO_PEERCRED", None)
+    if option is None:
+        return os.geteuid()
+    credentials = connection.getsockopt(socket.SOL_SOCKET, option, struct.calcsize("3i"))
+    uid: int = struct.unpack("3i", credentials)[1]
+    return uid
+
+
+def listener_at(path: Path) -> socket.socket:
+    """A socket that listens at `path`, for its user alone from the first moment."""
+    folder = path.parent
+    if stat.S_IMODE(folder.stat().st_mode) & 0o077:
+        folder.chmod(0o700)
+    with contextlib.suppress(FileNotFoundError):
+        path.unlink()
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        with wire.address(path) as name:
+            listener.bind(name)
+        path.chmod(0o600)
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
+    except BaseException:
+        listener.close()
+        raise
+    return listener

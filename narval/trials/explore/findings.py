@@ -17,9 +17,19 @@ from narval.core.definitions.library import Definition, Library
 from narval.core.engines.commands import Watch
 from narval.core.engines.events import Returned
 from narval.core.engines.registry import engine_of, is_runnable
-from narval.core.engines.structure import Analysable, Finding, HasExits, Part, PartKey, Structure, Walkable
+from narval.core.engines.structure import (
+    Analysable,
+    Exit,
+    Finding,
+    HasExits,
+    Part,
+    PartKey,
+    Structure,
+    Walkable,
+)
 from narval.core.kinds import KINDS
-from narval.trials.explore.dead_ends import dead_ends
+from narval.core.patterns.pattern import Condition, compile_pattern
+from narval.trials.explore.contradictions import contradictory, demands
 from narval.trials.explore.outcomes import ERRS, LATE, in_vain
 from narval.trials.explore.search import MOST_STATES, Explored, SearchNode, explore, structure_of
 from narval.trials.explore.state import RUN
@@ -216,3 +226,38 @@ def _erring(node: SearchNode, structure: Structure) -> Iterator[PartKey]:
     event = node.happening.event
     if isinstance(event, Returned) and node.happening.outcome in ERRORS:
         yield structure.calling, node.before.reached.in_force.calls[event.call].step
+
+
+def dead_ends(definition: Definition, library: Library, engine: HasExits) -> Iterator[Finding]:
+    """The outcomes that no way on from a part takes, and the errors that no way for errors takes.
+
+    Where there is no way for errors at all, the walk tells that nobody handles them.
+    """
+    for found in engine.exits(definition):
+        target = library.get(*found.target)
+        for outcome in getattr(target, "outcomes", ()):
+            name = getattr(target, "answer_name", "")
+            if found.ways and _are_closed(found.ways, name, f"{name}[@outcome='{outcome.name}']"):
+                yield _finding(definition, found, f"is answered {outcome.name}, no transition")
+        for error in getattr(target, "errors", ()):
+            if found.on_error and _are_closed(found.on_error, "error", f"error[@type='{error}']"):
+                yield _finding(definition, found, f"ends in the error {error}, no error link")
+
+
+def _are_closed(ways: Iterable[tuple[Condition, ...]], name: str, pattern: str) -> bool:
+    """True if each way has a condition on elements of a name that none of a pattern fits."""
+    given = compile_pattern(pattern, {})
+    return all(
+        any(
+            contradictory(demands(Condition((*wanted.patterns, given)).bind()))
+            for wanted in way
+            if wanted.names == frozenset({name}) and not wanted.variables
+        )
+        for way in ways
+    )
+
+
+def _finding(definition: Definition, found: Exit, what: str) -> Finding:
+    _, name = found.target
+    message = f"step {found.part!r}: when {name} {what} goes on"
+    return Finding(definition.path, found.line, 1, "note", found.part, message)

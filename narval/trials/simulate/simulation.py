@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from operator import attrgetter
@@ -30,17 +30,17 @@ from narval.core.definitions.prototype import Prototype
 from narval.core.elements.element import Element
 from narval.core.engines.registry import is_standing, run_kinds, runnable
 from narval.core.errors import DefinitionError, RequestError
+from narval.core.memory.memory import Memory
 from narval.daemon.daemon import Daemon, assemble
 from narval.files.loader import Loader
 from narval.files.memory_file import read_memory
 from narval.store.batch import Batch
 from narval.system.clock import SimulatedClock
 from narval.system.zone import machine_zone
-from narval.trials.simulate import expectations
 from narval.trials.simulate.agenda import Agenda
 from narval.trials.simulate.agents import AgentsAtPlay, agents_to_begin_with, beginning_now
 from narval.trials.simulate.elsewhere import Elsewhere
-from narval.trials.simulate.executor import RecordedCall, SimulatedExecutor, SimulationHooks
+from narval.trials.simulate.executor import RecordedCall, SimulatedExecutor, SimulationHooks, is_of
 from narval.trials.simulate.happenings import happen
 from narval.trials.simulate.memory_copy import Remembered, SimulatedStore
 from narval.trials.simulate.report import Judged, SimulationReport
@@ -258,7 +258,7 @@ class _Simulation:
         name = expectation.agent or self._agents.own_name
         trace, calls = self._trace.of.get(name), (call for call in self._executor.calls if call.agent == name)
         phases = trace.phases if trace is not None else {}
-        number = expectations.count(expectation, self._agents.host(name).agent.memory, phases, list(calls))
+        number = _count(expectation, self._agents.host(name).agent.memory, phases, list(calls))
         if len(self._home.others):
             expectation = msgspec.structs.replace(expectation, agent=name)
         self._outcome.judged.append(Judged(expectation, self._clock.now(), number))
@@ -336,3 +336,20 @@ def _set_by_author(library: Library, call: CallContext) -> Mapping[str, str]:
     if not isinstance(prompt, Element):
         return {}
     return {each.get("name", ""): each.get("value", "") for each in prompt.tree().iterchildren("set")}
+
+
+_Phases = Mapping[int, tuple[str, str]]
+"""The definition and the phase of each run, by its eid."""
+
+
+def _count(expectation: Expectation, memory: Memory, runs: _Phases, calls: Sequence[RecordedCall]) -> int:
+    """Count the elements, runs or calls of an expectation, of one agent."""
+    if expectation.what == "run":
+        wanted = (expectation.recipe, expectation.phase)
+        return sum(wanted in ((name, ""), (name, phase)) for name, phase in runs.values())
+    if expectation.what == "call":
+        return sum(is_of(expectation, call) for call in calls)
+    if expectation.condition is None:
+        return 0
+    found = memory.select(expectation.condition.bind())
+    return sum(eid not in memory.outdated for eid in found)

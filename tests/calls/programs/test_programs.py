@@ -18,9 +18,8 @@ import pytest
 from narval.calls.backend import Outcome
 from narval.calls.context import CallContext, Target, call
 from narval.calls.executor import Executor
-from narval.calls.programs.backend import ProgramBackend
+from narval.calls.programs.backend import ProcessLimits, ProgramBackend
 from narval.calls.programs.output import FILE_BYTES, IN_MEMORY, OutputFolder
-from narval.calls.programs.process_limits import ProcessLimits
 from narval.calls.programs.reaper_client import ReaperClient
 from narval.core.elements.element import Element
 from narval.core.engines.commands import Program

@@ -24,8 +24,8 @@ from narval.core.definitions.action.definition import (
     Input,
     Output,
     Where,
+    render,
 )
-from narval.core.definitions.action.rendering import render
 from narval.core.definitions.action.resources import Resources, read_resources, resources_of
 from narval.core.definitions.prototype import HOLDS, NAME_OF, Prototype, check_replaces, parameter
 from narval.core.definitions.reading import vocabulary

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future
 from functools import partial
 from time import time
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import to_builtins
 from msgspec.structs import replace
@@ -23,7 +25,6 @@ from narval.core.engines.commands import Call
 from narval.core.errors import ActionError
 from narval.kinds.dataflow.calls.documents import GatheredOutputs, inputs_of
 from narval.kinds.dataflow.calls.driver import FlowInput, with_place
-from narval.kinds.dataflow.calls.flow_loop import FlowLoop
 from narval.kinds.dataflow.calls.flow_store import FILE, FlowStore
 from narval.kinds.dataflow.calls.home_side import HomeSide
 from narval.kinds.dataflow.calls.performers.numbers import NumberReader
@@ -187,3 +188,48 @@ def _shown(name: str, line: str) -> None:
 
 def _finished(value: dict[str, Any], outcome: Outcome) -> Outcome:
     return replace(outcome, value=value)
+
+
+Result = TypeVar("Result")
+
+
+class FlowLoop:
+    """A loop of events in a thread, there as long as something runs in it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._count = 0
+
+    async def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Run a coroutine there; its result. It is cancelled with who waits for it."""
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(
+                    target=_forever, args=(self._loop,), name="narval-flows", daemon=True
+                ).start()
+            self._count += 1
+            future: Future[Result] = asyncio.run_coroutine_threadsafe(work, self._loop)
+        # with the lock free, as it is called at once if all is done already
+        future.add_done_callback(self._over)
+        return await asyncio.wrap_future(future)
+
+    def _over(self, _: Future[Any]) -> None:
+        with self._lock:
+            self._count -= 1
+            if self._count == 0 and self._loop is not None:
+                self._loop.call_soon_threadsafe(self._loop.stop)
+                self._loop = None
+
+
+def _forever(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+        pending = asyncio.all_tasks(loop)
+        for task in pending:
+            task.cancel()
+        if pending:
+            loop.run_until_complete(asyncio.wait(pending))
+    finally:
+        loop.close()

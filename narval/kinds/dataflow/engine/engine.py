@@ -6,12 +6,12 @@ operators, and gives back what came of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from narval.core.definitions.reading.durations import read_duration
 from narval.core.definitions.suggestions import closest
-from narval.core.elements.element import Element
+from narval.core.elements.element import Element, parse
 from narval.core.engines.commands import Command
 from narval.core.engines.engine import Lookup
 from narval.core.engines.events import (
@@ -26,6 +26,7 @@ from narval.core.engines.events import (
 )
 from narval.core.engines.view import View
 from narval.core.errors import RequestError
+from narval.core.patterns.pattern import condition
 from narval.kinds.dataflow.engine.apply import APPLY
 from narval.kinds.dataflow.engine.apply import apply as apply
 from narval.kinds.dataflow.engine.changes import DataflowBegan, DataflowChange, InputCompleted, SessionKept
@@ -36,10 +37,9 @@ from narval.kinds.dataflow.engine.explain import parts as parts
 from narval.kinds.dataflow.engine.explain import render as render
 from narval.kinds.dataflow.engine.explain import waiting_for as waiting_for
 from narval.kinds.dataflow.engine.graph import graph as graph
-from narval.kinds.dataflow.engine.inputs import inputs_nearby
 from narval.kinds.dataflow.engine.state import DataflowState
 from narval.kinds.dataflow.engine.structure import unreachable as unreachable
-from narval.kinds.dataflow.language.definition import DataflowDefinition
+from narval.kinds.dataflow.language.definition import DataflowDefinition, Datum
 
 kind = "dataflow"
 definition_kind = DataflowDefinition.kind
@@ -190,3 +190,50 @@ def _take_sessions(decision: DataflowDecision, event: Signalled) -> None:
         decision.answer(event, sessions=begun)
     else:
         decision.refuse(event, "bad-input", f"expected <{PLAN_INPUT}> with a <session> for each")
+
+
+_NAMED = frozenset({"relation", "value"})
+"""The elements that say by an attribute `name` which input they are."""
+
+
+def inputs_nearby(decision: DataflowDecision, event: Started, given: Iterable[str]) -> tuple[int, ...]:
+    """The elements around the calling step that are inputs which neither its arguments nor `given` have.
+
+    The nearest rank that has any counts (N15): of a `relation` or `value` of the input's name the newest,
+    else all elements that are named as the input, each of which is a tuple.
+    """
+    if event.caller is None or not event.caller.run:
+        return ()
+    known, view = set(given), decision.view
+    for eid in event.elements:
+        element = view.element(eid)
+        if element is not None and element.name == PLAN_INPUT:
+            return ()
+        if element is not None:
+            root = parse(element.xml)
+            known.add(root.get("name", "") if element.name in _NAMED else element.name)
+    found: list[int] = []
+    for datum in decision.definition.inputs:
+        if datum.name not in known:
+            found += _nearest(view, event, datum)
+    return tuple(found)
+
+
+def _nearest(view: View, event: Started, datum: Datum) -> list[int]:
+    named = condition(f"relation[@name='{datum.name}'] | value[@name='{datum.name}']").bind()
+    tuples = condition(datum.name).bind()
+    for rank in _ranks(view, event):
+        eids = list(rank)
+        if whole := list(view.among(eids, named, None)):
+            return whole[-1:]
+        if single := list(view.among(eids, tuples, None)):
+            return single
+    return []
+
+
+def _ranks(view: View, event: Started) -> Iterator[Iterable[int]]:
+    caller = event.caller
+    while caller is not None and caller.run:
+        yield from caller.nearby
+        yield view.context(caller.run)
+        caller = view.caller(caller.run)

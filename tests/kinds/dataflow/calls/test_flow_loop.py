@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from narval.kinds.dataflow.calls.flow_loop import FlowLoop
+from narval.kinds.dataflow.calls.calls import FlowLoop
 
 
 async def answer(value: int) -> int:

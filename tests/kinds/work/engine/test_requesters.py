@@ -6,8 +6,8 @@ from typing import Any
 
 from narval.core.definitions.people.directory import Directory, Person
 from narval.core.elements.element import Element, Origin
-from narval.kinds.work.engine.asking import requesters as rooms
-from narval.kinds.work.engine.asking.requesters import Requesters, requesters
+from narval.kinds.work.engine.asking import offering
+from narval.kinds.work.engine.asking.offering import Requesters, requesters
 from tests.kinds.work.engine.items import Office, work
 
 
@@ -62,7 +62,7 @@ def test_P30_what_is_forgotten_or_sent_without_a_name_is_not_known() -> None:
 
 
 def test_P30_the_work_is_bounded(monkeypatch: Any) -> None:
-    monkeypatch.setattr(rooms, "MOST_ORIGINS", 10)
+    monkeypatch.setattr(offering, "MOST_ORIGINS", 10)
     line = {f"e{eid}": Origin(run=1, inputs=(eid - 1,)) for eid in range(2, 20)}
     assert asked(Known(e1=None, **line), 19).unknown == "this came from more than 10 elements"
 

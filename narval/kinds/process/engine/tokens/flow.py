@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from narval.core.engines import commands
 from narval.kinds.process.engine import calls, conditions
 from narval.kinds.process.engine.changes import (
+    ArcTokenCancelled,
     ArcTokenCompleted,
     ArcTokenCreated,
     ArcTokenIncompleteJoin,
@@ -14,6 +15,7 @@ from narval.kinds.process.engine.changes import (
     ArcTokenProcessed,
     Members,
     NodeTokenAccepted,
+    NodeTokenCancelled,
     NodeTokenCompleted,
     NodeTokenCreated,
     NodeTokenDelayed,
@@ -23,12 +25,12 @@ from narval.kinds.process.engine.changes import (
     NodeTokenSkipped,
     Paused,
     TokenSetCreated,
+    UndoingEnded,
 )
 from narval.kinds.process.engine.completion import complete_if_done
 from narval.kinds.process.engine.decision import NodeFault, ProcessDecision
 from narval.kinds.process.engine.node_types import NODE, WAIT
 from narval.kinds.process.engine.tokens import joins
-from narval.kinds.process.engine.tokens.cancellation import cancel
 from narval.kinds.process.engine.tokens.guards import Response, respond
 from narval.kinds.process.engine.tokens.joins import Joined
 from narval.kinds.process.engine.tokens.token import ArcToken, NodeToken
@@ -311,3 +313,29 @@ def retry_set(decision: ProcessDecision, token_set: int) -> None:
         token = state.arcs[arc_token]
         if arc_token in state.active_arcs and not token.complete and retry(decision, token):
             return
+
+
+def cancel(decision: ProcessDecision, by: NodeToken, node: Node) -> frozenset[int]:
+    """End what stands on the nodes that a node cancels, and on arcs that lead there; the sets it was in.
+
+    The token `by`, which has left its node, is not among it, nor is what comes of it.
+    """
+    state, sets = decision.state, set[int]()
+    whole, region = node.cancels_all, node.cancels
+    coming = [-number for number in state.undoing if number < 0]
+    for number in (*state.active_nodes, *coming):
+        token = state.nodes[number]
+        if whole or token.node in region:
+            decision.stop_waiting(token)
+            if number in coming:
+                decision.change(UndoingEnded(number))
+            decision.change(NodeTokenCancelled(number, by.id))
+            decision.happens(NodeTokenCompleted(number, decision.event.at))
+            sets.update(token.sets)
+    pending = state.queue.all(lambda number: state.arcs[number].pending)
+    for number in (*state.active_arcs, *pending):
+        arc_token = state.arcs[number]
+        if whole or arc_token.to in region:
+            decision.change(ArcTokenCancelled(number, by.id))
+            sets.update(arc_token.sets)
+    return frozenset(sets)

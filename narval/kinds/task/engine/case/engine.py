@@ -1,7 +1,7 @@
 """The engine of cases: an object with its family on its way through tasks (K8, K19–K21, K43–K47).
 
 `routing` takes what instances and servers say of objects, `decision` puts objects to servers and ends their
-ways, `compensation` undoes what was done, `by_hand` is what people do about what cannot go on.
+ways, `compensation` undoes what was done. What people do about a case that cannot go on stands at the end.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from narval.core.engines.commands import SIGNAL, Command
 from narval.core.engines.events import Cancelled, Event, Returned, Signalled, Started
 from narval.core.engines.view import View
-from narval.kinds.task.engine.case import by_hand, compensation, routing
+from narval.kinds.task.engine.case import compensation, routing
 from narval.kinds.task.engine.case.apply import APPLY
 from narval.kinds.task.engine.case.apply import apply as apply
 from narval.kinds.task.engine.case.changes import CaseBegan, CaseChange, WaiterGone
@@ -22,7 +22,7 @@ from narval.kinds.task.engine.case.explain import parts as parts
 from narval.kinds.task.engine.case.explain import render as render
 from narval.kinds.task.engine.case.explain import waiting_for as waiting_for
 from narval.kinds.task.engine.case.graph import graph as graph
-from narval.kinds.task.engine.case.state import CaseState
+from narval.kinds.task.engine.case.state import CaseState, step_id
 from narval.kinds.task.language.definition import TaskDefinition
 
 kind = "task-case"
@@ -111,10 +111,10 @@ def _signalled(decision: CaseDecision, event: Signalled) -> None:
             _SAID[event.name](decision, event)
         except routing.MisdirectedError as error:
             decision.refuse(event, error.failure.kind, error.failure.message)
-    elif not event.sender and event.name in by_hand.DONE:
-        by_hand.DONE[event.name](decision, event)
+    elif not event.sender and event.name in _BY_HAND:
+        _BY_HAND[event.name](decision, event)
     else:
-        heard = ", ".join(by_hand.DONE)
+        heard = ", ".join(_BY_HAND)
         decision.refuse(event, "not-listening", f"expected {heard}, got {event.name!r:.80}")
 
 
@@ -125,3 +125,45 @@ _SAID: Mapping[str, Callable[[CaseDecision, Signalled], None]] = {
     "merged": routing.merged,
     "lost": routing.lost,
 }
+
+
+def _retry(decision: CaseDecision, event: Signalled) -> None:
+    """Let a blocked chain go on, or put what is held to its type again, or to another that is named."""
+    state = decision.state
+    if state.status == "blocked":
+        number = compensation.resume(decision, event.by)
+        decision.answer(event, step=step_id(number), compensator=state.trail[number].compensator)
+        return
+    object, type = event.arguments.get("object"), event.arguments.get("type") or ""
+    held = [
+        identity
+        for identity, member in state.members.items()
+        if member.state == "held" and object in (None, 0, identity, member.now)
+    ]
+    if not held:
+        which = f"object {object}" if object else "no object of it"
+        decision.refuse(event, "not-held", f"case {state.eid} is {state.status}: {which} is held")
+    elif type and decision.find_type(str(type)) is None:
+        decision.refuse(event, "no-type", f"expected a task type that is loaded, got {type!r:.80}")
+    elif not all(type or state.members[identity].type for identity in held):
+        unrouted = next(identity for identity in held if not state.members[identity].type)
+        why = f"object {state.members[unrouted].now} was not routed; name the type where it is to go"
+        decision.refuse(event, "no-type", why)
+    else:
+        decision.answer(event, objects=[state.members[identity].now for identity in held])
+        for identity in held:
+            decision.put(identity, str(type or state.members[identity].type), by_hand=True)
+
+
+def _cancel(decision: CaseDecision, event: Signalled) -> None:
+    """Withdraw all objects, and compensate what was done."""
+    why = event.arguments.get("why")
+    decision.answer(event)
+    if decision.state.status == "ready":
+        decision.end("cancelled")
+        return
+    compensation.cancel(decision, str(why or ""), event.by)
+
+
+_BY_HAND: Mapping[str, Callable[[CaseDecision, Signalled], None]] = {"retry": _retry, "cancel": _cancel}
+"""The acts of people, by the name of the signal."""
