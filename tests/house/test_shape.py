@@ -145,6 +145,16 @@ def test_demands_are_cited_less_and_less() -> None:
     assert sum(len(cited.findall(read(path).text)) for path in modules().values()) <= MOST_CITED
 
 
+def test_one_cursor_reads_all_grammars() -> None:
+    scanners = [
+        module
+        for module, path in modules().items()
+        for node in nodes(path, ast.Attribute)
+        if node.attr == "lastgroup"
+    ]
+    assert scanners == ["narval.core.source.tokens"], "a text is taken apart there alone"
+
+
 # --- the checks see what they should ----------------------------------------------------------------------
 
 

@@ -9,23 +9,23 @@ might be part of a name stays where it is. lxml decides if a text is an expressi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import NamedTuple
 
 from narval.core.patterns.number import EXACT_DIGITS, number
+from narval.core.source.tokens import Token, scan
 
 _NAME_CHAR = r"[^\x00-,/:-@\[-^`{-\x7f]"
 """A character of a name: of ASCII, letters, digits and three signs; the rest is checked by lxml."""
 _NAME = rf"(?![0-9.\-]){_NAME_CHAR}+"
 
 _TOKEN = re.compile(
-    rf"""(?P<space>[ \t\r\n]+)
+    rf"""(?P<blank>[ \t\r\n]+)
     |(?P<string>"[^"]*"|'[^']*')
     |(?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)
     |\$(?P<variable>{_NAME}(?::{_NAME})?)
     |(?P<name>{_NAME}(?::(?!:)(?:{_NAME}|\*))?)
-    |(?P<symbol>::|//|\.\.|!=|<=|>=|[()\[\].@,/|+\-=<>*])""",
-    re.VERBOSE,
+    |(?P<mark>::|//|\.\.|!=|<=|>=|[()\[\].@,/|+\-=<>*])
+    |(?P<junk>.)""",
+    re.VERBOSE | re.DOTALL,
 )
 _LITERAL = re.compile(rf"""("[^"]*"|'[^']*'|(?<=[ \t\r\n(\[,=<>+*])[0-9]+(?:\.[0-9]+)?(?!:|{_NAME_CHAR}))""")
 _STRING = re.compile(r""""[^"]*"|'[^']*'""")
@@ -42,75 +42,15 @@ class ExpressionError(Exception):
         super().__init__(message)
 
 
-class XPathToken(NamedTuple):
-    """A token: its kind (string, number, variable, name, symbol, end), its text and its offsets."""
-
-    kind: str
-    text: str
-    start: int
-    end: int
-
-
-def tokens(text: str) -> Iterator[XPathToken]:
-    """The tokens of an expression, the last of kind `end`; raises ExpressionError."""
-    at = 0
-    while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None:
-            message = "a string that is not closed" if text[at] in "\"'" else f"unexpected {text[at]!r}"
-            raise ExpressionError(message, at)
-        kind = str(found.lastgroup)
-        if kind != "space":
-            yield XPathToken(kind, found[kind], at, found.end())
-        at = found.end()
-    yield XPathToken("end", "", len(text), len(text))
-
-
-class TokenCursor:
-    """A place among the tokens of an expression: `now` is the token there."""
-
-    def __init__(self, text: str) -> None:
-        self._tokens = list(tokens(text))
-        self._at = 0
-        self.now = self._tokens[0]
-
-    def advance(self) -> XPathToken:
-        """Go to the next token, if there is one; return the one left behind."""
-        token = self.now
-        self._at += 1
-        self.now = self._tokens[self._at] if self._at < len(self._tokens) else token
-        return token
-
-    def accept(self, symbol: str) -> bool:
-        """Go past a symbol if it is here; return True if it was."""
-        if self.now.kind == "symbol" and self.now.text == symbol:
-            self.advance()
-            return True
-        return False
-
-    def expect(self, symbol: str) -> None:
-        """Go past a symbol; raise ExpressionError if another token is here."""
-        if not self.accept(symbol):
-            raise self.fault(repr(symbol))
-
-    def is_at(self, *symbols: str) -> bool:
-        """True if one of these symbols is here."""
-        return self.now.kind == "symbol" and self.now.text in symbols
-
-    def is_before(self, symbol: str) -> bool:
-        """True if the token after this one is that symbol."""
-        token = self._tokens[min(self._at + 1, len(self._tokens) - 1)]
-        return token.kind == "symbol" and token.text == symbol
-
-    @property
-    def last(self) -> int:
-        """The offset of the end of the token left behind."""
-        return self._tokens[self._at - 1].end
-
-    def fault(self, expected: str) -> ExpressionError:
-        """The error that something else was expected here."""
-        found = "the end" if self.now.kind == "end" else repr(self.now.text)
-        return ExpressionError(f"expected {expected}, found {found}", self.now.start)
+def tokens(text: str) -> list[Token]:
+    """The tokens of an expression, the last the end; raises ExpressionError."""
+    found = list(scan(_TOKEN, text))
+    for token in found:
+        if token.kind == "junk":
+            is_quote = token.text in "\"'"
+            message = "a string that is not closed" if is_quote else f"unexpected {token.text!r}"
+            raise ExpressionError(message, token.at)
+    return found
 
 
 def lift(text: str) -> tuple[str, tuple[str | int | float, ...]]:

@@ -13,8 +13,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from narval.core.patterns.lexer import ExpressionError, TokenCursor, XPathToken
+from narval.core.patterns.lexer import ExpressionError, tokens
 from narval.core.patterns.number import number
+from narval.core.source.tokens import END, Token, TokenCursor
 
 
 class _Node(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,8 +108,8 @@ def parse(text: str, *, lifted: bool = False) -> Expression:
     """
     reader = _SyntaxReader(text, lifted)
     expression = reader.expression()
-    if reader.tokens.now.kind != "end":
-        raise reader.tokens.fault("an operator or the end")
+    if reader.tokens.next.kind != END:
+        raise reader.tokens.unexpected("an operator or the end")
     return expression
 
 
@@ -116,21 +117,21 @@ class _SyntaxReader:
     """A recursive descent over the tokens: a method for each rule of the grammar that it needs."""
 
     def __init__(self, text: str, lifted: bool) -> None:
-        self.tokens = TokenCursor(text)
+        self.tokens = TokenCursor(tokens(text), ExpressionError)
         self.lifted = lifted
 
     # --- operators ------------------------------------------------------------------------------------
 
     def expression(self, tightness: int = 1) -> Expression:
-        start, left, chain = self.tokens.now.start, self.unary(), 0
+        start, left, chain = self.tokens.next.at, self.unary(), 0
         while (operator := self.operator()) and _TIGHTNESS[operator] >= tightness:
             operands = [left, self.operand(operator)]
             while operator in _MANY and self.operator() == operator:
                 operands.append(self.operand(operator))
-            left = BinaryOperation(operator, tuple(operands), start=start, end=self.tokens.last)
+            left = BinaryOperation(operator, tuple(operands), start=start, end=self.tokens.last.end)
             chain += 1
             if chain > _LONGEST_CHAIN:
-                raise ExpressionError("too many operators in a row", self.tokens.now.start)
+                raise ExpressionError("too many operators in a row", self.tokens.next.at)
         return left
 
     def operand(self, operator: str) -> Expression:
@@ -138,38 +139,37 @@ class _SyntaxReader:
         return self.expression(_TIGHTNESS[operator] + 1)
 
     def operator(self) -> str | None:
-        if self.tokens.now.kind in ("symbol", "name") and self.tokens.now.text in _TIGHTNESS:
-            return self.tokens.now.text
-        return None
+        token = self.tokens.next
+        return token.text if token.text in _TIGHTNESS and token.kind != "variable" else None
 
     def unary(self) -> Expression:
-        start, signs = self.tokens.now.start, 0
+        start, signs = self.tokens.next.at, 0
         while self.tokens.accept("-"):
             signs += 1
         if not signs:
             return self.path()
         negated: Expression = self.expression(_OF_UNARY_MINUS + 1)
         for _ in range(2 - signs % 2):
-            negated = Negation(negated, start=start, end=self.tokens.last)
+            negated = Negation(negated, start=start, end=self.tokens.last.end)
         return negated
 
     # --- paths ----------------------------------------------------------------------------------------
 
     def path(self) -> Expression:
-        start = self.tokens.now.start
+        start = self.tokens.next.at
         if self.tokens.accept("/"):
             steps = self.steps() if self.starts_step() else ()
-            return Path("/", steps, start=start, end=self.tokens.last)
-        if self.tokens.is_at("//"):
-            return Path("/", self.further_steps(), start=start, end=self.tokens.last)
+            return Path("/", steps, start=start, end=self.tokens.last.end)
+        if self.tokens.next.kind == "//":
+            return Path("/", self.further_steps(), start=start, end=self.tokens.last.end)
         if not self.starts_filter():
-            return Path(None, self.steps(), start=start, end=self.tokens.last)
+            return Path(None, self.steps(), start=start, end=self.tokens.last.end)
         primary = self.primary()
         predicates = self.predicates()
         if predicates:
-            primary = Filter(primary, predicates, start=start, end=self.tokens.last)
-        if self.tokens.is_at("/", "//"):
-            return Path(primary, self.further_steps(), start=start, end=self.tokens.last)
+            primary = Filter(primary, predicates, start=start, end=self.tokens.last.end)
+        if self.tokens.next.kind in ("/", "//"):
+            return Path(primary, self.further_steps(), start=start, end=self.tokens.last.end)
         return primary
 
     def steps(self) -> tuple[PathStep, ...]:
@@ -177,57 +177,57 @@ class _SyntaxReader:
 
     def further_steps(self) -> tuple[PathStep, ...]:
         steps: list[PathStep] = []
-        while self.tokens.is_at("/", "//"):
+        while self.tokens.next.kind in ("/", "//"):
             slash = self.tokens.advance()
             if slash.text == "//":
-                steps.append(PathStep("descendant-or-self", "node()", (), start=slash.start, end=slash.end))
+                steps.append(PathStep("descendant-or-self", "node()", (), start=slash.at, end=slash.end))
             steps.append(self.step())
         return tuple(steps)
 
     def starts_step(self) -> bool:
-        return self.tokens.now.kind == "name" or self.tokens.is_at(".", "..", "@", "*")
+        return self.tokens.next.kind in ("name", ".", "..", "@", "*")
 
     def starts_filter(self) -> bool:
-        now = self.tokens.now
-        if now.kind == "name":
-            return self.tokens.is_before("(") and now.text not in _NODE_TYPES
-        return now.kind in ("variable", "string", "number") or self.tokens.is_at("(")
+        token = self.tokens.next
+        if token.kind == "name":
+            return self.tokens.ahead().kind == "(" and token.text not in _NODE_TYPES
+        return token.kind in ("variable", "string", "number", "(")
 
     def step(self) -> PathStep:
-        start = self.tokens.now.start
+        start = self.tokens.next.at
         if self.tokens.accept("."):
-            return PathStep("self", "node()", self.predicates(), start=start, end=self.tokens.last)
+            return PathStep("self", "node()", self.predicates(), start=start, end=self.tokens.last.end)
         if self.tokens.accept(".."):
-            return PathStep("parent", "node()", self.predicates(), start=start, end=self.tokens.last)
+            return PathStep("parent", "node()", self.predicates(), start=start, end=self.tokens.last.end)
         axis = "child"
         if self.tokens.accept("@"):
             axis = "attribute"
-        elif self.tokens.now.kind == "name" and self.tokens.is_before("::"):
+        elif self.tokens.next.kind == "name" and self.tokens.ahead().kind == "::":
             axis = self.tokens.advance().text
             self.tokens.advance()
         test = self.node_test()
-        return PathStep(axis, test, self.predicates(), start=start, end=self.tokens.last)
+        return PathStep(axis, test, self.predicates(), start=start, end=self.tokens.last.end)
 
     def node_test(self) -> str:
         if self.tokens.accept("*"):
             return "*"
-        if self.tokens.now.kind != "name":
-            raise self.tokens.fault("an expression")
+        if self.tokens.next.kind != "name":
+            raise self.tokens.unexpected("an expression")
         name = self.tokens.advance().text
-        if not self.tokens.is_at("("):
+        if self.tokens.next.kind != "(":
             return name
         if name not in _NODE_TYPES:
-            raise self.tokens.fault("a step")
+            raise self.tokens.unexpected("a step")
         self.tokens.advance()
-        inside = self.tokens.advance().text if self.tokens.now.kind == "string" else ""
-        self.tokens.expect(")")
+        inside = self.tokens.advance().text if self.tokens.next.kind == "string" else ""
+        self.tokens.expect("')'", ")")
         return f"{name}({inside})"
 
     def predicates(self) -> tuple[Expression, ...]:
         predicates: list[Expression] = []
         while self.tokens.accept("["):
             predicates.append(self.expression())
-            self.tokens.expect("]")
+            self.tokens.expect("']'", "]")
         return tuple(predicates)
 
     # --- primaries ------------------------------------------------------------------------------------
@@ -236,28 +236,28 @@ class _SyntaxReader:
         token = self.tokens.advance()
         if token.kind == "variable" and self.lifted and token.text.startswith("_"):
             kind: Word["string", "number"] = "string" if token.text[1] == "s" else "number"
-            return LiteralSlot(int(token.text[2:]), kind, start=token.start, end=token.end)
+            return LiteralSlot(int(token.text[2:]), kind, start=token.at, end=token.end)
         if token.kind == "variable":
-            return Variable(token.text, start=token.start, end=token.end)
+            return Variable(token.text, start=token.at, end=token.end)
         if token.kind == "string":
-            return Literal(token.text[1:-1], start=token.start, end=token.end)
+            return Literal(token.text[1:-1], start=token.at, end=token.end)
         if token.kind == "number":
-            return Literal(number(token.text), start=token.start, end=token.end)
-        if token.kind == "symbol":
+            return Literal(number(token.text), start=token.at, end=token.end)
+        if token.kind == "(":
             inner = self.expression()
-            self.tokens.expect(")")
-            return Filter(inner, (), start=token.start, end=self.tokens.last)
+            self.tokens.expect("')'", ")")
+            return Filter(inner, (), start=token.at, end=self.tokens.last.end)
         return self.call(token)
 
-    def call(self, name: XPathToken) -> FunctionCall:
+    def call(self, name: Token) -> FunctionCall:
         self.tokens.advance()
         arguments: list[Expression] = []
-        if not self.tokens.is_at(")"):
+        if self.tokens.next.kind != ")":
             arguments.append(self.expression())
             while self.tokens.accept(","):
                 arguments.append(self.expression())
-        self.tokens.expect(")")
-        return FunctionCall(name.text, tuple(arguments), start=name.start, end=self.tokens.last)
+        self.tokens.expect("')'", ")")
+        return FunctionCall(name.text, tuple(arguments), start=name.at, end=self.tokens.last.end)
 
 
 def parts(node: Expression) -> Iterator[Expression]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from narval.core.errors import DefinitionError
 from narval.core.source.text import Source
+from narval.core.source.tokens import END, TokenCursor, scan
 
 Path = tuple[str | int, ...]
 """The way to a value: keys of tables, and numbers of items, from the outermost."""
@@ -74,48 +75,31 @@ class _PlaceReader:
     """Reads the places of a text that is known to be TOML; what it holds matters little here."""
 
     def __init__(self, text: str) -> None:
-        self._text = text
         self._places: dict[Path, Place] = {(): Place(0, 0)}
         self._tables: dict[Path, int] = {}
-        self._tokens = self._scan()
-        self._kind, self._word, self._at = next(self._tokens)
-
-    def _scan(self) -> Iterator[tuple[str, str, int]]:
-        for found in _TOKEN.finditer(self._text):
-            if found.lastgroup != "blank":
-                yield found.lastgroup or "", found[0], found.start()
-        yield "end", "", len(self._text)
-
-    def _step(self) -> str:
-        """Go on to the next token; the word of this one."""
-        word = self._word
-        self._kind, self._word, self._at = next(self._tokens)
-        return word
+        self._cursor = TokenCursor(scan(_TOKEN, text))
 
     def read(self) -> dict[Path, Place]:
         """The places by path."""
+        cursor = self._cursor
         table: Path = ()
-        while self._kind != "end":
-            if self._kind == "newline":
-                self._step()
-            elif self._word == "[":
+        while cursor.next.kind != END:
+            if cursor.accept("["):
                 table = self._header()
-            else:
+            elif not cursor.accept("newline"):
                 self._pair(table)
         return self._places
 
     def _header(self) -> Path:
-        self._step()
-        of_list = self._word == "["
-        if of_list:
-            self._step()
+        cursor = self._cursor
+        of_list = cursor.accept("[")
         path, at = self._key((), items=True)
         if of_list:
             number = self._tables[path] = self._tables.get(path, -1) + 1
             self._places[*path, number] = Place(at, at)
             path = *path, number
-            self._step()
-        self._step()
+            cursor.advance()
+        cursor.advance()
         return path
 
     def _key(self, path: Path, *, items: bool = False) -> tuple[Path, int]:
@@ -123,47 +107,42 @@ class _PlaceReader:
 
         Within a header (`items`), one that names a list means its last item.
         """
+        cursor = self._cursor
         while True:
-            at, kind, word = self._at, self._kind, self._step()
+            kind, word, at, _ = cursor.advance()
             path = *path, tomllib.loads(f"key = {word}")["key"] if kind == "text" else word
-            if items and self._word != "]":
+            if items and cursor.next.kind != "]":
                 path = (*path, self._tables[path]) if path in self._tables else path
             self._places.setdefault(path, Place(at, at))
-            if self._word != ".":
+            if not cursor.accept("."):
                 return path, at
-            self._step()
 
     def _pair(self, table: Path) -> None:
         path, at = self._key(table)
-        self._step()
-        self._places[path] = Place(at, self._at)
+        self._cursor.advance()
+        self._places[path] = Place(at, self._cursor.next.at)
         self._value(path)
 
     def _value(self, path: Path) -> None:
-        if self._word == "[" and self._kind == "mark":
-            self._list(path)
-        elif self._word == "{" and self._kind == "mark":
-            self._step()
-            while self._skip("newline", ",") != "}":
+        cursor = self._cursor
+        if cursor.accept("["):
+            number = 0
+            while not self._closes("]"):
+                self._places[*path, number] = Place(cursor.next.at, cursor.next.at)
+                self._value((*path, number))
+                number += 1
+        elif cursor.accept("{"):
+            while not self._closes("}"):
                 self._pair(path)
-            self._step()
         else:
-            while self._kind not in ("newline", "end") and self._word not in (",", "]", "}"):
-                self._step()
+            while cursor.next.kind not in (",", "]", "}", "newline", END):
+                cursor.advance()
 
-    def _list(self, path: Path) -> None:
-        self._step()
-        number = 0
-        while self._skip("newline", ",") != "]":
-            self._places[*path, number] = Place(self._at, self._at)
-            self._value((*path, number))
-            number += 1
-        self._step()
-
-    def _skip(self, *what: str) -> str:
-        while self._kind in what or self._word in what:
-            self._step()
-        return self._word
+    def _closes(self, mark: str) -> bool:
+        """Read what stands between items, and the mark that closes them if it comes then."""
+        while self._cursor.accept("newline", ","):
+            pass
+        return self._cursor.accept(mark, END) is not None
 
 
 def _endless_number(source: Source) -> DefinitionError:

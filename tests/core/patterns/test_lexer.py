@@ -134,7 +134,7 @@ def test_a_text_that_only_looks_like_a_literal_stays(text: str) -> None:
 
 def test_tokens_have_their_offsets() -> None:
     text = "p:email [@size>=.5 and $wait-1/@a.b != 'x']"
-    assert [text[token.start : token.end] for token in tokens(text)] == (
+    assert [text[token.at : token.end] for token in tokens(text)] == (
         ["p:email", "[", "@", "size", ">=", ".5", "and", "$wait-1", "/", "@", "a.b", "!=", "'x'", "]", ""]
     )
 

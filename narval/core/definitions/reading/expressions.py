@@ -72,7 +72,7 @@ _Deep = tuple[Expression, int]
 
 def _or(cursor: Cursor, last: str = "") -> _Deep:
     left = _and(cursor)
-    while cursor.next.kind == "or" and not (last and cursor.after.kind == last):
+    while cursor.next.kind == "or" and not (last and cursor.ahead().kind == last):
         cursor.advance()
         right = _and(cursor)
         left = Or(left[0], right[0]), _deeper(cursor, left, right)

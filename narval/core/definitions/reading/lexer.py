@@ -1,15 +1,17 @@
 """Lexer of texts within definitions: names, quoted strings, whole numbers, comments.
 
-Rubric and JoinLang share it. A fault is an offset and a message; the reader of the file gives it its place
-there. A fault never stops the reading, and no text raises anything.
+Rubric, JoinLang, tasks and dataflows share it. A fault is an offset and a message; the reader of the file
+gives it its place there. A fault never stops the reading, and no text raises anything.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
+
+from narval.core.source.tokens import END, Token, TokenCursor, scan, short
 
 MOST_FAULTS = 100
 """A text with more faults than this is not read on."""
@@ -26,20 +28,26 @@ MOST_CHARACTERS = 20_000
 INTEGERS = range(-(2**31), 2**31)
 """The numbers that there are: 32 bits."""
 
-NAME, NUMBER, STRING, END = "name", "number", "string", "end"
+NAME, NUMBER, STRING = "name", "number", "string"
 
-_LEXEME = re.compile(
-    r"""(?P<blank>[ \t\r\n\f]+)
-    |(?P<comment>/\*.*?\*/|//[^\r\n]*[\r\n])
-    |(?P<open>/\*|//)
+_PATTERN = re.compile(
+    r"""(?P<blank>[ \t\r\n\f]+|/\*.*?\*/|//[^\r\n]*[\r\n])
+    |(?P<comment>/\*.*)
+    |(?P<remark>//.*)
     |(?P<name>[A-Za-z][A-Za-z0-9._]*)
     |(?P<number>-?[0-9]+)
     |(?P<string>"(?:\\"|[^"\\]|\\(?!"))*")
     |(?P<mark>[()@])
-    |(?P<quote>")
+    |(?P<quote>".*)
     |(?P<junk>(?:(?!/[/*])[^ \t\r\n\fA-Za-z0-9"()@-]|-(?![0-9]))+)""",
     re.VERBOSE | re.DOTALL,
 )
+_FAULTS = {
+    "comment": "a comment that begins with /* needs */ at its end",
+    "remark": "a comment that begins with // needs the end of its line after it",
+    "quote": 'this string has no end; write " after it',
+    "junk": "expected a word, a number or a string, found {!r}",
+}
 
 
 class SyntaxFault(NamedTuple):
@@ -58,12 +66,14 @@ def first_line(at: int) -> tuple[int, int]:
     return 1, at + 1
 
 
-class Lexeme(NamedTuple):
-    """A word, number, string or mark: `kind` is one of those above, or the word or mark itself."""
+class Lexicon(NamedTuple):
+    """The tokens of a language."""
 
-    kind: str
-    text: str
-    at: int
+    word: Callable[[str], str | None]
+    """The kind of a reserved word; None for any other name."""
+    pattern: re.Pattern[str] = _PATTERN
+    faults: Mapping[str, str] = _FAULTS
+    """The groups of the pattern that are no tokens, and what is said of them."""
 
 
 def too_long(text: str) -> tuple[SyntaxFault, ...]:
@@ -73,115 +83,45 @@ def too_long(text: str) -> tuple[SyntaxFault, ...]:
     return (SyntaxFault(0, f"expected at most {MOST_CHARACTERS:,} characters, found {len(text):,}"),)
 
 
-class LostError(Exception):
-    """The text cannot be understood up to the next place where reading can begin again."""
-
-
-def split(
-    text: str, word: Callable[[str], str | None], lexemes_of: re.Pattern[str] = _LEXEME
-) -> tuple[list[Lexeme], list[SyntaxFault]]:
-    """The lexemes of a text, an END last, and what is none; `word` gives the kind of a reserved word.
-
-    `lexemes_of` has the groups of the pattern above: another language has other marks.
-    """
-    lexemes: list[Lexeme] = []
-    faults: list[SyntaxFault] = []
-    at = 0
-    while at < len(text) and len(faults) < MOST_FAULTS:
-        found = lexemes_of.match(text, at)
-        assert found is not None  # the junk takes what nothing else does
-        assert found.lastgroup is not None
-        kind, written = found.lastgroup, found[0]
-        if kind == "open":
-            wanted = "*/ at its end" if written == "/*" else "the end of its line after it"
-            faults.append(SyntaxFault(at, f"a comment that begins with {written} needs {wanted}"))
-            at = len(text)
-        elif kind == "quote":
-            faults.append(SyntaxFault(at, 'this string has no end; write " after it'))
-            at = len(text)
-        elif kind == "junk":
-            message = f"expected a word, a number or a string, found {_short(written)!r}"
-            faults.append(SyntaxFault(at, message))
-        elif kind == "name":
-            lexemes.append(Lexeme(word(written) or NAME, written, at))
-        elif kind == "mark":
-            lexemes.append(Lexeme(written, written, at))
-        elif kind not in ("blank", "comment"):
-            lexemes.append(Lexeme(kind, written, at))
-        at = max(at, found.end())
-    lexemes.append(Lexeme(END, "", len(text)))
-    return lexemes, faults
-
-
-class Cursor:
+class Cursor(TokenCursor):
     """A position in a text that is being read, and the faults found so far."""
 
-    def __init__(
-        self,
-        text: str,
-        word: Callable[[str], str | None],
-        locate: Locate,
-        lexemes_of: re.Pattern[str] = _LEXEME,
-    ) -> None:
-        self._lexemes, self.faults = split(text, word, lexemes_of)
+    def __init__(self, text: str, lexicon: Lexicon, locate: Locate = first_line) -> None:
+        self.faults: list[SyntaxFault] = []
         self._locate = locate
-        self._at = 0
         self._depth = 0
+        super().__init__(self._read(text, lexicon))
 
-    @property
-    def next(self) -> Lexeme:
-        """The lexeme to be read now."""
-        return self._lexemes[self._at]
-
-    @property
-    def after(self) -> Lexeme:
-        """The one behind it."""
-        return self._lexemes[min(self._at + 1, len(self._lexemes) - 1)]
-
-    def advance(self) -> Lexeme:
-        """Read a lexeme; the end stays where it is."""
-        read = self.next
-        if read.kind != END:
-            self._at += 1
-        return read
-
-    def accept(self, *kinds: str) -> Lexeme | None:
-        """Read a lexeme if it is of one of those kinds."""
-        return self.advance() if self.next.kind in kinds else None
-
-    def expect(self, wanted: str, *kinds: str) -> Lexeme:
-        """Read a lexeme of one of those kinds; `wanted` describes it in the fault."""
-        read = self.accept(*kinds)
-        if read is None:
-            raise self.lost(f"expected {wanted}, found {self.shown()}")
-        return read
-
-    def shown(self) -> str:
-        """The lexeme to be read now, for people."""
-        kind, written, _ = self.next
-        return "the end" if kind == END else f"{_short(written)!r}"
+    def _read(self, text: str, lexicon: Lexicon) -> Iterator[Token]:
+        """The tokens up to the last fault that is noted, and the end."""
+        for token in scan(lexicon.pattern, text):
+            if (message := lexicon.faults.get(token.kind)) is not None:
+                self.fault(message.format(short(token.text)), token.at)
+            elif token.kind == END or len(self.faults) < MOST_FAULTS:
+                word = lexicon.word(token.text) if token.kind == NAME else None
+                yield token if word is None else token._replace(kind=word)
 
     def fault(self, message: str, at: int | None = None) -> None:
-        """Note a fault at a character, or at the next lexeme."""
+        """Note a fault at a character, or at the next token."""
         if len(self.faults) < MOST_FAULTS:
             self.faults.append(SyntaxFault(self.next.at if at is None else at, message))
 
-    def lost(self, message: str) -> LostError:
+    def lost(self, message: str) -> Exception:
         """Note a fault; return the error to raise, as reading cannot go on here."""
         self.fault(message)
-        return LostError()
+        return super().lost(message)
 
     def named(self, wanted: str) -> tuple[str, int, int]:
         """Read a name; return it with its line and column. `wanted` describes it in the fault."""
         name = self.expect(wanted, NAME)
         return name.text, *self.place(name)
 
-    def place(self, lexeme: Lexeme) -> tuple[int, int]:
-        """The line and column of a lexeme."""
-        return self._locate(lexeme.at)
+    def place(self, token: Token) -> tuple[int, int]:
+        """The line and column of a token."""
+        return self._locate(token.at)
 
     def skip_to(self, kinds: Collection[str], opening: str = "", closing: str = "") -> bool:
-        """Skip up to a lexeme of those kinds, past all that is nested; True if there is one."""
+        """Skip up to a token of those kinds, past all that is nested; True if there is one."""
         depth = 0
         while self.next.kind != END:
             if not depth and self.next.kind in kinds:
@@ -201,12 +141,12 @@ class Cursor:
         finally:
             self._depth -= 1
 
-    def integer(self, lexeme: Lexeme) -> int:
+    def integer(self, token: Token) -> int:
         """The value of a number; 0 when it has too many bits."""
-        digits = lexeme.text.lstrip("-").lstrip("0")
-        value = int(lexeme.text) if len(digits) <= 10 else None
+        digits = token.text.lstrip("-").lstrip("0")
+        value = int(token.text) if len(digits) <= 10 else None
         if value is None or value not in INTEGERS:
-            self.fault(f"expected a number of 32 bits, found {_short(lexeme.text)}", lexeme.at)
+            self.fault(f"expected a number of 32 bits, found {short(token.text)}", token.at)
             return 0
         return value
 
@@ -215,10 +155,6 @@ class Cursor:
         return tuple(sorted(set(self.faults)))
 
 
-def string(lexeme: Lexeme) -> str:
+def string(token: Token) -> str:
     r"""The value of a string: \" stands for a quote, and nothing else is an escape."""
-    return lexeme.text[1:-1].replace('\\"', '"')
-
-
-def _short(written: str) -> str:
-    return written if len(written) <= 40 else f"{written[:40]}…"
+    return token.text[1:-1].replace('\\"', '"')

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 
+from narval.core.source.tokens import END, Token, TokenCursor, scan
 from narval.kinds.dataflow.language.rules import TextError, rules_of
 
 Compares = Literal["=", "<>", "<", "<=", ">", ">="]
@@ -95,12 +96,6 @@ def from_right(left: Sequence[str], right: Sequence[str], tests: Sequence[JoinTe
     return names
 
 
-class _Piece(NamedTuple):
-    kind: str
-    text: str
-    at: int
-
-
 _PIECE = re.compile(
     r"""(?P<blank>\s+)
     |(?P<compares><>|!=|<=|>=|=|<|>)
@@ -113,55 +108,42 @@ _PIECE = re.compile(
 )
 
 
-class _Pieces:
+class _Pieces(TokenCursor):
     """The pieces of a condition, read one after another."""
 
     def __init__(self, text: str) -> None:
-        self._pieces = [
-            _Piece(found.lastgroup or "", found[found.lastgroup or 0], found.start())
-            for found in _PIECE.finditer(text)
-            if found.lastgroup != "blank"
-        ]
-        self._pieces.append(_Piece("end", "", len(text)))
-        self._at = 0
+        super().__init__(scan(_PIECE, text), lambda message, at: TextError(at, message))
 
-    @property
-    def next(self) -> _Piece:
-        return self._pieces[self._at]
-
-    def take(self, wanted: str, *kinds: str) -> _Piece:
-        """The next piece, which must be of a kind."""
-        piece = self.next
-        if piece.kind not in kinds:
-            found = "the end" if piece.kind == "end" else repr(piece.text)
-            hint = "; close its quotes" if piece.text in ("'", '"') and piece.kind == "junk" else ""
-            raise TextError(piece.at, f"expected {wanted}, found {found}{hint}")
-        self._at += 1
-        return piece
+    def shown(self) -> str:
+        hint = "; close its quotes" if self.next.kind == "junk" and self.next.text in ("'", '"') else ""
+        return f"{super().shown()}{hint}"
 
     def attribute(self) -> str:
-        piece = self.take("the name of an attribute", "word", "single", "double")
-        if piece.kind == "word" and piece.text.upper() == "AND":
+        piece = self.expect("the name of an attribute", "word", "single", "double")
+        if _is_and(piece):
             raise TextError(
                 piece.at, "expected the name of an attribute, found AND; put quotes around it, if it is one"
             )
         return piece.text
 
     def compares(self) -> Compares:
-        found = self.take("=, <>, <, <=, > or >=", "compares").text
-        return "<>" if found == "!=" else found  # type: ignore[return-value]
+        written = self.expect("=, <>, <, <=, > or >=", "compares").text
+        return "<>" if written == "!=" else written  # type: ignore[return-value]
 
     def goes_on(self, *, comma: bool = False) -> bool:
         """True after an AND (or a comma); False at the end."""
-        piece = self.next
-        if piece.kind == "end":
+        if self.next.kind == END:
             return False
-        if (piece.kind == "word" and piece.text.upper() == "AND") or (comma and piece.kind == "comma"):
-            self._at += 1
+        if _is_and(self.next) or (comma and self.next.kind == "comma"):
+            self.advance()
             return True
         wanted = "a comma or AND" if comma else "AND"
         hint = "" if comma else "; put quotes around a text of several words"
-        raise TextError(piece.at, f"expected {wanted}, found {piece.text!r}{hint}")
+        raise self.lost(f"expected {wanted}, found {super().shown()}{hint}")
+
+
+def _is_and(piece: Token) -> bool:
+    return piece.kind == "word" and piece.text.upper() == "AND"
 
 
 def _select(text: str) -> tuple[AttributeTest, ...]:
@@ -169,7 +151,7 @@ def _select(text: str) -> tuple[AttributeTest, ...]:
     tests: list[AttributeTest] = []
     while not tests or pieces.goes_on():
         attribute, compares = pieces.attribute(), pieces.compares()
-        constant = pieces.take("a number, or a text in quotes", "number", "word", "single", "double")
+        constant = pieces.expect("a number, or a text in quotes", "number", "word", "single", "double")
         value = number_of(constant.text) if constant.kind == "number" else constant.text
         tests.append(AttributeTest(attribute, compares, value))
     return tuple(tests)
@@ -183,7 +165,7 @@ def number_of(text: str) -> int | float:
 def _join(text: str) -> tuple[JoinTest, ...]:
     pieces = _Pieces(text)
     tests: list[JoinTest] = []
-    while (not tests and pieces.next.kind != "end") or (tests and pieces.goes_on()):
+    while (not tests and pieces.next.kind != END) or (tests and pieces.goes_on()):
         tests.append(JoinTest(pieces.attribute(), pieces.compares(), pieces.attribute()))
     return tuple(tests)
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple
 
-from narval.core.definitions.reading.lexer import MOST_FAULTS, LostError
+from narval.core.definitions.reading.lexer import MOST_FAULTS, NAME, Cursor, Lexicon
 from narval.core.errors import Fault
 from narval.core.source.text import Source
+from narval.core.source.tokens import END, LostError, Token
 from narval.kinds.dataflow.language.syntax import (
     Clauses,
     Declared,
@@ -28,10 +28,10 @@ from narval.kinds.dataflow.language.syntax import (
 )
 
 _NAME = r"[^\W\d][\w-]*"
-_TOKEN = re.compile(
+_PATTERN = re.compile(
     rf"""(?P<blank>\s+|//[^\r\n]*)
     |(?P<text>"(?:[^"\\]|\\.)*")
-    |(?P<quote>")
+    |(?P<quote>".*)
     |(?P<path>(?:/|(?:\.\./)+){_NAME}(?:/{_NAME})*|{_NAME}(?:/{_NAME})+)
     |(?P<name>{_NAME})
     |(?P<number>-?[0-9]{{1,300}}(?:\.[0-9]{{1,300}})?(?![\w.]))
@@ -39,6 +39,15 @@ _TOKEN = re.compile(
     |(?P<junk>[^\s"/{{}}(),:;*\w]+|[\w.]+|.)""",
     re.VERBOSE | re.DOTALL,
 )
+_LEXICON = Lexicon(
+    lambda name: None,
+    _PATTERN,
+    {
+        "quote": 'this text has no end; write " after it',
+        "junk": "expected a name, a text or a number, found {!r}",
+    },
+)
+"""Names alone: whether one is a keyword depends on what follows it."""
 _ESCAPES = {r"\n": "\n", r"\t": "\t"}
 """The escapes in texts that do not stand for the character after the backslash."""
 _CLAUSE_WORDS = {"WAIT": "wait", "ENABLE": "enable", "STARTED": "started", "ON_ERROR": "on_error"}
@@ -53,85 +62,28 @@ PROPERTIES = {
 """The properties of an operator as a declaration writes them, and their names in the table."""
 
 
-class _Token(NamedTuple):
-    kind: str
-    text: str
-    at: int
-
-
 def read_units(source: Source) -> tuple[list[Unit], list[Fault]]:
     """The plans and operator declarations of a file, as far as they can be read, and all its faults."""
-    reader = _UnitReader(source)
-    units = reader.units()
-    return units, reader.faults
+    tokens = _Tokens(source)
+    units = _UnitReader(tokens).units()
+    return units, [source.fault(message, *source.place(at)) for at, message in tokens.faults]
 
 
-class _Tokens:
+class _Tokens(Cursor):
     """The tokens of a file, read one after another, and the faults found so far."""
 
     def __init__(self, source: Source) -> None:
+        super().__init__(source.text, _LEXICON, source.place)
         self.source = source
-        self.faults: list[Fault] = []
-        self._tokens: list[_Token] = []
-        for found in _TOKEN.finditer(source.text):
-            kind = found.lastgroup or ""
-            if kind == "quote":
-                self.fault('this text has no end; write " after it', found.start())
-                break
-            if kind == "junk":
-                self.fault(f"expected a name, a text or a number, found {found[0]!r:.60}", found.start())
-            elif kind != "blank":
-                self._tokens.append(_Token(found[0] if kind == "mark" else kind, found[0], found.start()))
-            if len(self.faults) >= MOST_FAULTS:
-                break
-        self._tokens.append(_Token("end", "", len(source.text)))
-        self._at = 0
-
-    @property
-    def next(self) -> _Token:
-        return self._tokens[self._at]
-
-    def ahead(self, count: int) -> _Token:
-        """The token so many after the next."""
-        return self._tokens[min(self._at + count, len(self._tokens) - 1)]
-
-    def advance(self) -> _Token:
-        read = self.next
-        if read.kind != "end":
-            self._at += 1
-        return read
-
-    def accept(self, *kinds: str) -> _Token | None:
-        return self.advance() if self.next.kind in kinds else None
-
-    def expect(self, wanted: str, *kinds: str) -> _Token:
-        read = self.accept(*kinds)
-        if read is None:
-            raise self.lost(f"expected {wanted}, found {self.shown()}")
-        return read
 
     def is_word(self, *words: str, before: str = "") -> bool:
         """True if the next token is one of the keywords, and what comes before it is as it has to be."""
-        is_one = self.next.kind == "name" and self.next.text.upper() in words
-        return is_one and (not before or self.ahead(1).kind == before)
-
-    def shown(self) -> str:
-        text = self.next.text
-        return "the end" if self.next.kind == "end" else repr(text if len(text) <= 40 else f"{text[:40]}…")
-
-    def fault(self, message: str, at: int | None = None) -> None:
-        if len(self.faults) < MOST_FAULTS:
-            place = self.source.place(self.next.at if at is None else at)
-            self.faults.append(self.source.fault(message, *place))
-
-    def lost(self, message: str) -> LostError:
-        self.fault(message)
-        return LostError()
+        is_one = self.next.kind == NAME and self.next.text.upper() in words
+        return is_one and (not before or self.ahead().kind == before)
 
     def begins_line(self) -> bool:
         """True if nothing stands before the next token on its line."""
-        before = self._tokens[self._at - 1]
-        return "\n" in self.source.text[before.at + len(before.text) : self.next.at]
+        return "\n" in self.source.text[self.last.end : self.next.at]
 
 
 class _DeclarationReader:
@@ -149,17 +101,17 @@ class _DeclarationReader:
         inputs = self.declared("INPUT", ports=True)
         outputs = self.declared("OUTPUT", ports=True)
         properties: list[tuple[str, str]] = []
-        while tokens.next.kind not in ("}", "end"):
+        while tokens.next.kind not in ("}", END):
             properties.append(self._property([known for known, _ in properties]))
         end = tokens.expect("} at the end of the operator", "}")
         text = tokens.source.text[start.at : end.at + 1]
-        place = tokens.source.place(name.at)
+        place = tokens.place(name)
         return OperatorSyntax(name.text, *place, inputs, outputs, tuple(properties), text)
 
     def _property(self, known: list[str]) -> tuple[str, str]:
         tokens = self._tokens
         if not tokens.is_word(*PROPERTIES, before=":"):
-            raise tokens.lost(f"expected a property ({', '.join(PROPERTIES)}), found {tokens.shown()}")
+            raise tokens.unexpected(f"a property ({', '.join(PROPERTIES)})")
         word = tokens.advance()
         tokens.advance()
         name = PROPERTIES[word.text.upper()]
@@ -202,32 +154,32 @@ class _DeclarationReader:
         elif ports:
             tokens.fault(f"expected a type before {first.text!r}, as in: String {first.text}", first.at)
         many = ports and tokens.accept("*") is not None
-        return Declared(first.text, type, *tokens.source.place(first.at), many)
+        return Declared(first.text, type, *tokens.place(first), many)
 
 
 class _UnitReader:
     """Reads plans and operator declarations."""
 
-    def __init__(self, source: Source) -> None:
-        self._tokens = _Tokens(source)
-        self._declarations = _DeclarationReader(self._tokens)
-        self.faults = self._tokens.faults
+    def __init__(self, tokens: _Tokens) -> None:
+        self._tokens = tokens
+        self._declarations = _DeclarationReader(tokens)
+        self.faults = tokens.faults
 
     def units(self) -> list[Unit]:
         """All units of the file."""
         units: list[Unit] = []
         tokens = self._tokens
-        while tokens.next.kind != "end" and len(self.faults) < MOST_FAULTS:
+        while tokens.next.kind != END and len(self.faults) < MOST_FAULTS:
             try:
                 if tokens.is_word("PLAN"):
                     units.append(self._plan())
                 elif tokens.is_word("OPERATOR"):
                     units.append(self._declarations.operator())
                 else:
-                    raise tokens.lost(f"expected PLAN or OPERATOR, found {tokens.shown()}")
+                    raise tokens.unexpected("PLAN or OPERATOR")
             except LostError:
                 tokens.advance()
-                while tokens.next.kind != "end" and not self._is_unit():
+                while tokens.next.kind != END and not self._is_unit():
                     tokens.advance()
         return units
 
@@ -246,7 +198,7 @@ class _UnitReader:
         inputs = self._declarations.declared("INPUT", ports=False)
         outputs = self._declarations.declared("OUTPUT", ports=False)
         if not tokens.is_word("BODY"):
-            raise tokens.lost(f"expected {self._wanted()}, found {tokens.shown()}")
+            raise tokens.unexpected(self._wanted())
         tokens.advance()
         tokens.expect("{ after BODY", "{")
         before = len(self.faults)
@@ -255,7 +207,7 @@ class _UnitReader:
         tokens.expect("} at the end of BODY", "}")
         end = tokens.expect("} at the end of the dataflow", "}")
         text = tokens.source.text[start.at : end.at + 1]
-        place = tokens.source.place(name.at)
+        place = tokens.place(name)
         return PlanSyntax(name.text, *place, inputs, outputs, statements, text, partial)
 
     def _wanted(self) -> str:
@@ -266,7 +218,7 @@ class _UnitReader:
     def _statements(self) -> tuple[Statement, ...]:
         tokens = self._tokens
         found: list[Statement] = []
-        while tokens.next.kind not in ("}", "end") and len(self.faults) < MOST_FAULTS:
+        while tokens.next.kind not in ("}", END) and len(self.faults) < MOST_FAULTS:
             if self._is_unit():
                 break
             try:
@@ -278,7 +230,7 @@ class _UnitReader:
     def _skip(self) -> None:
         """Skip to where the next call may begin."""
         tokens = self._tokens
-        while tokens.next.kind not in ("}", "end"):
+        while tokens.next.kind not in ("}", END):
             if tokens.accept(";"):
                 return
             tokens.advance()
@@ -286,7 +238,7 @@ class _UnitReader:
                 return
 
     def _begins_call(self) -> bool:
-        return self._tokens.next.kind in ("name", "path") and self._tokens.ahead(1).kind == "("
+        return self._tokens.next.kind in ("name", "path") and self._tokens.ahead().kind == "("
 
     def _statement(self) -> Statement:
         tokens = self._tokens
@@ -299,16 +251,16 @@ class _UnitReader:
         outputs = self._list(0, outputs=True) if tokens.accept(":") else ()
         if tokens.next.kind != ")":
             wanted = "a comma, or )" if outputs else "a comma, : before the outputs, or )"
-            raise tokens.lost(f"expected {wanted}, found {tokens.shown()}")
+            raise tokens.unexpected(wanted)
         tokens.advance()
         clauses = self._clauses()
         tokens.accept(";")
-        return Statement(name.text, *tokens.source.place(name.at), arguments, outputs, clauses)
+        return Statement(name.text, *tokens.place(name), arguments, outputs, clauses)
 
     def _list(self, depth: int, *, outputs: bool) -> tuple[Written, ...]:
         tokens = self._tokens
         found: list[Written] = []
-        while tokens.next.kind not in (")", ":", "end"):
+        while tokens.next.kind not in (")", ":", END):
             found.append(self._written(depth, outputs=outputs))
             if not tokens.accept(","):
                 break
@@ -317,9 +269,9 @@ class _UnitReader:
     def _written(self, depth: int, *, outputs: bool) -> Written:
         tokens = self._tokens
         if outputs and tokens.next.kind not in ("name", "("):
-            raise tokens.lost(f"expected the name of an output, or _, found {tokens.shown()}")
+            raise tokens.unexpected("the name of an output, or _")
         read = tokens.expect("the name of a datum, a text or a number", "name", "text", "number", "(")
-        place = tokens.source.place(read.at)
+        place = tokens.place(read)
         if read.kind == "(":
             if depth:
                 raise tokens.lost("expected no group within a group; write its names one after another")
@@ -330,7 +282,7 @@ class _UnitReader:
             return self._text(read)
         return Written("number" if read.kind == "number" else "name", read.text, *place)
 
-    def _text(self, read: _Token) -> Written:
+    def _text(self, read: Token) -> Written:
         """A text without its quotes and escapes, with the places where lines begin and escapes end."""
         inner = read.text[1:-1]
         source = self._tokens.source
@@ -358,7 +310,7 @@ class _UnitReader:
 
     def _name(self, word: str) -> Written:
         read = self._tokens.expect(f"the name of a datum after {word}:", "name")
-        return Written("name", read.text, *self._tokens.source.place(read.at))
+        return Written("name", read.text, *self._tokens.place(read))
 
 
 _FITS: dict[str, tuple[str, Callable[[str], bool]]] = {

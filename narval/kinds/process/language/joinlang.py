@@ -18,17 +18,17 @@ import msgspec
 from narval.core.definitions.reading.expressions import CONNECTIVES as OF_CONDITIONS
 from narval.core.definitions.reading.expressions import Expression, read_condition
 from narval.core.definitions.reading.lexer import (
-    END,
     NUMBER,
     STRING,
     Cursor,
+    Lexicon,
     Locate,
-    LostError,
     SyntaxFault,
     first_line,
     string,
     too_long,
 )
+from narval.core.source.tokens import END, LostError
 from narval.kinds.process.language.statements import (
     ArcsRequired,
     Join,
@@ -53,11 +53,14 @@ def word(text: str) -> str | None:
     return _WORDS.get(text)
 
 
+_LEXICON = Lexicon(word)
+
+
 def parse(text: str, locate: Locate = first_line) -> JoinLang:
     """The join that a text is, and all that is wrong with it."""
     if faults := too_long(text):
         return JoinLang((), faults)
-    cursor = Cursor(text, word, locate)
+    cursor = Cursor(text, _LEXICON, locate)
     join = _program(cursor)
     faults = cursor.ordered()
     return JoinLang(() if faults else join, faults)

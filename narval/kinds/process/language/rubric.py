@@ -19,21 +19,20 @@ import msgspec
 from narval.core.definitions.reading.expressions import CONNECTIVES as OF_CONDITIONS
 from narval.core.definitions.reading.expressions import Expression, Predicate, read_condition
 from narval.core.definitions.reading.lexer import (
-    END,
     MOST_TERMS,
     NAME,
     NUMBER,
     STRING,
     Cursor,
-    Lexeme,
+    Lexicon,
     Locate,
-    LostError,
     SyntaxFault,
     first_line,
     string,
     too_long,
 )
 from narval.core.definitions.suggestions import nearest
+from narval.core.source.tokens import END, LostError, Token
 from narval.kinds.process.language.statements import (
     Accept,
     Date,
@@ -81,11 +80,14 @@ def word(text: str) -> str | None:
     return _ANY_CASE.get(text.lower()) or _EXACT.get(text)
 
 
+_LEXICON = Lexicon(word)
+
+
 def parse(text: str, locate: Locate = first_line, wanted: tuple[type, ...] = GUARD_RESULTS) -> ParsedRubric:
     """The statement that a text is, and all that is wrong with it: results that are not wanted, too."""
     if faults := too_long(text):
         return ParsedRubric(None, faults)
-    reader = _RubricReader(Cursor(text, word, locate), wanted)
+    reader = _RubricReader(Cursor(text, _LEXICON, locate), wanted)
     statement = reader.program()
     faults = reader.cursor.ordered()
     return ParsedRubric(None if faults else statement, faults)
@@ -154,16 +156,16 @@ class _RubricReader:
         return self.cursor.advance().kind
 
     def _result(self) -> Result:
-        lexeme = self.cursor.next
-        read = _RESULTS.get(lexeme.kind)
+        token = self.cursor.next
+        read = _RESULTS.get(token.kind)
         if read is None:
-            hint = _meant(lexeme)
+            hint = _meant(token)
             wanted = ", ".join(self._names())
             raise self.cursor.lost(f"expected {wanted} or IF, found {self.cursor.shown()}{hint}")
         result = read(self.cursor, self.cursor.advance())
         if not isinstance(result, self._wanted):
             names = " or ".join(self._names())
-            self.cursor.fault(f"expected {names} as the result, found {_SHOWN[type(result)]}", lexeme.at)
+            self.cursor.fault(f"expected {names} as the result, found {_SHOWN[type(result)]}", token.at)
         return result
 
     def _names(self) -> list[str]:
@@ -187,8 +189,8 @@ _SHOWN: dict[type, str] = {
 """The results as people write them."""
 
 
-def _skip(cursor: Cursor, lexeme: Lexeme) -> Result:
-    line, column = cursor.place(cursor.next if cursor.next.kind in (NAME, STRING) else lexeme)
+def _skip(cursor: Cursor, token: Token) -> Result:
+    line, column = cursor.place(cursor.next if cursor.next.kind in (NAME, STRING) else token)
     if arc := cursor.accept(NAME):
         return Skip(arc.text, line, column)
     if arc := cursor.accept(STRING):
@@ -200,32 +202,32 @@ def _skip(cursor: Cursor, lexeme: Lexeme) -> Result:
     return Skip("", line, column)
 
 
-def _parenthesis(cursor: Cursor, _: Lexeme) -> Result:
+def _parenthesis(cursor: Cursor, _: Token) -> Result:
     date = _date(cursor)
     cursor.expect("a closing parenthesis", ")")
     return DateValue(date)
 
 
-def _string_function(cursor: Cursor, _: Lexeme) -> Result:
+def _string_function(cursor: Cursor, _: Token) -> Result:
     return StringValue(*cursor.named("the name of a string function"))
 
 
-def _delay(cursor: Cursor, _: Lexeme) -> Result:
+def _delay(cursor: Cursor, _: Token) -> Result:
     cursor.expect("UNTIL", "until")
     return DelayUntil(_date(cursor))
 
 
-_RESULTS: dict[str, Callable[[Cursor, Lexeme], Result]] = {
+_RESULTS: dict[str, Callable[[Cursor, Token], Result]] = {
     "Accept": lambda *_: Accept(),
     "Discard": lambda *_: Discard(),
     "Skip": _skip,
-    NUMBER: lambda cursor, lexeme: Number(cursor.integer(lexeme)),
-    STRING: lambda _, lexeme: Text(string(lexeme)),
+    NUMBER: lambda cursor, token: Number(cursor.integer(token)),
+    STRING: lambda _, token: Text(string(token)),
     "(": _parenthesis,
     "@": _string_function,
     "delay": _delay,
 }
-"""The readers of results, by the lexeme with which a result begins, which has been read."""
+"""The readers of results, by the token with which a result begins, which has been read."""
 
 
 def _date(cursor: Cursor) -> Date:
@@ -239,9 +241,9 @@ def _date(cursor: Cursor) -> Date:
     return RelativeDate(-amount if side.kind == "before" else amount, _UNITS[unit.kind], base, business)
 
 
-def _meant(lexeme: Lexeme) -> str:
+def _meant(token: Token) -> str:
     """The word that was probably meant: most of the language is bound to its case."""
-    if lexeme.kind != NAME:
+    if token.kind != NAME:
         return ""
-    near = nearest(lexeme.text.capitalize(), ("Accept", "Discard", "Skip"))
+    near = nearest(token.text.capitalize(), ("Accept", "Discard", "Skip"))
     return f"; did you mean {near!r}?" if near is not None else ""

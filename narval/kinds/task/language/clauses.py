@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from narval.core.definitions.reading.lexer import Lexeme
 from narval.core.definitions.reading.xml import Place, Reading
+from narval.core.source.tokens import Token
 from narval.kinds.task.language.calls import command_of, receives_objects, refer_to_type
 from narval.kinds.task.language.definition import COMMIT, TaskDefinition
 from narval.kinds.task.language.people import PERSON, ROLE
@@ -27,10 +27,10 @@ class ClauseRules:
     def __init__(self, reading: Reading, group: str, type: WrittenType) -> None:
         self._reading, self._group, self._type = reading, group, type
 
-    def _place(self, word: Lexeme) -> Place:
+    def _place(self, word: Token) -> Place:
         return self._reading.source.place(word.at)
 
-    def _note(self, word: Lexeme, message: str) -> None:
+    def _note(self, word: Token, message: str) -> None:
         self._reading.fault_at(self._place(word), message)
 
     def values(self, states: StateTable) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class ClauseRules:
                 self._note(word, f"{clause}: {message}, found {word.text!r:.60}")
         return tuple(self._once(clause))
 
-    def _code(self, string: Lexeme | None) -> tuple[tuple[str, str] | None, tuple[str, ...]]:
+    def _code(self, string: Token | None) -> tuple[tuple[str, str] | None, tuple[str, ...]]:
         """The kind and name of the definition that does the work, or the words of a command."""
         if string is None:
             return None, ()

@@ -18,21 +18,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast, get_args
 
-from narval.core.definitions.reading.lexer import (
-    END,
-    NAME,
-    NUMBER,
-    STRING,
-    Cursor,
-    Lexeme,
-    Locate,
-    LostError,
-    SyntaxFault,
-    too_long,
-)
+from narval.core.definitions.reading.lexer import NAME, NUMBER, STRING, Cursor, Locate, SyntaxFault, too_long
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import PatternError
 from narval.core.patterns.pattern import Condition, compile_pattern
+from narval.core.source.tokens import END, LostError, Token
 from narval.kinds.task.language.definition import Invocation, Mode
 from narval.kinds.task.language.script import Script
 from narval.kinds.task.language.statements import begins_statement, read_code, read_statement, read_string
@@ -41,7 +31,7 @@ from narval.kinds.task.language.times import read_length, read_time_spec, second
 from narval.kinds.task.language.words import (
     CLAUSES,
     EVENT,
-    LEXEMES,
+    LEXICON,
     OF_STATES,
     ON,
     SINGLE,
@@ -49,7 +39,6 @@ from narval.kinds.task.language.words import (
     STATE,
     TYPE,
     after_on,
-    word,
 )
 from narval.kinds.task.language.written import Specification, WrittenRule, WrittenState, WrittenType
 
@@ -74,7 +63,7 @@ def read(text: str, locate: Locate) -> tuple[Specification, tuple[SyntaxFault, .
             f"expected at most {MOST_CHARACTERS:,} characters, found {len(text):,}; make it several files"
         )
         return Specification(), (SyntaxFault(0, message),)
-    cursor = Cursor(text, word, locate, LEXEMES)
+    cursor = Cursor(text, LEXICON, locate)
     found = Specification()
     while cursor.next.kind != END:
         try:
@@ -84,7 +73,7 @@ def read(text: str, locate: Locate) -> tuple[Specification, tuple[SyntaxFault, .
                 cursor.advance()
                 found.events.append(_rule(cursor, "the name of this event", is_global=True))
             else:
-                raise cursor.lost(f"expected {TYPE} or {EVENT}, found {cursor.shown()}")
+                raise cursor.unexpected(f"{TYPE} or {EVENT}")
         except LostError:
             cursor.skip_to((TYPE, EVENT, END))
     return found, cursor.ordered()
@@ -109,7 +98,7 @@ class _TypeReader:
         while cursor.next.kind not in (END, TYPE, EVENT):
             try:
                 if cursor.next.kind not in readers:
-                    raise cursor.lost(f"expected {self._wanted()}, found {cursor.shown()}")
+                    raise cursor.unexpected(self._wanted())
                 readers[cursor.next.kind]()
             except LostError:
                 self._recover()
@@ -187,14 +176,14 @@ class _TypeReader:
                     if part.kind in state.scripts:
                         cursor.fault(f"{part.kind} stands twice in this state; make it one", part.at)
                     if cursor.next.kind not in (STRING, "{"):
-                        raise cursor.lost(f"expected a script in quotes or braces, found {cursor.shown()}")
+                        raise cursor.unexpected("a script in quotes or braces")
                     state.scripts[part.kind] = read_code(cursor)
             except LostError:
                 self._recover()
 
     def _event(self, state: WrittenState) -> None:
         cursor = self._cursor
-        if cursor.next.kind == NAME and cursor.after.kind == "GOTO":
+        if cursor.next.kind == NAME and cursor.ahead().kind == "GOTO":
             event = _name(cursor, "the name of an event")
             cursor.advance()
             state.edges.append((event, _state_ref(cursor)))
@@ -220,7 +209,7 @@ class _TypeReader:
                 script += read_statement(cursor)
         else:
             message = "a statement such as route(NEXT);"
-            raise cursor.lost(f"expected {message} after {clause.text}, found {cursor.shown()}")
+            raise cursor.unexpected(f"{message} after {clause.text}")
         if state.upper() in (known.upper() for known in self._type.routes):
             cursor.fault(f"{clause.text} stands twice in {self._type.name.text}; make it one", clause.at)
         else:
@@ -232,7 +221,7 @@ def _rule(cursor: Cursor, wanted: str, *, is_global: bool = False) -> WrittenRul
     event = _name(cursor, wanted)
     mode: Mode = ""
     period: float | None = None
-    parameters: list[Lexeme] | None = None
+    parameters: list[Token] | None = None
     while (modifier := cursor.accept("SYNC", "ASYNC", "GLOBAL", "EVERY", "(")) is not None:
         if modifier.kind == "(":
             if parameters is not None:
@@ -277,8 +266,8 @@ def _retries(cursor: Cursor) -> int:
     return int(number.text)
 
 
-def _parameters(cursor: Cursor) -> list[Lexeme]:
-    found: list[Lexeme] = []
+def _parameters(cursor: Cursor) -> list[Token]:
+    found: list[Token] = []
     while not cursor.accept(")"):
         if found:
             cursor.expect(", or )", ",")
@@ -326,7 +315,7 @@ def _condition(cursor: Cursor, parameters: list[str]) -> Condition | bool:
     return Condition((pattern,))
 
 
-def _period(cursor: Cursor, number: Lexeme, *, bare: bool = False) -> float:
+def _period(cursor: Cursor, number: Token, *, bare: bool = False) -> float:
     """The seconds of a period that begins with a number; a `bare` one is of seconds."""
     is_bare = bare and cursor.next.kind not in ("HRS", "MINS", "SECS")
     seconds = seconds_of(cursor, number) if is_bare else read_length(cursor, number)
@@ -335,7 +324,7 @@ def _period(cursor: Cursor, number: Lexeme, *, bare: bool = False) -> float:
     return seconds
 
 
-def _name(cursor: Cursor, wanted: str, *, dots: bool = True) -> Lexeme:
+def _name(cursor: Cursor, wanted: str, *, dots: bool = True) -> Token:
     """A name; not a keyword."""
     if cursor.next.kind in SINGLE:
         raise cursor.lost(f"expected {wanted}, found the keyword {cursor.shown()}; choose another name")
@@ -347,7 +336,7 @@ def _name(cursor: Cursor, wanted: str, *, dots: bool = True) -> Lexeme:
     return name
 
 
-def _state_ref(cursor: Cursor) -> Lexeme:
+def _state_ref(cursor: Cursor) -> Token:
     """The name or number of a state."""
     if cursor.next.kind != NUMBER:
         return _name(cursor, "the name or number of a state", dots=False)

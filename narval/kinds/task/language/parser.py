@@ -14,11 +14,11 @@ from lxml import etree
 from msgspec.structs import replace
 
 from narval.core.definitions.library import Definition, Parsed
-from narval.core.definitions.reading.lexer import Lexeme
 from narval.core.definitions.reading.xml import Place, Reading
 from narval.core.elements.canonical import canonical
 from narval.core.kinds import ASKING
 from narval.core.source.text import Source
+from narval.core.source.tokens import Token
 from narval.core.source.xml import XmlNode
 from narval.kinds.task.language.calls import ScriptRules
 from narval.kinds.task.language.clauses import ClauseRules
@@ -51,7 +51,7 @@ class _FileReader:
 
     def __init__(self, reading: Reading, group: str) -> None:
         self._reading, self._group = reading, group
-        self._names: dict[str, Lexeme] = {}
+        self._names: dict[str, Token] = {}
         self._compensators: Mapping[str, str] = {}
 
     def parsed(self) -> Parsed:
@@ -84,13 +84,13 @@ class _FileReader:
 
     # --- places and names -------------------------------------------------------------------------------
 
-    def _place(self, word: Lexeme) -> Place:
+    def _place(self, word: Token) -> Place:
         return self._reading.source.place(word.at)
 
-    def _note(self, word: Lexeme, message: str) -> None:
+    def _note(self, word: Token, message: str) -> None:
         self._reading.fault_at(self._place(word), message)
 
-    def _is_new(self, name: Lexeme) -> bool:
+    def _is_new(self, name: Token) -> bool:
         first = self._names.setdefault(name.text, name)
         self._reading.names.add((TaskDefinition.kind, f"{self._group}.{name.text}"))
         if first is not name:
@@ -169,7 +169,7 @@ class _FileReader:
 
     # --- wholes -----------------------------------------------------------------------------------------
 
-    def _whole(self, made: TaskDefinition, name: Lexeme, first_reference: int) -> TaskDefinition:
+    def _whole(self, made: TaskDefinition, name: Token, first_reference: int) -> TaskDefinition:
         """A definition with what all definitions have."""
         root = etree.Element(TaskDefinition.kind, group=made.group, name=made.name)
         root.text = f"\n{definition_text(made)}"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from narval.core.definitions.reading.lexer import Lexeme
+from narval.core.source.tokens import Token
 from narval.kinds.task.language.calls import routes_from
 from narval.kinds.task.language.definition import COMMIT, FORWARD, PREDEFINED, TaskDefinition
 from narval.kinds.task.language.states import StateTable
 from narval.kinds.task.language.texts_of import rule_text
 from narval.kinds.task.language.written import WrittenState, WrittenType
 
-Complaint = tuple[Lexeme, str]
+Complaint = tuple[Token, str]
 """A word, and what is wrong there."""
 
 
@@ -88,7 +88,7 @@ def _routes(type: TypeFacts) -> Iterator[Complaint]:
             )
 
 
-def _places(type: TypeFacts, name: str) -> Iterator[Lexeme]:
+def _places(type: TypeFacts, name: str) -> Iterator[Token]:
     """The edges that lead to a state."""
     for state in type.written.states:
         for _, target in state.edges:

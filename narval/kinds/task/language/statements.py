@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import re
 
-from narval.core.definitions.reading.lexer import END, NAME, NUMBER, STRING, Cursor, Lexeme, LostError
+from narval.core.definitions.reading.lexer import NAME, NUMBER, STRING, Cursor
+from narval.core.source.tokens import END, LostError, Token
 from narval.kinds.task.language.script import (
     Choice,
     Comparison,
@@ -23,14 +24,14 @@ from narval.kinds.task.language.script import (
     Statement,
 )
 from narval.kinds.task.language.texts import content, quoted
-from narval.kinds.task.language.words import COMPARISONS, LEXEMES, SINGLE, word
+from narval.kinds.task.language.words import COMPARISONS, LEXICON, SINGLE
 
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
 
 def begins_statement(cursor: Cursor) -> bool:
     """True if what comes is a statement, as far as its first word tells."""
-    return cursor.next.kind in ("IF", "{") or (cursor.next.kind == NAME and cursor.after.kind == "(")
+    return cursor.next.kind in ("IF", "{") or (cursor.next.kind == NAME and cursor.ahead().kind == "(")
 
 
 def read_code(cursor: Cursor) -> Script:
@@ -40,10 +41,10 @@ def read_code(cursor: Cursor) -> Script:
     return _body(cursor) if cursor.next.kind == "{" else ()
 
 
-def read_string(cursor: Cursor, string: Lexeme) -> Script:
+def read_string(cursor: Cursor, string: Token) -> Script:
     """The script within a string; its faults are those of the file."""
     text, place = content(string)
-    inner = Cursor(text, word, lambda at: cursor.place(string._replace(at=place(at))), LEXEMES)
+    inner = Cursor(text, LEXICON, lambda at: cursor.place(string._replace(at=place(at))))
     statements: list[Statement] = []
     try:
         while inner.next.kind != END:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from narval.core.definitions.reading.lexer import NUMBER, Lexeme
+from narval.core.definitions.reading.lexer import NUMBER
 from narval.core.definitions.reading.walks import reached
 from narval.core.definitions.suggestions import closest
+from narval.core.source.tokens import Token
 from narval.kinds.task.language.definition import PREDEFINED
 from narval.kinds.task.language.written import WrittenState, WrittenType
 
-Note = Callable[[Lexeme, str], None]
+Note = Callable[[Token, str], None]
 """Notes a fault at a word."""
 
 
@@ -64,7 +65,7 @@ class StateTable:
         name = _canonical(text)
         return name if name in PREDEFINED else self._names.get(text)
 
-    def named(self, word: Lexeme) -> str | None:
+    def named(self, word: Token) -> str | None:
         """The name of the state that a word means; None, and a fault, for one that is not declared."""
         found = self.find(word.text)
         if found is None:

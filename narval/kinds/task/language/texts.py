@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable
 from itertools import accumulate
 
-from narval.core.definitions.reading.lexer import Lexeme
+from narval.core.source.tokens import Token
 
 _PIECE = re.compile(r"\\.|[^\\]", re.DOTALL)
 
 
-def content(string: Lexeme) -> tuple[str, Callable[[int], int]]:
+def content(string: Token) -> tuple[str, Callable[[int], int]]:
     """The text within the quotes, and a function that gives the place in the file of a character of it."""
     inner, begin = string.text[1:-1], string.at + 1
     if "\\" not in inner:

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import msgspec
 
-from narval.core.definitions.reading.lexer import NAME, NUMBER, Cursor, Lexeme
+from narval.core.definitions.reading.lexer import NAME, NUMBER, Cursor
 from narval.core.definitions.suggestions import closest
+from narval.core.source.tokens import Token
 from narval.kinds.task.language.moments import DAY, LONGEST
 from narval.kinds.task.language.windows import (
     AllOf,
@@ -30,7 +31,7 @@ from narval.kinds.task.language.words import OPERATORS, QUALIFIERS, UNITS
 _MOST_DIGITS = 15
 
 
-def read_time_spec(cursor: Cursor, parameters: list[Lexeme]) -> TimeSpec | None:
+def read_time_spec(cursor: Cursor, parameters: list[Token]) -> TimeSpec | None:
     """The times that stand here; None where there are none."""
     if cursor.next.kind not in (*OPERATORS, "["):
         return None
@@ -41,9 +42,9 @@ def read_time_spec(cursor: Cursor, parameters: list[Lexeme]) -> TimeSpec | None:
 class _TimesReader:
     """Reads one specification of times."""
 
-    def __init__(self, cursor: Cursor, parameters: list[Lexeme]) -> None:
+    def __init__(self, cursor: Cursor, parameters: list[Token]) -> None:
         self._cursor, self._known = cursor, [parameter.text for parameter in parameters]
-        self._windows: list[tuple[Window, Lexeme]] = []
+        self._windows: list[tuple[Window, Token]] = []
 
     def either(self) -> TimeSpec:
         """Times with OR between them. Until `qualified` windows are numbers in the order of the text."""
@@ -83,7 +84,7 @@ class _TimesReader:
         made.reverse()
         return _replaced(spec, made)
 
-    def _check_clock(self, window: Window, at: Lexeme) -> None:
+    def _check_clock(self, window: Window, at: Token) -> None:
         value = window.value
         if isinstance(value, Duration) and window.qualifier == "ABSOLUTE" and value.seconds >= DAY:
             found = f"{shown_seconds(value.seconds)} SECS"
@@ -102,7 +103,7 @@ class _TimesReader:
             return self._clock(first)
         return Duration(self._length(first))
 
-    def _clock(self, hours: Lexeme) -> ClockTime:
+    def _clock(self, hours: Token) -> ClockTime:
         cursor = self._cursor
         numbers = [hours]
         with_colons = cursor.next.kind == ":"
@@ -119,17 +120,17 @@ class _TimesReader:
             return ClockTime(0)
         return ClockTime(int(texts[0]) * 3600 + int(texts[1]) * 60 + int(texts[2]))
 
-    def _length(self, first: Lexeme) -> float:
+    def _length(self, first: Token) -> float:
         return read_length(self._cursor, first)
 
 
-def read_length(cursor: Cursor, first: Lexeme) -> float:
+def read_length(cursor: Cursor, first: Token) -> float:
     """The seconds of a length of time that begins with a number that has been read."""
     units = list(UNITS)
     unit = cursor.expect("HRS, MINS or SECS", *units)
     total = seconds_of(cursor, first) * UNITS[unit.kind]
     while (later := units[units.index(unit.kind) + 1 :]) and cursor.next.kind == NUMBER:
-        if cursor.after.kind not in later:
+        if cursor.ahead().kind not in later:
             break
         number, unit = cursor.advance(), cursor.advance()
         total += seconds_of(cursor, number) * UNITS[unit.kind]
@@ -138,7 +139,7 @@ def read_length(cursor: Cursor, first: Lexeme) -> float:
     return round(min(total, LONGEST), 6)
 
 
-def seconds_of(cursor: Cursor, number: Lexeme) -> float:
+def seconds_of(cursor: Cursor, number: Token) -> float:
     """The value of a number; 0, and a fault, for one with too many digits."""
     if len(number.text) > _MOST_DIGITS:
         cursor.fault(f"expected a number of {_MOST_DIGITS} digits at most", number.at)

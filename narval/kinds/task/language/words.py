@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 
+from narval.core.definitions.reading.lexer import Lexicon
+
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*(?:[.-][A-Za-z0-9_]+)*"
 _END = r"(?![A-Za-z0-9_])(?![.-][A-Za-z0-9_])"
 
-LEXEMES = re.compile(
-    rf"""(?P<blank>[ \t\r\n\f]+)
-    |(?P<comment>/\*.*?\*/)
-    |(?P<open>/\*)
+_PATTERN = re.compile(
+    rf"""(?P<blank>[ \t\r\n\f]+|/\*.*?\*/)
+    |(?P<comment>/\*.*)
     |(?P<name>
         (?:(?i:TASK[\s-]+(?:TYPE|CODE)|GLOBAL[\s-]+EVENT|COMPOSED[\s-]+FROM
             |COMPENSATED[\s-]+BY|COMPENSATION[\s-]+TO){_END}
@@ -19,11 +20,10 @@ LEXEMES = re.compile(
     |(?P<number>[0-9]+(?:\.[0-9]+)?)
     |(?P<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
     |(?P<mark>[!=<>]=|[][(){{}}<>,;:])
-    |(?P<quote>["'])
+    |(?P<quote>["'].*)
     |(?P<junk>(?:(?!/\*)[^ \t\r\n\fA-Za-z0-9_"'(){{}}<>,;:[\]])+)""",
     re.VERBOSE | re.DOTALL,
 )
-"""The lexemes, in the groups that `reading.lexer.split` knows."""
 
 TYPE, EVENT = "TASK TYPE", "GLOBAL EVENT"
 
@@ -76,6 +76,9 @@ def word(text: str) -> str | None:
     if found in STARTS or found in SINGLE:
         return found
     return ON if re.match(r"(?i:ON)\s", text) else None
+
+
+LEXICON = Lexicon(word, _PATTERN)
 
 
 def after_on(text: str) -> str:

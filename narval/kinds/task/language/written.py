@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from narval.core.definitions.reading.lexer import Lexeme
 from narval.core.patterns.pattern import Condition
+from narval.core.source.tokens import Token
 from narval.kinds.task.language.definition import Invocation, Mode
 from narval.kinds.task.language.script import Script
 from narval.kinds.task.language.windows import TimeSpec
@@ -16,8 +16,8 @@ from narval.kinds.task.language.windows import TimeSpec
 class WrittenRule(msgspec.Struct):
     """A rule; with `is_global` it is a global event, every so many seconds if `period` says so."""
 
-    event: Lexeme
-    parameters: list[Lexeme] = []
+    event: Token
+    parameters: list[Token] = []
     mode: Mode = ""
     is_global: bool = False
     period: float | None = None
@@ -31,15 +31,15 @@ class WrittenRule(msgspec.Struct):
 class WrittenState(msgspec.Struct):
     """A state: `ref` is the number or name that comes first, `title` the name behind a number."""
 
-    ref: Lexeme
-    title: Lexeme | None = None
+    ref: Token
+    title: Token | None = None
     exposed: bool = True
     scripts: dict[str, Script] = {}
-    edges: list[tuple[Lexeme, Lexeme]] = []
+    edges: list[tuple[Token, Token]] = []
     rules: list[WrittenRule] = []
 
     @property
-    def place(self) -> Lexeme:
+    def place(self) -> Token:
         """The word by which it is called."""
         return self.title or self.ref
 
@@ -51,13 +51,13 @@ class WrittenType(msgspec.Struct):
     there.
     """
 
-    name: Lexeme
-    lists: dict[str, list[Lexeme]] = {}
-    given: dict[str, Lexeme] = {}
+    name: Token
+    lists: dict[str, list[Token]] = {}
+    given: dict[str, Token] = {}
     invocation: Invocation | None = None
     period: float | None = None
     states: list[WrittenState] = []
-    routes: dict[str, tuple[Lexeme, Script]] = {}
+    routes: dict[str, tuple[Token, Script]] = {}
     broken: bool = False
 
     def set_invocation(self, invocation: Invocation, period: float | None) -> None:
@@ -68,7 +68,7 @@ class WrittenType(msgspec.Struct):
         """Note that something could not be understood."""
         self.broken = True
 
-    def one(self, clause: str) -> Lexeme | None:
+    def one(self, clause: str) -> Token | None:
         """The first name of a clause."""
         return next(iter(self.lists.get(clause, ())), None)
 

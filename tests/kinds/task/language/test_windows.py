@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narval.core.definitions.reading.lexer import Cursor, Lexeme
+from narval.core.definitions.reading.lexer import Cursor
+from narval.core.source.tokens import Token
 from narval.kinds.task.language.times import read_time_spec
 from narval.kinds.task.language.windows import (
     AllOf,
@@ -23,7 +24,7 @@ from narval.kinds.task.language.windows import (
     Window,
     windows,
 )
-from narval.kinds.task.language.words import LEXEMES, word
+from narval.kinds.task.language.words import LEXICON
 
 ZONE = "Europe/Paris"
 PARIS = ZoneInfo(ZONE)
@@ -31,8 +32,8 @@ MINUTE, DAY = 60, 86400
 
 
 def spec_of(text: str, *parameters: str) -> TimeSpec:
-    cursor = Cursor(text, word, lambda at: (1, at + 1), LEXEMES)
-    spec = read_time_spec(cursor, [Lexeme("name", name, 0) for name in parameters])
+    cursor = Cursor(text, LEXICON)
+    spec = read_time_spec(cursor, [Token("name", name, 0, len(name)) for name in parameters])
     assert spec is not None
     assert cursor.next.kind == "end"
     assert cursor.ordered() == ()

@@ -1,0 +1,95 @@
+"""Tokens of a text, and the cursor by which the reader of a grammar goes through them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+END = "end"
+"""The kind of the last token, which stands for the end of the text."""
+
+
+class Token(NamedTuple):
+    """A piece of a text: its kind, what is written, and the characters between which it stands."""
+
+    kind: str
+    text: str
+    at: int
+    end: int
+
+
+class LostError(Exception):
+    """The text cannot be understood up to the next place where reading can begin again."""
+
+
+def scan(pattern: re.Pattern[str], text: str) -> Iterator[Token]:
+    """The tokens of a text, an END last.
+
+    The group of the pattern that matches gives the kind and the text. A `mark` is of the kind that it is
+    itself; a `blank` is left out.
+    """
+    for match in pattern.finditer(text):
+        kind = match.lastgroup or ""
+        if kind != "blank":
+            written = match[kind]
+            yield Token(written if kind == "mark" else kind, written, *match.span())
+    yield Token(END, "", len(text), len(text))
+
+
+class TokenCursor:
+    """A place among the tokens of a text: `next` is the token to be read.
+
+    `error` makes the error of a message and a character, where a token is not the one that was expected.
+    """
+
+    def __init__(self, tokens: Iterable[Token], error: Callable[[str, int], Exception] = LostError) -> None:
+        self._tokens = tuple(tokens)
+        self._error = error
+        self._at = 0
+        self.next = self._tokens[0]
+
+    def ahead(self, count: int = 1) -> Token:
+        """The token so many after the next; the end where there are fewer."""
+        return self._tokens[min(self._at + count, len(self._tokens) - 1)]
+
+    @property
+    def last(self) -> Token:
+        """The token that was read last."""
+        return self._tokens[self._at - 1]
+
+    def advance(self) -> Token:
+        """Read a token; the end stays where it is."""
+        token = self.next
+        if token.kind != END:
+            self._at += 1
+            self.next = self._tokens[self._at]
+        return token
+
+    def accept(self, *kinds: str) -> Token | None:
+        """Read a token if it is of one of those kinds."""
+        return self.advance() if self.next.kind in kinds else None
+
+    def expect(self, wanted: str, *kinds: str) -> Token:
+        """Read a token of one of those kinds; `wanted` describes it in the error."""
+        token = self.accept(*kinds)
+        if token is None:
+            raise self.unexpected(wanted)
+        return token
+
+    def shown(self) -> str:
+        """The token to be read, for people."""
+        return "the end" if self.next.kind == END else repr(short(self.next.text))
+
+    def lost(self, message: str) -> Exception:
+        """The error to raise, as reading cannot go on here."""
+        return self._error(message, self.next.at)
+
+    def unexpected(self, wanted: str) -> Exception:
+        """The error to raise where something else was expected than the token to be read."""
+        return self.lost(f"expected {wanted}, found {self.shown()}")
+
+
+def short(written: str) -> str:
+    """What is written, or its beginning."""
+    return written if len(written) <= 40 else f"{written[:40]}…"
