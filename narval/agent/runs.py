@@ -81,8 +81,20 @@ def start_run(
     is_led = parent is not None and _is_led(agent.memory, parent, environment)
     if transaction.hears or is_led or is_hearsay(agent.memory, makers):
         transaction.mark_hearsay(run.eid)
-    given = elements, caller, attempt, resume, dict(environment or {})
-    started = Started(0, 0.0, *given, who.by, who.actor, inputs, who.way, who.session)
+    started = Started(
+        0,
+        0.0,
+        elements,
+        caller=caller,
+        attempt=attempt,
+        resume=resume,
+        environment=dict(environment or {}),
+        by=who.by,
+        actor=who.actor,
+        inputs=inputs,
+        way=who.way,
+        session=who.session,
+    )
     agent.queue.append((0, run.eid, started))
     return run
 

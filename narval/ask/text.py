@@ -66,12 +66,12 @@ def root_attributes(xml: str) -> dict[str, str]:
     from xml.parsers import expat  # here: only tables of elements need it
 
     found: dict[str, str] = {}
+    parser = expat.ParserCreate()
 
     def start(_: str, attributes: dict[str, str]) -> None:
         found.update(attributes)
         parser.StartElementHandler = None
 
-    parser = expat.ParserCreate()
     parser.StartElementHandler = start
     parser.Parse(xml, True)
     return found

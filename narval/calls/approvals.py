@@ -170,8 +170,15 @@ class Approvals:
     def _offer(self, turn: Turn, run: Run, called: Called, work: str, calls: list[Call]) -> None:
         first = calls[0]
         listed: tuple[tuple[str, Inputs], ...] = tuple((call.call, call.inputs) for call in calls)
-        void = first.version if first.version != called.version else ""
-        because = BECAUSE if work == AFTER_A_MODEL else ""
-        held = HeldCalls(first.kind, first.name, *called, run.name, listed, void, because)
+        held = HeldCalls(
+            first.kind,
+            first.name,
+            called.version,
+            called.where,
+            asking=run.name,
+            calls=listed,
+            void=first.version if first.version != called.version else "",
+            because=BECAUSE if work == AFTER_A_MODEL else "",
+        )
         eids = dict.fromkeys(eid for _, inputs in listed for _, taken in inputs for eid in taken)
         begin_run(run, replace(first, kind=ASKING, name=work, elements=tuple(eids), inputs=()), turn, held)

@@ -229,9 +229,18 @@ class Dispatcher:
         """The outcome of an inline call, if it may be answered here and now."""
         if call.on_restart == "error":
             return None
-        asked = (self.outside_id(call.call), run.eid, call.step, self.targets.home, None, call.attempt)
-        clock, agent = self._executor.clock, self.identity.name
-        return self._executor.at_once(CallContext(*asked, target, inputs, clock, agent=agent))
+        context = CallContext(
+            self.outside_id(call.call),
+            run.eid,
+            call.step,
+            home=self.targets.home,
+            attempt=call.attempt,
+            target=target,
+            inputs=inputs,
+            clock=self._executor.clock,
+            agent=self.identity.name,
+        )
+        return self._executor.at_once(context)
 
     def _context(
         self,
@@ -242,10 +251,22 @@ class Dispatcher:
         timeout: float | None,
         payload: Mapping[str, Any] | None = None,
     ) -> CallContext:
-        made = (self.outside_id(call.call), run.eid, call.step, self.targets.home, None, call.attempt)
-        family = run.eid if run.caller is None else self._agent.runs.top(run)
-        by = (self._executor.clock, timeout, family, call.program, payload)
-        return CallContext(*made, target, inputs, *by, agent=self.identity.name, has_begun=call.begun)
+        return CallContext(
+            self.outside_id(call.call),
+            run.eid,
+            call.step,
+            home=self.targets.home,
+            attempt=call.attempt,
+            target=target,
+            inputs=inputs,
+            clock=self._executor.clock,
+            timeout=timeout,
+            family=run.eid if run.caller is None else self._agent.runs.top(run),
+            program=call.program,
+            payload=payload,
+            agent=self.identity.name,
+            has_begun=call.begun,
+        )
 
     # --- cancelling -----------------------------------------------------------------------------------
 

@@ -147,7 +147,7 @@ class VolatileLetters(Letters):
             self._taken[pair] = number
         for letter in batch.dead_letters:
             self._lines += 1
-            self._dead[self._lines] = KeptLetter(self._lines, *letter)
+            self._dead[self._lines] = KeptLetter(self._lines, **letter._asdict())
             self._drop_old(letter.agent, letter.at - LETTERS_KEPT)
         for line in batch.letters_settled:
             self._dead.pop(line, None)

@@ -238,4 +238,4 @@ def kept_element(row: ElementRow) -> KeptElement:
 
 
 def _definition(row: VersionRow) -> DefinitionRow:
-    return DefinitionRow(*row[:-1], current=bool(row.current))
+    return DefinitionRow._make(row)._replace(current=bool(row.current))

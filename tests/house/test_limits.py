@@ -25,6 +25,7 @@ METHODS_ALLOWED: dict[str, str] = dict.fromkeys(
 CLASSES_ALLOWED: dict[str, str] = {
     "Dispatcher": "what is performed, and what is performed again after a start or an outage, is one thing",
     "Guard": "what a request must be before any page sees it is read from top to bottom",
+    "_Simulation": "a scenario is played by one object, from its first moment to its report",
 }
 """Classes with more lines, and why."""
 

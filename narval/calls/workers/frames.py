@@ -147,12 +147,20 @@ class FrameReader:
 
 def unpacked_call(frame: CallFrame, timeout: float | None = None) -> CallContext:
     """The call that a frame asks for, as it is answered here; `timeout` is in seconds, None for none."""
-    home = None if frame.home is None else Path(frame.home)
-    inputs = {id: unpacked_input(value) for id, value in frame.inputs.items()}
-    caller = (frame.call, frame.run, frame.step, home, frame.deadline, frame.attempt)
     clock = RunClock(SystemClock() if frame.moment is None else SimulatedClock(frame.moment), frame.zone)
     call = CallContext(
-        *caller, frame.target, inputs, clock, timeout, payload=frame.payload, agent=frame.agent
+        frame.call,
+        frame.run,
+        frame.step,
+        home=None if frame.home is None else Path(frame.home),
+        deadline=frame.deadline,
+        attempt=frame.attempt,
+        target=frame.target,
+        inputs={id: unpacked_input(value) for id, value in frame.inputs.items()},
+        clock=clock,
+        timeout=timeout,
+        payload=frame.payload,
+        agent=frame.agent,
     )
     call.allow(frame.allowance.fetch, frame.allowance.services)
     return call

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 from functools import partial
-from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -17,6 +16,7 @@ from narval.calls.backend import LOST, Outcome, RunningCall
 from narval.calls.context import CallContext
 from narval.calls.fair_queue import QueuedBackend
 from narval.calls.output_capture import log_print
+from narval.calls.programs.reaper_client import ReaperClient
 from narval.calls.workers.child import Child
 from narval.calls.workers.frames import (
     Allowance,
@@ -33,26 +33,13 @@ from narval.files.settings import CallLimits
 from narval.system.clock import RunClock, SystemClock
 
 
-class WorkerGuard(Protocol):
-    """A guard of workers, which ends them with the daemon's lease: stopped, it cannot end them itself."""
-
-    def guard(self, group: int) -> None:
-        """Take note of a worker that was started."""
-
-    def has_killed(self, group: int) -> bool:
-        """True if it has ended this one with the lease."""
-
-    def unguard(self, group: int) -> None:
-        """Forget one that is gone."""
-
-
 class Workers(QueuedBackend):
     """At most `limits.workers` programs, each started when it is first needed."""
 
     given_up = 0
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, limits: CallLimits, reaper: WorkerGuard | None = None
+        self, loop: asyncio.AbstractEventLoop, limits: CallLimits, reaper: ReaperClient | None = None
     ) -> None:
         super().__init__("workers")
         self._loop, self._limits, self._reaper = loop, limits, reaper
@@ -211,11 +198,19 @@ class Workers(QueuedBackend):
 
 def frame_of(call: CallContext, limits: CallLimits) -> CallFrame:
     """The frame by which a call goes to a worker."""
-    inputs = {id: packed_input(value) for id, value in call.inputs.items()}
-    home = None if call.home is None else str(call.home)
-    allowance = Allowance(limits.folders, limits.transform_memory, call.fetch_allow, call.services)
-    plain = replace(call.target, function=None)
-    caller = (call.id, call.run, call.step, call.attempt)
     clock = call.clock or RunClock(SystemClock())
-    told = (call.payload, clock.zone, clock.standing(), call.agent)
-    return CallFrame(*caller, plain, inputs, call.deadline, home, allowance, *told)
+    return CallFrame(
+        call=call.id,
+        run=call.run,
+        step=call.step,
+        attempt=call.attempt,
+        target=replace(call.target, function=None),
+        inputs={id: packed_input(value) for id, value in call.inputs.items()},
+        deadline=call.deadline,
+        home=None if call.home is None else str(call.home),
+        allowance=Allowance(limits.folders, limits.transform_memory, call.fetch_allow, call.services),
+        payload=call.payload,
+        zone=clock.zone,
+        moment=clock.standing(),
+        agent=call.agent,
+    )

@@ -97,9 +97,15 @@ class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_onl
 
     def add_told(self, xml: bytes, event: Signalled) -> int:
         """Let an element that a signal brought enter memory: it is by who signalled (P30); its eid."""
-        eid, state = self.view.next_eid, self.state
-        who = event.by, event.actor
-        origin = Origin(state.eid, "", event.signal, (), *who, way=event.way, session=event.session)
+        eid = self.view.next_eid
+        origin = Origin(
+            self.state.eid,
+            call=event.signal,
+            by=event.by,
+            actor=event.actor,
+            way=event.way,
+            session=event.session,
+        )
         element = Element(0, xml)
         element.enter(eid, event.at, origin)
         self.command(commands.Add(element))

@@ -91,5 +91,5 @@ class TokenCursor:
 
 
 def short(written: str) -> str:
-    """What is written, or its beginning."""
+    """The beginning of what is written, all of it where it is short."""
     return written if len(written) <= 40 else f"{written[:40]}…"

@@ -71,5 +71,7 @@ class Outbox:
         if self._now[0] is not batch:
             self._now = batch, Counter()
         self._now[1][receiver.agent] += 1
-        pair = (receiver.agent, self._sender.agent, number)
-        batch.messages.append(MessageRow(*pair, id, kind, turn.at, until, seal(envelope), data))
+        row = MessageRow(
+            receiver.agent, self._sender.agent, number, id, kind, turn.at, until, seal(envelope), data
+        )
+        batch.messages.append(row)

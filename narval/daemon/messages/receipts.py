@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from narval.agent.turn import Turn
 from narval.core.engines.commands import Call
 from narval.core.engines.events import Failure, Returned
 from narval.core.errors import ActionError
 from narval.daemon.messages.addressing import addressed
-from narval.daemon.messages.post_office import PostOffice
-from narval.store.batch import AgentRow
+from narval.daemon.messages.contract import Receiver
 
 
-class Sender(Protocol):
-    """An agent that has sent something."""
-
-    identity: AgentRow
-    office: PostOffice
-
-
-def is_awaited(sender: Sender, turn: Turn, call: Call) -> bool:
+def is_awaited(sender: Receiver, turn: Turn, call: Call) -> bool:
     """True while a message that a call has sent is not taken."""
     id, office = f"{sender.identity.id}.{call.call}", sender.office
     try:
@@ -35,7 +25,7 @@ def is_awaited(sender: Sender, turn: Turn, call: Call) -> bool:
     )
 
 
-def settle_call(sender: Sender, turn: Turn, run: int, id: str, problem: Failure | None = None) -> None:
+def settle_call(sender: Receiver, turn: Turn, run: int, id: str, problem: Failure | None = None) -> None:
     """Answer the call that sent a message, if it waits for it and nothing else of it is on its way.
 
     `id` is that of the message, `problem` says why it could not be taken.

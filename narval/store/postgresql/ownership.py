@@ -258,7 +258,7 @@ def _made(connection: Connection[Rows], name: str, state: str) -> AgentRow | Non
 
 def _daemon_of(connection: Connection[Rows], where: str, value: Any) -> DaemonRow | None:
     found = connection.execute(_DAEMONS.format(where).encode(), (value,)).fetchone()
-    return None if found is None else DaemonRow(*found)
+    return None if found is None else DaemonRow._make(found)
 
 
 def _at_work(home: str, daemon: DaemonRow | None) -> ElsewhereError:

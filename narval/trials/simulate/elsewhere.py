@@ -43,8 +43,16 @@ class Elsewhere:
         given = {"": call.elements, **dict(call.inputs)}
         inputs = {id: _elements(turn, eids) for id, eids in given.items() if eids}
         id = host.dispatcher.outside_id(call.call)
-        asked = (id, run.eid, call.step, None, None, call.attempt, Target(action=call.name), inputs)
-        context = CallContext(*asked, clock=self._executor.clock, agent=host.name)
+        context = CallContext(
+            id,
+            run.eid,
+            call.step,
+            attempt=call.attempt,
+            target=Target(action=call.name),
+            inputs=inputs,
+            clock=self._executor.clock,
+            agent=host.name,
+        )
         if call.agent in self._agents and not self._executor.answers(context):
             return False
         self._asked.add(id)

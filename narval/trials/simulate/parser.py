@@ -219,8 +219,16 @@ class _Parser:
         if replaces is not None and len(elements) != 1:
             message = f"one element replaces another: expected one within arrive, found {len(elements)}"
             self._reading.fault(entry, message, "replaces")
-        where = (entry.node.line, entry.node.column, entry.get("agent", ""))
-        return ScheduledElement(elements, entry.get("at", When()), every or None, times, replaces, *where)
+        return ScheduledElement(
+            elements,
+            at=entry.get("at", When()),
+            every=every or None,
+            times=times,
+            replaces=replaces,
+            line=entry.node.line,
+            column=entry.node.column,
+            agent=entry.get("agent", ""),
+        )
 
     def _outdating(self, entry: Entry) -> ScheduledOutdating | None:
         condition, at, reason = self._condition(entry), entry.get("at", When()), entry.get("reason", "")
@@ -228,9 +236,17 @@ class _Parser:
         return None if condition is None else ScheduledOutdating(condition, at, reason, *where)
 
     def _signal(self, entry: Entry) -> ScheduledSignal:
-        name, recipe, at = entry.get("name", ""), entry.get("recipe", ""), entry.get("at", When())
-        elements, where = tuple(self._elements(entry)), (*entry.place("recipe"), entry.get("agent", ""))
-        return ScheduledSignal(name, recipe, self._condition(entry), at, elements, *where)
+        line, column = entry.place("recipe")
+        return ScheduledSignal(
+            entry.get("name", ""),
+            entry.get("recipe", ""),
+            self._condition(entry),
+            at=entry.get("at", When()),
+            elements=tuple(self._elements(entry)),
+            line=line,
+            column=column,
+            agent=entry.get("agent", ""),
+        )
 
     def _reply(self, entry: Entry) -> CannedAnswer:
         error, elements = entry.get("error", ""), tuple(self._elements(entry))
@@ -305,9 +321,17 @@ class _Parser:
 
 
 def _raise(entry: Entry) -> ScheduledRaise:
-    given = tuple(text.strip() for text in entry.get("parameters", "").split(",") if text.strip())
-    whom = (entry.get("event", ""), entry.get("recipe", ""), given, entry.get("by", ""))
-    return ScheduledRaise(*whom, entry.get("at", When()), *entry.place("recipe"), entry.get("agent", ""))
+    line, column = entry.place("recipe")
+    return ScheduledRaise(
+        entry.get("event", ""),
+        entry.get("recipe", ""),
+        tuple(text.strip() for text in entry.get("parameters", "").split(",") if text.strip()),
+        by=entry.get("by", ""),
+        at=entry.get("at", When()),
+        line=line,
+        column=column,
+        agent=entry.get("agent", ""),
+    )
 
 
 def _text(entry: Entry, agent: str) -> str:

@@ -290,10 +290,20 @@ class _Simulation:
                 told = [(run, await why(seen, run["eid"])) for run in listed if run["phase"] == "active"]
                 waiting += [answer | who for run, answer in told if not _just_stands(run, answer)]
             runs += (run | who for run in listed)
-        given = (self._scenario, self._home.zone, self._start, end, self._outcome.remembered)
-        happened = (self._trace.lines, self._executor.calls, runs, waiting)
-        outcome = self._outcome
-        return SimulationReport(*given, *happened, outcome.judged, outcome.stopped, outcome.endless)
+        return SimulationReport(
+            scenario=self._scenario,
+            zone=self._home.zone,
+            start=self._start,
+            end=end,
+            remembered=self._outcome.remembered,
+            lines=self._trace.lines,
+            calls=self._executor.calls,
+            runs=runs,
+            waiting=waiting,
+            judged=self._outcome.judged,
+            stopped=self._outcome.stopped,
+            endless=self._outcome.endless,
+        )
 
 
 def _place(agent: AgentState, eid: int) -> str | None:

@@ -112,8 +112,19 @@ def action(
     can of what is neither pure nor a source unless it says False: after a language model's answer such a call
     asks first. `model` is the id of the input that names the model whose answer it gives.
     """
-    how = runs, source, description, pure, describe, outside, model, resources
-    declaration = ActionDeclaration(tuple(inputs), tuple(outputs), name, *how)
+    declaration = ActionDeclaration(
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        name=name,
+        runs=runs,
+        source=source,
+        description=description,
+        pure=pure,
+        describe=describe,
+        outside=outside,
+        model=model,
+        resources=resources,
+    )
 
     def declare(declared: Function) -> Function:
         setattr(declared, DECLARATION, declaration)

@@ -24,15 +24,7 @@ def ranges(least: int, most: int, *, from_last: bool = False) -> Callable[[str],
     if from_last:
         wanted += f", or from -{most} to -1, which is the last"
 
-    def read(text: str) -> Ranges:
-        if text == "*":
-            return ()
-        found = [_part(part) for part in text.split(",")]
-        if None in found:
-            raise ValueError(wanted)
-        return tuple(sorted(part for part in found if part is not None))
-
-    def _part(text: str) -> tuple[int, ...] | None:
+    def part(text: str) -> tuple[int, ...] | None:
         written = _PART.fullmatch(text)
         if written is None:
             return None
@@ -44,6 +36,14 @@ def ranges(least: int, most: int, *, from_last: bool = False) -> Callable[[str],
         if step is None:
             return (first, last) if low is not None else None
         return (first, last, int(step)) if int(step) and (low is None or high is not None) else None
+
+    def read(text: str) -> Ranges:
+        if text == "*":
+            return ()
+        found = [part(each) for each in text.split(",")]
+        if None in found:
+            raise ValueError(wanted)
+        return tuple(sorted(each for each in found if each is not None))
 
     return read
 

@@ -137,8 +137,8 @@ class Reading:
         optional: bool = False,
     ) -> None:
         """Note that the file names another definition, to be checked once all files are read."""
-        path = self.source.path
-        self.references.append(Reference(kind, target, what, path, *place, check, group, optional))
+        path, (line, column) = self.source.path, place
+        self.references.append(Reference(kind, target, what, path, line, column, check, group, optional))
 
     # --- entries ----------------------------------------------------------------------------------------
 

@@ -105,8 +105,8 @@ class _DeclarationReader:
             properties.append(self._property([known for known, _ in properties]))
         end = tokens.expect("} at the end of the operator", "}")
         text = tokens.source.text[start.at : end.at + 1]
-        place = tokens.place(name)
-        return OperatorSyntax(name.text, *place, inputs, outputs, tuple(properties), text)
+        line, column = tokens.place(name)
+        return OperatorSyntax(name.text, line, column, inputs, outputs, tuple(properties), text)
 
     def _property(self, known: list[str]) -> tuple[str, str]:
         tokens = self._tokens
@@ -207,8 +207,8 @@ class _UnitReader:
         tokens.expect("} at the end of BODY", "}")
         end = tokens.expect("} at the end of the dataflow", "}")
         text = tokens.source.text[start.at : end.at + 1]
-        place = tokens.place(name)
-        return PlanSyntax(name.text, *place, inputs, outputs, statements, text, partial)
+        line, column = tokens.place(name)
+        return PlanSyntax(name.text, line, column, inputs, outputs, statements, text, partial)
 
     def _wanted(self) -> str:
         return "INPUT:, OUTPUT: or BODY, in this order" if self._tokens.next.kind == "name" else "BODY"

@@ -99,8 +99,16 @@ class QuestionAnswerer:
         view_of = partial(tokens_of(run.engine).token_view, run.definition, run.state)
         about = arguments.get("token")
         token = about if isinstance(about, int) else None
-        beside = (Transients(run, token), partial(nearest, run, token or 0))
-        question = Question(definition, code, hook, arguments, view_of, *beside, at)
+        question = Question(
+            definition,
+            code,
+            hook,
+            arguments,
+            view_of,
+            transients=Transients(run, token),
+            nearest=partial(nearest, run, token or 0),
+            at=at,
+        )
         return self._answered(f"{kind} {name!r}{f' ({hook})' * bool(hook)}", partial(_answer, ask, question))
 
     def close(self) -> None:

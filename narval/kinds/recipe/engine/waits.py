@@ -59,7 +59,8 @@ def waiting_for(definition: Recipe, state: PlanState, watches: dict[str, Watch])
             text = f"{young_elements(run)} to have fitted for long enough"
             yield Wait(identifier, "condition", text, **asked, until=run.until)
         else:
-            yield Wait(identifier, *_kind_of_wait(transition, asked.get("conditions", ())), **asked)
+            what, text = _kind_of_wait(transition, asked.get("conditions", ()))
+            yield Wait(identifier, what, text, **asked)
     if state.status == "running":
         yield from _joins(definition, state)
 

@@ -233,8 +233,17 @@ class _StepReader:
         match, namespaces = self._patterns.texts(entry)
         stated = {name: bool(value) for name, value in entry.values.items() if name != "id"}
         places = {name: entry.place(name) for name in entry.values}
-        where = self._reading.source.path, *entry.place()
-        return Narrowing(entry.get("id"), match, stated, namespaces, *where, places)
+        line, column = entry.place()
+        return Narrowing(
+            entry.get("id"),
+            match,
+            stated,
+            namespaces,
+            path=self._reading.source.path,
+            line=line,
+            column=column,
+            places=places,
+        )
 
 
 class _TransitionReader:

@@ -250,8 +250,18 @@ def _rule(cursor: Cursor, wanted: str, *, is_global: bool = False) -> WrittenRul
     before_action = read_time_spec(cursor, known)
     cursor.expect("a window of time, or ACTION", "ACTION")
     retries = _retries(cursor)
-    windows = before_condition, condition, before_action
-    return WrittenRule(event, known, mode, is_global, period, *windows, read_code(cursor), retries)
+    return WrittenRule(
+        event,
+        known,
+        mode=mode,
+        is_global=is_global,
+        period=period,
+        before_condition=before_condition,
+        condition=condition,
+        before_action=before_action,
+        action=read_code(cursor),
+        retries=retries,
+    )
 
 
 def _retries(cursor: Cursor) -> int:

@@ -79,7 +79,7 @@ class Tally:
         """Count the gates of a frame; those that are not over were given up."""
         for gate in gates:
             place = (plan, gate.call.key)
-            before = self._found.get(place, Passage(*place, {}))
+            before = self._found.get(place) or Passage(plan, gate.call.key, {})
             state = gate.state if gate.state in ENDED else "void"
             self._found[place] = before.with_gate(gate, channels, state)._replace(waits_for=())
 
@@ -89,5 +89,6 @@ class Tally:
         for plan, gates, channels in live:
             for gate in gates:
                 place = (plan, gate.call.key)
-                found[place] = found.get(place, Passage(*place, {})).with_gate(gate, channels, gate.state)
+                before = found.get(place) or Passage(plan, gate.call.key, {})
+                found[place] = before.with_gate(gate, channels, gate.state)
         return list(found.values())

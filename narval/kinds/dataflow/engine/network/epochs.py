@@ -202,7 +202,10 @@ class _Desk:
         number = self._machine.number()
         owner, gate = self._owner, self._gate
         owner.asked[number] = gate
-        request = OperatorRequest(number, owner.id, owner.depth, self._epoch, gate.call, *asked)
+        phase, arguments, port, at, batch = asked
+        request = OperatorRequest(
+            number, owner.id, owner.depth, self._epoch, gate.call, phase, arguments, port, at, batch
+        )
         self._machine.tell(request)
         return number
 

@@ -70,8 +70,10 @@ def _wait(
             return Wait(name, "signal", f"of an instance in state {rule.state}", until=until)
         case "false":
             watch = watches.get(f"{state.eid}/{rule_key(event.id, number)}")
-            given = (watch.conditions, watch.scopes) if watch is not None else ((), ())
-            return Wait(name, "condition", f"the condition in state {rule.state}", *given, until=until)
+            text = f"the condition in state {rule.state}"
+            if watch is None:
+                return Wait(name, "condition", text, until=until)
+            return Wait(name, "condition", text, watch.conditions, watch.scopes, until=until)
         case "due":
             return Wait(name, "time", "its window for the action", until=until)
         case "ready" if event.is_claimed:
