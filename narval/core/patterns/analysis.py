@@ -8,14 +8,14 @@ only what means the same there is used (numbers are read otherwise), and nothing
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from narval.core.patterns.field import Field
-from narval.core.patterns.field_paths import field_of, name_of
+from narval.core.patterns.field import Field, attribute_field, path_field
 from narval.core.patterns.functions import type_of
 from narval.core.patterns.key import MOST_CLAUSES, Clause, Template, Term, conjunction, inexact
 from narval.core.patterns.syntax import (
@@ -264,3 +264,56 @@ def _leads_to_memory(step: PathStep) -> bool:
 
 def _goes_nowhere(step: PathStep) -> bool:
     return step.axis == "self" and step.test == "node()" and not step.predicates
+
+
+_XML = "http://www.w3.org/XML/1998/namespace"
+_FIELD_AXES = ("child", "attribute", "descendant")
+_ANYWHERE_BELOW = ("descendant-or-self", "node()")
+_PLAIN_NAME = re.compile(r"[^*()]+")
+
+
+def field_of(steps: Sequence[PathStep], namespaces: Mapping[str, str]) -> Field | None:
+    """The field that steps without predicates lead to; None when there is none."""
+    if len(steps) == 1 and steps[0].axis == "attribute" and not steps[0].predicates:
+        name = name_of(steps[0].test, namespaces)
+        if name is not None:
+            return attribute_field(name)
+    prefixes: dict[str, str] = {}
+    written = [_written(step, namespaces, prefixes) for step in steps]
+    if None in written:
+        return None
+    return path_field("/".join(filter(None, written)) or ".", tuple(prefixes.items()))
+
+
+def _written(step: PathStep, namespaces: Mapping[str, str], prefixes: dict[str, str]) -> str | None:
+    """A step in the spelling common to all shapes, its prefix renamed; None when no field has it."""
+    if step.predicates:
+        return None
+    if (step.axis, step.test) == _ANYWHERE_BELOW:
+        return f"{step.axis}::{step.test}"
+    if step.axis not in _FIELD_AXES or (step.test.endswith(")") and step.test != "text()"):
+        return None
+    prefix, colon, local = step.test.partition(":")
+    if not colon:
+        return f"{step.axis}::{step.test}"
+    namespace = _namespace(prefix, namespaces)
+    if namespace is None:
+        return None
+    ours = f"n{len(prefixes)}"
+    prefixes[ours] = namespace
+    return f"{step.axis}::{ours}:{local}"
+
+
+def name_of(test: str, namespaces: Mapping[str, str]) -> str | None:
+    """The name that a node test asks for, as lxml writes it; None when it asks for something else."""
+    if not _PLAIN_NAME.fullmatch(test):
+        return None
+    prefix, colon, local = test.partition(":")
+    if not colon:
+        return test
+    namespace = _namespace(prefix, namespaces)
+    return None if namespace is None else f"{{{namespace}}}{local}"
+
+
+def _namespace(prefix: str, namespaces: Mapping[str, str]) -> str | None:
+    return _XML if prefix == "xml" else namespaces.get(prefix)

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from jinja2 import Environment
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from narval.core.errors import DaemonGoneError, NarvalError
 from narval.surfaces.control.async_client import AsyncClient
-from narval.surfaces.http.live.followed import FollowedPage
+from narval.surfaces.http.live.followed import FollowedPage, PageNews
 from narval.surfaces.http.live.picture import StreamEvent, message
-from narval.surfaces.http.live.questions import Questions
 from narval.surfaces.http.live.response import StreamResponse
 from narval.surfaces.http.live.stream import PageStream
 from narval.surfaces.http.page import VISITOR, PageRoute, Shown, Visitor
 from narval.surfaces.http.rendering import live_blocks
+
+log = logging.getLogger("narval.web")
+
+WAIT = 600.0
+"""Seconds that the daemon may take to have news: it is not woken to say that there are none."""
+
+RETRY = 1.0
+"""Seconds between two looks for a daemon that has gone (M4)."""
 
 OF_A_SESSION = 4
 """Streams of a session: browsers allow six connections to a host, over all its tabs."""
@@ -36,6 +46,64 @@ class _OpenPage(NamedTuple):
     token: str
     task: asyncio.Task[None]
     agent: str
+
+
+class Questions:
+    """Asks for the news of an agent over a connection of its own, once for all pages that follow it (M6)."""
+
+    def __init__(self, client: AsyncClient, agent: str) -> None:
+        self._client, self._agent = client, agent
+        self.followers: set[FollowedPage] = set()
+        self.turn = 0
+        """The newest turn of which there are news; 0 before the first."""
+        self._trouble: str | None = None
+
+    def add(self, follower: FollowedPage) -> None:
+        """Tell one more of the news from now on."""
+        self.followers.add(follower)
+        if self._trouble is not None:
+            follower.trouble(self._trouble)
+        elif self.turn:
+            follower.tell(PageNews(self.turn, lost=True))
+
+    async def run(self) -> None:
+        """Ask, until cancelled."""
+        try:
+            while True:
+                await self._ask()
+        finally:
+            await self._client.close()
+
+    async def _ask(self) -> None:
+        try:
+            found = await self._client.ask("changed", agent=self._agent, after=self.turn, wait=WAIT)
+        except NarvalError as error:
+            self._gone(error)
+            await asyncio.sleep(RETRY)
+            return
+        self._trouble = None
+        news = news_of(found)
+        self.turn = news.turn
+        for follower in list(self.followers):
+            follower.tell(news)
+
+    def _gone(self, error: NarvalError) -> None:
+        self.turn = 0
+        if self._trouble is not None:
+            return
+        self._trouble = str(error)
+        if isinstance(error, DaemonGoneError):
+            since = datetime.now().astimezone()
+            self._trouble = f"No daemon at work since {since:%H:%M:%S}; start it: narval run"
+        log.info("pages of %s are not followed: %s", self._agent or "the home's agent", error)
+        for follower in list(self.followers):
+            follower.trouble(self._trouble)
+
+
+def news_of(found: Mapping[str, Any]) -> PageNews:
+    """The answer of the operation `changed`."""
+    flags = {name: bool(found.get(name)) for name in PageNews._fields[2:]}
+    return PageNews(int(found["turn"]), frozenset(found.get("runs") or ()), **flags)
 
 
 class Hub:
