@@ -82,7 +82,7 @@ def past(agent: AgentState, run: Run, seq: int) -> RunAt:
             reached = line
         if line.change is not None:
             if after < line.seq <= seq:
-                run.engine.apply(state, line.change)
+                line.change.apply(state)
             continue
         joined.update(dict.fromkeys(_joining(line)))
         if line.what == "Finish" and state.status == line.fields["state"]:

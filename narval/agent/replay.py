@@ -137,7 +137,7 @@ class _Replay:
         """One entry more; of an event that settles nothing in force, None will do."""
         self.in_force.note(event)
         for change in changes:
-            self.engine.apply(self.state, change)
+            change.apply(self.state)
         self._give(commands)
 
     def _give(self, commands: Iterable[Command]) -> None:

@@ -120,7 +120,7 @@ def tables(path: Path) -> Iterator[str]:
 def set_from_outside(module: str) -> Iterator[tuple[str, int]]:
     """The attributes that a module sets, but of `self`, and that other modules of the package declare.
 
-    The rooms of one engine count as one: its facts alter its state (`apply`).
+    The rooms of one engine count as one: its facts alter its state.
     """
     parts = module.split(".")
     room = ".".join(parts[:4]) if kind_of(module) and parts[3:4] == ["engine"] else module

@@ -23,9 +23,7 @@ THIN, FIELDS, POSITIONS = 60, 8, 6
 fields of a struct that may be filled by position from a sequence.
 """
 
-FIXED_ROOMS = frozenset(
-    {"apply", "changes", "checks", "engine", "explain", "graph", "parser", "state", "structure"}
-)
+FIXED_ROOMS = frozenset({"changes", "checks", "engine", "explain", "graph", "parser", "state", "structure"})
 """The rooms that have the same name in every kind, however little is in them."""
 
 VAGUE = frozenset({"found", "known", "given", "wanted", "told", "shown", "kept"})

@@ -76,7 +76,7 @@ class _Pictures:
     def apply(self, entry: Unfolded) -> None:
         """Let the state be what it was after an entry."""
         for change in entry.changes:
-            self._engine.apply(self._begun.state, change)
+            change.apply(self._begun.state)
 
     async def taken(self) -> Parts:
         """The parts and arcs as the state shows them now."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import msgspec
 
@@ -20,7 +20,7 @@ from narval.core.engines.calls.candidates import Bindings, CandidateSearch
 from narval.core.engines.calls.outputs import Accepted
 from narval.core.engines.commands import Command, Outer
 from narval.core.engines.events import Event, Failure, Plain, Signalled
-from narval.core.engines.run_state import RunState
+from narval.core.engines.run_state import RunChange, RunState
 from narval.core.engines.view import View
 from narval.core.patterns.pattern import Bound
 
@@ -33,17 +33,13 @@ Wanted = list[tuple[Bound, MarkScope | None]]
 
 Followed = TypeVar("Followed", bound=RunDefinition)
 State = TypeVar("State", bound=RunState)
-Change = TypeVar("Change")
+Change = TypeVar("Change", bound=RunChange)
 
 
 class Recorder(msgspec.Struct, Generic[State, Change], eq=False):
-    """The `changes` and `commands` of one advance, in order.
-
-    `apply` is the engine's table of what each type of change does to a state.
-    """
+    """The `changes` and `commands` of one advance, in order."""
 
     state: State
-    apply: Mapping[type, Callable[[State, Any], None]]
     event: Event
     view: View
     ordinal: int = 0
@@ -52,7 +48,7 @@ class Recorder(msgspec.Struct, Generic[State, Change], eq=False):
 
     def change(self, change: Change) -> None:
         """Decide a fact, which is applied at once."""
-        self.apply[type(change)](self.state, change)
+        change.apply(self.state)
         self.changes.append(change)
 
     def command(self, command: Command) -> None:

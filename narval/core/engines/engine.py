@@ -1,9 +1,9 @@
 """The contract of an engine.
 
     advance(definition, state, event, view) -> changes, commands
-    apply(state, change) -> None
+    change.apply(state) -> None
 
-`advance` decides; `apply` alone alters a state, and only changes are stored, so recovery applies what was
+`advance` decides; changes alone alter a state, and only changes are stored, so recovery applies what was
 recorded and never decides again. `advance` works through a `Recorder`, which applies each change and lets
 each inner command take effect at once: later decisions of the same advance see earlier ones. An engine reads
 no clock, draws no random number and opens no file; moments and identifiers arrive in events.
@@ -87,9 +87,6 @@ class Engine(Protocol):
         self, definition: Any, state: Any, event: Event, view: View, /
     ) -> tuple[list[Any], list[Command]]:
         """Decide the changes and commands that follow from one event."""
-
-    def apply(self, state: Any, change: Any, /) -> None:
-        """Alter the state as the change says."""
 
     def on_engine_error(
         self, definition: Any, state: Any, event: Event, view: View, error: int, /

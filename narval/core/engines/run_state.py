@@ -1,10 +1,10 @@
-"""The header of a run's state, the same for every kind, the base of its changes, and their tables; and the
-parts that the elements of all runs share (N2).
+"""The header of a run's state, the same for every kind, and the base of its changes; and the parts that the
+elements of all runs share (N2).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import reduce
 from operator import or_
 from typing import Any, ClassVar
@@ -20,7 +20,17 @@ Moves = Mapping[str, frozenset[str]]
 
 
 class RunChange(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """A fact that changes a run. The changes of a kind derive from one subclass of this."""
+    """A fact that changes a run. The changes of a kind derive from one subclass of this.
+
+    What it does to the state of the run stands with it, in `apply`, and nothing else alters a state.
+    """
+
+    def apply(self, state: Any) -> None:
+        """Alter the state as the change says: assignments, and no decision.
+
+        Raises InternalError for a move that no table lists.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not say how it alters a state")
 
     @classmethod
     def types(cls) -> tuple[type[RunChange], ...]:
@@ -94,14 +104,6 @@ class RunState(msgspec.Struct, omit_defaults=True):
     def progress(self) -> Iterable[tuple[str, str]]:
         """The parts that have been reached, by name, with their states: the story of the run."""
         return ()
-
-
-def apply_table(*modules: Mapping[str, Any]) -> dict[type, Callable[[Any, Any], None]]:
-    """The functions of modules that apply changes to a state, by the type of their argument `change`."""
-    functions = (value for names in modules for value in names.values())
-    appliers = [function for function in functions if "change" in getattr(function, "__annotations__", ())]
-    table = {function.__globals__[function.__annotations__["change"]]: function for function in appliers}
-    return {change: function for change, function in table.items() if not change.__subclasses__()}
 
 
 def illegal_move(run: RunState, part: str, found: str, to: str) -> InternalError:

@@ -567,7 +567,7 @@ class Dialogue:
         recorded = msgspec.msgpack.decode(msgspec.msgpack.encode(changes), type=list[engine.changes])
         assert recorded == changes, "changes survive being stored"
         for change in recorded:
-            engine.apply(self._replayed[run], change)
+            change.apply(self._replayed[run])
         assert self._replayed[run] == state, "what was recorded makes the same state again"
         stored = msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=engine.state_type)
         assert stored == state, "a state survives being stored"

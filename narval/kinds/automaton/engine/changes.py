@@ -1,10 +1,11 @@
-"""Facts that change a run of an automaton. Applying one decides nothing; `state.py` says what each does."""
+"""Facts that change a run of an automaton, each with its effect. Applying one decides nothing."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 from narval.core.engines.run_state import RunBegan, RunChange
+from narval.kinds.automaton.engine.state import AutomatonState, StateRun
 
 Hold = Literal["programs", "date", "signal", "quick", "back-off", "room"]
 """The things a ready state waits for: killed programs to be gone, a date, a signal, the end of a pause
@@ -22,9 +23,17 @@ class RunStarted(AutomatonChange, RunBegan, frozen=True):
     wake: str = ""
     until: float | None = None
 
+    def apply(self, state: AutomatonState) -> None:
+        state.move("running")
+        state.begin(self)
+        state.wake, state.until = self.wake, self.until
+
 
 class RunLate(AutomatonChange, frozen=True):
     """The run has had its time, and is given up (A17)."""
+
+    def apply(self, state: AutomatonState) -> None:
+        state.wake = ""
 
 
 class StateReady(AutomatonChange, frozen=True):
@@ -38,6 +47,19 @@ class StateReady(AutomatonChange, frozen=True):
     soon: bool = False
     at: float = 0.0
 
+    def apply(self, state: AutomatonState) -> None:
+        run = state.move_state(self.state, "ready", self.at)
+        if self.by:
+            if run.by and run.by in state.states:
+                state.states[run.by].started.pop(self.state, None)
+            state.states[self.by].started[self.state] = None
+            run.by = self.by
+        run.visits += 1
+        run.failures = run.fallback = run.tries = 0
+        run.started, run.missing, run.produced = {}, None, ()
+        run.skipped, run.late, run.interrupted, run.dying = False, False, "", self.dying
+        run.quick = run.quick + 1 if self.soon else 0
+
 
 class StateHeld(AutomatonChange, frozen=True):
     """The state waits before it runs; `wake` names the moment and `until` is it, where there is one. After a
@@ -50,6 +72,15 @@ class StateHeld(AutomatonChange, frozen=True):
     fallback: int = 0
     at: float = 0.0
 
+    def apply(self, state: AutomatonState) -> None:
+        run = state.move_state(self.state, "held", self.at)
+        run.hold, run.wake, run.until = self.hold, self.wake, self.until
+        if self.hold == "back-off":
+            run.fallback = self.fallback
+        state.held[self.state] = None
+        if self.hold == "room":
+            state.queue[self.state] = None
+
 
 class StateCalled(AutomatonChange, frozen=True):
     """A program, or a run, was asked for: the first contender, or a later one (A8). `wake` names the end of
@@ -61,6 +92,13 @@ class StateCalled(AutomatonChange, frozen=True):
     at: float
     wake: str = ""
 
+    def apply(self, state: AutomatonState) -> None:
+        run = state.move_state(self.state, "running", self.at)
+        state.let_go(run, self.state)
+        run.call, run.fallback, run.since = self.call, self.fallback, self.at
+        run.wake, run.late = self.wake, False
+        state.calls[self.call] = self.state
+
 
 class StateSkipped(AutomatonChange, frozen=True):
     """The state was up to date: what it creates is there, and nothing it needs is newer; counts as 0 (A9)."""
@@ -68,11 +106,20 @@ class StateSkipped(AutomatonChange, frozen=True):
     state: str
     at: float = 0.0
 
+    def apply(self, state: AutomatonState) -> None:
+        run = state.move_state(self.state, "done", self.at)
+        state.let_go(run, self.state)
+        run.label, run.output, run.skipped = "0", "", True
+
 
 class CallLate(AutomatonChange, frozen=True):
     """The run that answers in place of a program has had its time, and is given up."""
 
     call: str
+
+    def apply(self, state: AutomatonState) -> None:
+        run = state.states[state.calls[self.call]]
+        run.late, run.wake = True, ""
 
 
 class StateInterrupted(AutomatonChange, frozen=True):
@@ -80,6 +127,10 @@ class StateInterrupted(AutomatonChange, frozen=True):
 
     state: str
     label: str
+
+    def apply(self, state: AutomatonState) -> None:
+        run = state.states[self.state]
+        run.interrupted, run.wake = self.label, ""
 
 
 class CallFailed(AutomatonChange, frozen=True):
@@ -90,6 +141,12 @@ class CallFailed(AutomatonChange, frozen=True):
     label: str
     output: str = ""
     again: bool = False
+
+    def apply(self, state: AutomatonState) -> None:
+        run = state.states[state.calls.pop(self.call)]
+        run.call, run.wake, run.label, run.output = "", "", self.label, self.output
+        run.tries = run.tries + 1 if self.again else 0
+        run.failures += not self.again
 
 
 class StateEnded(AutomatonChange, frozen=True):
@@ -102,12 +159,27 @@ class StateEnded(AutomatonChange, frozen=True):
     produced: tuple[int, ...] = ()
     at: float = 0.0
 
+    def apply(self, state: AutomatonState) -> None:
+        run = state.move_state(self.state, "done" if self.label == "0" else "erred", self.at)
+        state.let_go(run, self.state)
+        state.calls.pop(run.call, None)
+        run.call, run.wake, run.label, run.output = "", "", self.label, self.output
+        run.skipped, run.produced = self.skipped, self.produced
+
 
 class StateAwaited(AutomatonChange, frozen=True):
     """A successor needs the 0 of this state no more; `W` of section 4."""
 
     state: str
     of: str
+
+    def apply(self, state: AutomatonState) -> None:
+        run = state.states.get(self.state)
+        if run is None:
+            run = state.states[self.state] = StateRun()
+        if run.missing is None:
+            run.missing = dict.fromkeys(state.awaits.get(self.state, ()))
+        run.missing.pop(self.of, None)
 
 
 class StatesKilled(AutomatonChange, frozen=True):
@@ -117,17 +189,36 @@ class StatesKilled(AutomatonChange, frozen=True):
     calls: tuple[str, ...] = ()
     at: float = 0.0
 
+    def apply(self, state: AutomatonState) -> None:
+        for call in self.calls:
+            state.dying[call] = state.calls.pop(call)
+        killed = dict.fromkeys(self.states)
+        for name in killed:
+            run = state.states[name]
+            state.let_go(run, name)
+            run.become("idle", self.at)
+            run.call, run.started, run.missing = "", {}, None
+        for name, run in state.states.items():
+            if run.missing is not None:  # a join that has not started needs their 0 again
+                run.missing.update((other, None) for other in state.awaits[name] if other in killed)
+
 
 class CallGone(AutomatonChange, frozen=True):
     """A killed call is gone."""
 
     call: str
 
+    def apply(self, state: AutomatonState) -> None:
+        state.dying.pop(self.call, None)
+
 
 class SignalHeard(AutomatonChange, frozen=True):
     """A signal that no state waited for yet."""
 
     name: str
+
+    def apply(self, state: AutomatonState) -> None:
+        state.signals = (*state.signals, self.name)
 
 
 class SignalTaken(AutomatonChange, frozen=True):
@@ -137,11 +228,20 @@ class SignalTaken(AutomatonChange, frozen=True):
     name: str
     kept: bool = False
 
+    def apply(self, state: AutomatonState) -> None:
+        if self.kept:
+            at = state.signals.index(self.name)
+            state.signals = state.signals[:at] + state.signals[at + 1 :]
+
 
 class FinalReached(AutomatonChange, frozen=True):
     """A state that nothing follows ended with 0."""
 
     state: str
+
+    def apply(self, state: AutomatonState) -> None:
+        if self.state not in state.finals:
+            state.finals = (*state.finals, self.state)
 
 
 class RunMoved(AutomatonChange, frozen=True):
@@ -151,3 +251,12 @@ class RunMoved(AutomatonChange, frozen=True):
     at: float
     outcome: str = ""
     error: int | None = None
+
+    def apply(self, state: AutomatonState) -> None:
+        state.move(self.to, self.at, self.error)
+        state.outcome = self.outcome
+        state.wake, state.until = "", None
+        for name in tuple(state.held):
+            run = state.states[name]
+            state.let_go(run, name)
+            run.become("idle", self.at)

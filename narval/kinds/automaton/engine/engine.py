@@ -16,8 +16,6 @@ from narval.core.engines.dates import has_come
 from narval.core.engines.events import Cancelled, Event, Returned, Signalled, Started, TimerFired
 from narval.core.engines.view import View
 from narval.kinds.automaton.engine import completion, start
-from narval.kinds.automaton.engine.apply import APPLY
-from narval.kinds.automaton.engine.apply import apply as apply
 from narval.kinds.automaton.engine.changes import (
     AutomatonChange,
     CallLate,
@@ -56,7 +54,7 @@ def advance(
     definition: Automaton, state: AutomatonState, event: Event, view: View
 ) -> tuple[list[AutomatonChange], list[Command]]:
     """Decide the changes and commands that follow from one event."""
-    decision = AutomatonDecision(state, APPLY, event, view, definition=definition)
+    decision = AutomatonDecision(state, event, view, definition=definition)
     decide = _ON.get(type(event))
     if decide is not None and not state.over:
         decide(decision, event)
@@ -69,7 +67,7 @@ def on_engine_error(
     definition: Automaton, state: AutomatonState, event: Event, view: View, error: int
 ) -> tuple[list[AutomatonChange], list[Command]]:
     """Decide the end of a run whose advance raised: it fails where it stands."""
-    decision = AutomatonDecision(state, APPLY, event, view, definition=definition)
+    decision = AutomatonDecision(state, event, view, definition=definition)
     if not state.over:
         decision.finish("failed", error)
     return decision.changes, decision.commands

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import msgspec
 
-from narval.core.engines.run_state import Moves, RunState
+from narval.core.engines.run_state import Moves, RunState, illegal_move
 
 STATE_MOVES: dict[str, frozenset[str]] = {
     "idle": frozenset({"ready"}),
@@ -122,6 +122,22 @@ class AutomatonState(RunState, omit_defaults=True):
     def progress(self) -> Iterator[tuple[str, str]]:
         """The states that were reached, and how they stand."""
         return ((name, part.state) for name, part in self.states.items())
+
+    def move_state(self, name: str, to: str, at: float) -> StateRun:
+        """Let a state become something else. Raises InternalError for a move that no table lists."""
+        run = self.states.get(name)
+        if run is None:
+            run = self.states[name] = StateRun()
+        if to not in STATE_MOVES[run.state]:
+            raise illegal_move(self, f"state {name}", run.state, to)
+        run.become(to, at)
+        return run
+
+    def let_go(self, run: StateRun, name: str) -> None:
+        """Let a state wait for nothing any more."""
+        run.hold, run.wake, run.until = "", "", None
+        self.held.pop(name, None)
+        self.queue.pop(name, None)
 
 
 _IDLE = StateRun()

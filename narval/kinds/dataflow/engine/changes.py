@@ -1,40 +1,9 @@
-"""Facts that change a run of a dataflow. Tuples are none: they pass through the executor."""
+"""Facts that change a run of a dataflow, each with its effect. Tuples are none: the executor has them."""
 
 from __future__ import annotations
 
-import msgspec
-
 from narval.core.engines.run_state import RunBegan, RunChange
-
-
-class OperatorCount(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """An operator of a session that has ended: the tuples that it took and gave, in how many requests; how it
-    ended is `done`, `cancelled`, `failed`, or "" if it never fired.
-    """
-
-    key: str
-    state: str = ""
-    taken: int = 0
-    given: int = 0
-    requests: int = 0
-
-
-class UnreadNumbers(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """The texts of an attribute that are no numbers though it has numbers: no value is in their place.
-
-    `texts` are the first of them; the operator that read them is the call `key` at `line` of its dataflow.
-    """
-
-    key: str
-    line: int
-    attribute: str
-    count: int = 0
-    texts: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        more = ", …" if self.count > len(self.texts) else ""
-        texts = f"{', '.join(map(repr, self.texts))}{more}"
-        return f"{self.attribute} of {self.key}, line {self.line}: no numbers: {texts} ({self.count} in all)"
+from narval.kinds.dataflow.engine.state import DataflowState, FlowSession, OperatorCount, UnreadNumbers
 
 
 class DataflowChange(RunChange, frozen=True):
@@ -50,6 +19,11 @@ class DataflowBegan(DataflowChange, RunBegan, frozen=True):
     open: bool = False
     retry_of: int = 0
 
+    def apply(self, state: DataflowState) -> None:
+        state.move("running")
+        state.begin(self)
+        state.ttl, state.open, state.retry_of = self.ttl, self.open, self.retry_of
+
 
 class SessionBegan(DataflowChange, frozen=True):
     """A session began, and with it a transaction (T21, T29): the one at `place` of the element `eid`,
@@ -61,6 +35,10 @@ class SessionBegan(DataflowChange, frozen=True):
     eid: int
     place: int
 
+    def apply(self, state: DataflowState) -> None:
+        state.calls[self.call] = len(state.sessions)
+        state.sessions.append(FlowSession(self.call, self.eid, self.place, started=self.at))
+
 
 class SessionKept(DataflowChange, frozen=True):
     """A session had ended in the run that this one is a retry of; its results are these."""
@@ -68,6 +46,10 @@ class SessionKept(DataflowChange, frozen=True):
     eid: int
     place: int
     results: tuple[int, ...] = ()
+
+    def apply(self, state: DataflowState) -> None:
+        kept = FlowSession("", self.eid, self.place, "done", results=self.results, kept=True)
+        state.sessions.append(kept)
 
 
 class SessionEnded(DataflowChange, frozen=True):
@@ -81,9 +63,18 @@ class SessionEnded(DataflowChange, frozen=True):
     error: int | None = None
     unread: tuple[UnreadNumbers, ...] = ()
 
+    def apply(self, state: DataflowState) -> None:
+        session = state.sessions[state.calls.pop(self.call)]
+        session.state, session.ended = self.state, self.at
+        session.results, session.operators, session.error = self.results, self.operators, self.error
+        session.unread = self.unread
+
 
 class InputCompleted(DataflowChange, frozen=True):
     """The input is declared complete: no other session follows (T38)."""
+
+    def apply(self, state: DataflowState) -> None:
+        state.open = False
 
 
 class DataflowEnded(DataflowChange, frozen=True):
@@ -92,3 +83,11 @@ class DataflowEnded(DataflowChange, frozen=True):
     at: float
     status: str
     error: int | None = None
+
+    def apply(self, state: DataflowState) -> None:
+        state.move(self.status, self.at, self.error)
+        state.open = False
+        for place in state.calls.values():
+            session = state.sessions[place]
+            session.state, session.ended = "cancelled", self.at
+        state.calls.clear()

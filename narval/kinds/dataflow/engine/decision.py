@@ -11,15 +11,8 @@ from narval.core.elements.element import Element, parse
 from narval.core.engines import commands
 from narval.core.engines.decision import Decision
 from narval.core.engines.events import Failure, OutputElement, Plain, Returned
-from narval.kinds.dataflow.engine.changes import (
-    DataflowChange,
-    DataflowEnded,
-    OperatorCount,
-    SessionBegan,
-    SessionEnded,
-    UnreadNumbers,
-)
-from narval.kinds.dataflow.engine.state import DataflowState
+from narval.kinds.dataflow.engine.changes import DataflowChange, DataflowEnded, SessionBegan, SessionEnded
+from narval.kinds.dataflow.engine.state import DataflowState, OperatorCount, UnreadNumbers
 from narval.kinds.dataflow.language.definition import DataflowDefinition
 
 PLAN_INPUT = "plan_input"

@@ -27,8 +27,6 @@ from narval.core.engines.events import (
 from narval.core.engines.view import View
 from narval.core.errors import RequestError
 from narval.core.patterns.pattern import condition
-from narval.kinds.dataflow.engine.apply import APPLY
-from narval.kinds.dataflow.engine.apply import apply as apply
 from narval.kinds.dataflow.engine.changes import DataflowBegan, DataflowChange, InputCompleted, SessionKept
 from narval.kinds.dataflow.engine.decision import PLAN_INPUT, DataflowDecision, input_element
 from narval.kinds.dataflow.engine.explain import diagnose as diagnose
@@ -70,7 +68,7 @@ def advance(
     definition: DataflowDefinition, state: DataflowState, event: Event, view: View
 ) -> tuple[list[DataflowChange], list[Command]]:
     """Decide the changes and commands that follow from one event."""
-    decision = DataflowDecision(state, APPLY, event, view, definition=definition)
+    decision = DataflowDecision(state, event, view, definition=definition)
     match event:
         case Started() if state.status == "ready":
             _started(decision, event)
@@ -88,7 +86,7 @@ def on_engine_error(
     definition: DataflowDefinition, state: DataflowState, event: Event, view: View, error: int
 ) -> tuple[list[DataflowChange], list[Command]]:
     """Decide the end of a run whose advance raised."""
-    decision = DataflowDecision(state, APPLY, event, view, definition=definition)
+    decision = DataflowDecision(state, event, view, definition=definition)
     if not state.over:
         decision.over("failed", error)
     return decision.changes, decision.commands

@@ -8,7 +8,36 @@ from typing import ClassVar
 import msgspec
 
 from narval.core.engines.run_state import Moves, RunState
-from narval.kinds.dataflow.engine.changes import OperatorCount, UnreadNumbers
+
+
+class OperatorCount(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """An operator of a session that has ended: the tuples that it took and gave, in how many requests; how it
+    ended is `done`, `cancelled`, `failed`, or "" if it never fired.
+    """
+
+    key: str
+    state: str = ""
+    taken: int = 0
+    given: int = 0
+    requests: int = 0
+
+
+class UnreadNumbers(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """The texts of an attribute that are no numbers though it has numbers: no value is in their place.
+
+    `texts` are the first of them; the operator that read them is the call `key` at `line` of its dataflow.
+    """
+
+    key: str
+    line: int
+    attribute: str
+    count: int = 0
+    texts: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        more = ", …" if self.count > len(self.texts) else ""
+        texts = f"{', '.join(map(repr, self.texts))}{more}"
+        return f"{self.attribute} of {self.key}, line {self.line}: no numbers: {texts} ({self.count} in all)"
 
 
 class FlowSession(msgspec.Struct, omit_defaults=True):

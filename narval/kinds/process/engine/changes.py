@@ -1,4 +1,4 @@
-"""The facts that change a process. Applying one decides nothing: `state.py` says what each does.
+"""The facts that change a process, each with its effect. Applying one decides nothing.
 
 Those named after something that happens to a process or a token are its events (section 3), in the order in
 which they happen: `EVENT_OF_CHANGE` names them and their bits. The others are what goes with them.
@@ -7,13 +7,13 @@ which they happen: `EVENT_OF_CHANGE` names them and their bits. The others are w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
 
 from narval.core.engines.events import Plain
 from narval.core.engines.run_state import RunBegan, RunChange
+from narval.kinds.process.engine.state import ProcessState
+from narval.kinds.process.engine.tokens.token import ArcToken, ExecutionType, NodeToken, TokenSet
 from narval.kinds.process.language import code
 
-ExecutionType = Literal["Forward", "ForwardBacktracked", "Backtracked", "UTurn", "UTurnBacktracked"]
 Members = tuple[tuple[int, int], ...]
 """Token sets, and the place a token has in each."""
 
@@ -36,13 +36,23 @@ class ProcessCreated(ProcessChange, RunBegan, frozen=True):
 
     environment: dict[str, str] = {}
 
+    def apply(self, state: ProcessState) -> None:
+        state.begin(self)
+        state.environment = self.environment
+
 
 class ProcessStarted(ProcessChange, frozen=True):
     """Tokens begin to move."""
 
+    def apply(self, state: ProcessState) -> None:
+        state.move("executing")
+
 
 class ProcessPendingComplete(ProcessChange, frozen=True):
     """Nothing is active any more; a listener may still hold the end up."""
+
+    def apply(self, state: ProcessState) -> None:
+        state.move("pending-completion")
 
 
 class ProcessCompleted(ProcessChange, frozen=True):
@@ -50,15 +60,24 @@ class ProcessCompleted(ProcessChange, frozen=True):
 
     at: float
 
+    def apply(self, state: ProcessState) -> None:
+        state.move("completed", self.at)
+
 
 class ProcessPendingCancel(ProcessChange, frozen=True):
     """The process is to end where it stands; a listener may still hold that up."""
+
+    def apply(self, state: ProcessState) -> None:
+        state.move("pending-cancel")
 
 
 class ProcessCanceled(ProcessChange, frozen=True):
     """The process was ended; its tokens stay as they are."""
 
     at: float
+
+    def apply(self, state: ProcessState) -> None:
+        state.move("cancelled", self.at)
 
 
 # --- events of node tokens ------------------------------------------------------------------------------
@@ -78,21 +97,52 @@ class NodeTokenCreated(TokenChange, frozen=True):
     reverses: int | None = None
     like: int | None = None
 
+    def apply(self, state: ProcessState) -> None:
+        token = NodeToken(
+            self.token,
+            self.node,
+            self.at,
+            list(self.parents),
+            execution_type=self.execution_type,
+            sets=dict(self.sets),
+            reverses=self.reverses,
+        )
+        source = self.parents if self.like is None else state.nodes[self.like].parents
+        token.environment = state.inherited(source)
+        state.nodes[token.id] = token
+        if token.id >= state.next_token:
+            state.next_token = token.id + 1
+        state.newest[token.node] = token.id
+        for number in token.sets:
+            state.sets[number].nodes[token.id] = None
+
 
 class NodeTokenAccepted(TokenChange, frozen=True):
     """The guard lets the node execute."""
+
+    def apply(self, state: ProcessState) -> None:
+        state.activate(state.nodes[self.token], "AcceptToken")
 
 
 class NodeTokenExecuted(TokenChange, frozen=True):
     """The node has been executed: it may have completed the token, or wait."""
 
+    def apply(self, state: ProcessState) -> None:
+        """Alter nothing: what follows from it stands in other changes."""
+
 
 class NodeTokenDiscarded(TokenChange, frozen=True):
     """The guard ends the token here."""
 
+    def apply(self, state: ProcessState) -> None:
+        state.nodes[self.token].guard = "DiscardToken"
+
 
 class NodeTokenSkipped(TokenChange, frozen=True):
     """The guard, or going back, leaves the node out."""
+
+    def apply(self, state: ProcessState) -> None:
+        state.activate(state.nodes[self.token], "SkipNode")
 
 
 class NodeTokenCompleted(TokenChange, frozen=True):
@@ -101,9 +151,22 @@ class NodeTokenCompleted(TokenChange, frozen=True):
     at: float
     exits: tuple[str, ...] = ()
 
+    def apply(self, state: ProcessState) -> None:
+        token = state.nodes[self.token]
+        token.completed = self.at
+        state.deactivate(token)
+        for number in token.sets:
+            state.sets[number].nodes.pop(token.id, None)
+
 
 class NodeTokenBacktracked(TokenChange, frozen=True):
     """The token was gone back from."""
+
+    def apply(self, state: ProcessState) -> None:
+        token = state.nodes[self.token]
+        if token.execution_type == "Forward":
+            token.execution_type = "ForwardBacktracked"
+        state.deactivate(token)
 
 
 class NodeTokenDelayed(TokenChange, frozen=True):
@@ -111,6 +174,13 @@ class NodeTokenDelayed(TokenChange, frozen=True):
 
     until: float
     wake: str
+
+    def apply(self, state: ProcessState) -> None:
+        token = state.nodes[self.token]
+        state.activate(token, "DelayUntil")
+        token.delays += 1
+        token.until, token.wake = self.until, self.wake
+        state.delayed[self.wake] = token.id
 
 
 # --- events of arc tokens -------------------------------------------------------------------------------
@@ -130,11 +200,41 @@ class ArcTokenCreated(TokenChange, frozen=True):
     reverses: int | None = None
     aside: bool = False
 
+    def apply(self, state: ProcessState) -> None:
+        token = ArcToken(
+            self.token,
+            self.arc,
+            self.parent,
+            self.to,
+            pending=not self.aside,
+            execution_type=self.execution_type,
+            sets=dict(self.sets),
+            reverses=self.reverses,
+        )
+        state.arcs[token.id] = token
+        if token.id >= state.next_token:
+            state.next_token = token.id + 1
+        state.nodes[self.parent].children.append(token.id)
+        if not self.aside:
+            state.queue.join(token.id)
+        for number in token.sets:
+            found = state.sets[number]
+            found.arcs[token.id] = None
+            found.heading[token.to] = found.heading.get(token.to, 0) + 1
+
 
 class ArcTokenProcessed(TokenChange, frozen=True):
     """The token has come to the end of its arc; `waits`: others may join it there."""
 
     waits: bool = False
+
+    def apply(self, state: ProcessState) -> None:
+        token = state.arcs[self.token]
+        if token.pending:
+            state.leave_queue(token)
+        state.active_arcs[token.id] = None
+        if self.waits:
+            state.stand_in_line(token)
 
 
 class ArcTokenCompleted(TokenChange, frozen=True):
@@ -142,17 +242,40 @@ class ArcTokenCompleted(TokenChange, frozen=True):
 
     child: int
 
+    def apply(self, state: ProcessState) -> None:
+        token = state.arcs[self.token]
+        state.deactivate_arc(token)
+        token.complete, token.child = True, self.child
+        if token.sets:
+            state.leave_sets(token)
+
 
 class ArcTokenBacktracked(TokenChange, frozen=True):
     """The way the token went was gone back."""
+
+    def apply(self, state: ProcessState) -> None:
+        token = state.arcs[self.token]
+        state.deactivate_arc(token)
+        if token.execution_type == "Forward":
+            token.execution_type = "ForwardBacktracked"
+        elif token.execution_type == "UTurn":
+            token.execution_type = "UTurnBacktracked" if token.complete else "Backtracked"
 
 
 class ArcTokenMerged(TokenChange, frozen=True):
     """The token joined a node token that was there already."""
 
+    def apply(self, state: ProcessState) -> None:
+        child = state.arcs[self.token].child
+        if child is not None:
+            state.nodes[child].parents.append(self.token)
+
 
 class ArcTokenIncompleteJoin(TokenChange, frozen=True):
     """The join of the node is not complete with this token."""
+
+    def apply(self, state: ProcessState) -> None:
+        """Alter nothing: what follows from it stands in other changes."""
 
 
 # --- what goes with events ------------------------------------------------------------------------------
@@ -161,11 +284,17 @@ class ArcTokenIncompleteJoin(TokenChange, frozen=True):
 class NodeTokenHeld(TokenChange, frozen=True):
     """The guard gave no answer: the token stays where it is, to be completed, or asked about again."""
 
+    def apply(self, state: ProcessState) -> None:
+        state.activate(state.nodes[self.token], "")
+
 
 class NodeTokenCancelled(TokenChange, frozen=True):
     """The token was cancelled `by` another, whose node is done."""
 
     by: int
+
+    def apply(self, state: ProcessState) -> None:
+        state.nodes[self.token].cancelled = self.by
 
 
 class ArcTokenCancelled(TokenChange, frozen=True):
@@ -173,12 +302,21 @@ class ArcTokenCancelled(TokenChange, frozen=True):
 
     by: int
 
+    def apply(self, state: ProcessState) -> None:
+        token = state.arcs[self.token]
+        state.deactivate_arc(token)
+        token.complete, token.cancelled = True, self.by
+        state.leave_sets(token)
+
 
 class WayBackTaken(TokenChange, frozen=True):
     """The token leaves by an arc that goes back, to this token of those that it came of."""
 
     arc: int
     to: int
+
+    def apply(self, state: ProcessState) -> None:
+        """Alter nothing: what follows from it stands in other changes."""
 
 
 class TokenSetCreated(ProcessChange, frozen=True):
@@ -191,6 +329,12 @@ class TokenSetCreated(ProcessChange, frozen=True):
     environment: dict[str, str] = {}
     members: dict[int, dict[str, str]] = {}
 
+    def apply(self, state: ProcessState) -> None:
+        state.sets[self.set] = TokenSet(
+            self.set, self.name, self.count, self.level, self.environment, dict(self.members)
+        )
+        state.next_token = max(state.next_token, self.set + 1)
+
 
 class EnvironmentSet(ProcessChange, frozen=True):
     """Attributes were written, or removed where they are None: of a token, a set, a member, the process."""
@@ -199,6 +343,30 @@ class EnvironmentSet(ProcessChange, frozen=True):
     token: int | None = None
     set: int | None = None
     index: int | None = None
+
+    def apply(self, state: ProcessState) -> None:
+        if self.token is not None:
+            token = state.nodes[self.token]
+            token.environment = _written(token.environment, self.values)
+        elif self.set is None:
+            state.environment = _written(state.environment, self.values)
+        elif self.index is None:
+            found = state.sets[self.set]
+            found.environment = _written(found.environment, self.values)
+        else:
+            members = state.sets[self.set].members
+            members[self.index] = _written(members.get(self.index, {}), self.values)
+
+
+def _written(environment: dict[str, str], values: dict[str, str | None]) -> dict[str, str]:
+    """A copy with these written: others may share the attributes as they were."""
+    copy = dict(environment)
+    for name, value in values.items():
+        if value is None:
+            copy.pop(name, None)
+        else:
+            copy[name] = value
+    return copy
 
 
 class NodeCallMade(TokenChange, frozen=True):
@@ -210,15 +378,45 @@ class NodeCallMade(TokenChange, frozen=True):
     code: bool = False
     """True if it runs code of the process, which runs one call after another."""
 
+    def apply(self, state: ProcessState) -> None:
+        state.calls[self.call] = self.token
+        if self.hook:
+            state.hooks[self.call] = None
+            del state.undoing[0]
+        else:
+            token = state.nodes[self.token]
+            token.call = self.call
+            if token.queued:
+                token.queued = False
+                state.code_line.leave(token.id, state.waits_for_code)
+            if state.failed:
+                state.failed.pop(token.id, None)
+        if self.hook or self.code:
+            state.code = self.call
+        if self.reserved:
+            state.reserved[self.call] = self.reserved
+
 
 class CodeQueued(TokenChange, frozen=True):
     """Code is to run for a token, once that of others has."""
+
+    def apply(self, state: ProcessState) -> None:
+        state.nodes[self.token].queued = True
+        state.code_line.join(self.token)
 
 
 class NodeTokenFailed(TokenChange, frozen=True):
     """The node of a token did not do its work: the token stays, and this element says why."""
 
     error: int
+
+    def apply(self, state: ProcessState) -> None:
+        token = state.nodes[self.token]
+        token.tries = 0
+        if token.queued:
+            token.queued = False
+            state.code_line.leave(token.id, state.waits_for_code)
+        state.failed[token.id] = self.error
 
 
 class NodeTokenRetried(TokenChange, frozen=True):
@@ -227,12 +425,27 @@ class NodeTokenRetried(TokenChange, frozen=True):
     until: float
     wake: str
 
+    def apply(self, state: ProcessState) -> None:
+        token = state.nodes[self.token]
+        token.tries += 1
+        token.until, token.wake = self.until, self.wake
+        state.delayed[self.wake] = token.id
+
 
 class NodeCallBack(ProcessChange, frozen=True):
     """The end of a call, with these elements, or of the wait for it."""
 
     call: str
     produced: tuple[int, ...] = ()
+
+    def apply(self, state: ProcessState) -> None:
+        token = state.nodes[state.calls.pop(self.call)]
+        if state.code == self.call:
+            state.code = ""
+        state.reserved.pop(self.call, None)
+        if state.hooks.pop(self.call, True) is not None:
+            token.call = ""
+        token.produced += self.produced
 
 
 class UndoingQueued(ProcessChange, frozen=True):
@@ -241,11 +454,17 @@ class UndoingQueued(ProcessChange, frozen=True):
     tokens: tuple[int, ...]
     result: int
 
+    def apply(self, state: ProcessState) -> None:
+        state.undoing.extend((*self.tokens, -self.result))
+
 
 class UndoingEnded(ProcessChange, frozen=True):
     """All that had to be undone is: the token that was gone back to runs."""
 
     result: int
+
+    def apply(self, state: ProcessState) -> None:
+        state.undoing.remove(-self.result)
 
 
 class WatchSet(TokenChange, frozen=True):
@@ -253,9 +472,21 @@ class WatchSet(TokenChange, frozen=True):
 
     watch: str
 
+    def apply(self, state: ProcessState) -> None:
+        token = state.nodes[self.token]
+        state.watches.pop(token.watch, None)
+        token.watch = self.watch
+        if self.watch:
+            state.watches[self.watch] = token.id
+
 
 class DelayOver(TokenChange, frozen=True):
     """The moment that a delayed token waited for is not needed any more."""
+
+    def apply(self, state: ProcessState) -> None:
+        token = state.nodes[self.token]
+        state.delayed.pop(token.wake, None)
+        token.wake = ""
 
 
 class QuestionAsked(ProcessChange, frozen=True):
@@ -265,12 +496,18 @@ class QuestionAsked(ProcessChange, frozen=True):
     token: int | None = None
     answer: Plain = None
 
+    def apply(self, state: ProcessState) -> None:
+        """Alter nothing: what follows from it stands in other changes."""
+
 
 class Paused(ProcessChange, frozen=True):
     """More is in the queue than one advance may move: it goes on when it is woken; "" when it does."""
 
     wake: str = ""
     laps: int = 0
+
+    def apply(self, state: ProcessState) -> None:
+        state.paused, state.laps = self.wake, self.laps
 
 
 class ListenerSet(ProcessChange, frozen=True):
@@ -279,12 +516,21 @@ class ListenerSet(ProcessChange, frozen=True):
     listener: str
     mask: int
 
+    def apply(self, state: ProcessState) -> None:
+        if self.mask:
+            state.listeners[self.listener] = self.mask
+        else:
+            state.listeners.pop(self.listener, None)
+
 
 class ProcessFailed(ProcessChange, frozen=True):
     """narval cannot go on with the process; the error element says why."""
 
     at: float
     error: int
+
+    def apply(self, state: ProcessState) -> None:
+        state.move("failed", self.at, self.error)
 
 
 EVENT_OF_CHANGE: Mapping[str, tuple[str, int]] = {

@@ -86,7 +86,7 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
 
     def happens(self, change: Any) -> frozenset[str]:
         """An event: it is recorded, those who listen hear of it, and their answers are united."""
-        self.apply[type(change)](self.state, change)
+        change.apply(self.state)
         self.changes.append(change)
         if not self.mask:
             return NO_ANSWERS

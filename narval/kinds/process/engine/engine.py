@@ -1,7 +1,7 @@
 """The process engine: moves tokens, forward and back.
 
 `state` has the tables of what may follow what and what is kept of all tokens, `changes` the facts, which are
-the events of section 3 too, `apply` how facts alter the state. `tokens` moves, joins and goes back;
+the events of section 3 too, and what each does to the state. `tokens` moves, joins and goes back;
 `node_types` says what nodes do: `calls` makes calls, `returns` receives what came of them, `node_effects`
 does what the user's code wants, `conditions` looks into memory. `operations` obeys signals, `completion` ends
 a process.
@@ -26,8 +26,6 @@ from narval.core.engines.events import (
 )
 from narval.core.engines.view import View
 from narval.kinds.process.engine import completion, conditions, operations, returns
-from narval.kinds.process.engine.apply import APPLY
-from narval.kinds.process.engine.apply import apply as apply
 from narval.kinds.process.engine.changes import (
     DelayOver,
     NodeTokenFailed,
@@ -72,7 +70,7 @@ def advance(
     definition: Process, state: ProcessState, event: Event, view: View
 ) -> tuple[list[ProcessChange], list[Command]]:
     """Decide the changes and commands that follow from one event."""
-    decision = ProcessDecision(state, APPLY, event, view, definition=definition)
+    decision = ProcessDecision(state, event, view, definition=definition)
     decide = _ON.get(type(event))
     if decide is not None and not state.over:
         for act in (partial(decide, decision, event), partial(_run_code, decision)):
@@ -91,7 +89,7 @@ def on_engine_error(
     definition: Process, state: ProcessState, event: Event, view: View, error: int
 ) -> tuple[list[ProcessChange], list[Command]]:
     """Decide the end of a process whose advance raised: it fails where it stands; its calls are given up."""
-    decision = ProcessDecision(state, APPLY, event, view, definition=definition)
+    decision = ProcessDecision(state, event, view, definition=definition)
     if not state.over:
         completion.fail(decision, error, abandon=False)
     return decision.changes, decision.commands

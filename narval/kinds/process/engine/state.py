@@ -1,4 +1,4 @@
-"""The state of a process, and how facts change it (section 1).
+"""The state of a process (section 1).
 
 A process     created → executing → pending-completion → completed
               executing → pending-cancel → cancelled      any that is not over → failed: narval cannot go on
@@ -104,12 +104,64 @@ class ProcessState(RunState, omit_defaults=True, gc=False):
         found = max(sets, key=lambda number: self.sets[number].level)
         return found, sets[found]
 
+    def leave_queue(self, token: ArcToken) -> None:
+        """Take a pending token out of the queue."""
+        token.pending = False
+        self.queue.leave(token.id, lambda number: self.arcs[number].pending)
 
-def place(arc: int) -> str:
-    """The place in which all arc tokens of an arc wait."""
-    return str(arc)
+    def stand_in_line(self, token: ArcToken) -> None:
+        """Let an arc token wait at the end of its arc for others to join."""
+        token.waits = True
+        for spot in token.places:
+            if spot not in self.waiting:
+                self.waiting[spot] = Line()
+            self.waiting[spot].join(token.id)
 
+    def deactivate_arc(self, token: ArcToken) -> None:
+        """Take an arc token out of the queue, and of all that is kept of active ones."""
+        if token.pending:
+            self.leave_queue(token)
+        if self.active_arcs.pop(token.id, True) is None and token.waits:
+            token.waits = False
+            for spot in token.places:
+                line = self.waiting[spot]
+                line.leave(token.id, self.waits_in_line)
+                if line.first is None:
+                    del self.waiting[spot]
 
-def place_of(arc: int, member: tuple[int, int] | None) -> str:
-    """The place in which those wait that are this member of a set, or that are in no set."""
-    return f"{arc}/{member[0]}/{member[1]}" if member is not None else f"{arc}/"
+    def leave_sets(self, token: ArcToken) -> None:
+        """Let an arc token be active in none of its sets."""
+        for number in token.sets:
+            found = self.sets[number]
+            if found.arcs.pop(token.id, True) is None:
+                found.heading[token.to] -= 1
+                if not found.heading[token.to]:
+                    del found.heading[token.to]
+
+    def inherited(self, arcs: list[int] | tuple[int, ...]) -> dict[str, str]:
+        """The attributes of the tokens that these arc tokens come from, later ones winning (section 8)."""
+        if len(arcs) == 1:
+            return self.nodes[self.arcs[arcs[0]].parent].environment
+        merged: dict[str, str] = {}
+        for number in arcs:
+            merged.update(self.nodes[self.arcs[number].parent].environment)
+        return merged
+
+    def activate(self, token: NodeToken, guard: str) -> None:
+        """Let a token stand on its node, as the guard said."""
+        token.guard = guard
+        self.active_nodes[token.id] = None
+        self.standing.setdefault(token.node, {})[token.id] = None
+
+    def deactivate(self, token: NodeToken) -> None:
+        """Take a node token out of all that is kept of active ones."""
+        if token.queued:
+            token.queued = False
+            self.code_line.leave(token.id, self.waits_for_code)
+        if self.failed:
+            self.failed.pop(token.id, None)
+        if self.active_nodes.pop(token.id, True) is None:
+            standing = self.standing[token.node]
+            del standing[token.id]
+            if not standing:
+                del self.standing[token.node]

@@ -1,37 +1,24 @@
-"""The facts that change a plan (N21); `state.py` applies them."""
+"""The facts that change a plan (N21), each with its effect. Applying one decides nothing."""
 
 from __future__ import annotations
-
-import msgspec
 
 from narval.core.engines.commands import Call
 from narval.core.engines.events import CarriedOver, Failure, Reusable
 from narval.core.engines.run_state import RunBegan, RunChange
+from narval.kinds.recipe.engine.parts import CallRun, ForeachCalls, Satisfied, StepRun, TransitionRun
+from narval.kinds.recipe.engine.state import PlanState
 
 
 class PlanChange(RunChange, frozen=True):
     """A fact that changes a plan."""
 
 
-class ForeachCalls(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """The common part of the calls of a `foreach` (N19).
-
-    `input` takes one element a call, and says whether it uses or outdates it; a run has no inputs, and takes
-    `arguments` into its context beside the element. `reserved` are those of the `shared` inputs that the step
-    outdates when all its calls are back.
-    """
-
-    input: str = ""
-    use: bool = False
-    outdates: bool = False
-    shared: tuple[tuple[str, tuple[int, ...]], ...] = ()
-    listed: tuple[str, ...] = ()
-    arguments: tuple[int, ...] = ()
-    reserved: tuple[int, ...] = ()
-
-
 class PlanStarted(PlanChange, RunBegan, frozen=True):
     """The plan began; `elements` are its first context."""
+
+    def apply(self, state: PlanState) -> None:
+        state.move("running")
+        state.begin(self)
 
 
 class PlanResumed(PlanChange, frozen=True):
@@ -48,6 +35,16 @@ class PlanResumed(PlanChange, frozen=True):
     again: tuple[Reusable, ...] = ()
     followed: bool = False
 
+    def apply(self, state: PlanState) -> None:
+        state.resumed, state.followed = (self.of, self.step), self.followed
+        for part in self.steps:  # taken over as they are: what led there has happened in the other plan
+            state.steps[part.id] = StepRun(part.state, produced=part.eids, errors=part.errors)
+        for part in self.transitions:
+            state.transitions[part.id] = TransitionRun(part.state, part.eids, counts=part.counts)
+        for reusable in self.again:
+            slots = state.again.setdefault(reusable.id, {})
+            slots[reusable.slot] = tuple(dict.fromkeys((*slots.get(reusable.slot, ()), *reusable.eids)))
+
 
 class StepReady(PlanChange, frozen=True):
     """The step is to run: it is the first one, or `via` led to it."""
@@ -55,12 +52,20 @@ class StepReady(PlanChange, frozen=True):
     step: str
     via: str = ""
 
+    def apply(self, state: PlanState) -> None:
+        state.move_step(self.step, "ready").via = self.via
+
 
 class StepBlocked(PlanChange, frozen=True):
     """The step waits: a call elsewhere has reserved the only elements it could take."""
 
     step: str
     watch: str
+
+    def apply(self, state: PlanState) -> None:
+        state.steps[self.step].watch = self.watch
+        state.blocked[self.step] = None
+        state.waited = True
 
 
 class StepRunning(PlanChange, frozen=True):
@@ -79,6 +84,22 @@ class StepRunning(PlanChange, frozen=True):
     at: float = 0.0
     fed: bool = False
 
+    def apply(self, state: PlanState) -> None:
+        if state.blocked:
+            state.blocked.pop(self.step, None)
+        run = state.move_step(self.step, "running")
+        run.watch = ""
+        if self.fed:
+            state.waited = True
+        if self.call:
+            run.calls[self.call] = CallRun(self.inputs, self.reserved, self.source)
+            state.calls[self.call] = self.step
+            if self.at:
+                run.called = self.at
+                state.take_once(self.step, self.inputs)
+        else:
+            run.foreach, run.selected = self.foreach, self.selected
+
 
 class CallMade(PlanChange, frozen=True):
     """One of the calls of a `foreach` went out, for the element `given`; or, without one, the next call of a
@@ -93,6 +114,19 @@ class CallMade(PlanChange, frozen=True):
     source: bool = False
     at: float = 0.0
 
+    def apply(self, state: PlanState) -> None:
+        run = state.steps[self.step]
+        run.calls[self.call] = CallRun(self.inputs, self.reserved, self.source)
+        state.calls[self.call] = self.step
+        if self.given is not None:
+            run.reached = run.selected.index(self.given, run.reached) + 1
+        else:
+            run.called = self.at
+            if self.step in state.blocked:
+                del state.blocked[self.step]
+                run.watch = ""
+            state.take_once(self.step, self.inputs)
+
 
 class StepResting(PlanChange, frozen=True):
     """The step has no call now: one is made at `until`, unless something fits its pattern before (N40)."""
@@ -102,11 +136,22 @@ class StepResting(PlanChange, frozen=True):
     watch: str
     wake: str
 
+    def apply(self, state: PlanState) -> None:
+        run = state.steps[self.step]
+        run.until, run.watch, run.wake = self.until, self.watch, self.wake
+        state.resting[self.step] = None
+        state.waited = True
+
 
 class RestEnded(PlanChange, frozen=True):
     """Something fits the pattern of the step, or the moment of its next call is there."""
 
     step: str
+
+    def apply(self, state: PlanState) -> None:
+        del state.resting[self.step]
+        run = state.steps[self.step]
+        run.until, run.watch, run.wake = 0.0, "", ""
 
 
 class SelectionFollowed(PlanChange, frozen=True):
@@ -117,6 +162,10 @@ class SelectionFollowed(PlanChange, frozen=True):
     step: str
     watch: str
 
+    def apply(self, state: PlanState) -> None:
+        state.steps[self.step].watch = self.watch
+        state.following[self.step] = None
+
 
 class SelectionGrown(PlanChange, frozen=True):
     """A `foreach` over sources is to make a call for this element too."""
@@ -124,12 +173,19 @@ class SelectionGrown(PlanChange, frozen=True):
     step: str
     element: int
 
+    def apply(self, state: PlanState) -> None:
+        state.steps[self.step].selected += (self.element,)
+
 
 class CallsDropped(PlanChange, frozen=True):
     """A `foreach` makes no call for these elements: they were taken elsewhere before their turn came."""
 
     step: str
     elements: tuple[int, ...]
+
+    def apply(self, state: PlanState) -> None:
+        run = state.steps[self.step]
+        run.reached = max(run.reached, run.selected.index(self.elements[-1]) + 1)
 
 
 class TryFailed(PlanChange, frozen=True):
@@ -140,6 +196,11 @@ class TryFailed(PlanChange, frozen=True):
     problem: Failure
     next_try: Call
 
+    def apply(self, state: PlanState) -> None:
+        call = state.call_run(self.call)
+        call.until, call.next_try, call.problem = self.until, self.next_try, self.problem
+        call.spoilt = None
+
 
 class NextTryMade(PlanChange, frozen=True):
     """The call was made once more; a source that has rested before is not counted on."""
@@ -147,11 +208,20 @@ class NextTryMade(PlanChange, frozen=True):
     call: str
     counted: bool = True
 
+    def apply(self, state: PlanState) -> None:
+        call = state.call_run(self.call)
+        call.tries += self.counted
+        call.until = call.next_try = None
+        call.expired = False
+
 
 class CallExpired(PlanChange, frozen=True):
     """The run that answers the call outlived the step's time limit: it is given up."""
 
     call: str
+
+    def apply(self, state: PlanState) -> None:
+        state.call_run(self.call).expired = True
 
 
 class CallSpoilt(PlanChange, frozen=True):
@@ -160,11 +230,18 @@ class CallSpoilt(PlanChange, frozen=True):
     call: str
     problem: Failure
 
+    def apply(self, state: PlanState) -> None:
+        state.call_run(self.call).spoilt = self.problem
+
 
 class TriesReset(PlanChange, frozen=True):
     """A source that had failed has produced something: its tries are counted from the beginning."""
 
     call: str
+
+    def apply(self, state: PlanState) -> None:
+        call = state.call_run(self.call)
+        call.tries, call.problem = 1, None
 
 
 class CallReturned(PlanChange, frozen=True):
@@ -177,6 +254,14 @@ class CallReturned(PlanChange, frozen=True):
     errors: tuple[int, ...] = ()
     fault: int | None = None
 
+    def apply(self, state: PlanState) -> None:
+        run = state.steps[state.calls.pop(self.call)]
+        del run.calls[self.call]
+        run.produced += self.produced
+        run.errors += self.errors
+        if run.fault is None:
+            run.fault = self.fault
+
 
 class StepDone(PlanChange, frozen=True):
     """All calls of the step did their work: of a `foreach` they have come back before; otherwise the one
@@ -187,11 +272,22 @@ class StepDone(PlanChange, frozen=True):
     call: str = ""
     produced: tuple[int, ...] = ()
 
+    def apply(self, state: PlanState) -> None:
+        run = state.end_step(self.step, "done")
+        if self.call:
+            del state.calls[self.call]
+            run.calls = {}  # it has room for several calls: a new one has none yet
+            run.produced += self.produced
+
 
 class StepErred(PlanChange, frozen=True):
     """A call of the step ended in error: an error link may take it up (N26)."""
 
     step: str
+
+    def apply(self, state: PlanState) -> None:
+        state.end_step(self.step, "error")
+        state.in_error[self.step] = None
 
 
 class StepFailed(PlanChange, frozen=True):
@@ -199,6 +295,13 @@ class StepFailed(PlanChange, frozen=True):
 
     step: str
     error: int
+
+    def apply(self, state: PlanState) -> None:
+        state.blocked.pop(self.step, None)
+        if state.steps[self.step].state == "running":
+            state.follow_no_more(self.step)
+            state.move_step(self.step, "end")
+        state.move_step(self.step, "failed").fault = self.error
 
 
 class DateSet(PlanChange, frozen=True):
@@ -215,11 +318,25 @@ class DateSet(PlanChange, frozen=True):
     of: tuple[tuple[str, tuple[int, ...]], ...] = ()
     watch: str = ""
 
+    def apply(self, state: PlanState) -> None:
+        run = state.move_transition(self.transition, "wait-time")
+        run.date, run.wake, run.since = self.date, self.wake, self.since
+        run.of, run.watch = self.of, self.watch
+        state.awaiting_date[self.transition] = None
+        state.waited = True
+
 
 class DateCome(PlanChange, frozen=True):
     """The date is there; from now on the transition waits for its conditions alone."""
 
     transition: str
+
+    def apply(self, state: PlanState) -> None:
+        if self.transition not in state.transitions:
+            state.transitions[self.transition] = TransitionRun()
+        run = state.transitions[self.transition]
+        run.come, run.wake, run.watch = True, "", ""
+        state.awaiting_date.pop(self.transition, None)
 
 
 class DateGivenUp(PlanChange, frozen=True):
@@ -230,12 +347,20 @@ class DateGivenUp(PlanChange, frozen=True):
     transition: str
     gone: tuple[int, ...] = ()
 
+    def apply(self, state: PlanState) -> None:
+        run = state.transitions.setdefault(self.transition, TransitionRun())
+        run.given_up, run.gone, run.wake, run.watch = True, self.gone, "", ""
+        state.awaiting_date.pop(self.transition, None)
+
 
 class VersionFollowed(PlanChange, frozen=True):
     """The plan goes on with what took the place of an element: variables stand for that from now on (N45)."""
 
     old: int
     new: int
+
+    def apply(self, state: PlanState) -> None:
+        state.instead[self.old] = self.new
 
 
 class TransitionWaiting(PlanChange, frozen=True):
@@ -244,13 +369,9 @@ class TransitionWaiting(PlanChange, frozen=True):
     transition: str
     watch: str
 
-
-class Satisfied(msgspec.Struct, frozen=True, gc=False):
-    """An element fits the condition of that number, counted from 1, since that moment (N38)."""
-
-    condition: int
-    eid: int
-    since: float
+    def apply(self, state: PlanState) -> None:
+        state.move_transition(self.transition, "wait-condition").watch = self.watch
+        state.waiting[self.transition] = None
 
 
 class DurationStarted(PlanChange, frozen=True):
@@ -264,11 +385,19 @@ class DurationStarted(PlanChange, frozen=True):
     until: float
     wake: str
 
+    def apply(self, state: PlanState) -> None:
+        run = state.transitions[self.transition]
+        run.satisfied, run.until, run.wake = self.satisfied, self.until, self.wake
+        state.awaiting_duration[self.transition] = None
+
 
 class DurationEnded(PlanChange, frozen=True):
     """The moment of a duration has come, or an element it counted on was replaced or taken."""
 
     transition: str
+
+    def apply(self, state: PlanState) -> None:
+        state.end_duration(self.transition)
 
 
 class TransitionFired(PlanChange, frozen=True):
@@ -285,6 +414,25 @@ class TransitionFired(PlanChange, frozen=True):
     counts: tuple[int, ...] = ()
     fed: bool = False
 
+    def apply(self, state: PlanState) -> None:
+        if self.transition in state.transitions:
+            run = state.move_transition(self.transition, "fireable")
+            run.state, run.took, run.watch = "fired", self.took, ""
+        else:
+            run = state.transitions[self.transition] = TransitionRun("fired", self.took)
+        run.counts = self.counts
+        if self.fed:
+            state.waited = True
+        for step in self.ends:
+            state.move_step(step, "history")
+            if state.in_error:
+                state.in_error.pop(step, None)
+        for step in self.starts:
+            if step in state.steps:
+                state.move_step(step, "ready").via = self.transition
+            else:
+                state.steps[step] = StepRun("ready", self.transition)
+
 
 class MadeImpossible(PlanChange, frozen=True):
     """These transitions cannot fire any more, and these steps cannot be reached (N22)."""
@@ -292,17 +440,33 @@ class MadeImpossible(PlanChange, frozen=True):
     transitions: tuple[str, ...] = ()
     steps: tuple[str, ...] = ()
 
+    def apply(self, state: PlanState) -> None:
+        for transition in self.transitions:
+            run = state.move_transition(transition, "impossible")
+            run.watch = run.wake = ""
+        for step in self.steps:
+            state.move_step(step, "impossible")
+
 
 class TransitionFailed(PlanChange, frozen=True):
     """An error link's conditions do not hold (N26), or no date of the transition ever comes again (N25)."""
 
     transition: str
 
+    def apply(self, state: PlanState) -> None:
+        state.move_transition(self.transition, "fail")
+
 
 class PlanRedefined(PlanChange, frozen=True):
     """The plan, which had taken nothing, begins anew by another version of its recipe (N31)."""
 
     version: str
+
+    def apply(self, state: PlanState) -> None:
+        state.steps.clear()
+        state.transitions.clear()
+        for waiting in state.waits:
+            waiting.clear()
 
 
 class PlanMoved(PlanChange, frozen=True):
@@ -311,3 +475,15 @@ class PlanMoved(PlanChange, frozen=True):
     to: str
     at: float
     error: int | None = None
+
+    def apply(self, state: PlanState) -> None:
+        state.move(self.to, self.at, self.error)
+        state.waiting.clear()
+        state.awaiting_date.clear()
+        for transition in tuple(state.awaiting_duration):
+            state.end_duration(transition)
+        state.blocked.clear()
+        for step in tuple(state.resting):
+            RestEnded(step).apply(state)
+        for step in tuple(state.following):
+            state.follow_no_more(step)

@@ -1,7 +1,7 @@
 """The recipe engine: its runs are plans (N21–N28).
 
-`changes.py` has the facts, `apply.py` what they alter, `parts.py` and `state.py` what is altered, with the
-tables of moves. In `steps/`, `running.py` has a step make its calls, with what `inputs.py` finds for it, and
+`changes.py` has the facts and what each does, `parts.py` and `state.py` what is altered, with the tables of
+moves. In `steps/`, `running.py` has a step make its calls, with what `inputs.py` finds for it, and
 `returns.py` takes what comes back and ends the step. In `transitions/`, `firing.py` decides where the plan
 goes on from there, by its `dates.py`, `conditions.py` and `impossible.py`. `_settle`, below, goes to and fro
 between the two. `decision.py` is what they share in one advance.
@@ -28,8 +28,6 @@ from narval.core.engines.events import (
 )
 from narval.core.engines.view import View
 from narval.kinds.recipe.engine import redefining, restarts, resume, signals
-from narval.kinds.recipe.engine.apply import APPLY
-from narval.kinds.recipe.engine.apply import apply as apply
 from narval.kinds.recipe.engine.changes import PlanChange, PlanMoved, PlanStarted
 from narval.kinds.recipe.engine.decision import RecipeDecision
 from narval.kinds.recipe.engine.explain import explain as explain
@@ -74,7 +72,7 @@ def on_engine_error(
     definition: Recipe, state: PlanState, event: Event, view: View, error: int
 ) -> tuple[list[PlanChange], list[Command]]:
     """The end of a plan whose advance raised: it fails, and starts again if it is to (N28)."""
-    decision = RecipeDecision(state, APPLY, event, view, definition=definition)
+    decision = RecipeDecision(state, event, view, definition=definition)
     if not state.over:
         decision.change(PlanMoved("failed", event.at, error))
         _finish(decision)
@@ -85,7 +83,7 @@ def advance(
     definition: Recipe, state: PlanState, event: Event, view: View
 ) -> tuple[list[PlanChange], list[Command]]:
     """The changes and commands that follow from one event."""
-    decision = RecipeDecision(state, APPLY, event, view, definition=definition)
+    decision = RecipeDecision(state, event, view, definition=definition)
     decide = _ON.get(type(event))
     if decide is not None and state.status not in state.PHASES:
         decide(decision, event)

@@ -17,7 +17,6 @@ import msgspec
 
 from narval.core.engines.commands import Call
 from narval.core.engines.events import Failure
-from narval.kinds.recipe.engine.changes import ForeachCalls, Satisfied
 
 PLAN_MOVES: dict[str, frozenset[str]] = {
     "ready": frozenset({"running", "cancelled", "failed"}),
@@ -47,6 +46,31 @@ TRANSITION_MOVES: dict[str, frozenset[str]] = {
 }
 NOT_ENDED = frozenset({"todo", "ready", "running", "end"})
 """The states of steps that have still to end."""
+
+
+class ForeachCalls(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """The common part of the calls of a `foreach` (N19).
+
+    `input` takes one element a call, and says whether it uses or outdates it; a run has no inputs, and takes
+    `arguments` into its context beside the element. `reserved` are those of the `shared` inputs that the step
+    outdates when all its calls are back.
+    """
+
+    input: str = ""
+    use: bool = False
+    outdates: bool = False
+    shared: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    listed: tuple[str, ...] = ()
+    arguments: tuple[int, ...] = ()
+    reserved: tuple[int, ...] = ()
+
+
+class Satisfied(msgspec.Struct, frozen=True, gc=False):
+    """An element fits the condition of that number, counted from 1, since that moment (N38)."""
+
+    condition: int
+    eid: int
+    since: float
 
 
 class CallRun(msgspec.Struct, omit_defaults=True, gc=False):

@@ -1,12 +1,19 @@
-"""The state of a plan (N21). `parts.py` has its parts and the tables of moves, `apply.py` what alters it."""
+"""The state of a plan (N21). `parts.py` has its parts and the tables of moves."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import ClassVar
 
-from narval.core.engines.run_state import Moves, RunState
-from narval.kinds.recipe.engine.parts import PLAN_MOVES, StepRun, TransitionRun
+from narval.core.engines.run_state import Moves, RunState, illegal_move
+from narval.kinds.recipe.engine.parts import (
+    PLAN_MOVES,
+    STEP_MOVES,
+    TRANSITION_MOVES,
+    CallRun,
+    StepRun,
+    TransitionRun,
+)
 
 
 class PlanState(RunState, omit_defaults=True, gc=False):
@@ -73,6 +80,66 @@ class PlanState(RunState, omit_defaults=True, gc=False):
         """The steps and transitions that were reached, with their states."""
         for parts in (self.steps, self.transitions):
             yield from ((name, part.state) for name, part in parts.items())
+
+    def move_step(self, step: str, to: str) -> StepRun:
+        """Let a step go on to another state. Raises InternalError for a move that no table lists."""
+        run = self.steps.get(step)
+        if run is None:
+            run = self.steps[step] = StepRun()
+        if to not in STEP_MOVES[run.state]:
+            raise illegal_move(self, f"step {step}", run.state, to)
+        run.state = to
+        return run
+
+    def move_transition(self, transition: str, to: str) -> TransitionRun:
+        """Let a transition go on to another state. Raises InternalError for a move that no table lists."""
+        run = self.transitions.get(transition)
+        if run is None:
+            run = self.transitions[transition] = TransitionRun()
+        if to not in TRANSITION_MOVES[run.state]:
+            raise illegal_move(self, f"transition {transition}", run.state, to)
+        run.state = to
+        if self.waiting:
+            self.waiting.pop(transition, None)
+        if self.awaiting_date:
+            self.awaiting_date.pop(transition, None)
+        if run.satisfied:
+            run.satisfied = ()
+            self.end_duration(transition)
+        return run
+
+    def take_once(self, step: str, taken: tuple[int, ...]) -> None:
+        """Let a step that is called again take no more than once what it may take though it is marked."""
+        for slot, eids in self.again.get(step, {}).items():
+            self.again[step][slot] = tuple(eid for eid in eids if eid not in taken)
+
+    def call_run(self, call: str) -> CallRun:
+        """The progress of a call that is not back."""
+        return self.steps[self.calls[call]].calls[call]
+
+    def end_step(self, step: str, to: str) -> StepRun:
+        """Move a step from running through `end` to its outcome, in one change."""
+        run = self.steps[step]
+        if run.state != "running":
+            raise illegal_move(self, f"step {step}", run.state, to)
+        run.state = to
+        if self.blocked:
+            self.blocked.pop(step, None)
+        self.follow_no_more(step)
+        return run
+
+    def follow_no_more(self, step: str) -> None:
+        """Let a step of sources follow nothing any more."""
+        if step in self.following:
+            del self.following[step]
+            self.steps[step].watch = ""
+
+    def end_duration(self, transition: str) -> None:
+        """Let a transition wait for no duration any more."""
+        if transition in self.awaiting_duration:
+            del self.awaiting_duration[transition]
+            run = self.transitions[transition]
+            run.until, run.wake = 0.0, ""
 
 
 _TODO = StepRun()

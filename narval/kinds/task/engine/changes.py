@@ -1,10 +1,14 @@
-"""The facts that change an instance (K31). Applying one decides nothing."""
+"""The facts that change an instance (K31), each with its effect. Applying one decides nothing."""
 
 from __future__ import annotations
 
+from typing import cast
+
+from msgspec.structs import replace
+
 from narval.core.engines.events import Plain
 from narval.core.engines.run_state import RunBegan, RunChange
-from narval.kinds.task.engine.state import ScriptFrame
+from narval.kinds.task.engine.state import GONE, InstanceState, KeptSignal, Route, ScriptFrame, Stage
 
 
 class TaskChange(RunChange, frozen=True):
@@ -25,6 +29,13 @@ class InstanceBegan(TaskChange, RunBegan, frozen=True):
     compensates: str = ""
     lease: float = 0.0
 
+    def apply(self, state: InstanceState) -> None:
+        state.begin(self)
+        state.move("active")
+        state.user, state.role, state.handle = self.user, self.role, self.handle
+        state.program, state.joined, state.compensates = self.program, self.joined, self.compensates
+        state.lease = self.lease
+
 
 class LeaseRenewed(TaskChange, frozen=True):
     """The lease counts until a moment, under the name of a timer; "" while that is not set."""
@@ -32,9 +43,16 @@ class LeaseRenewed(TaskChange, frozen=True):
     until: float
     wake: str = ""
 
+    def apply(self, state: InstanceState) -> None:
+        state.lease_until = self.until
+        state.wake = self.wake or state.wake
+
 
 class LeaseOver(TaskChange, frozen=True):
     """The lease is over: the program is dead, as far as can be known."""
+
+    def apply(self, state: InstanceState) -> None:
+        state.wake, state.lease_until = "", None
 
 
 class CallAsked(TaskChange, frozen=True):
@@ -44,17 +62,32 @@ class CallAsked(TaskChange, frozen=True):
     purpose: str
     signal: str = ""
 
+    def apply(self, state: InstanceState) -> None:
+        state.calls[self.call] = self.purpose
+        if self.signal:
+            state.answered[self.call] = self.signal
+
 
 class CallBack(TaskChange, frozen=True):
     """A call is back."""
 
     call: str
 
+    def apply(self, state: InstanceState) -> None:
+        if state.calls.pop(self.call, None) == "code":
+            state.reserved = ()
+        state.answered.pop(self.call, None)
+
 
 class CallDropped(TaskChange, frozen=True):
     """A call was given up: what comes back of it counts no more."""
 
     call: str
+
+    def apply(self, state: InstanceState) -> None:
+        if state.calls[self.call] == "code":
+            state.reserved = ()
+        state.calls[self.call] = GONE
 
 
 class ObjectTaken(TaskChange, frozen=True):
@@ -65,12 +98,23 @@ class ObjectTaken(TaskChange, frozen=True):
     case: int = 0
     back: bool = False
 
+    def apply(self, state: InstanceState) -> None:
+        state.object = state.given = self.object
+        state.case, state.passed = self.case, state.passed + 1
+        state.code = ""
+        state.forget_results()
+        state.gives_back = state.gives_back or self.back
+
 
 class ObjectAdopted(TaskChange, frozen=True):
     """The object that an event brought is that of the instance, which had none (K39)."""
 
     object: int
     case: int = 0
+
+    def apply(self, state: InstanceState) -> None:
+        state.object = state.given = self.object
+        state.case = self.case
 
 
 class StateEntered(TaskChange, frozen=True):
@@ -87,17 +131,35 @@ class StateEntered(TaskChange, frozen=True):
     why: str = ""
     error: int | None = None
 
+    def apply(self, state: InstanceState) -> None:
+        state.state, state.since = self.state, self.at
+        state.stage = "entered" if self.terminal else "busy"
+        if self.exposed:
+            state.exposed = self.state
+        if self.terminal or self.state == state.goal:
+            state.goal = ""
+        if self.why:
+            state.why, state.routes, state.pieces = self.why, (), ()
+        if self.error is not None:
+            state.error = self.error
+
 
 class StageReached(TaskChange, frozen=True):
     """The next stage after a terminal state was reached."""
 
     stage: str
 
+    def apply(self, state: InstanceState) -> None:
+        state.stage = cast("Stage", self.stage)
+
 
 class ScriptBegan(TaskChange, frozen=True):
     """A script began."""
 
     frame: ScriptFrame
+
+    def apply(self, state: InstanceState) -> None:
+        state.frames = (*state.frames, self.frame)
 
 
 class ScriptAt(TaskChange, frozen=True):
@@ -106,6 +168,9 @@ class ScriptAt(TaskChange, frozen=True):
     position: tuple[int, ...]
     call: str = ""
     reserved: tuple[int, ...] = ()
+
+    def apply(self, state: InstanceState) -> None:
+        state.alter_script(position=self.position, call=self.call, reserved=self.reserved, wake="")
 
 
 class ScriptRested(TaskChange, frozen=True):
@@ -116,15 +181,27 @@ class ScriptRested(TaskChange, frozen=True):
     until: float
     problem: str
 
+    def apply(self, state: InstanceState) -> None:
+        tries = state.frames[-1].tries + 1
+        state.alter_script(position=self.position, call="", reserved=(), tries=tries, wake=self.wake)
+
 
 class ScriptEnded(TaskChange, frozen=True):
     """The script came to its end."""
+
+    def apply(self, state: InstanceState) -> None:
+        state.frames = state.frames[:-1]
 
 
 class ScriptsDropped(TaskChange, frozen=True):
     """The scripts under way go no further: a terminal state was entered, or, with `why`, something failed."""
 
     why: str = ""
+
+    def apply(self, state: InstanceState) -> None:
+        state.frames = ()
+        if self.why:
+            state.why, state.routes = self.why, ()
 
 
 class CodeBegan(TaskChange, frozen=True):
@@ -133,6 +210,10 @@ class CodeBegan(TaskChange, frozen=True):
     call: str
     reserved: tuple[int, ...] = ()
 
+    def apply(self, state: InstanceState) -> None:
+        state.code, state.reserved = "called", self.reserved
+        state.calls[self.call] = "code"
+
 
 class CodeOver(TaskChange, frozen=True):
     """The code did its work; what it gave that is not the object is `produced`."""
@@ -140,11 +221,18 @@ class CodeOver(TaskChange, frozen=True):
     at: float
     produced: tuple[int, ...] = ()
 
+    def apply(self, state: InstanceState) -> None:
+        state.code, state.reserved = "done", ()
+        state.produced += self.produced
+
 
 class GoalSet(TaskChange, frozen=True):
     """A state was chosen, to walk to."""
 
     goal: str
+
+    def apply(self, state: InstanceState) -> None:
+        state.goal = self.goal
 
 
 class ObjectReplaced(TaskChange, frozen=True):
@@ -153,11 +241,22 @@ class ObjectReplaced(TaskChange, frozen=True):
     was: int
     object: int
 
+    def apply(self, state: InstanceState) -> None:
+        if state.object == self.was:
+            state.object = self.object
+        state.frames = tuple(
+            replace(frame, carried=self.object) if self.was and frame.carried == self.was else frame
+            for frame in state.frames
+        )
+
 
 class OutputKept(TaskChange, frozen=True):
     """A script's action gave elements."""
 
     produced: tuple[int, ...]
+
+    def apply(self, state: InstanceState) -> None:
+        state.produced += self.produced
 
 
 class RouteChosen(TaskChange, frozen=True):
@@ -167,17 +266,28 @@ class RouteChosen(TaskChange, frozen=True):
     object: int = 0
     part: int = 0
 
+    def apply(self, state: InstanceState) -> None:
+        route = Route(self.to, self.object, self.part)
+        if route not in state.routes:
+            state.routes = (*state.routes, route)
+
 
 class RoutesSent(TaskChange, frozen=True):
     """The routes of a carried object were handed to its case."""
 
     object: int
 
+    def apply(self, state: InstanceState) -> None:
+        state.routes = tuple(route for route in state.routes if route.object != self.object)
+
 
 class PiecesMade(TaskChange, frozen=True):
     """The object was split, or copied, into these (K8)."""
 
     eids: tuple[int, ...]
+
+    def apply(self, state: InstanceState) -> None:
+        state.pieces += self.eids
 
 
 class SignalKept(TaskChange, frozen=True):
@@ -187,11 +297,20 @@ class SignalKept(TaskChange, frozen=True):
     name: str
     arguments: dict[str, Plain] = {}
 
+    def apply(self, state: InstanceState) -> None:
+        state.line[self.signal] = KeptSignal(self.name, self.arguments)
+
 
 class SignalLeft(TaskChange, frozen=True):
     """A signal has its turn, or nobody waits for its answer any more."""
 
     signal: str
+
+    def apply(self, state: InstanceState) -> None:
+        state.line.pop(self.signal, None)
+        if state.asker == self.signal:
+            state.asker = ""
+        state.answered = {call: signal for call, signal in state.answered.items() if signal != self.signal}
 
 
 class AskerSet(TaskChange, frozen=True):
@@ -199,11 +318,20 @@ class AskerSet(TaskChange, frozen=True):
 
     signal: str = ""
 
+    def apply(self, state: InstanceState) -> None:
+        state.asker = self.signal
+
 
 class ObjectDone(TaskChange, frozen=True):
     """The object is done; the next is taken when it is asked for."""
 
     at: float
+
+    def apply(self, state: InstanceState) -> None:
+        state.stage, state.state, state.exposed, state.since = "", "", "", self.at
+        state.object = state.given = state.case = 0
+        state.code = ""
+        state.forget_results()
 
 
 class EndingBegan(TaskChange, frozen=True):
@@ -215,11 +343,22 @@ class EndingBegan(TaskChange, frozen=True):
     gives_back: bool = False
     error: int | None = None
 
+    def apply(self, state: InstanceState) -> None:
+        state.move("ending")
+        state.outcome, state.gives_back = self.outcome, self.gives_back
+        state.why = self.why or state.why
+        state.frames, state.goal = (), ""
+        if self.error is not None:
+            state.error = self.error
+
 
 class ServerLeft(TaskChange, frozen=True):
     """The server knows that it works no more, and has the object back, as it was when it was taken."""
 
     object: int = 0
+
+    def apply(self, state: InstanceState) -> None:
+        state.left, state.object = True, self.object or state.object
 
 
 class InstanceOver(TaskChange, frozen=True):
@@ -228,3 +367,7 @@ class InstanceOver(TaskChange, frozen=True):
     at: float
     status: str
     error: int | None = None
+
+    def apply(self, state: InstanceState) -> None:
+        state.frames, state.calls, state.line = (), {}, {}
+        state.move(self.status, self.at, self.error)

@@ -13,8 +13,6 @@ from narval.core.engines.commands import Command
 from narval.core.engines.events import Cancelled, Event, Returned, Signalled, Started, TimerFired
 from narval.core.engines.view import View
 from narval.kinds.task.engine import ending, functions, life, signals
-from narval.kinds.task.engine.apply import APPLY
-from narval.kinds.task.engine.apply import apply as apply
 from narval.kinds.task.engine.changes import (
     CallBack,
     InstanceBegan,
@@ -62,7 +60,7 @@ def advance(
     definition: TaskDefinition, state: InstanceState, event: Event, view: View
 ) -> tuple[list[TaskChange], list[Command]]:
     """Decide the changes and commands that follow from one event."""
-    decision = InstanceDecision(state, APPLY, event, view, definition=definition)
+    decision = InstanceDecision(state, event, view, definition=definition)
     try:
         match event:
             case Signalled():
@@ -89,7 +87,7 @@ def on_engine_error(
     definition: TaskDefinition, state: InstanceState, event: Event, view: View, error: int
 ) -> tuple[list[TaskChange], list[Command]]:
     """Decide the end of an instance whose advance raised."""
-    decision = InstanceDecision(state, APPLY, event, view, definition=definition)
+    decision = InstanceDecision(state, event, view, definition=definition)
     if not state.over:
         for wake in filter(None, (state.wake, *(frame.wake for frame in state.frames))):
             decision.command(commands.CancelTimer(wake))

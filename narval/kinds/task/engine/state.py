@@ -1,11 +1,12 @@
-"""The state of an instance: plain data that only `apply` alters."""
+"""The state of an instance: plain data that its changes alone alter."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from narval.core.engines.events import Plain
 from narval.core.engines.run_state import Moves, RunState
@@ -142,3 +143,14 @@ class InstanceState(RunState, omit_defaults=True):
         if self.state:
             yield self.state, self.stage
         yield from ((frame.state, frame.kind) for frame in self.frames)
+
+    def forget_results(self) -> None:
+        """Forget what came of the work on an object."""
+        self.routes, self.pieces, self.produced = (), (), ()
+        self.why, self.error = "", None
+
+    def alter_script(self, **values: Any) -> None:
+        """Alter the script under way: the uppermost."""
+        *below, frame = self.frames
+        altered: ScriptFrame = replace(frame, **values)
+        self.frames = (*below, altered)

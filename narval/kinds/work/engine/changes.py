@@ -1,4 +1,4 @@
-"""The facts that change a work item (P36). Applying one decides nothing.
+"""The facts that change a work item (P36), each with its effect. Applying one decides nothing.
 
 Each act has its moment, the person (`by`), who did it in that person's name (`actor`), the way, and the
 number of the session, mail or file.
@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from narval.core.engines.decision import Inputs
 from narval.core.engines.run_state import RunBegan, RunChange
-
-Values = dict[str, tuple[str, ...]]
-"""The values of a form, by field."""
+from narval.kinds.work.engine.state import Handed, ItemClaim, Notice, Values, Vote, WorkState
 
 
 class WorkChange(RunChange, frozen=True):
@@ -19,6 +17,9 @@ class WorkChange(RunChange, frozen=True):
 
 class Asked(WorkChange, RunBegan, frozen=True):
     """The item was asked for; `elements` are the first context."""
+
+    def apply(self, state: WorkState) -> None:
+        state.begin(self)
 
 
 class Offered(WorkChange, frozen=True):
@@ -42,12 +43,22 @@ class Offered(WorkChange, frozen=True):
     defaults: Values = {}
     options: Values = {}
 
+    def apply(self, state: WorkState) -> None:
+        state.move("offered")
+        state.inputs, state.title, state.shown = self.inputs, self.title, self.shown
+        state.people, state.requesters = self.people, self.requesters
+        state.deadline, state.priority = self.deadline, self.priority
+        state.defaults, state.options = self.defaults, self.options
+
 
 class WakeSet(WorkChange, frozen=True):
     """The next moment that the item waits for, under the name `wake`; None for none."""
 
     wake: str = ""
     at: float | None = None
+
+    def apply(self, state: WorkState) -> None:
+        state.wake, state.wake_at = self.wake, self.at
 
 
 class PersonAct(WorkChange, frozen=True):
@@ -68,11 +79,21 @@ class Claimed(PersonAct, frozen=True):
     until: float | None = None
     back: bool = False
 
+    def apply(self, state: WorkState) -> None:
+        if state.claim is None:
+            state.move("claimed")
+        state.claim = ItemClaim(self.by, self.at, self.until, self.role, self.instead_of)
+
 
 class Renewed(PersonAct, frozen=True):
     """The claimant did something: the lease begins anew."""
 
     until: float | None = None
+
+    def apply(self, state: WorkState) -> None:
+        if state.claim is not None:
+            since = state.claim.since
+            state.claim = ItemClaim(self.by, since, self.until, self.role, self.instead_of)
 
 
 class ClaimReleased(PersonAct, frozen=True):
@@ -81,6 +102,9 @@ class ClaimReleased(PersonAct, frozen=True):
     of: str = ""
     why: str = ""
 
+    def apply(self, state: WorkState) -> None:
+        state.free()
+
 
 class LeaseEnded(WorkChange, frozen=True):
     """A claim was over, or a delegation that nobody took up; `of` is who had it."""
@@ -88,11 +112,17 @@ class LeaseEnded(WorkChange, frozen=True):
     at: float
     of: str = ""
 
+    def apply(self, state: WorkState) -> None:
+        state.free()
+
 
 class Saved(PersonAct, frozen=True):
     """A draft was kept."""
 
     fields: Values = {}
+
+    def apply(self, state: WorkState) -> None:
+        state.drafts[self.by] = self.fields
 
 
 class Delegated(PersonAct, frozen=True):
@@ -102,6 +132,12 @@ class Delegated(PersonAct, frozen=True):
     word: str = ""
     until: float | None = None
 
+    def apply(self, state: WorkState) -> None:
+        state.free()
+        handed = Handed(self.by, self.to, state.named, state.named_level, self.until)
+        state.handed = (*state.handed, handed)
+        state.named, state.named_level = (self.to,), state.level
+
 
 class DelegationEnded(WorkChange, frozen=True):
     """A delegation came back to who had made it (P25)."""
@@ -110,6 +146,12 @@ class DelegationEnded(WorkChange, frozen=True):
     of: str = ""
     to: str = ""
 
+    def apply(self, state: WorkState) -> None:
+        state.free()
+        last = state.handed[-1]
+        state.handed = state.handed[:-1]
+        state.named, state.named_level = last.named, last.level
+
 
 class Voted(PersonAct, frozen=True):
     """One of several answered (P26)."""
@@ -117,12 +159,23 @@ class Voted(PersonAct, frozen=True):
     outcome: str = ""
     fields: Values = {}
 
+    def apply(self, state: WorkState) -> None:
+        state.votes[self.by] = Vote(self.by, self.outcome, self.at, self.way, self.fields, self.instead_of)
+        state.drafts.pop(self.by, None)
+
 
 class VoteChanged(PersonAct, frozen=True):
     """One of several changed an answer, or took it back: `outcome` is ""."""
 
     outcome: str = ""
     fields: Values = {}
+
+    def apply(self, state: WorkState) -> None:
+        if not self.outcome:
+            state.votes.pop(self.by, None)
+            return
+        state.votes[self.by] = Vote(self.by, self.outcome, self.at, self.way, self.fields, self.instead_of)
+        state.drafts.pop(self.by, None)
 
 
 class ItemAnswered(PersonAct, frozen=True):
@@ -136,11 +189,20 @@ class ItemAnswered(PersonAct, frozen=True):
     answer: int = 0
     default: bool = False
 
+    def apply(self, state: WorkState) -> None:
+        state.outcome, state.answer = self.outcome, self.answer
+        state.end("done", self.at, self.by)
+
 
 class Refused(PersonAct, frozen=True):
     """A person took themselves out for good."""
 
     why: str = ""
+
+    def apply(self, state: WorkState) -> None:
+        state.free()
+        state.refused[self.by] = self.why
+        state.drafts.pop(self.by, None)
 
 
 class Reassigned(PersonAct, frozen=True):
@@ -148,6 +210,10 @@ class Reassigned(PersonAct, frozen=True):
 
     to: tuple[str, ...] = ()
     why: str = ""
+
+    def apply(self, state: WorkState) -> None:
+        state.free()
+        state.named, state.named_level, state.handed = self.to, state.level, ()
 
 
 class Reminded(WorkChange, frozen=True):
@@ -158,6 +224,9 @@ class Reminded(WorkChange, frozen=True):
     times: int
     to: tuple[str, ...] = ()
 
+    def apply(self, state: WorkState) -> None:
+        state.reminded, state.remind_due = self.times, self.due
+
 
 class Escalated(WorkChange, frozen=True):
     """The next escalation is taken: others may act too, or in place of those before."""
@@ -166,12 +235,18 @@ class Escalated(WorkChange, frozen=True):
     level: int
     to: tuple[str, ...] = ()
 
+    def apply(self, state: WorkState) -> None:
+        state.level = self.level
+
 
 class Expired(WorkChange, frozen=True):
     """The deadline came, and no outcome stands for it."""
 
     at: float
     error: int | None = None
+
+    def apply(self, state: WorkState) -> None:
+        state.end("expired", self.at, error=self.error)
 
 
 class Withdrawn(WorkChange, frozen=True):
@@ -184,6 +259,10 @@ class Withdrawn(WorkChange, frozen=True):
     told: tuple[str, ...] = ()
     error: int | None = None
 
+    def apply(self, state: WorkState) -> None:
+        state.ended_why = self.why
+        state.end("withdrawn", self.at, self.by, self.error)
+
 
 class GivenUp(WorkChange, frozen=True):
     """The item ended in a state, for nobody is left, or it cannot be offered."""
@@ -191,6 +270,9 @@ class GivenUp(WorkChange, frozen=True):
     at: float
     status: str = "failed"
     error: int | None = None
+
+    def apply(self, state: WorkState) -> None:
+        state.end(self.status, self.at, error=self.error)
 
 
 class NoticeAsked(WorkChange, frozen=True):
@@ -204,6 +286,9 @@ class NoticeAsked(WorkChange, frozen=True):
     why: str
     until: float | None = None
 
+    def apply(self, state: WorkState) -> None:
+        state.notices[self.call] = Notice(self.to, self.why, self.until)
+
 
 class NoticePutOff(WorkChange, frozen=True):
     """A notice did not go out, and is tried again at `due`; None once that is under way."""
@@ -211,6 +296,10 @@ class NoticePutOff(WorkChange, frozen=True):
     at: float
     call: str
     due: float | None = None
+
+    def apply(self, state: WorkState) -> None:
+        tries = state.notices[self.call].tries + (self.due is None)
+        state.alter_notice(self.call, due=self.due, tries=tries)
 
 
 class NoticeGivenUp(WorkChange, frozen=True):
@@ -220,6 +309,9 @@ class NoticeGivenUp(WorkChange, frozen=True):
     call: str
     to: str = ""
     why: str = ""
+
+    def apply(self, state: WorkState) -> None:
+        state.alter_notice(self.call, standing="void")
 
 
 class Notified(WorkChange, frozen=True):
@@ -232,12 +324,20 @@ class Notified(WorkChange, frozen=True):
     why: str = ""
     call: str = ""
 
+    def apply(self, state: WorkState) -> None:
+        if self.to not in state.notified:
+            state.notified = (*state.notified, self.to)
+
 
 class TokensVoided(WorkChange, frozen=True):
     """The tokens of these notices count no more (P63)."""
 
     at: float
     calls: tuple[str, ...]
+
+    def apply(self, state: WorkState) -> None:
+        for call in self.calls:
+            state.alter_notice(call, standing="void", due=None)
 
 
 class TokenSpent(WorkChange, frozen=True):
@@ -248,12 +348,19 @@ class TokenSpent(WorkChange, frozen=True):
     by: str = ""
     call: str = ""
 
+    def apply(self, state: WorkState) -> None:
+        state.spent = (*state.spent, self.token)
+        state.alter_notice(self.call, standing="spent")
+
 
 class Fruitless(WorkChange, frozen=True):
     """A mail with the token of a notice was no answer (P63)."""
 
     at: float
     call: str
+
+    def apply(self, state: WorkState) -> None:
+        state.alter_notice(self.call, fruitless=state.notices[self.call].fruitless + 1)
 
 
 class TurnedAway(PersonAct, frozen=True):
@@ -262,3 +369,6 @@ class TurnedAway(PersonAct, frozen=True):
     act: str = ""
     kind: str = ""
     why: str = ""
+
+    def apply(self, state: WorkState) -> None:
+        state.turned_away += 1

@@ -13,11 +13,11 @@ from narval.core.engines.calls.outputs import judge
 from narval.core.engines.events import Cancelled, OutputElement, Signalled
 from narval.core.errors import ElementError
 from narval.kinds.work.engine import claims
-from narval.kinds.work.engine.changes import Expired, ItemAnswered, Values, Withdrawn
+from narval.kinds.work.engine.changes import Expired, ItemAnswered, Withdrawn
 from narval.kinds.work.engine.decision import NotSoError, WorkDecision
 from narval.kinds.work.engine.forms import Misfit, bad_fields, by_default
 from narval.kinds.work.engine.moments import in_utc
-from narval.kinds.work.engine.state import Vote, WorkState
+from narval.kinds.work.engine.state import Values, Vote, WorkState
 
 
 def answer(decision: WorkDecision, event: Signalled, right: Right, outcome: str, fields: Values) -> None:

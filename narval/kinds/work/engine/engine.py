@@ -13,8 +13,6 @@ from narval.core.engines.decision import Inputs
 from narval.core.engines.events import Cancelled, Event, Failure, Returned, Signalled, Started, TimerFired
 from narval.core.engines.view import View
 from narval.kinds.work.engine import acts, deadlines, ending
-from narval.kinds.work.engine.apply import APPLY
-from narval.kinds.work.engine.apply import apply as apply
 from narval.kinds.work.engine.asking import offering
 from narval.kinds.work.engine.changes import GivenUp, Notified, WorkChange
 from narval.kinds.work.engine.decision import NotSoError, WorkDecision
@@ -58,7 +56,7 @@ def advance(
     definition: WorkDefinition, state: WorkState, event: Event, view: View
 ) -> tuple[list[WorkChange], list[Command]]:
     """Decide the changes and commands that follow from one event."""
-    decision = WorkDecision(state, APPLY, event, view, definition=definition)
+    decision = WorkDecision(state, event, view, definition=definition)
     was_over = state.over
     match event:
         case Signalled():
@@ -84,7 +82,7 @@ def on_engine_error(
     definition: WorkDefinition, state: WorkState, event: Event, view: View, error: int
 ) -> tuple[list[WorkChange], list[Command]]:
     """Decide the end of an item whose advance raised."""
-    decision = WorkDecision(state, APPLY, event, view, definition=definition)
+    decision = WorkDecision(state, event, view, definition=definition)
     if not state.over:
         decision.change(GivenUp(event.at, "failed", error))
         decision.over(())

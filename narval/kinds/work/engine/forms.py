@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from narval.core.definitions.suggestions import closest
-from narval.kinds.work.engine.changes import Values
 from narval.kinds.work.engine.decision import NotSoError, WorkDecision
+from narval.kinds.work.engine.state import Values
 from narval.kinds.work.language.definition import WorkOutcome
 from narval.kinds.work.language.fields import FormField
 

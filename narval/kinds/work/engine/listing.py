@@ -11,7 +11,6 @@ import msgspec
 from narval.core.definitions.people.directory import Directory, Right
 from narval.core.engines.events import Signalled
 from narval.core.engines.view import View
-from narval.kinds.work.engine.apply import APPLY
 from narval.kinds.work.engine.decision import WorkDecision
 from narval.kinds.work.engine.eligibility import offers
 from narval.kinds.work.engine.explain import is_overdue
@@ -29,7 +28,7 @@ ANYBODY: Key = ("anybody", "")
 
 def _look(definition: WorkDefinition, state: WorkState, at: float, view: View) -> WorkDecision:
     """An item as it would decide at a moment; nothing is decided."""
-    return WorkDecision(state, APPLY, Signalled(0, at, "", "look"), view, definition=definition)
+    return WorkDecision(state, Signalled(0, at, "", "look"), view, definition=definition)
 
 
 def acts_open_to(

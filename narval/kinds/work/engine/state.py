@@ -1,16 +1,19 @@
-"""The state of a work item: plain data that only `apply` alters."""
+"""The state of a work item: plain data that its changes alone alter."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
+from msgspec.structs import replace
 
 from narval.core.engines.decision import Inputs
 from narval.core.engines.run_state import Moves, RunState
 from narval.kinds.work.engine import table
-from narval.kinds.work.engine.changes import Values
+
+Values = dict[str, tuple[str, ...]]
+"""The values of a form, by field."""
 
 
 class ItemClaim(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -121,3 +124,21 @@ class WorkState(RunState, omit_defaults=True):
             yield self.claim.by, "claimed"
         yield from ((vote.by, vote.outcome) for vote in self.votes.values())
         yield from ((person, "refused") for person in self.refused)
+
+    def free(self) -> None:
+        """Let nobody have the item: it is offered again."""
+        if self.claim is not None:
+            self.claim = None
+            self.move("offered")
+
+    def end(self, status: str, at: float, by: str = "", error: int | None = None) -> None:
+        """End the item in a status."""
+        self.claim, self.ended_by = None, by
+        self.drafts = {}
+        self.move(status, at, error)
+
+    def alter_notice(self, call: str, **values: Any) -> None:
+        """Alter a notice, if there is one."""
+        notice = self.notices.get(call)
+        if notice is not None:
+            self.notices[call] = replace(notice, **values)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from narval.core.definitions.people.directory import Right
 from narval.core.engines.events import Signalled
 from narval.kinds.work.engine import claims, ending
-from narval.kinds.work.engine.changes import Values, VoteChanged, Voted
+from narval.kinds.work.engine.changes import VoteChanged, Voted
 from narval.kinds.work.engine.decision import WorkDecision
-from narval.kinds.work.engine.state import Vote
+from narval.kinds.work.engine.state import Values, Vote
 from narval.kinds.work.language.definition import WorkOutcome
 
 

@@ -14,7 +14,7 @@ from narval.core.engines.decision import Decision
 from narval.core.engines.engine import Find, Lookup, Wait
 from narval.core.engines.events import Cancelled, Event, Returned, Signalled, Started
 from narval.core.engines.graph import Graph, GraphNode
-from narval.core.engines.run_state import Moves, RunBegan, RunChange, RunState, apply_table
+from narval.core.engines.run_state import Moves, RunBegan, RunChange, RunState
 from narval.core.engines.view import View
 from tests.house.countdown.language.parser import Countdown
 
@@ -39,12 +39,20 @@ class DeskChange(RunChange, frozen=True):
 class Opened(DeskChange, RunBegan, frozen=True):
     """It began."""
 
+    def apply(self, state: DeskState) -> None:
+        state.begin(self)
+        state.move("standing")
+
 
 class Noted(DeskChange, frozen=True):
     """It was told something; its countdown begins from `count` now."""
 
     what: str
     count: int
+
+    def apply(self, state: DeskState) -> None:
+        state.told.append(self.what)
+        state.count = self.count
 
 
 class Broken(DeskChange, frozen=True):
@@ -53,30 +61,12 @@ class Broken(DeskChange, frozen=True):
     at: float
     error: int
 
+    def apply(self, state: DeskState) -> None:
+        state.move("failed", self.at, self.error)
+
 
 changes = DeskChange.union()
 state_type = DeskState
-
-
-def _opened(state: DeskState, change: Opened) -> None:
-    state.begin(change)
-    state.move("standing")
-
-
-def _noted(state: DeskState, change: Noted) -> None:
-    state.told.append(change.what)
-    state.count = change.count
-
-
-def _broken(state: DeskState, change: Broken) -> None:
-    state.move("failed", change.at, change.error)
-
-
-APPLY = apply_table(globals())
-
-
-def apply(state: DeskState, change: DeskChange) -> None:
-    APPLY[type(change)](state, change)
 
 
 class DeskDecision(Decision[Countdown, DeskState, DeskChange], kw_only=True, eq=False):
@@ -107,7 +97,7 @@ def begin(run: int, definition: Countdown) -> DeskState:
 def advance(
     definition: Countdown, state: DeskState, event: Event, view: View
 ) -> tuple[list[Any], list[Command]]:
-    decision = DeskDecision(state, APPLY, event, view, definition=definition)
+    decision = DeskDecision(state, event, view, definition=definition)
     match event:
         case Started():
             decision.change(Opened(event.at, event.elements))
@@ -124,7 +114,7 @@ def advance(
 def on_engine_error(
     definition: Countdown, state: DeskState, event: Event, view: View, error: int
 ) -> tuple[list[Any], list[Command]]:
-    decision = DeskDecision(state, APPLY, event, view, definition=definition)
+    decision = DeskDecision(state, event, view, definition=definition)
     decision.change(Broken(event.at, error))
     decision.report_end(())
     return decision.changes, decision.commands

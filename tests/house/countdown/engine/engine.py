@@ -15,7 +15,7 @@ from narval.core.engines.decision import Decision
 from narval.core.engines.engine import Find, Lookup, Wait
 from narval.core.engines.events import Cancelled, Event, Returned, Signalled, Started
 from narval.core.engines.graph import Graph, GraphNode, Tone
-from narval.core.engines.run_state import Moves, RunBegan, RunChange, RunState, apply_table
+from narval.core.engines.run_state import Moves, RunBegan, RunChange, RunState
 from narval.core.engines.structure import Finding
 from narval.core.engines.view import View
 from tests.house.countdown.language.parser import NOTHING, Countdown
@@ -49,6 +49,11 @@ class Begun(CountdownChange, RunBegan, frozen=True):
 
     count: int = 0
 
+    def apply(self, state: CountdownState) -> None:
+        state.begin(self)
+        state.move("counting")
+        state.left = self.count
+
 
 class Counted(CountdownChange, frozen=True):
     """One less is left; `call` is under way now, or none is."""
@@ -56,11 +61,17 @@ class Counted(CountdownChange, frozen=True):
     left: int
     call: str = ""
 
+    def apply(self, state: CountdownState) -> None:
+        state.left, state.call = self.left, self.call
+
 
 class Told(CountdownChange, frozen=True):
     """It has told another run something."""
 
     call: str
+
+    def apply(self, state: CountdownState) -> None:
+        state.told.append(self.call)
 
 
 class Heard(CountdownChange, frozen=True):
@@ -69,6 +80,10 @@ class Heard(CountdownChange, frozen=True):
     call: str
     answer: str
 
+    def apply(self, state: CountdownState) -> None:
+        state.told.remove(self.call)
+        state.heard.append(self.answer)
+
 
 class Held(CountdownChange, frozen=True):
     """A run told it something that it answers when it is free."""
@@ -76,11 +91,17 @@ class Held(CountdownChange, frozen=True):
     signal: str
     sender: int
 
+    def apply(self, state: CountdownState) -> None:
+        state.held[self.signal] = self.sender
+
 
 class Dropped(CountdownChange, frozen=True):
     """That is answered, or needs no answer any more."""
 
     signal: str
+
+    def apply(self, state: CountdownState) -> None:
+        state.held.pop(self.signal)
 
 
 class Ended(CountdownChange, frozen=True):
@@ -90,47 +111,12 @@ class Ended(CountdownChange, frozen=True):
     at: float
     error: int | None = None
 
+    def apply(self, state: CountdownState) -> None:
+        state.move(self.status, self.at, self.error)
+
 
 changes = CountdownChange.union()
 state_type = CountdownState
-
-
-def _begun(state: CountdownState, change: Begun) -> None:
-    state.begin(change)
-    state.move("counting")
-    state.left = change.count
-
-
-def _counted(state: CountdownState, change: Counted) -> None:
-    state.left, state.call = change.left, change.call
-
-
-def _told(state: CountdownState, change: Told) -> None:
-    state.told.append(change.call)
-
-
-def _heard(state: CountdownState, change: Heard) -> None:
-    state.told.remove(change.call)
-    state.heard.append(change.answer)
-
-
-def _held(state: CountdownState, change: Held) -> None:
-    state.held[change.signal] = change.sender
-
-
-def _dropped(state: CountdownState, change: Dropped) -> None:
-    state.held.pop(change.signal)
-
-
-def _ended(state: CountdownState, change: Ended) -> None:
-    state.move(change.status, change.at, change.error)
-
-
-APPLY = apply_table(globals())
-
-
-def apply(state: CountdownState, change: CountdownChange) -> None:
-    APPLY[type(change)](state, change)
 
 
 class CountdownDecision(Decision[Countdown, CountdownState, CountdownChange], kw_only=True, eq=False):
@@ -196,7 +182,7 @@ def begin(run: int, definition: Countdown) -> CountdownState:
 def advance(
     definition: Countdown, state: CountdownState, event: Event, view: View
 ) -> tuple[list[Any], list[Command]]:
-    decision = CountdownDecision(state, APPLY, event, view, definition=definition)
+    decision = CountdownDecision(state, event, view, definition=definition)
     match event:
         case Started() if state.status == "ready":
             decision.change(Begun(event.at, event.elements, event.caller, count=definition.count))
@@ -223,7 +209,7 @@ def advance(
 def on_engine_error(
     definition: Countdown, state: CountdownState, event: Event, view: View, error: int
 ) -> tuple[list[Any], list[Command]]:
-    decision = CountdownDecision(state, APPLY, event, view, definition=definition)
+    decision = CountdownDecision(state, event, view, definition=definition)
     if not state.over:
         decision.end("failed", error)
     return decision.changes, decision.commands

@@ -11,8 +11,7 @@ from lxml import etree
 from narval.core.engines.events import OutputElement
 from narval.core.engines.registry import engine_of
 from narval.core.errors import InternalError
-from narval.kinds.process.engine.apply import APPLY
-from narval.kinds.process.engine.changes import EVENT_OF_CHANGE, ProcessCompleted
+from narval.kinds.process.engine.changes import EVENT_OF_CHANGE, ProcessChange, ProcessCompleted
 from narval.kinds.process.engine.engine import token_view
 from narval.kinds.process.engine.tokens.environment import full
 from narval.kinds.process.language.code import ALL_EVENTS
@@ -237,7 +236,7 @@ def test_section_3_the_bits_of_events_are_those_of_the_source() -> None:
         "NODE_TOKEN_BACKTRACKED", "ARC_TOKEN_CREATED", "ARC_TOKEN_PROCESSED", "ARC_TOKEN_COMPLETED",
         "ARC_TOKEN_BACKTRACKED", "ARC_TOKEN_MERGED", "NODE_TOKEN_DELAYED", "ARC_TOKEN_INCOMPLETE_JOIN",
     ]  # fmt: skip
-    assert EVENT_OF_CHANGE.keys() <= {change.__name__ for change in APPLY}
+    assert EVENT_OF_CHANGE.keys() <= {change.__name__ for change in ProcessChange.types()}
 
 
 def test_a_process_without_a_start_node_fails_and_says_so() -> None:
@@ -278,4 +277,4 @@ def test_a_move_that_no_table_lists_raises_with_the_story_of_the_process() -> No
         InternalError,
         match=r"process 7 of t\.p \(created\): .* cannot go from created to completed; so far: ",
     ):
-        engine_of("process").apply(state, ProcessCompleted(1.0))
+        ProcessCompleted(1.0).apply(state)

@@ -47,11 +47,11 @@ def test_N21_a_move_that_no_table_lists_raises_with_the_plans_story() -> None:
     run = said.start("g.r")
     said.returned("a")
     with pytest.raises(InternalError, match=r"step a cannot go from done to ready; so far: a done"):
-        engine.apply(copy.deepcopy(said.states[run]), StepReady("a"))
+        StepReady("a").apply(copy.deepcopy(said.states[run]))
     with pytest.raises(InternalError, match=r"plan 1 cannot go from done to end"):
-        engine.apply(copy.deepcopy(said.states[run]), PlanMoved("end", 1.0))
+        PlanMoved("end", 1.0).apply(copy.deepcopy(said.states[run]))
     with pytest.raises(InternalError, match=r"cannot go from done to running"):
-        engine.apply(copy.deepcopy(said.states[run]), PlanStarted(1.0))
+        PlanStarted(1.0).apply(copy.deepcopy(said.states[run]))
 
 
 def test_N21_the_end_step_that_is_done_ends_the_plan() -> None:

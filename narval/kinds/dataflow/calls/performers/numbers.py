@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 from narval.kinds.dataflow.calls.documents import number_in
-from narval.kinds.dataflow.engine.changes import UnreadNumbers
+from narval.kinds.dataflow.engine.state import UnreadNumbers
 from narval.kinds.dataflow.language.definition import OperatorCall
 
 MOST_SHOWN = 3

@@ -22,7 +22,6 @@ from narval.kinds.process.engine.changes import (
     ArcTokenCompleted,
     ArcTokenCreated,
     ArcTokenProcessed,
-    ExecutionType,
     NodeCallBack,
     NodeCallMade,
     NodeTokenBacktracked,
@@ -37,7 +36,7 @@ from narval.kinds.process.engine.decision import NodeFault, OperationRefused, Pr
 from narval.kinds.process.engine.state import ProcessState
 from narval.kinds.process.engine.tokens import flow
 from narval.kinds.process.engine.tokens.rubric import ask_hook
-from narval.kinds.process.engine.tokens.token import ArcToken, NodeToken
+from narval.kinds.process.engine.tokens.token import ArcToken, ExecutionType, NodeToken
 from narval.kinds.process.engine.tokens.traversal import traverse
 from narval.kinds.process.language.definition import Arc
 

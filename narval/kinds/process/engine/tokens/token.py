@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Literal
 
 import msgspec
 
-from narval.kinds.process.engine.changes import ExecutionType
-
 _COMPACT_AFTER = 32
+
+
+ExecutionType = Literal["Forward", "ForwardBacktracked", "Backtracked", "UTurn", "UTurnBacktracked"]
 
 
 class NodeToken(msgspec.Struct, omit_defaults=True, gc=False):
@@ -72,6 +74,21 @@ class ArcToken(msgspec.Struct, omit_defaults=True, gc=False):
     def backtracked(self) -> bool:
         """True if its way was gone back, or is itself a way back."""
         return self.execution_type not in FORWARD
+
+    @property
+    def places(self) -> list[str]:
+        """The places in which it waits at the end of its arc."""
+        return [place(self.arc), *(place_of(self.arc, member) for member in self.sets.items() or [None])]
+
+
+def place(arc: int) -> str:
+    """The place in which all arc tokens of an arc wait."""
+    return str(arc)
+
+
+def place_of(arc: int, member: tuple[int, int] | None) -> str:
+    """The place in which those wait that are this member of a set, or that are in no set."""
+    return f"{arc}/{member[0]}/{member[1]}" if member is not None else f"{arc}/"
 
 
 FORWARD = frozenset({"Forward", "UTurn"})

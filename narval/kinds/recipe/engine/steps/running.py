@@ -18,7 +18,6 @@ from narval.kinds.recipe.engine.changes import (
     CallMade,
     CallReturned,
     CallsDropped,
-    ForeachCalls,
     SelectionFollowed,
     StepBlocked,
     StepDone,
@@ -28,6 +27,7 @@ from narval.kinds.recipe.engine.changes import (
     StepRunning,
 )
 from narval.kinds.recipe.engine.decision import RecipeDecision
+from narval.kinds.recipe.engine.parts import ForeachCalls
 from narval.kinds.recipe.engine.steps.dependent import DependentSearch, input_search
 from narval.kinds.recipe.engine.steps.inputs import InputSearch, add_argument, arguments_of, around, scope_of
 from narval.kinds.recipe.engine.steps.repeats import bound_of, is_satisfied

@@ -1,4 +1,4 @@
-"""The facts that change a case (K47, K66). Applying one decides nothing.
+"""The facts that change a case (K47, K66), each with its effect. Applying one decides nothing.
 
 An object is named by its *identity*, the eid that it had when it came into the case; `now` is its eid at
 the time. So these facts are the log of work objects: `ObjectPut` is where one went, `ObjectLeft` where it had
@@ -8,12 +8,7 @@ been, with which instance, and what came of it.
 from __future__ import annotations
 
 from narval.core.engines.run_state import RunBegan, RunChange
-
-Routes = tuple[tuple[str, int], ...]
-"""The types that objects go to, each with the object as it is now."""
-
-Divisions = tuple[tuple[int, tuple[int, ...]], ...]
-"""Objects, each with the parts or copies that were made of it."""
+from narval.kinds.task.engine.case.state import CaseState, Divisions, Member, Routes, TrailStep
 
 
 class CaseChange(RunChange, frozen=True):
@@ -22,6 +17,14 @@ class CaseChange(RunChange, frozen=True):
 
 class CaseBegan(CaseChange, RunBegan, frozen=True):
     """The case began; `elements` are its objects."""
+
+    def apply(self, state: CaseState) -> None:
+        state.begin(self)
+        state.move("active")
+        for eid in self.elements:
+            state.members[eid] = Member(eid, since=self.at)
+            state.objects[eid] = eid
+            state.open += 1
 
 
 # --- the way of an object ---------------------------------------------------------------------------------
@@ -35,6 +38,13 @@ class ObjectPut(CaseChange, frozen=True):
     at_type: str
     composes: bool = False
 
+    def apply(self, state: CaseState) -> None:
+        member = state.go_to(self.object, "task", self.at, self.at_type)
+        member.count_visit(self.at_type)
+        if self.composes:
+            member.composes = True
+            state.members[member.parent].composing += 1
+
 
 class ObjectMoved(CaseChange, frozen=True):
     """An object went to a type with a raised `event` (K39); or, without one, it is in the queue there."""
@@ -44,12 +54,23 @@ class ObjectMoved(CaseChange, frozen=True):
     at_type: str
     event: str = ""
 
+    def apply(self, state: CaseState) -> None:
+        elsewhere = self.at_type != state.members[self.object].type
+        to = "event" if self.event else "task"
+        member = state.go_to(self.object, to, self.at, self.at_type)
+        member.event = self.event
+        if elsewhere:
+            member.count_visit(self.at_type)
+
 
 class VersionTold(CaseChange, frozen=True):
     """An object has been replaced by another version where it is."""
 
     object: int
     now: int
+
+    def apply(self, state: CaseState) -> None:
+        state.replace_object(self.object, self.now)
 
 
 class ObjectLeft(CaseChange, frozen=True):
@@ -71,6 +92,26 @@ class ObjectLeft(CaseChange, frozen=True):
     compensator: str = ""
     why: str = ""
 
+    def apply(self, state: CaseState) -> None:
+        state.replace_object(self.object, self.now)
+        member = state.members[self.object]
+        member.instance, member.type, member.why = self.instance, self.at_type, self.why
+        if self.kept:
+            member.steps.append(len(state.trail))
+            state.chain.append(len(state.trail))
+            state.trail.append(
+                TrailStep(
+                    self.object,
+                    self.at_type,
+                    self.instance,
+                    self.result,
+                    self.at,
+                    self.now,
+                    self.outputs,
+                    self.compensator,
+                )
+            )
+
 
 class ObjectDivided(CaseChange, frozen=True):
     """Parts or copies were made of an object, in this order; they go on in its place (K8, KA18)."""
@@ -78,6 +119,16 @@ class ObjectDivided(CaseChange, frozen=True):
     at: float
     object: int
     parts: tuple[int, ...]
+
+    def apply(self, state: CaseState) -> None:
+        whole = state.place(self.object, "parts", self.at)
+        whole.parts, whole.open, whole.missing = (*whole.parts, *self.parts), len(self.parts), 0
+        for ordinal, eid in enumerate(self.parts, 1):
+            state.members[eid] = Member(
+                eid, self.object, ordinal, len(self.parts), type=whole.type, since=self.at
+            )
+            state.objects[eid] = eid
+            state.open += 1
 
 
 class ObjectMerged(CaseChange, frozen=True):
@@ -88,6 +139,12 @@ class ObjectMerged(CaseChange, frozen=True):
     now: int
     at_type: str
     parts: tuple[int, ...]
+
+    def apply(self, state: CaseState) -> None:
+        for part in self.parts:
+            state.place(part, "merged", self.at)
+        state.replace_object(self.object, self.now)
+        state.go_to(self.object, "task", self.at, self.at_type).open = 0
 
 
 class ObjectHeld(CaseChange, frozen=True):
@@ -103,6 +160,11 @@ class ObjectHeld(CaseChange, frozen=True):
     why: str
     error: int
 
+    def apply(self, state: CaseState) -> None:
+        member = state.go_to(self.object, "held", self.at, self.at_type)
+        member.why, member.error = self.why, self.error
+        member.visits.pop(self.at_type, None)
+
 
 class ObjectEnded(CaseChange, frozen=True):
     """The way of an object is over: `end` is committed, aborted or withdrawn."""
@@ -111,6 +173,17 @@ class ObjectEnded(CaseChange, frozen=True):
     object: int
     end: str
     why: str = ""
+
+    def apply(self, state: CaseState) -> None:
+        member = state.place(self.object, self.end, self.at)
+        member.why = self.why
+        if self.end == "committed":
+            state.committed += 1
+            state.commit(member)
+        whole = state.members.get(member.parent)
+        if whole is not None and whole.state == "parts":
+            whole.open -= 1
+            whole.missing = whole.missing or self.object
 
 
 # --- compensation -----------------------------------------------------------------------------------------
@@ -127,6 +200,18 @@ class AbortAsked(CaseChange, frozen=True):
     why: str = ""
     by: str = ""
 
+    def apply(self, state: CaseState) -> None:
+        if not state.is_undoing:
+            state.move("aborting")
+            state.why, state.committed = self.why, 0
+        if self.object:
+            member = state.place(self.object, "aborting", self.at)
+            member.signal = self.signal
+            state.waiters[self.signal] = self.object
+        else:
+            state.cancelled, state.cancelled_by = True, self.by
+            state.why = state.why or self.why
+
 
 class WithdrawalAsked(CaseChange, frozen=True):
     """An object is to be taken out of a queue, or from an instance."""
@@ -134,12 +219,18 @@ class WithdrawalAsked(CaseChange, frozen=True):
     at: float
     object: int
 
+    def apply(self, state: CaseState) -> None:
+        state.place(self.object, "withdrawing", self.at)
+
 
 class LinkSkipped(CaseChange, frozen=True):
     """A step of the trail has no compensator: that it cannot be undone is said here."""
 
     at: float
     step: int
+
+    def apply(self, state: CaseState) -> None:
+        state.settle_link(self.step, "none")
 
 
 class LinkBegan(CaseChange, frozen=True):
@@ -150,12 +241,21 @@ class LinkBegan(CaseChange, frozen=True):
     call: str
     now: int
 
+    def apply(self, state: CaseState) -> None:
+        step = state.trail[self.step]
+        step.state, step.call, step.why, step.error = "compensating", self.call, "", 0
+        state.link = self.step
+
 
 class LinkDone(CaseChange, frozen=True):
     """A step is compensated."""
 
     at: float
     step: int
+
+    def apply(self, state: CaseState) -> None:
+        state.trail[self.step].call = ""
+        state.settle_link(self.step, "compensated")
 
 
 class ChainBlocked(CaseChange, frozen=True):
@@ -166,12 +266,21 @@ class ChainBlocked(CaseChange, frozen=True):
     why: str
     error: int
 
+    def apply(self, state: CaseState) -> None:
+        step = state.trail[self.step]
+        step.state, step.call, step.why, step.error = "failed", "", self.why, self.error
+        state.waiters = {}
+        state.move("blocked")
+
 
 class ChainResumed(CaseChange, frozen=True):
     """The chain goes on at the step that failed, for a person lets it."""
 
     at: float
     by: str = ""
+
+    def apply(self, state: CaseState) -> None:
+        state.move("aborting")
 
 
 class ChainGivenUp(CaseChange, frozen=True):
@@ -180,11 +289,23 @@ class ChainGivenUp(CaseChange, frozen=True):
     at: float
     by: str = ""
 
+    def apply(self, state: CaseState) -> None:
+        state.move("aborting")
+        state.chain, state.link = [], None
+
 
 class ChainEnded(CaseChange, frozen=True):
     """Every step that could be compensated is; who waits for that is told."""
 
     at: float
+
+    def apply(self, state: CaseState) -> None:
+        state.chain, state.waiters = [], {}
+        for identity, member in state.members.items():
+            if member.state == "aborting":
+                state.place(identity, "leaving", self.at)
+        if not state.cancelled:
+            state.move("active")
 
 
 class RoutesKept(CaseChange, frozen=True):
@@ -194,11 +315,19 @@ class RoutesKept(CaseChange, frozen=True):
     routes: Routes = ()
     divisions: Divisions = ()
 
+    def apply(self, state: CaseState) -> None:
+        member = state.members[self.object]
+        member.routes, member.divisions = self.routes, self.divisions
+
 
 class WaiterGone(CaseChange, frozen=True):
     """The instance that waited for the answer to a signal is over."""
 
     signal: str
+
+    def apply(self, state: CaseState) -> None:
+        member = state.members[state.waiters.pop(self.signal)]
+        member.routes = member.routes or ()
 
 
 class CaseOver(CaseChange, frozen=True):
@@ -207,3 +336,6 @@ class CaseOver(CaseChange, frozen=True):
     at: float
     status: str
     error: int | None = None
+
+    def apply(self, state: CaseState) -> None:
+        state.move(self.status, self.at, self.error)

@@ -8,14 +8,12 @@ from narval.core.engines.events import Plain
 from narval.kinds.task.engine.case.changes import (
     CaseChange,
     CaseOver,
-    Divisions,
     ObjectDivided,
     ObjectEnded,
     ObjectHeld,
     ObjectPut,
-    Routes,
 )
-from narval.kinds.task.engine.case.state import UNDER_WAY, CaseState
+from narval.kinds.task.engine.case.state import UNDER_WAY, CaseState, Divisions, Routes
 from narval.kinds.task.language.definition import TaskDefinition
 
 MOST_VISITS = 100

@@ -12,8 +12,6 @@ from narval.core.engines.commands import SIGNAL, Command
 from narval.core.engines.events import Cancelled, Event, Returned, Signalled, Started
 from narval.core.engines.view import View
 from narval.kinds.task.engine.case import compensation, routing
-from narval.kinds.task.engine.case.apply import APPLY
-from narval.kinds.task.engine.case.apply import apply as apply
 from narval.kinds.task.engine.case.changes import CaseBegan, CaseChange, WaiterGone
 from narval.kinds.task.engine.case.decision import CaseDecision
 from narval.kinds.task.engine.case.explain import diagnose as diagnose
@@ -41,7 +39,7 @@ def advance(
     definition: TaskDefinition, state: CaseState, event: Event, view: View
 ) -> tuple[list[CaseChange], list[Command]]:
     """Decide the changes and commands that follow from one event."""
-    decision = CaseDecision(state, APPLY, event, view, definition=definition)
+    decision = CaseDecision(state, event, view, definition=definition)
     match event:
         case Signalled():
             _signalled(decision, event)
@@ -62,7 +60,7 @@ def on_engine_error(
     definition: TaskDefinition, state: CaseState, event: Event, view: View, error: int
 ) -> tuple[list[CaseChange], list[Command]]:
     """Decide the end of a case whose advance raised: its objects stay where they are."""
-    decision = CaseDecision(state, APPLY, event, view, definition=definition)
+    decision = CaseDecision(state, event, view, definition=definition)
     if not state.over:
         decision.end("failed", error)
     return decision.changes, decision.commands

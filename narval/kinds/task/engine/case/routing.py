@@ -10,15 +10,14 @@ import msgspec
 from narval.core.engines.events import Failure, Plain, Signalled
 from narval.kinds.task.engine.case import compensation
 from narval.kinds.task.engine.case.changes import (
-    Divisions,
     ObjectLeft,
     ObjectMerged,
     ObjectMoved,
-    Routes,
     RoutesKept,
     VersionTold,
 )
 from narval.kinds.task.engine.case.decision import MOST_VISITS, CaseDecision
+from narval.kinds.task.engine.case.state import Divisions, Routes
 from narval.kinds.task.language.definition import ABORT, COMMIT, EXCEPTION
 
 GOES_ON = frozenset({"new", "task", "event", "held"})

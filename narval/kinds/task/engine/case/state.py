@@ -1,4 +1,4 @@
-"""The state of a case: plain data that only `apply` alters."""
+"""The state of a case: plain data that its changes alone alter."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import ClassVar
 import msgspec
 
 from narval.core.engines.run_state import Moves, RunState
-from narval.kinds.task.engine.case.changes import Divisions, Routes
 
 MOVES: Mapping[str, frozenset[str]] = {
     "ready": frozenset({"active", "failed", "cancelled"}),
@@ -37,6 +36,14 @@ withdrawn, at ABORT while the rest is undone, and after that while its script ma
 
 TO_COMPENSATE = frozenset({"forwarded", "compensating", "failed"})
 """The states of a step that may have to be compensated yet."""
+
+
+Routes = tuple[tuple[str, int], ...]
+"""The types that objects go to, each with the object as it is now."""
+
+
+Divisions = tuple[tuple[int, tuple[int, ...]], ...]
+"""Objects, each with the parts or copies that were made of it."""
 
 
 class Member(msgspec.Struct, omit_defaults=True):
@@ -75,6 +82,10 @@ class Member(msgspec.Struct, omit_defaults=True):
     def is_over(self) -> bool:
         """True if its way is over."""
         return self.state != "parts" and self.state not in UNDER_WAY
+
+    def count_visit(self, type: str) -> None:
+        """Count that it came to a type once more (KA28)."""
+        self.visits[type] = self.visits.get(type, 0) + 1
 
 
 class TrailStep(msgspec.Struct, omit_defaults=True):
@@ -132,6 +143,53 @@ class CaseState(RunState, omit_defaults=True):
     def is_undoing(self) -> bool:
         """True while the family is withdrawn and compensated, or would be."""
         return self.status in ("aborting", "blocked")
+
+    def place(self, identity: int, to: str, at: float) -> Member:
+        """Let an object be elsewhere, and keep the counts."""
+        member = self.members[identity]
+        before = member.state
+        self.open += (to in UNDER_WAY) - (before in UNDER_WAY)
+        self.withdrawing += (to == "withdrawing") - (before == "withdrawing")
+        self.held += (to == "held") - (before == "held")
+        if member.composes:
+            self.members[member.parent].composing -= 1
+        member.state, member.since, member.composes = to, at, False
+        if self.status in ("active", "held"):
+            status = "held" if self.held else "active"
+            if status != self.status:
+                self.move(status)
+        return member
+
+    def go_to(self, identity: int, to: str, at: float, type: str) -> Member:
+        """Let an object be with another type, and forget what was of the one before."""
+        member = self.place(identity, to, at)
+        member.type, member.instance, member.event, member.why, member.error = type, 0, "", "", 0
+        member.routes, member.divisions = None, ()
+        return member
+
+    def replace_object(self, identity: int, now: int) -> None:
+        """Let another version stand for an object."""
+        member = self.members[identity]
+        if now != member.now:
+            self.objects.pop(member.now, None)
+            member.now = now
+        self.objects[now] = identity
+
+    def commit(self, member: Member) -> None:
+        """Let what an object did, and the parts that were merged into it, be for good."""
+        line = [member]
+        for done in line:
+            for number in done.steps:
+                if self.trail[number].state == "forwarded":
+                    self.trail[number].state = "committed"
+            line.extend(part for eid in done.parts if (part := self.members[eid]).state == "merged")
+
+    def settle_link(self, number: int, to: str) -> None:
+        """Let a step of the chain be settled, and with it those before that need nothing more."""
+        self.trail[number].state = to
+        self.link = None
+        while self.chain and self.trail[self.chain[-1]].state not in TO_COMPENSATE:
+            self.chain.pop()
 
 
 def where(member: Member) -> str:

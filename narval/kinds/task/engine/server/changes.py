@@ -1,11 +1,25 @@
-"""The facts that change the standing run of a task type (K63). Applying one decides nothing."""
+"""The facts that change the standing run of a task type (K63), each with its effect; none decides."""
 
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
 from narval.core.engines.run_state import RunBegan, RunChange
-from narval.kinds.task.engine.server.state import Result
+from narval.kinds.task.engine.server.line import ArrivalLine
+from narval.kinds.task.engine.server.state import (
+    CalledInstance,
+    EventRule,
+    EventWaiter,
+    KnownInstance,
+    Queued,
+    RaisedEvent,
+    Result,
+    StoredEvent,
+    TaskServerState,
+    ended,
+    rule_key,
+)
 from narval.kinds.task.language.windows import Interval
 
 
@@ -16,12 +30,20 @@ class ServerChange(RunChange, frozen=True):
 class ServerBegan(ServerChange, RunBegan, frozen=True):
     """The type is loaded for the first time."""
 
+    def apply(self, state: TaskServerState) -> None:
+        state.begin(self)
+        state.move("serving")
+
 
 class ServerLoaded(ServerChange, frozen=True):
     """A version of the type is loaded; "" when its file is gone."""
 
     at: float
     version: str = ""
+
+    def apply(self, state: TaskServerState) -> None:
+        state.gone = not self.version
+        state.version = self.version or state.version
 
 
 class ServerEnded(ServerChange, frozen=True):
@@ -30,6 +52,9 @@ class ServerEnded(ServerChange, frozen=True):
     at: float
     status: str = "cancelled"
     error: int | None = None
+
+    def apply(self, state: TaskServerState) -> None:
+        state.move(self.status, self.at, self.error)
 
 
 # --- the queue --------------------------------------------------------------------------------------------
@@ -46,6 +71,16 @@ class Enqueued(ServerChange, frozen=True):
     count: int = 0
     front: bool = False
 
+    def apply(self, state: TaskServerState) -> None:
+        state.unhand(self.object)
+        state.objects[self.object] = Queued(self.at, self.case, self.parent, self.ordinal, self.count)
+        if self.count:
+            state.parts.setdefault(self.parent, {})[self.ordinal] = self.object
+        elif self.front:
+            state.queue.prepend(self.object)
+        else:
+            state.queue.append(self.object)
+
 
 class TakeParked(ServerChange, frozen=True):
     """An instance waits for an object; it has done with the one before, and is in no state."""
@@ -53,6 +88,12 @@ class TakeParked(ServerChange, frozen=True):
     at: float
     instance: int
     signal: str
+
+    def apply(self, state: TaskServerState) -> None:
+        state.let_go(self.instance)
+        state.takers[self.instance] = self.signal
+        entry = replace(state.at_work[self.instance], state="", take=self.signal, took="")
+        state.put_instance(self.instance, entry)
 
 
 class ObjectGiven(ServerChange, frozen=True):
@@ -62,6 +103,16 @@ class ObjectGiven(ServerChange, frozen=True):
     instance: int
     object: int = 0
 
+    def apply(self, state: TaskServerState) -> None:
+        took = state.takers.pop(self.instance, "")
+        queued = state.take_out(self.object) if self.object else None
+        case = queued.case if queued is not None else 0
+        given = {"object": self.object, "case": case, "take": "", "took": took}
+        entry = replace(state.at_work[self.instance], state="", **given)
+        state.put_instance(self.instance, entry)
+        if self.object:
+            state.given[self.object] = str(self.instance)
+
 
 class ObjectGone(ServerChange, frozen=True):
     """An object that was in the queue is not there any more, nor with anybody here, and why."""
@@ -69,6 +120,10 @@ class ObjectGone(ServerChange, frozen=True):
     at: float
     object: int
     why: str = ""
+
+    def apply(self, state: TaskServerState) -> None:
+        state.unhand(self.object)
+        state.take_out(self.object)
 
 
 class PartsMerged(ServerChange, frozen=True):
@@ -78,6 +133,14 @@ class PartsMerged(ServerChange, frozen=True):
     object: int
     parts: tuple[int, ...]
     element: int
+
+    def apply(self, state: TaskServerState) -> None:
+        queued = [state.take_out(part) for part in self.parts]
+        first = queued[0]
+        case = first.case if first is not None else 0
+        since = min(part.at for part in queued if part is not None)
+        state.objects[self.element] = Queued(since, case)
+        state.queue.append(self.element)
 
 
 class ObjectSent(ServerChange, frozen=True):
@@ -89,12 +152,18 @@ class ObjectSent(ServerChange, frozen=True):
     case: int
     to: str = ""
 
+    def apply(self, state: TaskServerState) -> None:
+        state.sent[self.call] = (self.object, self.case)
+
 
 class SendingOver(ServerChange, frozen=True):
     """That is answered."""
 
     at: float
     call: str
+
+    def apply(self, state: TaskServerState) -> None:
+        del state.sent[self.call]
 
 
 class WithdrawalBegan(ServerChange, frozen=True):
@@ -106,12 +175,19 @@ class WithdrawalBegan(ServerChange, frozen=True):
     signal: str
     why: str = ""
 
+    def apply(self, state: TaskServerState) -> None:
+        state.withdrawing[self.call] = (self.signal, self.object)
+
 
 class WithdrawalEnded(ServerChange, frozen=True):
     """That is over."""
 
     at: float
     call: str
+
+    def apply(self, state: TaskServerState) -> None:
+        _, eid = state.withdrawing.pop(self.call)
+        state.unhand(eid)
 
 
 # --- who works --------------------------------------------------------------------------------------------
@@ -126,6 +202,10 @@ class InstanceJoined(ServerChange, frozen=True):
     role: str = ""
     program: bool = False
 
+    def apply(self, state: TaskServerState) -> None:
+        entry = KnownInstance(self.at, user=self.user, role=self.role, program=self.program)
+        state.put_instance(self.instance, entry)
+
 
 class InstanceAt(ServerChange, frozen=True):
     """An instance is in a state that has rules, or in none; `call` began it, if the server did."""
@@ -137,6 +217,12 @@ class InstanceAt(ServerChange, frozen=True):
     case: int = 0
     call: str = ""
 
+    def apply(self, state: TaskServerState) -> None:
+        entry = state.at_work.get(self.instance, KnownInstance(self.at, self.call))
+        if self.call in state.called:
+            state.called[self.call] = replace(state.called[self.call], instance=self.instance)
+        state.hold(self.instance, replace(entry, state=self.state), self.object, self.case)
+
 
 class InstanceLeft(ServerChange, frozen=True):
     """An instance works no more."""
@@ -144,6 +230,9 @@ class InstanceLeft(ServerChange, frozen=True):
     at: float
     instance: int
     why: str = ""
+
+    def apply(self, state: TaskServerState) -> None:
+        state.forget_instance(self.instance)
 
 
 class InstanceCalled(ServerChange, frozen=True):
@@ -155,6 +244,15 @@ class InstanceCalled(ServerChange, frozen=True):
     case: int = 0
     event: int = 0
 
+    def apply(self, state: TaskServerState) -> None:
+        state.take_out(self.object)
+        state.called[self.call] = CalledInstance(self.at, self.object, self.case, self.event)
+        if self.event:
+            state.events[self.event].started = True
+            state.unserved.discard(self.event)
+        if self.object:
+            state.given[self.object] = self.call
+
 
 class CalledOver(ServerChange, frozen=True):
     """An instance that the server has called is over."""
@@ -163,6 +261,13 @@ class CalledOver(ServerChange, frozen=True):
     call: str
     problem: str = ""
 
+    def apply(self, state: TaskServerState) -> None:
+        called = state.called.pop(self.call)
+        if state.given.get(called.object) == self.call:
+            del state.given[called.object]
+        if called.instance:
+            state.forget_instance(called.instance)
+
 
 class TickSet(ServerChange, frozen=True):
     """The next run of a periodic task, or the next base of a global event, is due; None for none."""
@@ -170,6 +275,9 @@ class TickSet(ServerChange, frozen=True):
     at: float
     due: float | None = None
     missed: bool = False
+
+    def apply(self, state: TaskServerState) -> None:
+        state.due, state.missed = self.due, self.missed
 
 
 # --- events -----------------------------------------------------------------------------------------------
@@ -205,6 +313,35 @@ class EventRaised(ServerChange, frozen=True):
     by: str = ""
     own: bool = False
 
+    def apply(self, state: TaskServerState) -> None:
+        rules = {
+            number: EventRule(rule.state, rule.ordinal, rule.windows)
+            for number, rule in enumerate(self.rules, 1)
+        }
+        state.events[self.event] = RaisedEvent(
+            self.event,
+            self.name,
+            self.at,
+            self.base,
+            self.parameters,
+            self.sync,
+            self.object,
+            self.case,
+            self.users,
+            self.roles,
+            self.raiser,
+            self.raiser_type,
+            self.signal,
+            rules=rules,
+        )
+        if self.own:
+            state.own = self.event
+        if self.object:
+            state.carried[self.object] = self.event
+        if self.signal:
+            state.raisers[self.signal] = self.event
+        state.store(self.name, StoredEvent(self.event, self.parameters))
+
 
 class RuleWakes(ServerChange, frozen=True):
     """A rule is looked at again at a moment; None for none."""
@@ -212,6 +349,9 @@ class RuleWakes(ServerChange, frozen=True):
     event: int
     rule: int
     at: float | None = None
+
+    def apply(self, state: TaskServerState) -> None:
+        state.events[self.event].rules[self.rule].wake = self.at
 
 
 class WindowOpened(ServerChange, frozen=True):
@@ -221,6 +361,13 @@ class WindowOpened(ServerChange, frozen=True):
     event: int
     rule: int
     until: float | None = None
+
+    def apply(self, state: TaskServerState) -> None:
+        rule = state.move_rule(self.event, self.rule, "open")
+        rule.wake = self.until
+        state.open.setdefault(rule.state, ArrivalLine()).append(rule_key(self.event, self.rule))
+        if not state.events[self.event].started:
+            state.unserved.append(self.event)
 
 
 class ConditionJudged(ServerChange, frozen=True):
@@ -239,6 +386,24 @@ class ConditionJudged(ServerChange, frozen=True):
     watched: bool = False
     hearsay: bool = False
 
+    def apply(self, state: TaskServerState) -> None:
+        rule = state.move_rule(self.event, self.rule, "due" if self.held else "false")
+        event = state.events[self.event]
+        state.unserved.discard(self.event)
+        if self.held:
+            rule.receiver, rule.before_action = self.receiver, self.windows
+            rule.hearsay = rule.hearsay or self.hearsay
+            if event.sync:
+                state.chosen.setdefault(rule.receiver, ArrivalLine()).append(rule_key(event.id, self.rule))
+            event.state = rule.state
+            for number, other in event.rules.items():
+                if other.state != rule.state:
+                    state.move_rule(event.id, number, "registered")
+        else:
+            rule.watched = self.watched
+            if self.picky:
+                state.picky.setdefault(rule.state, ArrivalLine()).append(rule_key(self.event, self.rule))
+
 
 class ActionDue(ServerChange, frozen=True):
     """The window of an action has begun; its receiver is busy yet, or another rule may keep what the event
@@ -249,6 +414,10 @@ class ActionDue(ServerChange, frozen=True):
     event: int
     rule: int
 
+    def apply(self, state: TaskServerState) -> None:
+        rule = state.move_rule(self.event, self.rule, "ready")
+        state.pending.setdefault(rule.receiver, ArrivalLine()).append(rule_key(self.event, self.rule))
+
 
 class ActionBegan(ServerChange, frozen=True):
     """The receiver is asked to do the action by `call`."""
@@ -258,6 +427,13 @@ class ActionBegan(ServerChange, frozen=True):
     rule: int
     call: str
 
+    def apply(self, state: TaskServerState) -> None:
+        rule, key = state.move_rule(self.event, self.rule, "acting"), rule_key(self.event, self.rule)
+        rule.call = self.call
+        state.acts[self.call] = key
+        if rule.receiver:
+            state.put_instance(rule.receiver, replace(state.at_work[rule.receiver], acting=key))
+
 
 class RuleBack(ServerChange, frozen=True):
     """The receiver was not in the state when its action was to begin: the condition is judged again (KA6)."""
@@ -266,6 +442,11 @@ class RuleBack(ServerChange, frozen=True):
     event: int
     rule: int
     why: str = ""
+
+    def apply(self, state: TaskServerState) -> None:
+        rule = state.move_rule(self.event, self.rule, "registered")
+        rule.receiver, rule.before_action = 0, None
+        state.events[self.event].unbind()
 
 
 class RuleOver(ServerChange, frozen=True):
@@ -278,6 +459,16 @@ class RuleOver(ServerChange, frozen=True):
     why: str = ""
     kept: bool = False
 
+    def apply(self, state: TaskServerState) -> None:
+        state.move_rule(self.event, self.rule, None)
+        event = state.events[self.event]
+        del event.rules[self.rule]
+        if self.result != "passed over":
+            event.results = (*event.results, self.result)
+        event.unbind()
+        if self.kept:
+            state.take_carried(event)
+
 
 class CarriedTaken(ServerChange, frozen=True):
     """The object that an event carried is taken from it: it went back, or is withdrawn, or is that of the
@@ -289,6 +480,12 @@ class CarriedTaken(ServerChange, frozen=True):
     to: str = ""
     instance: int = 0
 
+    def apply(self, state: TaskServerState) -> None:
+        event = state.events[self.event]
+        if self.instance:
+            state.hold(self.instance, state.at_work[self.instance], event.object, event.case)
+        state.take_carried(event)
+
 
 class EventOver(ServerChange, frozen=True):
     """An event is over, with the gravest result of its rules."""
@@ -298,12 +495,23 @@ class EventOver(ServerChange, frozen=True):
     result: Result
     why: str = ""
 
+    def apply(self, state: TaskServerState) -> None:
+        event = state.events.pop(self.event)
+        state.raisers.pop(event.signal, None)
+        state.unserved.discard(self.event)
+        state.store(ended(event.name), StoredEvent(event.id, event.parameters, self.result))
+
 
 class RaiserGone(ServerChange, frozen=True):
     """The raiser of a synchronous event waits for its end no more."""
 
     at: float
     event: int
+
+    def apply(self, state: TaskServerState) -> None:
+        event = state.events[self.event]
+        state.raisers.pop(event.signal, None)
+        event.signal = ""
 
 
 class WaitParked(ServerChange, frozen=True):
@@ -316,6 +524,11 @@ class WaitParked(ServerChange, frozen=True):
     end: bool = False
     until: float | None = None
 
+    def apply(self, state: TaskServerState) -> None:
+        state.waits[self.signal] = EventWaiter(self.instance, self.event, self.end, self.until)
+        name = ended(self.event) if self.end else self.event
+        state.waiters.setdefault(name, {})[self.signal] = None
+
 
 class WaitOver(ServerChange, frozen=True):
     """That is over: the event came, or the moment, or the instance is gone."""
@@ -323,6 +536,13 @@ class WaitOver(ServerChange, frozen=True):
     at: float
     signal: str
     event: int = 0
+
+    def apply(self, state: TaskServerState) -> None:
+        waiter = state.waits.pop(self.signal)
+        name = ended(waiter.event) if waiter.end else waiter.event
+        del state.waiters[name][self.signal]
+        if not state.waiters[name]:
+            del state.waiters[name]
 
 
 class StoredTaken(ServerChange, frozen=True):
@@ -332,3 +552,10 @@ class StoredTaken(ServerChange, frozen=True):
     name: str
     event: int
     instance: int = 0
+
+    def apply(self, state: TaskServerState) -> None:
+        stored = [event for event in state.stored[self.name] if event.event != self.event]
+        if stored:
+            state.stored[self.name] = stored
+        else:
+            del state.stored[self.name]

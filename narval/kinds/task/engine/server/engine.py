@@ -22,8 +22,6 @@ from narval.kinds.task.engine.server import (
     rules,
     waiting,
 )
-from narval.kinds.task.engine.server.apply import APPLY
-from narval.kinds.task.engine.server.apply import apply as apply
 from narval.kinds.task.engine.server.changes import (
     RaiserGone,
     ServerBegan,
@@ -57,7 +55,7 @@ def advance(
     definition: TaskDefinition, state: TaskServerState, event: Event, view: View
 ) -> tuple[list[ServerChange], list[Command]]:
     """Decide the changes and commands that follow from one event."""
-    decision = ServerDecision(state, APPLY, event, view, definition=definition)
+    decision = ServerDecision(state, event, view, definition=definition)
     match event:
         case Started() if state.status == "ready":
             decision.change(ServerBegan(event.at, event.elements, event.caller, event.attempt))
@@ -84,7 +82,7 @@ def on_engine_error(
     definition: TaskDefinition, state: TaskServerState, event: Event, view: View, error: int
 ) -> tuple[list[ServerChange], list[Command]]:
     """Decide the end of a standing run whose advance raised."""
-    decision = ServerDecision(state, APPLY, event, view, definition=definition)
+    decision = ServerDecision(state, event, view, definition=definition)
     if not state.over:
         _over(decision, "failed", error)
     return decision.changes, decision.commands

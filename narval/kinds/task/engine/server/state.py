@@ -1,14 +1,16 @@
-"""The state of the standing run of a task type: plain data that only `apply` alters.
+"""The state of the standing run of a task type: plain data that its changes alone alter.
 
 What is over leaves it; the journal has it.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterator
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from narval.core.engines.run_state import Moves, RunState
 from narval.kinds.task.engine.server.line import ArrivalLine
@@ -22,6 +24,10 @@ of another rule, which may keep what the event carries; being done.
 
 Result = Literal["done", "expired", "failed", "cancelled", "passed over"]
 """The end of a rule or an event; a rule of another state than that in which it was taken is passed over."""
+
+
+MOST_STORED = 100
+"""The events of one name that are kept until somebody waits for them (KA12)."""
 
 
 class Queued(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -128,6 +134,11 @@ class RaisedEvent(msgspec.Struct, omit_defaults=True):
         """True while one of its rules does its action, and may keep what it carries."""
         return bool(self.object) and any(rule.stage == "acting" for rule in self.rules.values())
 
+    def unbind(self) -> None:
+        """Let rules of other states be judged again, if none of the one goes on."""
+        if not any(rule.stage in ("due", "ready", "acting") for rule in self.rules.values()):
+            self.state = ""
+
 
 class EventWaiter(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """An instance that waits for an event, or for its end (K53, K54), until a moment."""
@@ -200,6 +211,117 @@ class TaskServerState(RunState, omit_defaults=True):
         yield "queue", str(len(self.queue))
         yield "events", str(len(self.events))
         yield "instances", str(len(self.at_work) + len(self.called))
+
+    def unhand(self, eid: int) -> None:
+        """Take an object from the instance that had it."""
+        holder = self.given.pop(eid, "")
+        if holder in self.called:
+            self.called[holder] = called = replace(self.called[holder], object=0)
+            self.let_go(called.instance)
+        elif holder:
+            self.let_go(int(holder))
+
+    def let_go(self, instance: int) -> None:
+        """Let an instance be without an object."""
+        entry = self.at_work.get(instance)
+        if entry is not None and entry.object:
+            if self.given.get(entry.object) == str(instance):
+                del self.given[entry.object]
+            self.put_instance(instance, replace(entry, object=0, case=0))
+
+    def take_out(self, eid: int) -> Queued | None:
+        """Take an object out of the queue, or from among the parts that wait."""
+        queued = self.objects.pop(eid, None)
+        self.queue.discard(eid)
+        if queued is not None and queued.count and (parts := self.parts.get(queued.parent)) is not None:
+            parts.pop(queued.ordinal, None)
+            if not parts:
+                del self.parts[queued.parent]
+        return queued
+
+    def forget_instance(self, instance: int) -> None:
+        """Let an instance work no more."""
+        self.let_go(instance)
+        self.takers.pop(instance, None)
+        self.put_instance(instance, None)
+
+    def store(self, name: str, event: StoredEvent) -> None:
+        """Keep an event until somebody waits for it, and so many of its name."""
+        stored = self.stored.setdefault(name, [])
+        stored.append(event)
+        del stored[:-MOST_STORED]
+
+    def move_rule(self, event: int, number: int, stage: Stage | None) -> EventRule:
+        """Let a rule stand at another stage, in the lines that belong to it; None: it is over."""
+        rule, key = self.events[event].rules[number], rule_key(event, number)
+        for lines in (self.open, self.picky):
+            _leave(lines, rule.state, key)
+        _leave(self.pending, rule.receiver, key)
+        if stage in (None, "registered"):
+            _leave(self.chosen, rule.receiver, key)
+        if rule.call:
+            self.acts.pop(rule.call, None)
+            rule.call = ""
+            entry = self.at_work.get(rule.receiver)
+            if entry is not None and entry.acting == key:
+                self.put_instance(rule.receiver, replace(entry, acting=""))
+        rule.watched = False
+        if stage is not None:
+            rule.stage = stage
+        return rule
+
+    def take_carried(self, event: RaisedEvent) -> None:
+        """Take from an event the object that it carries."""
+        self.carried.pop(event.object, None)
+        event.object = event.case = 0
+
+    def hold(self, instance: int, entry: KnownInstance, eid: int, case: int) -> None:
+        """Know an instance as it is now, but with an object, and no other; with 0 without one."""
+        called = self.called.get(entry.call)
+        holder, had = (str(instance), entry.object) if called is None else (entry.call, called.object)
+        if called is not None:
+            self.called[holder] = replace(called, object=eid, case=case)
+        if self.given.get(had) == holder:
+            del self.given[had]
+        if eid:
+            self.given[eid] = holder
+        self.put_instance(instance, replace(entry, object=eid, case=case))
+
+    def put_instance(self, instance: int, entry: KnownInstance | None) -> None:
+        """Know an instance as it is now, or with None no more."""
+        before = self.at_work.pop(instance, None)
+        if before is not None and (line := self._line(before)) is not None:
+            del line[bisect_left(line, instance)]
+            if not (present := self.present[before.state]).idle and not present.busy:
+                del self.present[before.state]
+        if entry is None:
+            return
+        self.at_work[instance] = entry
+        if (line := self._line(entry)) is not None:
+            insort(line, instance)
+
+    def _line(self, entry: KnownInstance) -> list[int] | None:
+        """The list in which an instance stands; None for one that is in no state with rules, or acting."""
+        if not entry.state or entry.acting:
+            return None
+        present = self.present.setdefault(entry.state, Present())
+        return present.busy if entry.object else present.idle
+
+
+def ended(name: str) -> str:
+    """The name under which the ends of events are stored, and waited for."""
+    return f"{name}!"
+
+
+Name = TypeVar("Name", int, str)
+
+
+def _leave(lines: dict[Name, ArrivalLine[str]], name: Name, key: str) -> None:
+    line = lines.get(name)
+    if line is not None:
+        line.discard(key)
+        if not line:
+            del lines[name]
 
 
 def rule_key(event: int, number: int) -> str:

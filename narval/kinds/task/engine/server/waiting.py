@@ -6,10 +6,9 @@ from collections.abc import Mapping
 
 from narval.core.engines import commands
 from narval.core.engines.events import Plain, Signalled
-from narval.kinds.task.engine.server.apply_events import ended
 from narval.kinds.task.engine.server.changes import StoredTaken, WaitOver, WaitParked
 from narval.kinds.task.engine.server.decision import ServerDecision, number, text
-from narval.kinds.task.engine.server.state import RaisedEvent, StoredEvent
+from narval.kinds.task.engine.server.state import RaisedEvent, StoredEvent, ended
 
 WAIT = "wait"
 

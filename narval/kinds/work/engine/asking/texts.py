@@ -14,7 +14,7 @@ from lxml import etree
 
 from narval.core.elements.element import Element
 from narval.core.engines.events import Caller, HeldCalls
-from narval.kinds.work.engine.changes import Values
+from narval.kinds.work.engine.state import Values
 from narval.kinds.work.language.definition import WorkDefinition, WorkOutcome
 from narval.kinds.work.language.fields import FormField
 
