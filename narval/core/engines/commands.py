@@ -145,30 +145,36 @@ class Finish(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False
 
 
 class Program(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A program of the operating system (A2, A9, A13, A14).
-
-    `words` are its command line and `text` its standard input; `environment` is added to what the daemon has,
-    and so is, for each of `selects`, the text that its XPath selects of the input of that name. It is not run
-    when `creates` are there and no older than `needs`, or when `unless` succeeds. `cpu` is in seconds,
-    `memory` in bytes, `files` the number that may be open; `grace` are the seconds between SIGTERM and
-    SIGKILL. With all that it starts it may be `processes` at once, all programs of its run `run_processes`
-    (A19).
-    """
+    """A program of the operating system."""
 
     words: tuple[str, ...]
+    """Its command line."""
     text: str = ""
+    """Its standard input."""
     environment: tuple[tuple[str, str], ...] = ()
+    """Variables that are added to those that the daemon has."""
     selects: tuple[tuple[str, str], ...] = ()
+    """Variables whose value is the text that an XPath selects of the input of that name."""
     directory: str = ""
+    """The directory in which it runs."""
     creates: tuple[str, ...] = ()
+    """Files that it makes: it is not run when they are there and no older than `needs`."""
     needs: tuple[str, ...] = ()
+    """Files that it reads."""
     unless: tuple[str, ...] = ()
+    """The command line of a program: when that succeeds, this one is not run."""
     cpu: int | None = None
+    """The seconds of processor time that it may take."""
     memory: int | None = None
+    """The bytes that it may have."""
     files: int | None = None
+    """The number of files that it may have open."""
     grace: float = 2.0
+    """The seconds between SIGTERM and SIGKILL."""
     processes: int | None = None
+    """The number that it and all that it starts may be at once."""
     run_processes: int | None = None
+    """The number that all programs of its run may be at once."""
 
 
 SEND = "send"
@@ -193,40 +199,44 @@ but not that of a standing run, which would keep them for ever.
 
 
 class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """Have something done outside the engine; exactly one `Returned` will name `call`.
-
-    A call that is tried again keeps its id; `attempt` is the number of the try, 1 for the first (N29). Where
-    it must not be made twice, the runtime keeps with it that it has `begun`.
-
-    `kind` and `name` say what answers: an action, a transform, a program, a person, or a definition whose run
-    answers. `inputs` pairs input ids with eids; `listed` are the inputs that take a list; `elements` are the
-    first context of a run; `nearby` are the eids nearest to the calling step, nearest rank first. `program`
-    is what a call of kind "program" runs. `payload` is plain data that goes with it: the token of a node, the
-    environment of a process, how elements are sent. Where `agent` is given the definition is that agent's
-    (G33): what the call is given goes along as the first context, and nothing else does.
-
-    Its step has it made only once somebody agrees by the work `approve` (P72). The runtime keeps with it the
-    works that have `approved` it, in a `version` of what it calls.
-    """
+    """Have something done outside the engine; exactly one `Returned` will name `call`."""
 
     call: str
+    """Its id, which it keeps when it is tried again."""
     kind: str
+    """The kind of what answers: an action, a transform, a program, a person, or the run of a definition."""
     name: str
+    """The name of what answers."""
     step: str
+    """The part of the run that calls."""
     inputs: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """The elements of each input, by input id."""
     listed: tuple[str, ...] = ()
+    """The inputs that take a list."""
     elements: tuple[int, ...] = ()
+    """The first context of a run that answers."""
     nearby: tuple[tuple[int, ...], ...] = ()
+    """The elements nearest to the calling step, nearest rank first."""
     timeout: float | None = None
+    """The seconds after which it is given up; None for no limit."""
     on_restart: str = "retry"
+    """The fate of a call that was under way when the daemon ended: retry or error."""
     attempt: int = 1
+    """The number of the try, from 1."""
     begun: bool = False
+    """True once a call that must not be made twice has begun; the runtime keeps it."""
     program: Program | None = None
+    """The program that a call of the kind "program" runs."""
     payload: dict[str, Plain] | None = None
+    """Plain data that goes with it, such as the token of a node or the environment of a process."""
     agent: str = ""
+    """The agent whose definition answers, if it is another: nothing but what the call is given goes along."""
     approve: str = ""
+    """The work by which somebody has to agree before the call is made; "" for none."""
     approved: tuple[str, ...] = ()
+    """The works that have approved it, of this `version`; the runtime keeps them."""
     version: str = ""
+    """The version of what it calls, as it was approved."""
 
 
 def telling(

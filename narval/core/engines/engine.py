@@ -29,24 +29,28 @@ from narval.core.patterns.pattern import Bound
 
 
 class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing a run waits for: `what` is one of condition, time, call, try, again, input, join,
-    signal, limit, person.
-
-    `until` is a moment or None; `conditions` and `scopes` go together, as in `Watch`, and so does `lasting`:
-    for how many seconds an element must fit each of them (N38), where there is one that must. `reckoned` says
-    from what a date was (N41). `absent`: True for conditions that nothing may fit (N44), if there are any.
-    """
+    """One thing that a run waits for."""
 
     id: str
+    """The part that waits."""
     what: str
+    """One of condition, time, call, try, again, input, join, signal, limit, person."""
     text: str = ""
+    """The words by which people are told."""
     conditions: tuple[Bound, ...] = ()
+    """The conditions, each of which an element has to satisfy."""
     scopes: tuple[MarkScope | None, ...] = ()
+    """The scopes in which conditions mark what they use; an element that is marked there does not count."""
     calls: tuple[str, ...] = ()
+    """The calls that it waits for."""
     until: float | None = None
+    """The moment that it waits for."""
     lasting: tuple[float | None, ...] = ()
+    """The seconds for which an element must fit each condition; empty if it must for none."""
     reckoned: str = ""
+    """The source from which the date was computed."""
     absent: tuple[bool, ...] = ()
+    """True for each condition that nothing may fit; empty if there is none."""
 
 
 Lookup = Callable[[int], Element | None]

@@ -118,26 +118,32 @@ class Resume(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Started(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """The start of a run; `elements` are its first context, `attempt` counts the failures in a row before it.
-
-    With `resume` it goes on from where an earlier run had come. A process has `environment` from its start.
-    `by` is the person who started it, `actor` who did so in that person's name (P30, P39); on the monitor
-    `way` is "web" and `session` the number of the login (M67). `inputs` are the elements that its caller
-    gives to each input (P4).
-    """
+    """The start of a run."""
 
     id: int
+    """The number of the event."""
     at: float
+    """Its moment."""
     elements: tuple[int, ...] = ()
+    """The first context of the run."""
     caller: Caller | None = None
+    """The run and step that called it, if one did."""
     attempt: int = 0
+    """The failures in a row before it."""
     resume: Resume | None = None
+    """The parts of an earlier run from which this one goes on, if it does."""
     environment: dict[str, str] = {}
+    """The attributes that a process has from its start."""
     by: str = ""
+    """The person who started it."""
     actor: str = ""
+    """The person who did so in the name of `by`."""
     inputs: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """The elements that its caller gives to each input."""
     way: str = ""
+    """The way by which it was started: "web" on the monitor."""
     session: str = ""
+    """The number of the login."""
 
 
 class Returned(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
@@ -217,26 +223,35 @@ class PersonsAct(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Signalled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """A signal from outside, by name and by a person, if one is known; `Answer` replies to `signal`.
+    """A signal from outside; `Answer` replies to it.
 
-    With `act` it is an act on work, and says the way; of any other that came by the monitor `way` and
-    `session` do (M67). One that another run called by (K52) has `sender`, the eid of that run, in `arguments`
-    too as "from"; nobody from outside can give it. `gone` tells that the `signal` of its arguments needs no
-    answer any more.
+    One of the name `gone` tells that the `signal` of its arguments needs no answer any more.
     """
 
     id: int
+    """The number of the event."""
     at: float
+    """Its moment."""
     signal: str
+    """The id by which it is answered."""
     name: str
+    """The name of what is to be done."""
     elements: tuple[OutputElement, ...] = ()
+    """The elements that it brings."""
     arguments: dict[str, Plain] = {}
+    """Its arguments; "from" is the `sender`, if there is one."""
     by: str = ""
+    """The person who sent it, if one is known."""
     actor: str = ""
+    """The person who did so in the name of `by`."""
     act: PersonsAct | None = None
+    """The act on work that it is, with the way of that."""
     sender: int = 0
+    """The run that called by it; nobody from outside can give one."""
     way: str = ""
+    """The way by which it came: "web" on the monitor."""
     session: str = ""
+    """The number of the login."""
 
 
 class Redefined(msgspec.Struct, frozen=True, tag=True, gc=False):

@@ -27,26 +27,32 @@ class TokenMark(msgspec.Struct, frozen=True, gc=False):
 
 
 class GraphNode(msgspec.Struct, frozen=True, gc=False):
-    """A part of a run: `id` is what `explain` takes, `status` the word of its kind, `tone` what it comes to.
-
-    `label` is lines of text, the first of them its name: they are those of the definition, so that nothing
-    moves while a run goes on (M80); what alters is the `badge`. `kind` is the sort of part, `target` the
-    definition that it calls. `marks` are its newest tokens, oldest first, and `more` counts the others;
-    `frame` names a frame around the nodes that were imported together.
-    """
+    """A part of a run."""
 
     id: str
+    """The name of the part, as `explain` takes it."""
     label: tuple[str, ...]
+    """Lines of the definition's text, its name first: they stay as they are while a run goes on."""
     status: str
+    """Its state, in the word of its kind."""
     shape: NodeShape = "box"
+    """The shape in which it is drawn."""
     marks: tuple[TokenMark, ...] = ()
+    """Its newest tokens, oldest first."""
     more: int = 0
+    """The number of its other tokens."""
     tooltip: str = ""
+    """More about it, shown on demand."""
     frame: str = ""
+    """The name of a frame around the nodes that were imported together."""
     kind: str = "part"
+    """The sort of part."""
     tone: Tone = "idle"
+    """The meaning of its state: how it is coloured."""
     target: str = ""
+    """The definition that it calls."""
     badge: str = ""
+    """The text that alters as the run goes on."""
 
 
 class GraphEdge(msgspec.Struct, frozen=True, gc=False):

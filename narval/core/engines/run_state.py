@@ -54,12 +54,7 @@ class RunBegan(RunChange, frozen=True):
 
 
 class RunState(msgspec.Struct, omit_defaults=True):
-    """The state of a run: its header here, its parts in the class of its kind.
-
-    `definition` is the full name of what it follows, `status` the kind's own word. `started` and `ended` are
-    in seconds since 1970, UTC; `first` are the eids that it began with; `attempt` counts restarts in a row
-    (N28); `error` is the eid of the element that says why it failed.
-    """
+    """The state of a run: its header here, its parts in the class of its kind."""
 
     KIND: ClassVar[str]
     MOVES: ClassVar[Moves]
@@ -67,14 +62,23 @@ class RunState(msgspec.Struct, omit_defaults=True):
     """The phase of a run that is over, by status; with any other status it is active."""
 
     eid: int
+    """The number of the run."""
     definition: str
+    """The full name of what it follows."""
     status: str = "ready"
+    """The state of the run as a whole, in the word of its kind."""
     started: float = 0.0
+    """The moment it began, in seconds since 1970, UTC."""
     ended: float | None = None
+    """The moment it ended."""
     first: tuple[int, ...] = ()
+    """The elements that it began with."""
     caller: Caller | None = None
+    """The run and step that called it, if one did."""
     attempt: int = 0
+    """The restarts in a row before it."""
     error: int | None = None
+    """The error element that says why it failed."""
 
     @property
     def over(self) -> bool:

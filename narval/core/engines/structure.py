@@ -19,23 +19,28 @@ PartKey = tuple[str, str]
 
 
 class Part(msgspec.Struct, frozen=True):
-    """One part of a definition.
-
-    `cannot` says what it never does when it is never in one of the states `did`; in one of the states `lost`
-    it never will any more, in `ended` it failed to, in `waits` it would. It can do nothing before the parts
-    `after`, all of them or one of them, have.
-    """
+    """One part of a definition."""
 
     key: PartKey
+    """Its list and its id."""
     line: int
+    """The line of its file."""
     name: str
+    """Its name in findings."""
     cannot: str
+    """The words for what it never does when it is never in one of the states `did`."""
     did: frozenset[str]
+    """The states in which it has done what it is for."""
     lost: frozenset[str] = frozenset({"impossible", "fail"})
+    """The states in which it never will any more."""
     ended: frozenset[str] = frozenset({"failed"})
+    """The states in which it failed to."""
     waits: frozenset[str] = frozenset({"ready", "wait-condition", "wait-time"})
+    """The states in which it would."""
     after: tuple[PartKey, ...] = ()
+    """The parts before which it can do nothing."""
     needs_all: bool = False
+    """True if all of these must have, False if one is enough."""
 
 
 class Structure(msgspec.Struct, frozen=True):

@@ -34,41 +34,56 @@ RUN_MOVES: dict[str, frozenset[str]] = {
 
 
 class StateRun(msgspec.Struct, omit_defaults=True, gc=False):
-    """A state as far as it has come; one not in the run's state is idle and awaits all it ever does.
-
-    `started` are the states that its present or last run has started: `V` of section 4. `missing` are those
-    whose 0 it still needs, None for all of them: `W`. `failures` count the contenders given up in this visit,
-    `tries` how often the present one has failed that will be tried again. `since` is the moment of its last
-    call, `quick` counts how often in a row an error led back to it soon after that. `interrupted` is the
-    label by which a signal leaves it, while what runs of it is being ended. `stood` is the moment since
-    which it is what it is, `succeeded` that of its last 0; `spent` are the seconds for which it was held, and
-    for which it ran, in all its visits, up to then.
-    """
+    """A state as far as it has come; one not in the run's state is idle and awaits all it ever does."""
 
     state: str = "idle"
+    """The state that it is in."""
     call: str = ""
+    """Its call under way."""
     visits: int = 0
+    """The number of times that it had its turn."""
     failures: int = 0
+    """The contenders given up in this visit."""
     fallback: int = 0
+    """The contender whose turn it is."""
     label: str = ""
+    """The label with which it ended."""
     output: str = ""
+    """The output of its last call."""
     skipped: bool = False
+    """True if it was up to date."""
     hold: str = ""
+    """The thing that it waits for while it is held."""
     wake: str = ""
+    """The timer of `until`."""
     until: float | None = None
+    """The moment that it waits for."""
     dying: tuple[str, ...] = ()
+    """The calls of what was killed for it: they are gone before it runs."""
     started: dict[str, None] = {}
+    """The states that its present or last run has started: `V` of section 4."""
     by: str = ""
+    """The state that started it."""
     missing: dict[str, None] | None = None
+    """The states whose 0 it still needs, None for all of them: `W`."""
     produced: tuple[int, ...] = ()
+    """The elements that its last call gave."""
     since: float = 0.0
+    """The moment of its last call."""
     quick: int = 0
+    """The number of times in a row that an error led back to it soon after that."""
     late: bool = False
+    """True if the run that answers its call has had its time."""
     interrupted: str = ""
+    """The label by which a signal leaves it, while what runs of it is being ended."""
     tries: int = 0
+    """The number of times that the present contender has failed and will be tried again."""
     stood: float = 0.0
+    """The moment since which it is what it is."""
     succeeded: float = 0.0
+    """The moment of its last 0."""
     spent: dict[str, float] = {}
+    """The seconds for which it was held, and for which it ran, in all its visits, up to `stood`."""
 
     def become(self, state: str, at: float) -> None:
         """Be something else from a moment on (0 where that is not known)."""
@@ -89,7 +104,9 @@ class AutomatonState(RunState, omit_defaults=True):
     awaits: dict[str, tuple[str, ...]] = {}
     """For each state, those whose 0 it needs before it starts."""
     outcome: str = ""
+    """The status that the run will have once its programs are gone."""
     states: dict[str, StateRun] = {}
+    """The states that were reached."""
     calls: dict[str, str] = {}
     """Calls under way: id to state."""
     dying: dict[str, str] = {}
@@ -103,8 +120,9 @@ class AutomatonState(RunState, omit_defaults=True):
     finals: tuple[str, ...] = ()
     """Final states that ended with 0."""
     wake: str = ""
+    """The timer of `until`; "" if there is none, or it has come."""
     until: float | None = None
-    """The moment at which the run is given up (A17), and its name; "" if there is none, or it has come."""
+    """The moment at which the run is given up (A17)."""
 
     def of(self, state: str) -> StateRun:
         """The progress of a state; idle if it was never reached."""

@@ -41,22 +41,30 @@ class UnreadNumbers(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class FlowSession(msgspec.Struct, omit_defaults=True):
-    """A session: one transaction of the dataflow, with the inputs at a `place` of an element.
-
-    It is `running`, `done`, `void`, `failed` or `cancelled`; `kept` from the run that this one is a retry of.
-    """
+    """A session: one transaction of the dataflow."""
 
     call: str
+    """The call that has it done."""
     eid: int
+    """The element that has its inputs."""
     place: int
+    """The place in that element, from 1."""
     state: str = "running"
+    """One of running, done, void, failed, cancelled."""
     started: float = 0.0
+    """The moment it began."""
     ended: float | None = None
+    """The moment it ended."""
     results: tuple[int, ...] = ()
+    """The elements that it gave."""
     operators: tuple[OperatorCount, ...] = ()
+    """The work of its operators."""
     error: int | None = None
+    """The error element that says why it failed."""
     kept: bool = False
+    """True if it was done in the run that this one is a retry of."""
     unread: tuple[UnreadNumbers, ...] = ()
+    """The texts that are no numbers where numbers are meant."""
 
 
 class DataflowState(RunState, omit_defaults=True):

@@ -34,12 +34,19 @@ class ProcessState(RunState, omit_defaults=True, gc=False):
     PHASES: ClassVar[Mapping[str, str]] = {"completed": "done", "cancelled": "cancelled", "failed": "failed"}
 
     environment: dict[str, str] = {}
+    """The attributes of the process."""
     next_token: int = 1
+    """The number of the next token or set."""
     nodes: dict[int, NodeToken] = {}
+    """Node tokens by number."""
     arcs: dict[int, ArcToken] = {}
+    """Arc tokens by number."""
     sets: dict[int, TokenSet] = {}
+    """Token sets by number."""
     active_nodes: dict[int, None] = {}
+    """The node tokens that are active."""
     active_arcs: dict[int, None] = {}
+    """The arc tokens that are active."""
     queue: Line = msgspec.field(default_factory=Line)
     """Pending arc tokens, first come first."""
     standing: dict[str, dict[int, None]] = {}
@@ -69,6 +76,7 @@ class ProcessState(RunState, omit_defaults=True, gc=False):
     listeners: dict[str, int] = {}
     """Listeners of this process, and the masks of their events."""
     paused: str = ""
+    """The timer after which it goes on with its queue; "" if it does not wait for that."""
     laps: int = 0
     """So many advances in a row went on with the queue, and nothing else."""
 

@@ -69,20 +69,26 @@ class StepBlocked(PlanChange, frozen=True):
 
 
 class StepRunning(PlanChange, frozen=True):
-    """The step has its inputs, and its one `call` went out; with `foreach` none has yet, and `selected` are
-    the elements that will have one. `at` is its moment, if the step may be called again (N40). `fed`: it uses
-    up an element that the recipe, which restarts, has not made itself (N28).
-    """
+    """The step has its inputs, and its one call went out, or with `foreach` none has yet."""
 
     step: str
+    """The step."""
     call: str = ""
+    """The call; "" with `foreach`."""
     inputs: tuple[int, ...] = ()
+    """The elements that the call was given."""
     reserved: tuple[int, ...] = ()
+    """The elements that it is going to replace."""
     source: bool = False
+    """True if it is a source."""
     foreach: ForeachCalls | None = None
+    """The common part of the calls of a `foreach`."""
     selected: tuple[int, ...] = ()
+    """The elements that will have a call each."""
     at: float = 0.0
+    """The moment, if the step may be called again."""
     fed: bool = False
+    """True if it uses up an element that the recipe, which restarts, has not made itself."""
 
     def apply(self, state: PlanState) -> None:
         if state.blocked:

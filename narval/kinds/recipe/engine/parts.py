@@ -74,47 +74,57 @@ class Satisfied(msgspec.Struct, frozen=True, gc=False):
 
 
 class CallRun(msgspec.Struct, omit_defaults=True, gc=False):
-    """A call that is not back: its elements, those that it reserved, and whether it is a source's.
-
-    `tries` counts how often it was made, and `problem` is the failure of the last try that was followed by
-    another. While it waits for `next_try`, `until` is the moment of that. `expired`: it was given up for its
-    time limit, and will be back as soon as the run that answers it is over. `spoilt`: it was given up for
-    that, a source that gave what fits no output.
-    """
+    """A call that is not back."""
 
     inputs: tuple[int, ...] = ()
+    """The elements that it was given."""
     reserved: tuple[int, ...] = ()
+    """The elements that it is going to replace."""
     source: bool = False
+    """True if it is a source."""
     tries: int = 1
+    """The number of times that it was made."""
     until: float | None = None
+    """The moment of the next try, while it waits for that."""
     next_try: Call | None = None
+    """The call as it will be made then."""
     problem: Failure | None = None
+    """The failure of the last try that was followed by another."""
     expired: bool = False
+    """True if it was given up for its time limit: it is back as soon as the run that answers it is over."""
     spoilt: Failure | None = None
+    """The reason why it was given up, a source that gave what fits no output."""
 
 
 class StepRun(msgspec.Struct, omit_defaults=True, gc=False):
-    """The progress of a step; one that is not in the state is `todo`.
-
-    Transition `via` led to it; `selected` are the elements of a `foreach`, of which the first `reached` have
-    had their call or are to have none; `watch` is set while the step is blocked, rests, or follows what its
-    `foreach` selects. With `until` the last call was made at the moment `called`; while it rests the next is
-    due at `until`, for which `wake` is the timer (N40).
-    """
+    """The progress of a step; one that is not in the state is `todo`."""
 
     state: str = "todo"
+    """The state that it is in."""
     via: str = ""
+    """The transition that led to it."""
     calls: dict[str, CallRun] = {}
+    """Its calls that are not back."""
     foreach: ForeachCalls | None = None
+    """The common part of the calls of a `foreach`."""
     selected: tuple[int, ...] = ()
+    """The elements of a `foreach`."""
     reached: int = 0
+    """The number of these that have had their call, or are to have none."""
     produced: tuple[int, ...] = ()
+    """The elements that its calls gave."""
     errors: tuple[int, ...] = ()
+    """The error elements that its calls left."""
     fault: int | None = None
+    """The error element that says what is wrong with its outputs."""
     watch: str = ""
+    """The watch while it is blocked, rests, or follows what its `foreach` selects."""
     called: float = 0.0
+    """The moment of the last call of a step that is called again."""
     until: float = 0.0
+    """The moment at which the next is due, while it rests."""
     wake: str = ""
+    """The timer of that."""
 
     @property
     def waiting(self) -> int:
@@ -123,29 +133,36 @@ class StepRun(msgspec.Struct, omit_defaults=True, gc=False):
 
 
 class TransitionRun(msgspec.Struct, omit_defaults=True, gc=False):
-    """The progress of a transition; one that is not in the state is `wait-step`.
-
-    `took` are the elements of its conditions, of each so many as `counts` says, if not one. `wake` is the
-    timer of its `date`, which has `come` or not, or is `given_up`; appointments are reckoned from `since`
-    (N41), and from the elements `of` variables, which `watch` tells of until the date has come; `gone` are
-    those that count no more (N45). In wait-condition `wake` is that of `until`, when the elements of
-    `satisfied` will have fitted long enough (N38); these stay known from then on, for what they replaced may
-    be forgotten.
-    """
+    """The progress of a transition; one that is not in the state is `wait-step`."""
 
     state: str = "wait-step"
+    """The state that it is in."""
     took: tuple[int, ...] = ()
+    """The elements that its conditions took."""
     watch: str = ""
+    """The watch for what its conditions lack, or for what takes the place of elements in `of`."""
     date: float = 0.0
+    """The moment that it waits for."""
     wake: str = ""
+    """The timer of its `date`; in wait-condition that of `until`."""
     come: bool = False
+    """True once its date has come."""
     satisfied: tuple[Satisfied, ...] = ()
+    """The elements that have to fit for some time; known from then on, for what they replaced may be
+    forgotten.
+    """
     until: float = 0.0
+    """The moment when these will have fitted long enough."""
     counts: tuple[int, ...] = ()
+    """The number of elements that each condition took, if not one."""
     since: float = 0.0
+    """The moment from which its appointments count."""
     given_up: bool = False
+    """True if no date of it comes any more."""
     of: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """The elements of variables from which its date was computed."""
     gone: tuple[int, ...] = ()
+    """The elements among these that count no more."""
 
     def taken_by(self, at: int) -> tuple[int, ...]:
         """The elements that the condition at a position took, counted from 0; none before it has fired."""

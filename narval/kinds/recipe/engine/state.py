@@ -27,7 +27,9 @@ class PlanState(RunState, omit_defaults=True, gc=False):
     has waited for an element from elsewhere, or used one up.
     """
     steps: dict[str, StepRun] = {}
+    """The steps that were reached."""
     transitions: dict[str, TransitionRun] = {}
+    """The transitions that were reached."""
     calls: dict[str, str] = {}
     """Calls that are not back, those included that wait for another try (N29): id to step."""
     waiting: dict[str, None] = {}

@@ -32,29 +32,38 @@ ScriptKind = Literal["leaving", "assert", "action", "routes"]
 
 
 class ScriptFrame(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A script under way: that of a state or, of a rule, of an event; `to` is the state a LEAVE leads to.
-
-    An action knows the `parameters` of its event, the object that is `carried` and that one's `case`, and the
-    `signal` to be answered; the instance may have `adopted` the object. `position` is that of the next
-    statement. It waits for `call`, if one is under way, which has `reserved` elements; after so many `tries`
-    that failed it waits for the timer `wake`.
-    """
+    """A script under way."""
 
     kind: ScriptKind
+    """Its purpose."""
     state: str
+    """The state of the task to which it belongs, or whose rule answers the event."""
     to: str = ""
+    """The state to which a LEAVE leads."""
     event: str = ""
+    """The event that a rule answers."""
     rule: int = 0
+    """The number of that rule."""
     parameters: dict[str, str] = {}
+    """The parameters of the event."""
     carried: int = 0
+    """The object that the event carries."""
     case: int = 0
+    """The case of that object."""
     signal: str = ""
+    """The signal that is answered when it ends."""
     position: tuple[int, ...] = (0,)
+    """The position of the next statement."""
     call: str = ""
+    """The call that it waits for."""
     reserved: tuple[int, ...] = ()
+    """The elements that this call has reserved."""
     adopted: bool = False
+    """True if the instance has adopted the object."""
     tries: int = 0
+    """The number of times that the statement has failed and is done again."""
     wake: str = ""
+    """The timer of the next try."""
 
     @property
     def waits(self) -> bool:
@@ -80,14 +89,7 @@ class Route(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class InstanceState(RunState, omit_defaults=True):
-    """An instance of a task.
-
-    `state` is the task's, since a moment; `exposed` the last one that others may see (K26). `object` is the
-    work object now, `given` as it was taken; 0 for none. `goal` is the state it walks to. `calls` are under
-    way, each with what it is for. Signals in `line` wait for their turn, `asker` is the one answered when no
-    script is under way any more; others are `answered` by what comes of a call. The program's `lease` begins
-    anew with all that it asks. It ends in the status `outcome`, once the server knows (`left`).
-    """
+    """An instance of a task."""
 
     KIND: ClassVar[str] = "instance"
     MOVES: ClassVar[Moves] = INSTANCE_MOVES
@@ -101,37 +103,69 @@ class InstanceState(RunState, omit_defaults=True):
     }
 
     user: str = ""
+    """The user for whom it works."""
     role: str = ""
+    """The role of that user."""
     handle: str = ""
+    """The name by which a program speaks of it."""
     program: bool = False
+    """True if it is a program's."""
     joined: bool = False
+    """True if it asks the server for objects."""
     compensates: str = ""
+    """The task that it compensates."""
     lease: float = 0.0
+    """The seconds of a program's lease, which begins anew with all that it asks."""
     lease_until: float | None = None
+    """The moment until which that counts."""
     wake: str = ""
+    """The timer of that."""
     stage: Stage = ""
+    """The stage of the work on the object."""
     state: str = ""
+    """The state of the task."""
     exposed: str = ""
+    """The last state that others may see."""
     since: float = 0.0
+    """The moment since which it is in its state."""
     object: int = 0
+    """The work object as it is now; 0 for none."""
     given: int = 0
+    """The work object as it was taken."""
     case: int = 0
+    """The case of the object."""
     code: Literal["", "called", "done"] = ""
+    """The progress of the task's code: not called, called, done."""
     reserved: tuple[int, ...] = ()
+    """The elements that the code has reserved."""
     goal: str = ""
+    """The state to which it walks."""
     frames: tuple[ScriptFrame, ...] = ()
+    """The scripts under way, the innermost last."""
     calls: dict[str, str] = {}
+    """The calls under way, each with what it is for."""
     line: dict[str, KeptSignal] = {}
+    """The signals that wait for their turn."""
     asker: str = ""
+    """The signal that is answered when no script is under way any more."""
     answered: dict[str, str] = {}
+    """The signals that are answered by what comes of a call, by call."""
     produced: tuple[int, ...] = ()
+    """The elements that its code and its scripts gave, besides the object."""
     routes: tuple[Route, ...] = ()
+    """The types that its script sends the object to."""
     pieces: tuple[int, ...] = ()
+    """The parts or copies made of the object."""
     why: str = ""
+    """The reason why it is where it is."""
     outcome: str = ""
+    """The status in which it ends, once the server knows."""
     gives_back: bool = False
+    """True if it gives its object back when it ends."""
     left: bool = False
+    """True once the server knows that it works no more."""
     passed: int = 0
+    """The number of objects that it has taken."""
 
     @property
     def is_busy(self) -> bool:

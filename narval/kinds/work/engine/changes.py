@@ -23,25 +23,34 @@ class Asked(WorkChange, RunBegan, frozen=True):
 
 
 class Offered(WorkChange, frozen=True):
-    """The item is offered to those who `could` take it. They are shown `text`, whose SHA-256 is `shown`
-    (P10): the text stands here, in the journal, and nowhere else.
-
-    `people` are those named for the work and for each escalation, `directory` the digest of the directory.
-    """
+    """The item is offered. Its text stands here, in the journal, and nowhere else."""
 
     at: float
+    """The moment."""
     inputs: Inputs = ()
+    """The elements that it is about."""
     title: str = ""
+    """Its title."""
     text: str = ""
+    """The text that is shown."""
     shown: str = ""
+    """The SHA-256 of that text."""
     could: tuple[str, ...] = ()
+    """The people who could take it."""
     people: tuple[tuple[str, ...], ...] = ()
+    """The people named for the work, and for each escalation."""
     requesters: tuple[str, ...] = ()
+    """The people who asked for it, who may be kept from answering."""
     directory: str = ""
+    """The digest of the directory of people."""
     deadline: float | None = None
+    """The moment of its deadline."""
     priority: float = 0.0
+    """Its priority."""
     defaults: Values = {}
+    """The values that its form has at first."""
     options: Values = {}
+    """The values that its fields may have."""
 
     def apply(self, state: WorkState) -> None:
         state.move("offered")

@@ -68,47 +68,70 @@ class Notice(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class WorkState(RunState, omit_defaults=True):
-    """A work item.
-
-    `shown` is the SHA-256 of what is shown. `people` are those named for the work and for each escalation;
-    `level` is the number of escalations taken. `named` are those to whom it was reassigned or delegated when
-    `named_level` escalations had been taken. `handed` are the delegations that still hold. `notices` go to
-    people, by the calls that carry them.
-    """
+    """A work item."""
 
     KIND: ClassVar[str] = "work item"
     MOVES: ClassVar[Moves] = table.MOVES
     PHASES: ClassVar[Mapping[str, str]] = table.PHASES
 
     inputs: Inputs = ()
+    """The elements that it is about."""
     title: str = ""
+    """Its title."""
     shown: str = ""
+    """The SHA-256 of the text that is shown."""
     people: tuple[tuple[str, ...], ...] = ()
+    """The people named for the work, and for each escalation."""
     requesters: tuple[str, ...] = ()
+    """The people who asked for it, who may be kept from answering."""
     deadline: float | None = None
+    """The moment of its deadline."""
     priority: float = 0.0
+    """Its priority."""
     defaults: Values = {}
+    """The values that its form has at first."""
     options: Values = {}
+    """The values that its fields may have."""
     wake: str = ""
+    """The timer of the next moment that it waits for."""
     wake_at: float | None = None
+    """The moment of that."""
     claim: ItemClaim | None = None
+    """The claim of the person who has it."""
     named: tuple[str, ...] = ()
+    """The people to whom it was reassigned or delegated."""
     named_level: int = 0
+    """The number of escalations that had been taken by then."""
     handed: tuple[Handed, ...] = ()
+    """The delegations that still hold."""
     refused: dict[str, str] = {}
+    """The people who took themselves out, each with the reason."""
     votes: dict[str, Vote] = {}
+    """The answers of several, by person."""
     drafts: dict[str, Values] = {}
+    """The values that people have saved, by person."""
     level: int = 0
+    """The number of escalations taken."""
     reminded: int = 0
+    """The number of reminders that have been due."""
     remind_due: float = 0.0
+    """The moment of the last of these."""
     notified: tuple[str, ...] = ()
+    """The people who were written to."""
     spent: tuple[str, ...] = ()
+    """The hashes of the tokens that were used."""
     turned_away: int = 0
+    """The number of acts that were tried in vain."""
     outcome: str = ""
+    """The outcome that was chosen."""
     answer: int = 0
+    """The element of the answer."""
     ended_by: str = ""
+    """The people who ended it."""
     ended_why: str = ""
+    """The reason why it was withdrawn."""
     notices: dict[str, Notice] = {}
+    """The notices to people, by the calls that carry them."""
 
     @property
     def answerers(self) -> Iterator[str]:

@@ -16,22 +16,31 @@ Phase = Literal["run", "batch", "eos"]
 class OperatorRequest(NamedTuple):
     """Work that is to be done outside for an operator, answered by any number of batches and one end.
 
-    `run`: the whole of an operator without streams, with its `arguments`; where it is lifted, `batch` has the
-    one tuple at hand (TA7). `batch`: tuples that came on `port`, at a place of its group. `eos`: the end of
-    that stream, after all its tuples have been answered. Requests of one `frame`, call and `epoch` are of one
-    instance of the operator; `arguments` are the same for all of them.
+    Requests of one `frame`, call and `epoch` are of one instance of the operator.
     """
 
     id: int
+    """Its number."""
     frame: str
+    """The frame of the operator."""
     depth: int
+    """The depth of that frame."""
     epoch: int
+    """The try of that frame."""
     call: OperatorCall
+    """The operator as it is called."""
     phase: Phase
+    """`run`: the whole of an operator without streams. `batch`: tuples that came on `port`. `eos`: the end of
+    that stream, after all its tuples have been answered.
+    """
     arguments: Mapping[str, Any]
+    """The arguments of the operator: the same for all requests of an instance."""
     port: str = ""
+    """The port on which tuples came."""
     at: int = 0
+    """The place of that port in its group."""
     batch: TupleBatch | None = None
+    """The tuples that came; of a `run` that is lifted the one at hand."""
 
 
 class RestartRequest(NamedTuple):

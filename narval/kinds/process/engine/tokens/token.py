@@ -14,35 +14,48 @@ ExecutionType = Literal["Forward", "ForwardBacktracked", "Backtracked", "UTurn",
 
 
 class NodeToken(msgspec.Struct, omit_defaults=True, gc=False):
-    """A token on a node. It is active from being accepted, skipped or delayed until it is complete.
-
-    `guard` is what the guard said last. `reverses` is the token from which was gone back to this one. `call`
-    executes the node, `watch` waits for memory, `wake` for the moment `until`; `produced` are the elements
-    its call gave. It is `queued` while other code of the process runs; of its calls, `tries` have failed and
-    are made again. `cancelled` is the token that cancelled it. `environment` is never altered in place:
-    tokens share it with those they come from.
-    """
+    """A token on a node. It is active from being accepted, skipped or delayed until it is complete."""
 
     id: int
+    """Its number."""
     node: str
+    """The node on which it stands."""
     created: float
+    """The moment it was made."""
     parents: list[int] = []
+    """The arc tokens of which it was made."""
     children: list[int] = []
+    """The arc tokens that were made of it."""
     execution_type: ExecutionType = "Forward"
+    """The direction that it goes in, and if it was gone back from."""
     guard: str = ""
+    """The last answer of the guard."""
     completed: float | None = None
+    """The moment it left its node."""
     environment: dict[str, str] = {}
+    """Its attributes; never altered in place, for tokens share them with those they come from."""
     sets: dict[int, int] = {}
+    """Its place in each token set."""
     reverses: int | None = None
+    """The token from which was gone back to this one."""
     delays: int = 0
+    """The number of times that the guard has delayed it."""
     until: float | None = None
+    """The moment that it waits for."""
     wake: str = ""
+    """The timer of that."""
     call: str = ""
+    """The call that executes its node."""
     queued: bool = False
+    """True while it waits for other code of the process to end."""
     tries: int = 0
+    """The number of its calls that have failed and are made again."""
     watch: str = ""
+    """The watch by which it waits for elements."""
     produced: tuple[int, ...] = ()
+    """The elements that its call gave."""
     cancelled: int = 0
+    """The token that cancelled it; 0 for none."""
 
     @property
     def backtracked(self) -> bool:
@@ -51,24 +64,32 @@ class NodeToken(msgspec.Struct, omit_defaults=True, gc=False):
 
 
 class ArcToken(msgspec.Struct, omit_defaults=True, gc=False):
-    """A token on an arc, from the node token `parent` to a node: pending, then active, then complete.
-
-    `reverses` is the arc token from which it goes back. `waits`: it stands in the lines of its node.
-    `cancelled` is the token that cancelled it.
-    """
+    """A token on an arc: pending, then active, then complete."""
 
     id: int
+    """Its number."""
     arc: int
+    """The arc on which it is."""
     parent: int
+    """The node token from which it comes."""
     to: str
+    """The node to which it goes."""
     child: int | None = None
+    """The node token that it has become part of."""
     pending: bool = False
+    """True while it is in the queue."""
     complete: bool = False
+    """True once it is part of a node token, or cancelled."""
     execution_type: ExecutionType = "Forward"
+    """The direction that it goes in, and if its way was gone back."""
     sets: dict[int, int] = {}
+    """Its place in each token set."""
     reverses: int | None = None
+    """The arc token from which it goes back."""
     waits: bool = False
+    """True while it stands in the lines of its node."""
     cancelled: int = 0
+    """The token that cancelled it; 0 for none."""
 
     @property
     def backtracked(self) -> bool:
@@ -95,21 +116,26 @@ FORWARD = frozenset({"Forward", "UTurn"})
 
 
 class TokenSet(msgspec.Struct, omit_defaults=True, gc=False):
-    """Tokens that were made together (section 7); `nodes` and `arcs` are its active ones.
-
-    `heading` counts the active arc tokens by the node they head for; `members` are the attributes of single
-    members.
-    """
+    """Tokens that were made together (section 7)."""
 
     id: int
+    """Its number."""
     name: str
+    """Its name."""
     count: int
+    """The number of its members."""
     level: int
+    """Its depth within other sets."""
     environment: dict[str, str] = {}
+    """The attributes of all members."""
     members: dict[int, dict[str, str]] = {}
+    """The attributes of single members."""
     nodes: dict[int, None] = {}
+    """Its active node tokens."""
     arcs: dict[int, None] = {}
+    """Its active arc tokens."""
     heading: dict[str, int] = {}
+    """The number of these by the node they head for."""
 
     def all_at(self, node: str) -> bool:
         """True if no node token of it is active, and all its active arc tokens head for a node."""

@@ -74,23 +74,30 @@ class VersionTold(CaseChange, frozen=True):
 
 
 class ObjectLeft(CaseChange, frozen=True):
-    """An instance was done with an object: the terminal state is `result` (K28).
-
-    It was given `was`, and leaves `now` and `outputs`. A step that is `kept` can be compensated by
-    `compensator`, if there is one.
-    """
+    """An instance was done with an object (K28)."""
 
     at: float
+    """The moment."""
     object: int
+    """The identity of the object."""
     at_type: str
+    """The type of the instance."""
     instance: int
+    """The instance."""
     result: str
+    """The terminal state."""
     was: int
+    """The object as it was given."""
     now: int
+    """The object as it is left."""
     outputs: tuple[int, ...] = ()
+    """The other elements that were made of it."""
     kept: bool = False
+    """True if the step can be compensated."""
     compensator: str = ""
+    """The task that compensates it; "" if there is none."""
     why: str = ""
+    """The reason for that."""
 
     def apply(self, state: CaseState) -> None:
         state.replace_object(self.object, self.now)

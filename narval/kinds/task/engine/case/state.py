@@ -47,36 +47,50 @@ Divisions = tuple[tuple[int, tuple[int, ...]], ...]
 
 
 class Member(msgspec.Struct, omit_defaults=True):
-    """An object of the family: `now` is its eid as it is, `state` where it is, at which `type`.
-
-    One of several `parts` or copies has a `parent`, an `ordinal` among them from 1, and their `count`. While
-    its state is "parts" it goes on as these, of which `open` are not over. `composing` of them wait for the
-    others, and `missing` is the first of them that will not come. `visits` are by type (KA28), `steps` the
-    numbers of the steps of the trail that it made. `routes` are where it goes once all is undone, or the
-    parts of its `divisions`.
-    """
+    """An object of the family."""
 
     now: int
+    """Its eid as it is."""
     parent: int = 0
+    """The object of which it is a part or a copy; 0 if it is none."""
     ordinal: int = 0
+    """Its number among these, from 1."""
     count: int = 0
+    """The number of these."""
     state: str = "new"
+    """The sort of place that it is in: one of `UNDER_WAY`, or an end."""
     type: str = ""
+    """The type with which it is."""
     event: str = ""
+    """The event with which it is."""
     since: float = 0.0
+    """The moment since which it is there."""
     instance: int = 0
+    """The instance that has it, or had it last."""
     composes: bool = False
+    """True while it waits for the other parts."""
     why: str = ""
+    """The reason why it is where it is."""
     error: int = 0
+    """The error element that tells."""
     visits: dict[str, int] = {}
+    """The number of times that it came to each type."""
     steps: list[int] = []
+    """The numbers of the steps of the trail that it made."""
     parts: tuple[int, ...] = ()
+    """Its parts or copies: while its state is "parts" it goes on as these."""
     open: int = 0
+    """The number of these that are not over."""
     composing: int = 0
+    """The number of these that wait for the others."""
     missing: int = 0
+    """The first of these that will not come."""
     signal: str = ""
+    """The signal by which its instance waits for the answer to ABORT."""
     routes: Routes | None = None
+    """The types that it goes to once all is undone."""
     divisions: Divisions = ()
+    """The objects that its script has divided, each with its parts or copies."""
 
     @property
     def is_over(self) -> bool:
@@ -89,51 +103,67 @@ class Member(msgspec.Struct, omit_defaults=True):
 
 
 class TrailStep(msgspec.Struct, omit_defaults=True):
-    """A task that an object passed: with which instance, what it left, and what became of that.
-
-    Its state is forwarded, committed, compensating, compensated, failed, or none: it has no compensator.
-    """
+    """A task that an object passed."""
 
     object: int
+    """The identity of the object."""
     type: str
+    """The type of the task."""
     instance: int
+    """The instance that did it."""
     result: str
+    """The terminal state."""
     at: float
+    """The moment."""
     now: int
+    """The object as it was left."""
     outputs: tuple[int, ...] = ()
+    """The other elements that were made of it."""
     compensator: str = ""
+    """The task that compensates it; "" if there is none."""
     state: str = "forwarded"
+    """One of forwarded, committed, compensating, compensated, failed, none (it has no compensator)."""
     call: str = ""
+    """The call of the compensator."""
     why: str = ""
+    """The reason why that failed."""
     error: int = 0
+    """The error element that tells."""
 
 
 class CaseState(RunState, omit_defaults=True):
-    """A case: its objects by identity, and the trail they left.
-
-    `objects` are the identities by eid as it is now. `open` objects are under way, `withdrawing` of them are
-    being withdrawn, `held` cannot go on by themselves; `committed` have come to COMMIT since something was
-    aborted, or ever. `chain` are the numbers of the steps that may have to be compensated, `link` is the one
-    that is. `waiters` are the signals to be answered once all is undone, each with the object at ABORT.
-    """
+    """A case: its objects by identity, and the trail they left."""
 
     KIND: ClassVar[str] = "case"
     MOVES: ClassVar[Moves] = MOVES
     PHASES: ClassVar[Mapping[str, str]] = PHASES
 
     members: dict[int, Member] = {}
+    """The objects by identity."""
     objects: dict[int, int] = {}
+    """The identities by eid as it is now."""
     trail: list[TrailStep] = []
+    """The tasks that objects passed, in order."""
     chain: list[int] = []
+    """The numbers of the steps that may have to be compensated."""
     link: int | None = None
+    """The step that is being compensated."""
     open: int = 0
+    """The number of objects under way."""
     withdrawing: int = 0
+    """The number of these that are being withdrawn."""
     held: int = 0
+    """The number of these that cannot go on by themselves."""
     committed: int = 0
+    """The number that has come to COMMIT, since something was aborted if it was."""
     waiters: dict[str, int] = {}
+    """The signals to be answered once all is undone, each with the object at ABORT."""
     cancelled: bool = False
+    """True if a person cancelled it."""
     cancelled_by: str = ""
+    """The person who did."""
     why: str = ""
+    """The reason why it is undone."""
 
     def progress(self) -> Iterator[tuple[str, str]]:
         """The objects, and where they are."""

@@ -292,26 +292,40 @@ class RuleWindows(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class EventRaised(ServerChange, frozen=True):
-    """An event is raised, and its windows are known: they are never reckoned again. With `own` it is a global
-    one that comes by itself.
-    """
+    """An event is raised, and its windows are known: they are never computed again."""
 
     at: float
+    """The moment."""
     event: int
+    """The number of the event."""
     name: str
+    """Its name."""
     base: float
+    """The moment from which its windows count."""
     rules: tuple[RuleWindows, ...]
+    """The rules that may answer it."""
     parameters: tuple[str, ...] = ()
+    """Its parameters."""
     sync: bool = False
+    """True if the raiser waits for its end."""
     object: int = 0
+    """The object that it carries."""
     case: int = 0
+    """The case of that object."""
     users: tuple[str, ...] = ()
+    """The users to whom it is addressed."""
     roles: tuple[str, ...] = ()
+    """The roles to which it is addressed."""
     raiser: int = 0
+    """The run that raised it."""
     raiser_type: str = ""
+    """The type of that."""
     signal: str = ""
+    """The signal by which the raiser waits."""
     by: str = ""
+    """The person who raised it."""
     own: bool = False
+    """True if it is a global event that comes by itself."""
 
     def apply(self, state: TaskServerState) -> None:
         rules = {
@@ -371,20 +385,26 @@ class WindowOpened(ServerChange, frozen=True):
 
 
 class ConditionJudged(ServerChange, frozen=True):
-    """A condition was judged, for a receiver (0 where there is none); if it held, the action has windows.
-
-    It is `hearsay` if a language model's answer had a say in that.
-    """
+    """A condition was judged, for a receiver if there is one."""
 
     at: float
+    """The moment."""
     event: int
+    """The number of the event."""
     rule: int
+    """The number of the rule."""
     held: bool
+    """True if it held."""
     receiver: int = 0
+    """The instance for which it was judged; 0 where there is none."""
     windows: tuple[Interval, ...] | None = None
+    """The windows of the action, if it held."""
     picky: bool = False
+    """True if it is false for who is there, and asks for another's object."""
     watched: bool = False
+    """True if it is watched for, to be judged again."""
     hearsay: bool = False
+    """True if a language model's answer had a say in that."""
 
     def apply(self, state: TaskServerState) -> None:
         rule = state.move_rule(self.event, self.rule, "due" if self.held else "false")

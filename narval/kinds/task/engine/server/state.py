@@ -41,23 +41,30 @@ class Queued(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class KnownInstance(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """An instance that works: since when, in which state that has rules, on which object.
-
-    `call` began it, if the server did. `acting` is the rule whose action it does, `take` the signal by which
-    it waits for an object, `took` the one by which it was given that which it has.
-    """
+    """An instance that works."""
 
     since: float
+    """The moment since which it works."""
     call: str = ""
+    """The call that began it, if the server did."""
     state: str = ""
+    """The state in which it is, if that has rules."""
     object: int = 0
+    """The object that it has."""
     case: int = 0
+    """The case of that object."""
     user: str = ""
+    """The user for whom it works."""
     role: str = ""
+    """The role of that user."""
     program: bool = False
+    """True if it is a program's."""
     acting: str = ""
+    """The rule whose action it does."""
     take: str = ""
+    """The signal by which it waits for an object."""
     took: str = ""
+    """The signal by which it was given the object that it has."""
 
 
 class Present(msgspec.Struct, omit_defaults=True):
@@ -78,48 +85,67 @@ class CalledInstance(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class EventRule(msgspec.Struct, omit_defaults=True, gc=False):
-    """A rule that answers an event: the `ordinal`-th of a state for it, in which windows it is judged (None:
-    once somebody is there), and in which, once it held, its action may be done (None: at once).
-    """
+    """A rule that answers an event."""
 
     state: str
+    """The state of the task to which it belongs."""
     ordinal: int
+    """Its place among the rules of that state for the event."""
     before_condition: tuple[Interval, ...] | None = None
+    """The windows in which it is judged; None: once somebody is there."""
     before_action: tuple[Interval, ...] | None = None
+    """The windows in which its action may be done, once it held; None: at once."""
     stage: Stage = "registered"
+    """The stage that it has come to."""
     receiver: int = 0
+    """The instance that does its action."""
     call: str = ""
+    """The call of its action."""
     wake: float | None = None
+    """The moment at which it is looked at again."""
     watched: bool = False
+    """True if its condition is watched for, to be judged again."""
     hearsay: bool = False
     """True if a language model's answer had a say in its condition."""
 
 
 class RaisedEvent(msgspec.Struct, omit_defaults=True):
-    """An event that is not over (K33): `rules` are those that may still answer it, by number.
-
-    `base` is the moment from which its windows count. `signal` is that of a raiser who waits, `object` what
-    it carries. `results` are those of its rules that are over; `state` is the one in which it is taken: rules
-    of others wait. It has `started` an instance, if it did.
-    """
+    """An event that is not over (K33)."""
 
     id: int
+    """Its number."""
     name: str
+    """Its name."""
     at: float
+    """The moment it was raised."""
     base: float
+    """The moment from which its windows count."""
     parameters: tuple[str, ...] = ()
+    """Its parameters."""
     sync: bool = False
+    """True if the raiser waits for its end."""
     object: int = 0
+    """The object that it carries."""
     case: int = 0
+    """The case of that object."""
     users: tuple[str, ...] = ()
+    """The users to whom it is addressed."""
     roles: tuple[str, ...] = ()
+    """The roles to which it is addressed."""
     raiser: int = 0
+    """The run that raised it."""
     raiser_type: str = ""
+    """The type of that."""
     signal: str = ""
+    """The signal by which the raiser waits."""
     state: str = ""
+    """The state in which it is taken: rules of others wait."""
     started: bool = False
+    """True if an instance was begun for it."""
     rules: dict[int, EventRule] = {}
+    """The rules that may still answer it, by number."""
     results: tuple[Result, ...] = ()
+    """The results of its rules that are over."""
 
     @property
     def queue(self) -> str:
@@ -160,51 +186,66 @@ class StoredEvent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 class TaskServerState(RunState, omit_defaults=True):
     """The standing run of a task type, or of a global event.
 
-    `version` is the digest of what was loaded last; its file may be `gone`. Objects are named by the eid
-    that they had when they came here. `given` are those that instances have: the call that began the
-    instance, or its eid. `parts` are by parent (K20).
-
-    `open` are the rules to be judged when somebody is in their state, `picky` those that are false for who
-    is there and ask for another's object, `pending` those that wait for their receiver to be free, `chosen`
-    those by receiver whose raiser waits (KA10). `unserved` are the events for which nobody was there, and no
-    instance was begun (KA7). `stored` events and `waiters` are by the name of the event, with a `!` for its
-    end.
-
-    `withdrawing` are the signals to be answered, and their objects, when a call is over; `sent` are the
-    objects that calls put back to another type, and their cases. `own` is the last event that came by
-    itself; the next, or the next run of a periodic task, is `due`, and one was `missed` meanwhile.
+    Objects are named by the eid that they had when they came here.
     """
 
     KIND: ClassVar[str] = "task server"
     MOVES: ClassVar[Moves] = {"ready": frozenset({"serving"}), "serving": frozenset({"failed", "cancelled"})}
 
     version: str = ""
+    """The digest of what was loaded last."""
     gone: bool = False
+    """True if the file of that is gone."""
     queue: ArrivalLine[int] = msgspec.field(default_factory=ArrivalLine)
+    """The objects that wait, first come first."""
     objects: dict[int, Queued] = {}
+    """The objects in the queue, and the parts that wait."""
     parts: dict[int, dict[int, int]] = {}
+    """The parts that wait for the others, by parent and ordinal."""
     carried: dict[int, int] = {}
+    """The objects that events carry, each with its event."""
     given: dict[int, str] = {}
+    """The objects that instances have: the call that began the instance, or its eid."""
     at_work: dict[int, KnownInstance] = {}
+    """The instances that work."""
     takers: dict[int, str] = {}
+    """The instances that wait for an object, each with the signal by which."""
     called: dict[str, CalledInstance] = {}
+    """The instances that the server has called and that are not over, by call."""
     present: dict[str, Present] = {}
+    """The instances that are free to act, by state."""
     events: dict[int, RaisedEvent] = {}
+    """The events that are not over."""
     open: dict[str, ArrivalLine[str]] = {}
+    """The rules to be judged when somebody is in their state, by that state."""
     picky: dict[str, ArrivalLine[str]] = {}
+    """The rules that are false for who is there and ask for another's object, by state."""
     pending: dict[int, ArrivalLine[str]] = {}
+    """The rules that wait for their receiver to be free, by receiver."""
     chosen: dict[int, ArrivalLine[str]] = {}
+    """The rules whose condition held and whose raiser waits, by receiver."""
     unserved: ArrivalLine[int] = msgspec.field(default_factory=ArrivalLine)
+    """The events for which nobody was there, and no instance was begun."""
     acts: dict[str, str] = {}
+    """The actions under way: call to rule."""
     raisers: dict[str, int] = {}
+    """The signals of raisers who wait, each with the event."""
     waits: dict[str, EventWaiter] = {}
+    """The instances that wait for an event, by signal."""
     waiters: dict[str, dict[str, None]] = {}
+    """The signals of these by the name of the event, with a `!` for its end."""
     stored: dict[str, list[StoredEvent]] = {}
+    """The events for which nobody has waited yet, by that name."""
     withdrawing: dict[str, tuple[str, int]] = {}
+    """The signals to be answered, and their objects, by the call after which."""
     sent: dict[str, tuple[int, int]] = {}
+    """The objects that calls put back to another type, and their cases."""
     own: int = 0
+    """The last event that came by itself."""
     due: float | None = None
+    """The moment of the next, or of the next run of a periodic task."""
     missed: bool = False
+    """True if one was missed meanwhile."""
 
     def progress(self) -> Iterator[tuple[str, str]]:
         """The number of objects, events and instances."""
