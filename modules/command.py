@@ -8,14 +8,8 @@ from __future__ import annotations
 from lxml import etree
 
 import narval
-from narval import ActionError, Element, Input, Output, action, call
-from narval.calls.programs.spawn import CannotStartError
-from narval.core.elements.canonical import elements_of
-from narval.core.elements.control_elements import CONTROLS
-from narval.core.elements.element import text_within
-from narval.core.elements.error_element import xml_safe
-from narval.core.errors import ElementError
-from narval.files.outside.services import Service
+from narval import ActionError, Element, Input, NarvalError, Output, Service, action, call
+from narval.api import CannotStartError, elements_of, is_reserved, text_within, xml_safe
 
 LONGEST_WORD = 100_000
 """Bytes; the system takes about 128 KiB for each."""
@@ -134,10 +128,9 @@ def _elements(given: Service, printed: Printed) -> list[bytes]:
         raise ActionError(f"{given}: it printed more than its bytes allow", "bad-output")
     try:
         found = elements_of(bytes(printed.output)) if printed.output.strip() else []
-    except ElementError as error:
+    except NarvalError as error:
         raise ActionError(f"{given}: expected XML, found {error}", "bad-output") from None
-    obeyed = [element for element in found if Element(0, element).name in CONTROLS]
-    if obeyed:
+    if any(is_reserved(Element(0, element).name) for element in found):
         raise ActionError(f"{given}: expected elements that narval does not obey", "bad-output")
     return found
 

@@ -7,8 +7,7 @@ from typing import Any
 from lxml import etree
 
 from narval import ActionError, Element, Input, Output, action
-from narval.core.elements.control_elements import CONTROLS
-from narval.core.elements.json_mapping import JsonError, element_of, json_of, parse_json
+from narval.api import JsonError, element_of_json, is_reserved, json_of_element, parse_json
 
 USUAL_NAME = "json"
 
@@ -29,15 +28,17 @@ def read(text: Element, json_as: Element | None = None) -> list[etree._Element]:
     """
     wish = json_as.attributes if json_as is not None else {}
     name = wish.get("name", USUAL_NAME)
-    if name in CONTROLS:
-        raise _bad(f"expected the name of an element that narval does not obey, found {name!r}", "bad-name")
+    if is_reserved(name):
+        raise _bad(
+            f"expected the name of an element that means nothing to narval, found {name!r}", "bad-name"
+        )
     try:
         found = _at(parse_json(text.text), wish.get("at", ""))
         if wish.get("each") != "yes":
-            return [element_of(name, found)]
+            return [element_of_json(name, found)]
         if not isinstance(found, list):
             raise JsonError(f"expected a list, as json-as has each, found {_kind(found)}")
-        return [element_of(name, value) for value in found]
+        return [element_of_json(name, value) for value in found]
     except JsonError as error:
         raise _bad(str(error), "bad-json") from None
     except ValueError:  # of lxml
@@ -54,7 +55,7 @@ def write(element: Element) -> etree._Element:
     """Give `<json>` with the text of JSON that an element stands for."""
     made = etree.Element("json")
     try:
-        made.text = json_of(element.tree())
+        made.text = json_of_element(element.tree())
     except JsonError as error:
         raise _bad(str(error), "bad-json") from None
     return made

@@ -23,9 +23,7 @@ from lxml import etree
 
 import narval
 from narval import ActionError, Element, FetchError, Input, Output, action, call
-from narval.people.mail.account import Account
-from narval.people.mail.texts import fit, now
-from narval.people.mail.writing import carried, composed, outgoing
+from narval.api import MailAccount, compose_mail, one_line, send_mail, timestamp
 
 PROGRAM_SECONDS = 30
 """The seconds that a program has to tell a notice."""
@@ -67,10 +65,10 @@ def note(failure: Element) -> etree._Element:
     day = datetime.fromtimestamp(failure.added, UTC).date().isoformat()
     once = f"{told['name']} {step} {kind} {day}"
     where = f" in step {step}" if step else ""
-    made = etree.Element("notice", run=told["run"], once=fit(once, MOST_SAID))
-    made.set("subject", fit(f"narval: {told['name']} failed", MOST_SAID))
+    made = etree.Element("notice", run=told["run"], once=one_line(once, MOST_SAID))
+    made.set("subject", one_line(f"narval: {told['name']} failed", MOST_SAID))
     said = f"Run {told['run']} of {told['name']} failed{where}: {kind}: {failure.text}"
-    made.text = fit(said, MOST_SAID)
+    made.text = one_line(said, MOST_SAID)
     return made
 
 
@@ -99,7 +97,7 @@ async def tell(
     if told is None:
         raise _wrong(f"expected way to be one of {', '.join(WAYS)}, got {given['way']!r}")
     await told(given, letter)
-    made = etree.Element("told", way=given["way"], at=now())
+    made = etree.Element("told", way=given["way"], at=timestamp())
     if run:
         made.set("run", run)
     return made
@@ -134,9 +132,8 @@ async def _by_mail(given: Mapping[str, str], letter: Letter) -> None:
         )
     to = given.get("to") or letter.identity.attributes["address"]
     about = {"to": to, "subject": letter.subject, "auto": "auto-generated"}
-    mail = Element(0, composed("notice", letter.identity, None, letter.text, **about))
-    here = call()
-    await carried(Account(letter.outbox.attributes, here.home), outgoing(mail, here.id))
+    mail = Element(0, compose_mail("notice", letter.identity, None, letter.text, **about))
+    await send_mail(mail, MailAccount(letter.outbox.attributes, call().home))
 
 
 async def _by_command(given: Mapping[str, str], letter: Letter) -> None:
@@ -168,7 +165,7 @@ async def _by_push(given: Mapping[str, str], letter: Letter) -> None:
             raise _wrong(f"{service}: {error}") from None
         raise ActionError(f"{service}: {error}", "not-told") from None
     if found.status >= 300:
-        said = fit(found.body[:500].decode("utf-8", "replace"), 500)
+        said = one_line(found.body[:500].decode("utf-8", "replace"), 500)
         why = f"{service}: {kind} answered {found.status} {found.reason}: {said}"
         passing = found.status in (408, 425, 429) or found.status >= 500
         raise ActionError(why, "not-told") if passing else _wrong(why)
@@ -235,7 +232,7 @@ async def _run(line: list[str], text: str) -> None:
                 await program.wait()
         if status:
             complaints.seek(0)
-            said = fit(complaints.read(500).decode("utf-8", "replace"), 500)
+            said = one_line(complaints.read(500).decode("utf-8", "replace"), 500)
             raise ActionError(f"{line[0]} ended with status {status}: {said}", "not-told")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import importlib
 import itertools
 import json
 import math
@@ -19,6 +18,7 @@ from typing import Any, BinaryIO, NamedTuple
 from lxml import etree
 
 from narval import ActionError, Element
+from narval.api import FolderWatch
 
 from .places import UNWANTED, Stamp, absolute, error_element, file_element, opening, shown
 
@@ -266,7 +266,7 @@ class Notices:
         self._is_folder: dict[str, bool] = {}
         self._news = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self._observer: Any = None
+        self._watch: FolderWatch | None = None
         self._nearest: Path | None = None
         self._stale = False
 
@@ -301,31 +301,29 @@ class Notices:
                 return armed
             armed = True
             self.close()
-            self._nearest, self._observer = nearest, _observer()
+            self._nearest, self._watch = nearest, FolderWatch()
             try:
-                _schedule(
-                    self._observer, self, nearest, recursive=self._recursive and nearest == self._folder
-                )
+                self._watch.add(nearest, self._notice, deep=self._recursive and nearest == self._folder)
             except FileNotFoundError:
                 self._stale = True
                 continue
             with contextlib.suppress(OSError):
-                _schedule(self._observer, self, nearest.parent)
+                self._watch.add(nearest.parent, self._notice)
 
     def close(self) -> None:
         """Stop listening."""
-        if self._observer is not None:
-            self._observer.stop()
+        if self._watch is not None:
+            self._watch.close()
 
-    def dispatch(self, event: Any) -> None:
-        """Pass on a change; called by watchdog, in a thread of its own."""
+    def _notice(self, is_folder: bool, paths: tuple[str, ...]) -> None:
+        """Pass on a change, in the thread of the watch."""
         with contextlib.suppress(RuntimeError):  # the loop has just been closed
-            self._loop.call_soon_threadsafe(self._hear, event.is_directory, event.src_path, event.dest_path)
+            self._loop.call_soon_threadsafe(self._hear, is_folder, paths)
 
-    def _hear(self, is_folder: bool, *paths: str) -> None:
+    def _hear(self, is_folder: bool, paths: tuple[str, ...]) -> None:
         root = str(self._folder)
         due = self._loop.time() + self._settle
-        for path in filter(None, paths):
+        for path in paths:
             if path.startswith(root + os.sep):
                 self._mark(path[len(root) + 1 :], is_folder, due)
             elif path == root or root.startswith(path.rstrip(os.sep) + os.sep):
@@ -340,20 +338,3 @@ class Notices:
         self._due.pop(path, None)
         self._due[path] = due
         self._news.set()
-
-
-def _observer() -> Any:
-    observer = importlib.import_module("watchdog.observers").Observer()
-    observer.start()
-    return observer
-
-
-def _schedule(observer: Any, handler: Any, folder: Path, *, recursive: bool = False) -> None:
-    events = importlib.import_module("watchdog.events")
-    # Not FileOpened nor FileClosedNoWrite: our own reading would make them.
-    heard = [
-        events.FileCreatedEvent, events.FileModifiedEvent, events.FileAttribEvent, events.FileClosedEvent,
-        events.FileMovedEvent, events.FileDeletedEvent, events.DirCreatedEvent, events.DirMovedEvent,
-        events.DirDeletedEvent,
-    ]  # fmt: skip
-    observer.schedule(handler, str(folder), recursive=recursive, event_filter=heard)

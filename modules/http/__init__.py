@@ -10,7 +10,7 @@ from lxml import etree
 
 import narval
 from narval import ActionError, Element, Fetched, FetchError, Input, Output, action, call
-from narval.core.elements.error_element import xml_safe
+from narval.api import xml_safe
 
 from ..files.places import atomically, place
 from .texts import is_text, text_of

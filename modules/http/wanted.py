@@ -13,9 +13,7 @@ from lxml import etree
 
 import narval
 from narval import ActionError, Element, Service, call
-from narval.core.elements.element import text_within
-from narval.core.elements.json_mapping import JsonError, json_of
-from narval.files.toml import size
+from narval.api import JsonError, json_of_element, size, text_within
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 TEXT_BYTES, FILE_BYTES, MOST_BYTES = 1024 * 1024, 10 * 1024 * 1024, 100 * 1024 * 1024
@@ -140,7 +138,7 @@ def _headers(tree: etree._Element) -> dict[str, str]:
 
 def _json(node: etree._Element) -> tuple[str, bytes]:
     try:
-        return "application/json", json_of(node).encode()
+        return "application/json", json_of_element(node).encode()
     except JsonError as error:
         raise _wrong(str(error)) from None
 

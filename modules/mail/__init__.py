@@ -21,24 +21,21 @@ from datetime import UTC, datetime
 from lxml import etree
 
 from narval import ActionError, Element, Input, Output, action, call
-from narval.people.mail.account import Account
-from narval.people.mail.texts import fit, now
-from narval.people.mail.writing import (
-    ACKNOWLEDGEMENT,
-    carried,
-    composed,
-    first,
-    mailbox_of,
-    outgoing,
-)
+from narval.api import MailAccount, compose_mail, one_line, send_mail, timestamp
 
 from .boxes import Batch, batches, letters_as_they_come, opened
 from .letters import Signal
+from .mailbox import Mailbox
 
 log = logging.getLogger("narval.mail")
 
 SAFE_SECONDS = 60
 """A bookmark moves this long after a mail was recorded: it must not survive where the record may not."""
+ACKNOWLEDGEMENT = """Dear {from-name},
+
+your message "{subject}" has arrived and will be read by a person.
+
+This acknowledgement was sent automatically, once."""
 MOST_REPEATED = 78
 """The most characters of a stranger's subject or name that an acknowledgement repeats: a line."""
 MAILBOX = Input(
@@ -66,7 +63,7 @@ SENT = Output("sent", "sent")
 async def watch(mailbox: Element) -> AsyncIterator[list[bytes]]:
     """Give the mails of a mailbox, then those that arrive; after a restart, what was not recorded before."""
     here = call()
-    box = Account(mailbox.attributes, here.home)
+    box = Mailbox(mailbox.attributes, here.home)
     signal, room = Signal(), threading.Semaphore(2)
     arrived: asyncio.Queue[Batch | Exception] = asyncio.Queue()
     loop = asyncio.get_running_loop()
@@ -125,7 +122,7 @@ async def watch(mailbox: Element) -> AsyncIterator[list[bytes]]:
 def read(mailbox: Element) -> list[bytes]:
     """Give the mails that a mailbox holds now."""
     here = call()
-    box = Account(mailbox.attributes, here.home)
+    box = Mailbox(mailbox.attributes, here.home)
     found: list[bytes] = []
     known: set[str] = set()
     once = Signal()
@@ -160,14 +157,15 @@ def acknowledge(
     """
     asked = mail.attributes
     words = {
-        name: fit(asked.get(name, ""), MOST_REPEATED) for name in ("from", "from-name", "subject", "date")
+        name: one_line(asked.get(name, ""), MOST_REPEATED)
+        for name in ("from", "from-name", "subject", "date")
     }
     words["from-name"] = words["from-name"] or words["from"]
     text = template.text.strip() if template else ACKNOWLEDGEMENT
     text = re.sub(r"\{([a-z-]+)\}", lambda word: words.get(word[1], word[0]), text)
-    to = first(asked.get("return-path")) or first(asked.get("from"))
+    to = _first(asked.get("return-path")) or _first(asked.get("from"))
     day = datetime.fromtimestamp(mail.added, UTC).date().isoformat()
-    return composed(
+    return compose_mail(
         "ack",
         identity,
         signature,
@@ -175,7 +173,7 @@ def acknowledge(
         to=to,
         answered={**asked, "subject": words["subject"]},
         auto="auto-replied",
-        once=f"{mailbox_of(to)} {day}",
+        once=f"{_mailbox_of(to)} {day}",
     )
 
 
@@ -190,8 +188,8 @@ def reply(mail: Element, draft: Element, identity: Element, signature: Element |
     for.
     """
     asked = mail.attributes
-    to = first(asked.get("reply-to")) or first(asked.get("from"))
-    return composed("reply", identity, signature, draft.text, to=to, answered=asked)
+    to = _first(asked.get("reply-to")) or _first(asked.get("from"))
+    return compose_mail("reply", identity, signature, draft.text, to=to, answered=asked)
 
 
 @action(
@@ -232,7 +230,18 @@ async def send(mail: Element, outbox: Element) -> bytes:
     return await _delivered(mail, outbox)
 
 
-def _left_out(box: Account, count: int) -> str:
+def _first(addresses: str | None) -> str:
+    """The first of several addresses: what a stranger asks for is written to one."""
+    return next(iter((addresses or "").split()), "")
+
+
+def _mailbox_of(address: str) -> str:
+    """The mailbox behind an address, by the usual rules: case does not count, nor what follows a `+`."""
+    local, _, domain = address.lower().rpartition("@")
+    return f"{local.partition('+')[0]}@{domain}"
+
+
+def _left_out(box: Mailbox, count: int) -> str:
     """A line on the mails that came before the mailbox's `since`, and what would become of them."""
     lie = "mail lies there that was" if count == 1 else "mails lie there that were"
     said = f"mailbox {box}: {count:,} {lie} delivered before {box.given['since']}; none is read or answered"
@@ -246,22 +255,22 @@ def _of_draft(draft: Element, identity: Element, signature: Element | None) -> b
     """The mail that a draft asks for, as an `email[@kind='new']`."""
     given = draft.attributes
     facts = {name: given.get(name, "") for name in ("to", "cc", "subject", "auto")}
-    return composed("new", identity, signature, draft.text, **facts)
+    return compose_mail("new", identity, signature, draft.text, **facts)
 
 
 async def _delivered(mail: Element, outbox: Element) -> bytes:
     """Send a mail, and tell of it. Raises ActionError."""
     here = call()
-    account = Account(outbox.attributes, here.home)
+    account = MailAccount(outbox.attributes, here.home)
     try:
-        letter = outgoing(mail, here.id)
-        refused = await carried(account, letter)
+        delivered = await send_mail(mail, account)
     except ActionError as error:
         said = f"{error}; when that is mended, `narval retry {here.run}` sends it again"
         raise ActionError(said, error.kind, final=error.final) from error
-    sent = etree.Element("sent", {"message-id": letter.ident}, at=now(), outbox=fit(str(account)))
-    facts = {"in-reply-to": mail.attributes.get("in-reply-to"), "to": " ".join(letter.to)}
-    for name, value in (facts | {"refused": " ".join(refused)}).items():
+    sent = etree.Element("sent", {"message-id": delivered.message_id}, at=timestamp())
+    sent.set("outbox", one_line(str(account)))
+    facts = {"in-reply-to": mail.attributes.get("in-reply-to"), "to": " ".join(delivered.to)}
+    for name, value in (facts | {"refused": " ".join(delivered.refused)}).items():
         if value:
             sent.set(name, value)
     return etree.tostring(sent, encoding="utf-8")

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from lxml import etree
 
-from narval.people.mail.account import Account
-from narval.people.mail.texts import fit
+from narval.api import one_line
 
 from .folders import maildir, mbox
 from .imap import imap
 from .letters import Letter, Session, Signal, UnreachableError
+from .mailbox import Mailbox
 from .reading import read_mail
 
 BATCH, BATCH_BYTES = 50, 4 * 1024 * 1024
@@ -39,7 +39,7 @@ class Batch(NamedTuple):
 WELL = Batch([], [], is_well=True)
 
 
-def letters_as_they_come(box: Account, known: set[str], signal: Signal) -> Iterator[Batch]:
+def letters_as_they_come(box: Mailbox, known: set[str], signal: Signal) -> Iterator[Batch]:
     """The letters of a mailbox, then those that arrive, until the signal stops.
 
     One that is away is tried again, less and less often, and each cause of that is told once until a wait for
@@ -68,7 +68,7 @@ def letters_as_they_come(box: Account, known: set[str], signal: Signal) -> Itera
             pause = min(2 * pause, LONGEST_PAUSE)
 
 
-def batches(box: Account, letters: Iterator[Letter], known: set[str]) -> Iterator[Batch]:
+def batches(box: Mailbox, letters: Iterator[Letter], known: set[str]) -> Iterator[Batch]:
     """Letters made into elements, some at a time; old ones are known from then on, and no more."""
     idents: list[str] = []
     elements: list[bytes] = []
@@ -86,7 +86,7 @@ def batches(box: Account, letters: Iterator[Letter], known: set[str]) -> Iterato
     yield Batch(idents, elements, is_last=True, old=old)
 
 
-def element_of(box: Account, letter: Letter) -> bytes:
+def element_of(box: Mailbox, letter: Letter) -> bytes:
     """A letter as an `email`, or as an `error` that says why it is none; a full disk is another matter."""
     if letter.fault:
         key = hashlib.sha256(f"{box}\0{letter.ident}".encode()).hexdigest()
@@ -101,17 +101,17 @@ def element_of(box: Account, letter: Letter) -> bytes:
         return _error(box, "bad-mail", f"{letter.where} cannot be read as a mail: {error}", where)
 
 
-def _error(box: Account, kind: str, message: str, where: dict[str, str] | None = None) -> bytes:
-    error = etree.Element("error", {"type": kind, "mailbox": fit(str(box))} | (where or {}))
-    etree.SubElement(error, "message").text = fit(message)
+def _error(box: Mailbox, kind: str, message: str, where: dict[str, str] | None = None) -> bytes:
+    error = etree.Element("error", {"type": kind, "mailbox": one_line(str(box))} | (where or {}))
+    etree.SubElement(error, "message").text = one_line(message)
     return etree.tostring(error, encoding="utf-8")
 
 
-Opener = Callable[[Account, Signal], AbstractContextManager[Session]]
+Opener = Callable[[Mailbox, Signal], AbstractContextManager[Session]]
 OPENERS: dict[str, Opener] = {"maildir": maildir, "mbox": mbox, "imap": imap}
 """The ways to read mails, by the kind of the mailbox."""
 
 
-def opened(box: Account, signal: Signal) -> AbstractContextManager[Session]:
+def opened(box: Mailbox, signal: Signal) -> AbstractContextManager[Session]:
     """A session on a mailbox. Raises ActionError for an impossible one, UnreachableError for a lost one."""
     return box.choose(OPENERS, "imap")(box, signal)

@@ -11,11 +11,11 @@ import re
 from lxml import etree
 
 from narval import ActionError, Element, Input, Output, action, call, service
-from narval.people.mail.account import Account
-from narval.people.mail.texts import fit
+from narval.api import one_line
 
 from .filing_imap import ServerFiler
 from .filing_maildir import MaildirFiler
+from .mailbox import Mailbox
 from .wanted import FLAGS, Filer, Wanted
 
 MAIL = Input("mail", "email[@mailbox and raw/@sha256]")
@@ -71,8 +71,8 @@ def _filer(mail: Element, mailboxes: list[Element]) -> Filer:
             "not-granted",
             final=True,
         )
-    accounts = [Account(element.attributes, home) for element in mailboxes]
-    named = [account for account in accounts if fit(str(account)) == name]
+    accounts = [Mailbox(element.attributes, home) for element in mailboxes]
+    named = [account for account in accounts if one_line(str(account)) == name]
     if len(named) != 1:
         known = ", ".join(map(str, accounts))
         raise ActionError(

@@ -6,10 +6,10 @@ import re
 from typing import Any
 
 from narval import ActionError
-from narval.people.mail.account import Account
 
 from . import letters
 from .imap import Connection, connected
+from .mailbox import Mailbox
 from .wanted import FLAGS, Wanted
 
 MOST_CANDIDATES = 100
@@ -19,7 +19,7 @@ MOST_CANDIDATES = 100
 class ServerFiler:
     """Moves and flags a letter in a folder on a server."""
 
-    def __init__(self, box: Account, wanted: Wanted) -> None:
+    def __init__(self, box: Mailbox, wanted: Wanted) -> None:
         self._box, self._wanted = box, wanted
 
     def move(self, to: str) -> None:

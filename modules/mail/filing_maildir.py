@@ -9,16 +9,16 @@ from pathlib import Path
 from stat import S_ISREG
 
 from narval import ActionError
-from narval.people.mail.account import Account
 
 from .letters import UnreachableError
+from .mailbox import Mailbox
 from .wanted import FLAGS, Wanted
 
 
 class MaildirFiler:
     """Moves and flags a letter of a Maildir by renaming its file."""
 
-    def __init__(self, box: Account, wanted: Wanted) -> None:
+    def __init__(self, box: Mailbox, wanted: Wanted) -> None:
         self._box, self._wanted = box, wanted
 
     def move(self, to: str) -> None:

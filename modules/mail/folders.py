@@ -12,13 +12,13 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from stat import S_ISREG
-from typing import IO, Any
+from typing import IO
 
-from narval.people.mail.account import Account
-from narval.people.mail.texts import fit
+from narval.api import FolderWatch, one_line
 
 from . import letters
 from .letters import MOST_TOLD, Letter, Session, Signal, UnreachableError
+from .mailbox import Mailbox
 from .texts import CHUNK
 from .wanted import told_of
 
@@ -31,7 +31,7 @@ _FLAG_OF_STATUS = {"R": "S", "A": "R"}
 
 
 @contextmanager
-def _reached(box: Account) -> Iterator[None]:
+def _reached(box: Mailbox) -> Iterator[None]:
     """Raise UnreachableError for what the system refuses: a disk may come back, and rights be given."""
     try:
         yield
@@ -40,38 +40,26 @@ def _reached(box: Account) -> Iterator[None]:
 
 
 @contextmanager
-def _watched(box: Account, within: Iterable[Path], around: Iterable[Path], signal: Signal) -> Iterator[None]:
+def _watched(box: Mailbox, within: Iterable[Path], around: Iterable[Path], signal: Signal) -> Iterator[None]:
     """Pass the changes of files in `within`, and of folders `around`, to the signal while this lasts."""
     signal.reopen = False
     if signal.stopped:
         yield
         return
-    from watchdog import events
-    from watchdog.observers import Observer
-
-    files: list[Any] = [events.FileClosedEvent, events.FileCreatedEvent]
-    files += [events.FileModifiedEvent, events.FileMovedEvent]
-    folders: list[Any] = [events.DirCreatedEvent, events.DirDeletedEvent, events.DirMovedEvent]
-    observer = Observer()
-    handler: Any = signal
-    with _reached(box):
-        try:
-            for paths, heard in ((within, files), (around, folders)):
-                for path in paths:
-                    observer.schedule(handler, os.fspath(path), event_filter=heard)
-            observer.start()
-        except OSError:
-            observer.unschedule_all()
-            raise
+    watch = FolderWatch()
     try:
+        with _reached(box):
+            for path in within:
+                watch.add(path, signal.notice)
+            for path in around:
+                watch.add(path, signal.notice, files=False)
         yield
     finally:
-        observer.stop()
-        observer.join()
+        watch.close(wait=True)
 
 
 @contextmanager
-def maildir(box: Account, signal: Signal) -> Iterator[Session]:
+def maildir(box: Mailbox, signal: Signal) -> Iterator[Session]:
     """A session on a Maildir. Raises UnreachableError where there is none."""
     path = Path(os.path.abspath(box.path))
     both = [path / name for name in ("new", "cur")]
@@ -85,7 +73,7 @@ def maildir(box: Account, signal: Signal) -> Iterator[Session]:
 
 
 def _maildir_letters(
-    box: Account, folders: Iterable[Path], signal: Signal, seen: set[str], known: set[str]
+    box: Mailbox, folders: Iterable[Path], signal: Signal, seen: set[str], known: set[str]
 ) -> Iterator[Letter]:
     """The letters of a Maildir, oldest first. No flag or move makes a letter new; growing does, as not every
     program delivers in one stroke, and so does being made readable.
@@ -110,7 +98,7 @@ def _maildir_letters(
             with suppress(OSError):  # moved or deleted just now, or a link that leads nowhere
                 state = path.stat()
                 if S_ISREG(state.st_mode) and state.st_size and not name.startswith("."):
-                    ident = f"{fit(base)}/{state.st_size}/{state.st_mode:o}"
+                    ident = f"{one_line(base)}/{state.st_size}/{state.st_mode:o}"
                     found.append((base, ident, path, state))
     for base, ident, path, state in sorted(found):
         seen.add(base)
@@ -142,7 +130,7 @@ def _arrival(base: str, state: os.stat_result) -> float:
 
 
 @contextmanager
-def mbox(box: Account, signal: Signal) -> Iterator[Session]:
+def mbox(box: Mailbox, signal: Signal) -> Iterator[Session]:
     """A session on an mbox, which need not be there yet. Raises UnreachableError where its folder is not."""
     path = Path(os.path.abspath(box.path))
     with _reached(box):
@@ -153,7 +141,7 @@ def mbox(box: Account, signal: Signal) -> Iterator[Session]:
         yield Session(partial(_mbox_letters, box, path), signal.news)
 
 
-def _mbox_letters(box: Account, path: Path, known: set[str]) -> Iterator[Letter]:
+def _mbox_letters(box: Mailbox, path: Path, known: set[str]) -> Iterator[Letter]:
     """The letters of an mbox, in order."""
     with _reached(box):
         if not path.exists():

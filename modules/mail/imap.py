@@ -14,11 +14,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from narval import ActionError
-from narval.people.mail.account import Account
-from narval.people.mail.writing import SERVER_SECONDS
 
 from . import letters
 from .letters import Letter, Session, Signal, UnreachableError
+from .mailbox import Mailbox
 from .wanted import told_of
 
 if TYPE_CHECKING:
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
 else:
     IMAP4 = object
 
+SERVER_SECONDS = 30
+"""The seconds that a server may take to answer a command."""
 IDLE_SECONDS = 5 * 60
 """An IDLE is renewed after this long; RFC 2177 allows 29 minutes, but routers forget silent connections."""
 FIRST_IDLE_SECONDS = 2
@@ -130,7 +131,7 @@ def _kind_of_client(*, secure: bool) -> Any:
     return type("Client", (Bounded, imaplib.IMAP4_SSL if secure else imaplib.IMAP4), {})
 
 
-def _server(box: Account) -> Any:
+def _server(box: Mailbox) -> Any:
     """The server of an account, reached; nobody has logged in yet."""
     import imap_tools
 
@@ -150,7 +151,7 @@ def _server(box: Account) -> Any:
 class Connection:
     """A folder of an account on a server, opened; use `connected`."""
 
-    def __init__(self, box: Account, server: Any, secret: str) -> None:
+    def __init__(self, box: Mailbox, server: Any, secret: str) -> None:
         self.box, self.server, self._secret = box, server, secret
 
     @contextmanager
@@ -212,7 +213,7 @@ class Connection:
 
 
 @contextmanager
-def connected(box: Account, *, readonly: bool) -> Iterator[Connection]:
+def connected(box: Mailbox, *, readonly: bool) -> Iterator[Connection]:
     """A folder of an account. Raises ActionError for an impossible one, UnreachableError for a lost one."""
     made = Connection(box, None, box.secret())
     with made.reaching():
@@ -228,7 +229,7 @@ def connected(box: Account, *, readonly: bool) -> Iterator[Connection]:
 
 
 @contextmanager
-def imap(box: Account, signal: Signal) -> Iterator[Session]:
+def imap(box: Mailbox, signal: Signal) -> Iterator[Session]:
     """An IMAP session on the mailbox's folder, opened read only."""
     with connected(box, readonly=True) as connection:
         folder = Folder(connection, signal)

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from narval import ActionError
 
@@ -76,14 +76,14 @@ class Signal:
         self.told: deque[str] = deque(maxlen=MOST_TOLD)
         self.interrupt: Callable[[], None] = lambda: None
 
-    def dispatch(self, event: Any) -> None:
-        """Pass on a change; called by watchdog, in a thread of its own."""
-        if event.is_directory:
-            if not self.folders.isdisjoint((event.src_path, event.dest_path)):
+    def notice(self, is_folder: bool, paths: tuple[str, ...]) -> None:
+        """Pass on a change, in the thread of a watch."""
+        if is_folder:
+            if not self.folders.isdisjoint(paths):
                 self.reopen = True
                 self._changed.set()
-        elif self.only is None or os.fspath(self.only) in (event.src_path, event.dest_path):
-            self.told += (event.src_path, event.dest_path)
+        elif self.only is None or os.fspath(self.only) in paths:
+            self.told += paths
             self._changed.set()
 
     def stop(self) -> None:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from lxml import etree
 
-from narval.people.mail.account import Account, file_name
-from narval.people.mail.texts import MAX_ADDRESSES, UNFIT, fit, iso
+from narval.api import one_line, timestamp, xml_safe
 
+from .mailbox import Mailbox, file_name
 from .texts import CHUNK, Problems, base64_decoded, decode, readable, unflow, unwrap
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ MAX_HEADER = 256 * 1024
 MAX_BODY = 100_000
 """Characters of readable text in an element; all of it is in the raw file."""
 MAX_PARTS, MAX_DEPTH = 500, 30
+MAX_ADDRESSES = 50
+"""The most addresses of a field that are kept: those that a mail of narval has at most."""
 MAX_SERVERS = 10
 """The most servers whose word on the origin of a mail is kept."""
 
@@ -190,10 +192,10 @@ def _body(raw: bytes, texts: list[Part], problems: Problems) -> str:
         for part, text in read
         if part.kind == "text/plain" or part.choice not in in_plain
     ]
-    text, unfit = UNFIT.subn("\ufffd", "\n\n".join(text.strip("\n") for text in shown))
-    if unfit:
+    text = "\n\n".join(text.strip("\n") for text in shown)
+    if text != (safe := xml_safe(text)):
         problems["control-characters"] = "control characters in its text were replaced"
-    return text
+    return safe
 
 
 # --- header -----------------------------------------------------------------------------------------------
@@ -245,11 +247,11 @@ class Header:
 
     def text(self, name: str) -> str:
         """A field as a person reads it."""
-        return fit(unwrap(self.raw(name), self._problems))
+        return one_line(unwrap(self.raw(name), self._problems))
 
     def ids(self, name: str) -> list[str]:
         """The message ids a field names; where they are very many, the first and the last of them."""
-        found = [fit(bracketed or bare, 250) for bracketed, bare in _ID.findall(self.raw(name))]
+        found = [one_line(bracketed or bare, 250) for bracketed, bare in _ID.findall(self.raw(name))]
         return found if len(found) <= 20 else found[:1] + found[-19:]
 
     def addresses(self, name: str) -> list[tuple[str, str]]:
@@ -266,9 +268,9 @@ class Header:
         except Exception:  # the standard library raises this and that, RecursionError included
             pairs = []
         good = [
-            (fit(unwrap(person, self._problems), 200), address)
+            (one_line(unwrap(person, self._problems), 200), address)
             for person, address in pairs
-            if len(address) <= 254 and _ADDRESS.fullmatch(address) and not UNFIT.search(address)
+            if len(address) <= 254 and _ADDRESS.fullmatch(address) and address == xml_safe(address)
         ]
         if len(good) < max(len(pairs), "@" in value):
             self._problems["bad-address"] = f"{name} names something that is no address"
@@ -283,9 +285,9 @@ class Header:
             return ""
         try:
             moment = parsedate_to_datetime(value)
-            return iso(moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC))
+            return timestamp(moment.replace(tzinfo=moment.tzinfo or UTC))
         except Exception:  # ValueError, TypeError, IndexError, OverflowError: as the date pleases
-            self._problems["bad-date"] = f"{name} is no date: {fit(value, 100)!r}"
+            self._problems["bad-date"] = f"{name} is no date: {one_line(value, 100)!r}"
             return ""
 
     def list_sign(self) -> str:
@@ -317,15 +319,15 @@ def _word_of_server(field: str) -> tuple[str, str]:
     """
     found = _OF_SERVER.fullmatch(field)
     if found is None:
-        return fit(field.partition(";")[0], 250).partition(" ")[0].lower(), ""
+        return one_line(field.partition(";")[0], 250).partition(" ")[0].lower(), ""
     results = found["results"] or ""
-    return fit(found["server"], 250).lower(), fit(results, 4_000) if len(results) <= 4_000 else ""
+    return one_line(found["server"], 250).lower(), one_line(results, 4_000) if len(results) <= 4_000 else ""
 
 
 # --- the element ------------------------------------------------------------------------------------------
 
 
-def read_mail(raw: bytes, box: Account, flags: Iterable[str] = ()) -> bytes:
+def read_mail(raw: bytes, box: Mailbox, flags: Iterable[str] = ()) -> bytes:
     """A mail as an `email` element, with the flags set; its attachments and its original are kept as files.
 
     Raises ValueError for what is no mail at all.
@@ -338,7 +340,7 @@ def read_mail(raw: bytes, box: Account, flags: Iterable[str] = ()) -> bytes:
     facts = _facts(raw, root, header, problems)
     facts |= {"size": str(len(raw)), "mailbox": str(box), "account": box.given.get("account", "")}
     facts |= dict.fromkeys(flags, "yes")
-    mail = etree.Element("email", {name: fit(value, 14_000) for name, value in facts.items() if value})
+    mail = etree.Element("email", {name: one_line(value, 14_000) for name, value in facts.items() if value})
     parts = list(_leaves(raw, root, problems))
     texts = [part for part in parts if part.is_text]
     body = _body(raw, texts, problems)
@@ -351,13 +353,13 @@ def read_mail(raw: bytes, box: Account, flags: Iterable[str] = ()) -> bytes:
         etree.SubElement(mail, "authentication", server=server).text = results or None
     for part in parts:
         if not part.is_text:
-            kind = fit(part.kind, 100)
+            kind = one_line(part.kind, 100)
             name = file_name(part.name, kind)
             kept = box.keep(_content(raw, part, problems), name)
             etree.SubElement(mail, "attachment", {"name": name, "type": kind} | kept)
     etree.SubElement(mail, "raw", box.keep([raw], "mail.eml"))
     for problem, sentence in problems.items():
-        etree.SubElement(mail, "problem", type=problem).text = fit(sentence)
+        etree.SubElement(mail, "problem", type=problem).text = one_line(sentence)
     return etree.tostring(mail, encoding="utf-8")
 
 
@@ -369,7 +371,7 @@ def _facts(raw: bytes, root: Part, header: Header, problems: Problems) -> dict[s
     for name in ("date", "from", "message-id"):
         if not header.raw(name).strip():
             problems[f"no-{name}"] = f"it has no {name}"
-    if any(UNFIT.search(header.raw(name)) for name in ("subject", "from", "to")):
+    if any(xml_safe(raw) != raw for raw in map(header.raw, ("subject", "from", "to"))):
         problems["control-characters"] = "control characters in its header were replaced"
     several = {
         name: " ".join(address for _, address in header.addresses(name))
@@ -387,8 +389,8 @@ def _facts(raw: bytes, root: Part, header: Header, problems: Problems) -> dict[s
         "subject": header.text("subject"),
         "date": header.moment("date"),
         "received": header.moment("received"),
-        "list": fit(header.list_sign(), 200),
-        "auto": fit(header.auto_sign(root.kind, sender), 100),
+        "list": one_line(header.list_sign(), 200),
+        "auto": one_line(header.auto_sign(root.kind, sender), 100),
     }
 
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from lxml import etree
 
-from narval.people.mail.texts import UNFIT
+from narval.api import xml_safe
 
 CHUNK = 1 << 20
 Problems = dict[str, str]
@@ -114,7 +114,7 @@ _HIDDEN = ("head", "script", "style", "template", "title", "object", "svg")
 def readable(html: str) -> str:
     """The text of an HTML page as a person would copy it: no markup, blocks apart, links spelled out."""
     parser = etree.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True)
-    parser.feed(b"<html>" + UNFIT.sub("", html).encode())
+    parser.feed(b"<html>" + xml_safe(html, "").encode())
     root = parser.close()
     out: list[str] = []
     walk = etree.iterwalk(root, events=("start", "end"))

@@ -34,7 +34,7 @@ async def ask(prompt: Element) -> list[etree._Element]:
     `model-failed`, `unreachable` where another try may help.
     """
     here, asked = call(), Asked.of(prompt)
-    expected = Expected.of(asked, here.home)
+    expected = Expected.of(asked)
     model = service("models", asked.model)
     budget, chat = Budget(model, here.home), Chat(model, model.seconds or USUAL_SECONDS)
     messages = asked.messages(expected.described)

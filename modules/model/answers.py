@@ -5,30 +5,24 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from lxml import etree
 
-from narval.core.elements.canonical import canonical
-from narval.core.elements.control_elements import CONTROLS
-from narval.core.elements.element import local_name
-from narval.core.elements.error_element import xml_safe
-from narval.core.elements.reserved import DEFINITIONS, RUNS
-from narval.core.errors import ElementError
-from narval.files.schemas import Schemas
+from narval.api import is_reserved, refusals, xml_safe
 
 from .chat import Reply
 from .prompts import Asked, wrong
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 REFUSED = frozenset(
-    {*(local_name(name) or name for name in CONTROLS), *RUNS, *DEFINITIONS}
-    | {"signal", "error", "failure", "outdated", "acknowledged", "decision", "start", "prompt"}
+    {"task-object", "signal", "error", "failure", "outdated", "acknowledged", "decision", "start", "prompt"}
     | {"rule", "ack-template", "mailbox", "outbox", "identity", "notify", "feed", "folder", "calendar"}
     | {"service", "model", "webhook", "command", "memory", "counter"}
 )
-"""The names of elements that narval obeys or says, or that settle what a home does: no answer has one."""
+"""The names of elements that narval says, or that settle what a home does: no answer has one of these, or one
+that is reserved.
+"""
 
 TYPES = {"text": str, "number": (int, float), "integer": int, "yes-no": bool}
 JSON_TYPES = {"text": "string", "number": "number", "integer": "integer", "yes-no": "boolean"}
@@ -92,7 +86,7 @@ class Field(NamedTuple):
 class Expected(NamedTuple):
     """The form of an answer: elements of one name, with some attributes; without any, a text.
 
-    `most` is how many elements there may be, `tokens` how long the answer; `schemas` are those of the home.
+    `most` is how many elements there may be, `tokens` how long the answer.
     """
 
     name: str
@@ -100,13 +94,13 @@ class Expected(NamedTuple):
     given: dict[str, str]
     most: int
     tokens: int
-    schemas: Schemas
 
     @classmethod
-    def of(cls, asked: Asked, home: Path | None) -> Expected:
+    def of(cls, asked: Asked) -> Expected:
         """The form that a prompt asks for. Raises ActionError (`bad-prompt`)."""
-        if not NAME.fullmatch(asked.answer) or asked.answer in REFUSED:
-            why = f"expected the name of an element that means nothing to narval, found {asked.answer!r:.80}"
+        name = asked.answer
+        if not NAME.fullmatch(name) or name in REFUSED or is_reserved(name):
+            why = f"expected the name of an element that means nothing to narval, found {name!r:.80}"
             raise wrong(f"answer: {why}")
         fields = tuple(map(Field.of, asked.fields))
         names = [*(field.name for field in fields), *asked.given]
@@ -114,8 +108,7 @@ class Expected(NamedTuple):
             raise wrong(f"expected each attribute of the answer once, found {', '.join(names)!r:.200}")
         if asked.most > 1 and not fields:
             raise wrong("expected fields where there may be several answers, found none")
-        schemas = Schemas(home / "etc/schemas" if home is not None else None)
-        return cls(asked.answer, fields, asked.given, asked.most, asked.tokens, schemas)
+        return cls(asked.answer, fields, asked.given, asked.most, asked.tokens)
 
     @property
     def described(self) -> str:
@@ -185,17 +178,9 @@ class Expected(NamedTuple):
         return made
 
     def _checked(self, made: list[etree._Element]) -> tuple[list[etree._Element], list[str]]:
-        """The elements, unless they are empty, or the schema of their name refuses one."""
-        faults = []
-        for element in made:
-            if not self.fields and not element.text:
-                faults.append("it is empty")
-            try:
-                fault = self.schemas.refusal(canonical(element))
-            except ElementError as error:
-                fault = str(error)
-            if fault:
-                faults.append(fault)
+        """The elements, unless they are empty, or memory would refuse one."""
+        faults = ["it is empty" for element in made if not self.fields and not element.text]
+        faults += refusals(made)
         return ([], faults[:10]) if faults else (made, [])
 
 

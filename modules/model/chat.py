@@ -8,7 +8,7 @@ from typing import Any
 
 import narval
 from narval import ActionError, Fetched, Service, call
-from narval.core.elements.error_element import xml_safe
+from narval.api import xml_safe
 
 from .budget import tokens_of
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from lxml import etree
 
 from narval import ActionError, Element
-from narval.core.elements.element import children, local_name, text_within
+from narval.api import text_within
 
 LONGEST_TEXT = 32_000
 """The most characters of what an author asks."""
@@ -47,10 +47,12 @@ class Asked(NamedTuple):
                 "found one that came from elsewhere; what comes from elsewhere goes into a value of it"
             )
         root = prompt.tree()
-        for inner in children(root):
-            if local_name(str(inner.tag)) not in WORDS:
+        for inner in root.iterchildren("*"):
+            if inner.tag not in WORDS:
                 raise wrong(f"expected {', '.join(WORDS)} in it, found {inner.tag!r:.80}")
-        text = " ".join("".join([root.text or "", *(inner.tail or "" for inner in children(root))]).split())
+        text = " ".join(
+            "".join([root.text or "", *(inner.tail or "" for inner in root.iterchildren("*"))]).split()
+        )
         data = {_name(inner): text_within(inner) for inner in _named(root, "value")}
         if not text or len(text) > LONGEST_TEXT:
             raise wrong(f"expected a text of at most {LONGEST_TEXT:,} characters that says what is asked")
@@ -84,7 +86,7 @@ def wrong(message: str) -> ActionError:
 
 
 def _named(root: etree._Element, name: str) -> list[etree._Element]:
-    return [inner for inner in children(root) if local_name(str(inner.tag)) == name]
+    return list(root.iterchildren(name))
 
 
 def _name(inner: etree._Element) -> str:

@@ -140,7 +140,7 @@ def count(most: int | None = None) -> Reader:
 
 
 def size(value: object) -> int:
-    """Read a number of bytes: a text such as "512M" or "2G"."""
+    """Read a number of bytes: a text such as "512M" or "2G". Raises ValueError."""
     found = re.fullmatch(r"([1-9][0-9]{0,5})([KMG])", value) if isinstance(value, str) else None
     if found is None:
         raise ValueError('a text such as "512M" or "2G"')

@@ -1,35 +1,28 @@
 """Events of changed files in the folders of a home, as the system gives them; nothing is polled (N31).
 
-watchdog collects them. An event means no more here than that one should look: the change is found by reading,
-so that it does not matter in how many strokes, or by which renames, an editor saves. Two facts that watchdog
-does not hand on are found otherwise: that the system's queue overflowed (then everything may have changed),
-and that a folder was replaced by another (then it is watched anew).
+An event means no more here than that one should look: the change is found by reading, so that it does not
+matter in how many strokes, or by which renames, an editor saves. Two facts that no event tells are found
+otherwise: that the system's queue overflowed (then everything may have changed), and that a folder was
+replaced by another (then it is watched anew).
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib
 import logging
 import os
-import warnings
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from narval.system.folder_watch import FolderWatch
 
 log = logging.getLogger("narval.notices")
 
-_EVENTS = (
-    "FileCreatedEvent", "FileModifiedEvent", "FileAttribEvent", "FileClosedEvent", "FileMovedEvent",
-    "FileDeletedEvent", "DirCreatedEvent", "DirMovedEvent", "DirDeletedEvent",
-)  # fmt: skip
-"""The events that count: not those of a file opened, or closed unwritten, which our own reading causes."""
-
 _OVERFLOW = "overflow"
 _WATCHDOG = "watchdog.observers.inotify_c"
-_SILENCE = logging.NullHandler()
-"""Without a handler, Python writes the warnings of watchdog to standard error, when it ends for example."""
 
 
 class _WatchedFolder(NamedTuple):
@@ -51,7 +44,7 @@ class FileEvents:
     def __init__(self, root: Path, parts: Mapping[str, bool], changed: Callable[[str], None]) -> None:
         self._root, self._parts, self._changed = root, parts, changed
         self._loop = asyncio.get_running_loop()
-        self._observer: Any = None
+        self._watch: FolderWatch | None = None
         self._armed: frozenset[_WatchedFolder] = frozenset()
         self.stale = False
         """True if folders have come or gone: then `arm` has something to do."""
@@ -81,23 +74,16 @@ class FileEvents:
 
     def close(self) -> None:
         """Watch nothing more."""
-        observer, self._observer, self._armed = self._observer, None, frozenset()
+        watch, self._watch, self._armed = self._watch, None, frozenset()
         logging.getLogger(_WATCHDOG).removeHandler(self._overflows)
-        if observer is not None:
-            observer.stop()
+        if watch is not None:
+            watch.close()
 
     def _listen(self, places: frozenset[_WatchedFolder]) -> None:
-        events = importlib.import_module("watchdog.events")
-        counted = [getattr(events, name) for name in _EVENTS]
         logging.getLogger(_WATCHDOG).addHandler(self._overflows)
-        logging.getLogger("watchdog").addHandler(_SILENCE)
-        self._observer = importlib.import_module("watchdog.observers").Observer()
-        warnings.filterwarnings("ignore", "Callback with id", RuntimeWarning)  # of folders made just now
-        self._observer.start()
+        self._watch = FolderWatch()
         for place in places:
-            self._observer.schedule(
-                _FolderListener(self, place), place.path, recursive=place.deep, event_filter=counted
-            )
+            self._watch.add(Path(place.path), partial(self._notice, place), deep=place.deep)
 
     def _places(self) -> Iterator[_WatchedFolder]:
         """The home itself, whose folders come and go; each part; and where links in a part lead to."""
@@ -115,9 +101,9 @@ class FileEvents:
                 if path.is_dir():
                     yield _WatchedFolder(str(path), found.st_dev, found.st_ino, part, deep)
 
-    # --- on watchdog's thread -------------------------------------------------------------------------
+    # --- on the thread of the watch -------------------------------------------------------------------
 
-    def notice(self, place: _WatchedFolder, is_folder: bool, *paths: str) -> None:
+    def _notice(self, place: _WatchedFolder, is_folder: bool, paths: tuple[str, ...]) -> None:
         """Take an event of a folder."""
         if place.part:
             self.stale = self.stale or is_folder
@@ -145,17 +131,6 @@ class FileEvents:
     def _pass_on(self, part: str) -> None:
         self._posted.discard(part)
         self._changed(part)
-
-
-class _FolderListener:
-    """Takes the events of one folder from watchdog."""
-
-    def __init__(self, events: FileEvents, place: _WatchedFolder) -> None:
-        self._events, self._place = events, place
-
-    def dispatch(self, event: Any) -> None:
-        """Called by watchdog, in a thread of its own."""
-        self._events.notice(self._place, event.is_directory, *filter(None, (event.src_path, event.dest_path)))
 
 
 class _Overflows(logging.Handler):

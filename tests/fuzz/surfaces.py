@@ -22,6 +22,7 @@ from lxml import etree
 from modules.feeds import reading as feeds_reading
 from modules.mail import boxes as mail_boxes
 from modules.mail import letters
+from modules.mail.mailbox import Mailbox
 from narval.ask.asker import Asker
 from narval.ask.operations import OPERATIONS, invoke
 from narval.calls.context import CallContext, Target
@@ -40,7 +41,6 @@ from narval.files.memory_file import read_memory
 from narval.files.schemas import Schemas
 from narval.files.settings import parse_settings
 from narval.kinds.process.language import joinlang, rubric
-from narval.people.mail.account import Account
 from narval.surfaces.control import wire
 from tests.core.definitions.test_hostile_files import (
     PROCESS,
@@ -253,7 +253,7 @@ Content-Type: text/html
 
 def _mail(chance: Random) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        box = Account({"name": "demo", "account": "you"}, Path(folder))
+        box = Mailbox({"name": "demo", "account": "you"}, Path(folder))
         xml = mail_boxes.element_of(box, letters.Letter.bounded("1", "new/1", spoilt(chance, MAILS)))
     assert canonical(xml)
 

@@ -12,8 +12,8 @@ from typing import NamedTuple, TypeVar
 from tests.places import ROOT
 
 PACKAGE = ROOT / "narval"
-ENTRANCES = {"narval", "narval.__main__"}
-"""The modules that embedders and the command line open: they belong to no room."""
+ENTRANCES = {"narval", "narval.__main__", "narval.api"}
+"""The modules that embedders, modules of actions and the command line open: they belong to no room."""
 
 Node = TypeVar("Node", bound=ast.AST)
 

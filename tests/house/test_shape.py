@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+import narval
+from narval import api
 from tests.house.code import classes, functions, imports, modules, nodes, read, statements
 from tests.places import ROOT
 
@@ -92,12 +94,15 @@ def splats() -> Iterator[str]:
 
 
 def inner_imports() -> Iterator[str]:
-    """The internals of narval that shipped modules import."""
+    """What shipped modules import of narval beside the names of `narval` and `narval.api`."""
+    offered = {
+        "narval",
+        *(f"{package.__name__}.{name}" for package in (narval, api) for name in dir(package)),
+    }
     for path in sorted((ROOT / "modules").rglob("*.py")):
         for name, _, _ in statements(path):
-            module = name.rpartition(".")[0]
-            if name.startswith("narval.") and module not in ("narval", "narval.api"):
-                yield f"{path.relative_to(ROOT)}: {module}"
+            if name.partition(".")[0] == "narval" and name not in offered:
+                yield f"{path.relative_to(ROOT)}: {name}"
 
 
 RULES = {

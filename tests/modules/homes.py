@@ -23,7 +23,8 @@ def asking(folder: Path, settings: str) -> Iterator[Agent]:
 
 def answer(agent: Agent, action: str, arguments: str, *, step: str = "") -> Element:
     """What a step gives that calls an action with these arguments: its first product, or its error."""
-    calling = f"<step id='a' type='action' target='{action}' {step}><arguments>{arguments}</arguments></step>"
+    plain = arguments.replace("{", "{{")  # a brace would begin a value
+    calling = f"<step id='a' type='action' target='{action}' {step}><arguments>{plain}</arguments></step>"
     agent.load(f"<recipe group='w' name='r' start_step='a' end_step='a'>{calling}</recipe>")
     run = agent.start("w.r")
     agent.until_idle()

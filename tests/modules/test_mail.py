@@ -17,14 +17,13 @@ from lxml import etree
 
 from modules import mail
 from modules.mail import boxes as mail_boxes
-from modules.mail import letters
+from modules.mail import letters, mailbox
 from modules.mail import reading as mail_reading
 from modules.mail import texts as mail_texts
+from modules.mail.mailbox import Mailbox
 from narval.core.elements.canonical import canonical
 from narval.core.elements.element import Element
-from narval.people.mail import account as mail_account
-from narval.people.mail.account import Account
-from narval.people.mail.texts import MAX_ADDRESSES, MAX_VALUE
+from narval.people.mail.texts import MAX_VALUE
 from tests.places import ROOT
 
 DEMO = ROOT / "data" / "demo" / "Maildir" / "new"
@@ -33,11 +32,11 @@ MEGABYTE = 1 << 20
 
 
 @pytest.fixture
-def box(tmp_path: Path) -> Account:
-    return Account({"name": "demo", "account": "you"}, tmp_path)
+def box(tmp_path: Path) -> Mailbox:
+    return Mailbox({"name": "demo", "account": "you"}, tmp_path)
 
 
-def read(box: Account, raw: bytes | str) -> etree._Element:
+def read(box: Mailbox, raw: bytes | str) -> etree._Element:
     """The element made of a mail, after it was shown to be one that memory accepts."""
     xml = mail_reading.read_mail(raw.encode() if isinstance(raw, str) else raw, box)
     assert canonical(xml) == xml
@@ -250,7 +249,7 @@ def test_every_demo_mail_has_its_expectation() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
-def test_a_demo_mail_becomes_the_element_it_should(box: Account, name: str) -> None:
+def test_a_demo_mail_becomes_the_element_it_should(box: Mailbox, name: str) -> None:
     raw = FILES[name].read_bytes()
     element = read(box, raw)
     wanted = EXPECTED[name]
@@ -263,7 +262,7 @@ def test_a_demo_mail_becomes_the_element_it_should(box: Account, name: str) -> N
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
-def test_files_are_kept_under_the_home_and_are_what_the_element_says(box: Account, name: str) -> None:
+def test_files_are_kept_under_the_home_and_are_what_the_element_says(box: Mailbox, name: str) -> None:
     raw = FILES[name].read_bytes()
     element = read(box, raw)
     assert box.home
@@ -280,7 +279,7 @@ def test_files_are_kept_under_the_home_and_are_what_the_element_says(box: Accoun
     assert list((box.home / "var").rglob(".new-*")) == []
 
 
-def test_an_attachment_is_decoded_and_the_attached_mail_is_kept_whole(box: Account) -> None:
+def test_an_attachment_is_decoded_and_the_attached_mail_is_kept_whole(box: Mailbox) -> None:
     assert box.home
     drawing = read(box, FILES["nested"].read_bytes()).findall("attachment")[1]
     assert (box.home / drawing.get("file", "")).read_bytes().startswith(b"%PDF-1.4")
@@ -291,7 +290,7 @@ def test_an_attachment_is_decoded_and_the_attached_mail_is_kept_whole(box: Accou
     assert names(inner) == ["dot.png"]
 
 
-def test_what_is_no_mail_is_refused(box: Account) -> None:
+def test_what_is_no_mail_is_refused(box: Mailbox) -> None:
     for raw in (FILES["no-mail"].read_bytes(), b"", b"\n\n", b"hello\n"):
         with pytest.raises(ValueError, match="no header"):
             mail_reading.read_mail(raw, box)
@@ -301,7 +300,7 @@ def test_what_is_no_mail_is_refused(box: Account) -> None:
 
 
 def test_N37_copies_of_a_mail_have_one_key_and_mails_that_share_an_id_have_two(
-    box: Account,
+    box: Mailbox,
 ) -> None:
     keys = {name: read(box, FILES[name].read_bytes()).get("key") for name in EXPECTED}
     assert keys["plain"] == keys["copy"]
@@ -309,7 +308,7 @@ def test_N37_copies_of_a_mail_have_one_key_and_mails_that_share_an_id_have_two(
     assert len(set(keys.values())) == len(keys) - 1
 
 
-def test_N37_line_ends_and_mailbox_formats_do_not_change_the_key(box: Account) -> None:
+def test_N37_line_ends_and_mailbox_formats_do_not_change_the_key(box: Mailbox) -> None:
     raw = FILES["nested"].read_bytes()
     travelled = [
         raw,
@@ -319,7 +318,7 @@ def test_N37_line_ends_and_mailbox_formats_do_not_change_the_key(box: Account) -
     assert len({read(box, each).get("key") for each in travelled}) == 1
 
 
-def test_a_mail_without_id_is_its_own_thread(box: Account) -> None:
+def test_a_mail_without_id_is_its_own_thread(box: Mailbox) -> None:
     element = read(box, FILES["no-message-id"].read_bytes())
     assert element.get("thread") == element.get("key")
 
@@ -327,18 +326,18 @@ def test_a_mail_without_id_is_its_own_thread(box: Account) -> None:
 # --- bounds -----------------------------------------------------------------------------------------------
 
 
-def test_long_headers_are_bounded_and_keep_both_ends_of_the_thread(box: Account) -> None:
+def test_long_headers_are_bounded_and_keep_both_ends_of_the_thread(box: Mailbox) -> None:
     element = read(box, FILES["long-header"].read_bytes())
     references = element.get("references", "").split()
     assert len(references) == 20
     assert references[0].startswith("000.")
     assert references[-1].startswith("059.")
-    assert len(element.get("to", "").split()) == MAX_ADDRESSES
+    assert len(element.get("to", "").split()) == mail_reading.MAX_ADDRESSES
     assert len(element.get("subject", "")) == MAX_VALUE
     assert element.get("subject", "").endswith("…")
 
 
-def test_a_long_text_is_cut_and_says_so(box: Account) -> None:
+def test_a_long_text_is_cut_and_says_so(box: Mailbox) -> None:
     for kind in ("plain", "html"):
         element = read(box, f"From: a@example.org\nContent-Type: text/{kind}\n\n" + "long text\n" * 100_000)
         body = element.find("body")
@@ -367,7 +366,7 @@ def _measured(work: Callable[[], etree._Element]) -> tuple[etree._Element, int]:
         tracemalloc.stop()
 
 
-def test_a_mail_of_25_MB_is_read_in_little_memory(box: Account) -> None:
+def test_a_mail_of_25_MB_is_read_in_little_memory(box: Mailbox) -> None:
     raw = _attachment(25 * MEGABYTE)
     element, peak = _measured(lambda: read(box, raw))
     assert len(raw) > 24 * MEGABYTE
@@ -406,7 +405,7 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], set[str]]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_mail_costs_little_and_says_what_is_wrong(box: Account, name: str) -> None:
+def test_a_hostile_mail_costs_little_and_says_what_is_wrong(box: Mailbox, name: str) -> None:
     make, wrong = HOSTILE[name]
     raw = make()
     element, peak = _measured(lambda: read(box, raw))
@@ -415,7 +414,7 @@ def test_a_hostile_mail_costs_little_and_says_what_is_wrong(box: Account, name: 
     assert element.get("from") == "a@example.org"
 
 
-def test_parts_nested_ten_thousand_deep_end_at_the_bound(box: Account) -> None:
+def test_parts_nested_ten_thousand_deep_end_at_the_bound(box: Mailbox) -> None:
     opening = "".join(
         f"--{depth}\nContent-Type: multipart/mixed; boundary={depth + 1}\n\n" for depth in range(10_000)
     )
@@ -424,7 +423,7 @@ def test_parts_nested_ten_thousand_deep_end_at_the_bound(box: Account) -> None:
     assert len(names(element)) == 1
 
 
-def test_addresses_nested_ten_thousand_deep_are_no_addresses(box: Account) -> None:
+def test_addresses_nested_ten_thousand_deep_are_no_addresses(box: Mailbox) -> None:
     element = read(box, "Subject: x\nFrom: " + "(" * 10_000 + "a@example.org\n\ntext")
     assert element.get("from") is None
     assert "bad-address" in problems(element)
@@ -454,7 +453,7 @@ def mutated(draw: st.DrawFn) -> bytes:
     return raw
 
 
-def _is_told(box: Account, raw: bytes) -> None:
+def _is_told(box: Mailbox, raw: bytes) -> None:
     xml = mail_boxes.element_of(box, letters.Letter("ident", "somewhere", raw))
     assert canonical(xml) == xml
     element = Element(0, xml)
@@ -464,13 +463,13 @@ def _is_told(box: Account, raw: bytes) -> None:
 
 @FUZZ
 @given(raw=st.binary(max_size=2_000))
-def test_random_bytes_become_an_element_or_an_error(box: Account, raw: bytes) -> None:
+def test_random_bytes_become_an_element_or_an_error(box: Mailbox, raw: bytes) -> None:
     _is_told(box, raw)
 
 
 @FUZZ
 @given(raw=mutated())
-def test_a_damaged_mail_becomes_an_element_or_an_error(box: Account, raw: bytes) -> None:
+def test_a_damaged_mail_becomes_an_element_or_an_error(box: Mailbox, raw: bytes) -> None:
     _is_told(box, raw)
 
 
@@ -511,13 +510,13 @@ def test_text_in_a_charset_is_read_back(text: str) -> None:
 @FUZZ
 @given(asked=st.text(max_size=400), kind=st.sampled_from(("text/plain", "image/png", "x/y", "")))
 def test_a_file_name_is_one_harmless_component(asked: str, kind: str) -> None:
-    name = mail_account.file_name(asked, kind)
+    name = mailbox.file_name(asked, kind)
     assert name == os.path.basename(name)
     assert name.isprintable() or not name.isascii()
     assert not name.startswith((".", "-"))
     assert 0 < len(name.encode()) <= 200
-    assert not mail_account.RESERVED.fullmatch(name)
-    assert mail_account.file_name(name, kind) == name
+    assert not mailbox.RESERVED.fullmatch(name)
+    assert mailbox.file_name(name, kind) == name
 
 
 @FUZZ
@@ -544,7 +543,7 @@ def test_any_html_is_some_text(html: str) -> None:
         ("Sender: mailer-daemon@example.org", None),
     ],
 )
-def test_the_signs_of_an_automaton(box: Account, field: str, auto: str | None) -> None:
+def test_the_signs_of_an_automaton(box: Mailbox, field: str, auto: str | None) -> None:
     assert read(box, f"From: a@example.org\n{field}\n\ntext").get("auto") == auto
 
 
@@ -560,24 +559,24 @@ def test_the_signs_of_an_automaton(box: Account, field: str, auto: str | None) -
         ("bouncer@example.org", None),
     ],
 )
-def test_addresses_that_nobody_reads(box: Account, sender: str, auto: str | None) -> None:
+def test_addresses_that_nobody_reads(box: Mailbox, sender: str, auto: str | None) -> None:
     assert read(box, f"From: {sender}\n\ntext").get("auto") == auto
 
 
-def test_an_html_footer_does_not_hide_the_plain_text_and_the_other_way_round(box: Account) -> None:
+def test_an_html_footer_does_not_hide_the_plain_text_and_the_other_way_round(box: Mailbox) -> None:
     parts = [("html", "<p>one</p>"), ("plain", "two"), ("html", "<b>three</b>")]
     raw = "From: a@example.org\nContent-Type: multipart/mixed; boundary=b\n\n"
     raw += "".join(f"--b\nContent-Type: text/{kind}\n\n{text}\n" for kind, text in parts) + "--b--\n"
     assert read(box, raw).findtext("body") == "one\n\ntwo\n\nthree"
 
 
-def test_text_after_the_padding_is_not_part_of_what_was_encoded(box: Account) -> None:
+def test_text_after_the_padding_is_not_part_of_what_was_encoded(box: Mailbox) -> None:
     raw = b"From: a@example.org\nContent-Transfer-Encoding: base64\n\naGVsbG8=\n-- \nfooter of a list\n"
     assert read(box, raw).findtext("body") == "hello"
 
 
 @pytest.fixture(autouse=True)
-def _no_file_outside(box: Account) -> Iterator[None]:
+def _no_file_outside(box: Mailbox) -> Iterator[None]:
     """Whatever a mail says, only var/mail of the home is written to."""
     yield
     assert box.home

@@ -13,8 +13,8 @@ import pytest
 from modules import mail
 from modules.mail import boxes as mail_boxes
 from modules.mail import letters
+from modules.mail.mailbox import Mailbox
 from narval.core.errors import ActionError
-from narval.people.mail.account import Account
 from tests.modules.imap_server import ImapServer
 from tests.modules.mailboxes import letter, read, subjects, watching
 from tests.modules.mailboxes import no_thread_is_left as no_thread_is_left
@@ -163,7 +163,7 @@ def test_an_imap_account_that_cannot_be_used_ends_the_step(
 
 
 def test_a_secret_that_others_may_read_is_refused(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    account = Account({"name": "x", "secret": "imap-secret"}, home)
+    account = Mailbox({"name": "x", "secret": "imap-secret"}, home)
     assert account.secret() == "pass word"
     (home / "etc" / "imap-secret").chmod(0o640)
     with pytest.raises(ActionError, match="chmod 600"):
@@ -191,7 +191,7 @@ def test_imap_checks_the_certificate_of_the_server(
 
     monkeypatch.setattr(getattr(imaplib, opener), "__init__", connect)
     monkeypatch.setattr(imaplib.IMAP4, "starttls", starttls)
-    account = Account({"kind": "imap", "host": "imap.example.org", "secret": "imap-secret"} | tls, home)
+    account = Mailbox({"kind": "imap", "host": "imap.example.org", "secret": "imap-secret"} | tls, home)
     with pytest.raises(letters.UnreachableError), mail_boxes.opened(account, letters.Signal()):
         pass
     assert (asked["host"], asked["port"]) == ("imap.example.org", port)

@@ -21,12 +21,12 @@ from lxml import etree
 
 from modules import mail
 from modules.mail import reading as mail_reading
+from modules.mail.mailbox import Mailbox
 from narval.calls.context import CallContext
 from narval.core.elements.canonical import canonical
 from narval.core.elements.element import Element
 from narval.core.errors import ActionError
 from narval.people.mail import writing as mail_writing
-from narval.people.mail.account import Account
 
 FUZZ = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 IDENTITY = Element(1, b'<identity name="Your office" address="assistant@example.org"/>')
@@ -236,7 +236,7 @@ def test_a_mail_as_others_read_it() -> None:
 def test_our_own_answer_is_recognised_when_it_comes_back(tmp_path: Path) -> None:
     answer = called(mail.acknowledge, ASKED, IDENTITY)
     raw = mail_writing.outgoing(answer, "call-1").data
-    back = Element(0, mail_reading.read_mail(raw, Account({}, tmp_path))).attributes
+    back = Element(0, mail_reading.read_mail(raw, Mailbox({}, tmp_path))).attributes
     assert back["auto"] == "auto-replied"
     assert back["references"] == answer.attributes["references"]
     assert (back["message-id"], back["thread"]) == (answer.attributes["message-id"], "q0@example.com")

@@ -26,7 +26,9 @@ exec "$@"'''
 
 
 class CannotStartError(Exception):
-    """A program was not started; `status` is what a shell would give."""
+    """A program was not started, as by `run_program` of a call. `status` is what a shell would give: 127
+    where there is none, else 126.
+    """
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)

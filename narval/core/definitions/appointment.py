@@ -85,8 +85,8 @@ _NOWHERE = etree.Element("memory")
 
 
 def read_date(text: str, zone: str) -> float:
-    """The moment of a date and time of ISO 8601: with an offset, or as the clock of the zone shows it; a date
-    alone is its midnight. Raises ValueError.
+    """The moment of a date and time of ISO 8601, in seconds since 1970: with an offset, or as the clock of
+    the zone shows it; a date alone is its midnight. Raises ValueError.
     """
     date = datetime.fromisoformat(text.strip())
     try:

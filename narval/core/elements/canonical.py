@@ -103,9 +103,10 @@ def _utf8(data: bytes, before: bytes, *, text: bool) -> bytes:
 
 
 def elements_of(data: str | bytes) -> list[bytes]:
-    """The elements of a file or message: the root, or each child of a root `memory`.
+    """The elements of a file or message, as XML: the root, or each child of a root `memory`.
 
-    Raises ElementError.
+    Raises ElementError, a NarvalError that has a `line` and a `column`: for XML that is malformed, has a
+    DOCTYPE, is larger than 16 MiB or deeper than 256 levels, and for names that narval alone gives.
     """
     flat = canonical_flat(data)
     if flat is not None and not flat.startswith(b"<memory"):

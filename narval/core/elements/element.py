@@ -221,7 +221,7 @@ def children(root: etree._Element) -> list[etree._Element]:
 
 
 def text_within(node: etree._Element) -> str:
-    """All text within a node, joined."""
+    """All text within a node, such as one of an element's `tree()`, joined."""
     return "".join(map(str, node.itertext()))
 
 

@@ -47,7 +47,9 @@ class WrittenNumber(str):
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The value of a text of JSON, its numbers as they are written. Raises JsonError."""
+    """The value of a text of JSON: dicts, lists, texts, truth values and None; its numbers are texts as they
+    are written. Raises JsonError.
+    """
     try:
         return loads(text, parse_int=WrittenNumber, parse_float=WrittenNumber, parse_constant=_no_number)
     except RecursionError:
@@ -56,18 +58,20 @@ def parse_json(text: str | bytes) -> Any:
         raise JsonError(f"expected JSON: {error}") from None
 
 
-def element_of(name: str, value: Any, *, typed: bool = True) -> etree._Element:
-    """The element of this name for a value that `parse_json` gave. Raises JsonError."""
+def element_of_json(name: str, value: Any, *, typed: bool = True) -> etree._Element:
+    """The element of this name for a value that `parse_json` gave; if it is not `typed`, without the
+    attribute `json-types`. Raises JsonError, and ValueError for what is no name of an element.
+    """
     root = etree.Element(name)
     _Filling(typed).fill(root, value, DEPTH)
     return root
 
 
-def json_of(node: etree._Element) -> str:
+def json_of_element(node: etree._Element) -> str:
     """The text of JSON that an element stands for, by its `json-types` if it has them. Raises JsonError."""
     own, types = _types_of(node)
     if own == "list":
-        return f"[{', '.join(json_of(child) for child in node.iterchildren('*'))}]"
+        return f"[{', '.join(json_of_element(child) for child in node.iterchildren('*'))}]"
     members = _members(node, types)
     text = "".join([node.text or "", *(child.tail or "" for child in node)])
     if own not in (None, "object") or not (own or members):
@@ -197,7 +201,7 @@ def _members(node: etree._Element, types: Mapping[str, str]) -> dict[str, list[s
             members[name] = [_scalar(name, value, types.get(name, "string"))]
     for child in node.iterchildren("*"):
         _check_name(str(child.tag))
-        members.setdefault(_key_of(child), []).append(json_of(child))
+        members.setdefault(_key_of(child), []).append(json_of_element(child))
     for name, type in types.items():
         if name not in members:
             members[name] = ["null"] if type == "null" else []

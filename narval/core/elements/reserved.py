@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from narval.core.elements.control_elements import CONTROLS
 from narval.core.elements.element import Element, local_name
 from narval.core.errors import ElementError
 
@@ -15,6 +16,13 @@ RUNS = frozenset({"plan", "process", "automaton", "work", "task", "task-server",
 
 DEFINITIONS = frozenset({"recipe", "cookbook", "action", "transform", "module", "process-definition"})
 """The elements of definitions."""
+
+
+def is_reserved(name: str) -> bool:
+    """True of the name of an element that narval obeys, such as `start-plan` and `quit`, or that it alone
+    gives: those of runs and of definitions. In a namespace the name is `{namespace}local`.
+    """
+    return name in CONTROLS or local_name(name) in RUNS | DEFINITIONS
 
 
 _PERHAPS = re.compile(rf"<(?:[\w.-]+:)?(?:{'|'.join(RUNS | DEFINITIONS)})[\s/>]".encode())

@@ -25,10 +25,10 @@ from narval.calls.targets import PreparedCall
 from narval.core.elements.element import Element
 from narval.core.engines.commands import Call
 from narval.core.errors import ActionError
-from narval.people.mail.account import Account
-from narval.people.mail.texts import iso
+from narval.people.mail.account import MailAccount
+from narval.people.mail.texts import timestamp
 from narval.people.mail.tokens import KEY, token_of
-from narval.people.mail.writing import FLOWED, carried, composed, outgoing
+from narval.people.mail.writing import compose_mail, send_mail
 from narval.people.telling import text_shown
 
 if TYPE_CHECKING:
@@ -93,11 +93,13 @@ class Notices:
         if person is None or not person.mail:
             raise ActionError(f"{call.step} has no address in etc/people.toml", "no-address", final=True)
         result: dict[str, Any] = {}
-        work = partial(self._carry, run, call, Account(account, self._home), person.mail[0], result)
+        work = partial(self._carry, run, call, MailAccount(account, self._home), person.mail[0], result)
         target = Target(action=f"notice to {call.step}", where="async", function=work)
         return PreparedCall(target, {}, timeout, partial(_finished, result))
 
-    async def _carry(self, run: Run, call: Call, account: Account, to: str, result: dict[str, Any]) -> None:
+    async def _carry(
+        self, run: Run, call: Call, account: MailAccount, to: str, result: dict[str, Any]
+    ) -> None:
         """Send a notice, or have it wait for the list of this hour, or be in it."""
         pace, at = self._paces.setdefault(call.step, _Pace()), now().timestamp()
         payload: dict[str, Any] = call.payload or {}
@@ -121,7 +123,9 @@ class Notices:
             result["until"] = later.until
             raise ActionError(str(later), "put-off") from None
 
-    async def _send(self, run: Run, call: Call, account: Account, to: str, payload: dict[str, Any]) -> str:
+    async def _send(
+        self, run: Run, call: Call, account: MailAccount, to: str, payload: dict[str, Any]
+    ) -> str:
         why, until, title = payload["why"], payload["until"], payload["title"]
         if until is None:
             text = f"{run.name} {run.eid}: {title}\n\n{payload['text']}"
@@ -132,7 +136,7 @@ class Notices:
         text = f"{text_shown(self._agent.store, run.eid)}\n{_how(run.definition, token, until)}"
         return await _sent(account, to, f"{_SUBJECTS[why]}{title} [{token}]", text, run.eid)
 
-    async def _send_list(self, account: Account, to: str, lines: list[str]) -> str:
+    async def _send_list(self, account: MailAccount, to: str, lines: list[str]) -> str:
         text = "More was asked of you than is sent one by one. `narval work` has all of it:\n\n"
         return await _sent(account, to, f"{len(lines)} items wait for you", text + "\n".join(lines))
 
@@ -164,22 +168,21 @@ def _finished(result: dict[str, Any], outcome: Outcome) -> Outcome:
 # --- what is written ------------------------------------------------------------------------------------
 
 
-async def _sent(account: Account, to: str, subject: str, text: str, item: int = 0) -> str:
+async def _sent(account: MailAccount, to: str, subject: str, text: str, item: int = 0) -> str:
     """Send a mail about an item; its Message-ID, which derives from the call (P68). Raises ActionError."""
     me = etree.Element("identity", name=account.given.get("name", "narval"), address=account.given["from"])
     identity = Element(0, etree.tostring(me))
     about, auto = f"work.{item}.", "auto-generated"
-    xml = composed(
-        "notice", identity, None, text, to=to, subject=subject, auto=auto, form=FLOWED, about=about
+    xml = compose_mail(
+        "notice", identity, None, text, to=to, subject=subject, auto=auto, flows=True, about=about
     )
-    letter = outgoing(Element(0, xml), call_of().id)
-    await carried(account, letter)
-    return letter.ident
+    return (await send_mail(Element(0, xml), account)).message_id
 
 
 def _how(work: WorkDefinition, token: str, until: float) -> str:
     """The lines that say how a notice is answered (P61)."""
     outcomes = [outcome.name for outcome in work.outcomes]
+    end = timestamp(datetime.fromtimestamp(until, UTC))
     fields = [f"{name}: …" for name in work.fields]
     lines = [
         "To answer, reply to this mail. Write an outcome alone on the first line, above what is quoted"
@@ -189,7 +192,7 @@ def _how(work: WorkDefinition, token: str, until: float) -> str:
         *fields,
         "",
         f"Outcomes: {', '.join(outcomes)}. Or write one of claim, release, refuse.",
-        f"This mail is for you alone; it can be answered until {iso(datetime.fromtimestamp(until, UTC))}.",
+        f"This mail is for you alone; it can be answered until {end}.",
         f"Token: {token}",
     ]
     return "\n".join(lines)

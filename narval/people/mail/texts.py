@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 
-from narval.calls.context import now as moment_now
+from narval.calls.context import now
+from narval.core.elements.error_element import xml_safe
 
 MAX_VALUE = 1_000
-MAX_ADDRESSES = 50
-"""A mail to more recipients is not sent."""
-UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
-def fit(text: str, most: int = MAX_VALUE) -> str:
-    """A text of one line that XML can hold and a person can read: bounded, blanks collapsed."""
-    line = " ".join(UNFIT.sub("\ufffd", text[: most * 4]).split())
+def one_line(text: str, most: int = MAX_VALUE) -> str:
+    """A text in one line of so many characters at most, which XML can hold: blanks and line breaks are one
+    blank each, what XML cannot carry is U+FFFD, and a text that is cut ends with an ellipsis.
+    """
+    line = " ".join(xml_safe(text[: most * 4]).split())
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
-def now() -> str:
-    """Now, by the clock that runs go by."""
-    return iso(moment_now().astimezone(UTC))
-
-
-def iso(moment: datetime) -> str:
-    """A moment in ISO 8601, to the second."""
-    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
+def timestamp(moment: datetime | None = None) -> str:
+    """A moment in ISO 8601 and UTC, to the second, such as `2026-11-24T09:00:00Z`; without one it is now, by
+    the clock that runs go by. A moment without a zone is of the machine's.
+    """
+    utc = (moment or now()).astimezone(UTC)
+    return utc.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def flowed(text: str) -> str:

@@ -18,21 +18,16 @@ from lxml import etree
 from narval.calls.context import call
 from narval.core.elements.element import Element
 from narval.core.errors import ActionError
-from narval.people.mail.account import Account
-from narval.people.mail.texts import MAX_ADDRESSES, fit, flowed, now
+from narval.people.mail.account import MailAccount
+from narval.people.mail.texts import flowed, one_line, timestamp
 
-SERVER_SECONDS = 30
-"""The seconds that a server may take to answer a command."""
+MAX_ADDRESSES = 50
+"""A mail to more recipients is not sent."""
 
 
 # --- composing --------------------------------------------------------------------------------------------
 
 
-ACKNOWLEDGEMENT = """Dear {from-name},
-
-your message "{subject}" has arrived and will be read by a person.
-
-This acknowledgement was sent automatically, once."""
 _PLAIN_ADDRESS = re.compile(
     r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,188}[A-Za-z0-9])?"
 )
@@ -42,11 +37,11 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9]+(?: [A-Za-z0-9]+)*")
 _PLAIN_VALUE = re.compile(r"[!-~]+(?: [!-~]+)*")
 _PLAIN_TEXT = re.compile(rf"(?:[\t -~]{{0,{MOST_IN_LINE}}}\n)*")
 _TEXT_FIELD = 'Content-Type: text/plain; charset="utf-8"'
-FLOWED = "flowed"
+_FLOWED = "flowed"
 _ANSWERED = re.compile(r"(re|aw|sv|antw|r[eé]f)\s*(\[\d+\])?:", re.IGNORECASE)
 
 
-def composed(
+def compose_mail(
     kind: str,
     identity: Element,
     signature: Element | None,
@@ -58,17 +53,29 @@ def composed(
     answered: Mapping[str, str] | None = None,
     auto: str = "",
     once: str = "",
-    form: str = "",
+    flows: bool = False,
     about: str = "",
 ) -> bytes:
-    """A mail that was not sent yet, as an `email[@kind]`; its id derives from the call, so that composing it
-    again composes the same mail. Of several with the same `once` memory keeps the first. With `form` FLOWED
-    long lines are broken, and joined by who reads it. The id begins with what the mail is `about`.
+    """Compose a mail, which is not sent yet: the XML of an `email` element of this `kind`.
+
+    `identity` has the `address` and `name` that it is from; a `signature` stands below its text. `to` and
+    `cc` are addresses with blanks between. Of an answer, `answered` are the attributes of the mail that it
+    answers, which give subject and thread. `auto` is the `Auto-Submitted` of RFC 3834. Its id begins with
+    `about` and derives from the call, so that composing it again composes the same mail; of several with the
+    same `once` memory keeps the first. If it `flows`, long lines are broken, and joined by who reads it.
+    Raises ActionError (`bad-address`, final).
     """
     me = identity.attributes
     ident = f"{about}{_digest(call().id)}@{me.get('address', '').rpartition('@')[2]}"
-    facts = {"kind": kind, "message-id": ident, "thread": ident, "date": now(), "auto": auto, "once": once}
-    facts["format"] = form
+    facts = {
+        "kind": kind,
+        "message-id": ident,
+        "thread": ident,
+        "date": timestamp(),
+        "auto": auto,
+        "once": once,
+    }
+    facts["format"] = _FLOWED if flows else ""
     facts |= {"from": me.get("address", ""), "from-name": me.get("name", "")}
     facts |= {"to": to, "cc": cc, "subject": subject}
     if answered is not None:
@@ -78,7 +85,7 @@ def composed(
         facts["subject"] = about if _ANSWERED.match(about) else f"Re: {about}"
     for name in ("from", "to", "cc"):
         _addresses(facts[name], name)
-    mail = etree.Element("email", {name: fit(value, 14_000) for name, value in facts.items() if value})
+    mail = etree.Element("email", {name: one_line(value, 14_000) for name, value in facts.items() if value})
     closing = f"\n\n-- \n{signature.text.strip()}" if signature else ""
     etree.SubElement(mail, "body").text = text.strip() + closing
     return etree.tostring(mail, encoding="utf-8")
@@ -98,17 +105,6 @@ def _addresses(text: str, name: str) -> list[str]:
 def _wrong(message: str, kind: str) -> ActionError:
     """The error of a mail that cannot be sent as it is, however often that is tried."""
     return ActionError(message, kind, final=True)
-
-
-def first(addresses: str | None) -> str:
-    """The first of several addresses: what a stranger asks for is written to one."""
-    return next(iter((addresses or "").split()), "")
-
-
-def mailbox_of(address: str) -> str:
-    """The mailbox behind an address, by the usual rules: case does not count, nor what follows a `+`."""
-    local, _, domain = address.lower().rpartition("@")
-    return f"{local.partition('+')[0]}@{domain}"
 
 
 def _digest(text: str) -> str:
@@ -151,7 +147,7 @@ def outgoing(mail: Element, call_id: str) -> Outgoing:
     if not _PLAIN_ID.fullmatch(ident):
         raise _wrong(f"expected a message-id like word@example.org, got {ident!r}", "header-injection")
     header = _id_fields(ident, given) + "".join(starmap(_field, fields.items())).encode("ascii")
-    data = header + _content(text, flows=given.get("format") == FLOWED)
+    data = header + _content(text, flows=given.get("format") == _FLOWED)
     return Outgoing(ident, senders[0], list(dict.fromkeys([*to, *cc])), data)
 
 
@@ -207,12 +203,12 @@ def _id_fields(ident: str, given: Mapping[str, str]) -> bytes:
 
 def _moment(text: str | None) -> datetime:
     try:
-        return datetime.fromisoformat(text or now()).astimezone(UTC)
+        return datetime.fromisoformat(text or timestamp()).astimezone(UTC)
     except (ValueError, OverflowError):
         raise _wrong(f"expected date in ISO 8601, got {text!r}", "bad-date") from None
 
 
-async def _deliver(outbox: Account, letter: Outgoing) -> list[str]:
+async def _deliver(outbox: MailAccount, letter: Outgoing) -> list[str]:
     """Deliver to a Maildir, which refuses nobody."""
     try:
         await asyncio.to_thread(put, outbox.path, letter)
@@ -246,7 +242,7 @@ def put(maildir: Path, letter: Outgoing) -> None:
         os.close(folder_file)
 
 
-async def _submit(outbox: Account, letter: Outgoing) -> list[str]:
+async def _submit(outbox: MailAccount, letter: Outgoing) -> list[str]:
     """Send by SMTP; returns the recipients that were refused while others were not."""
     import aiosmtplib
 
@@ -281,12 +277,26 @@ def _is_for_good(error: Exception) -> bool:
     return isinstance(error, aiosmtplib.SMTPResponseException) and 500 <= error.code < 600
 
 
-Carrier = Callable[[Account, Outgoing], Awaitable[list[str]]]
+Carrier = Callable[[MailAccount, Outgoing], Awaitable[list[str]]]
 """Delivers a mail; returns the recipients that were refused while others were not."""
 CARRIERS: dict[str, Carrier] = {"maildir": _deliver, "smtp": _submit}
 """The ways to deliver mails, by the kind of the outbox."""
 
 
-async def carried(outbox: Account, letter: Outgoing) -> list[str]:
-    """Deliver a mail, and return the recipients that were refused. Raises ActionError."""
-    return await outbox.choose(CARRIERS, "smtp")(outbox, letter)
+class SentMail(NamedTuple):
+    """A mail that was delivered: its Message-ID, its recipients, and those of them that were refused."""
+
+    message_id: str
+    to: tuple[str, ...]
+    refused: tuple[str, ...]
+
+
+async def send_mail(mail: Element, outbox: MailAccount) -> SentMail:
+    """Send an `email` element: to a Maildir exactly once, by SMTP at least once, known by its Message-ID.
+
+    Raises ActionError: `bad-address`, `too-many-recipients`, `header-injection`, `bad-date` or `bad-account`
+    for good; `not-sent` where nobody was sent it, for good too if the server will say the same again.
+    """
+    letter = outgoing(mail, call().id)
+    refused = await outbox.choose(CARRIERS, "smtp")(outbox, letter)
+    return SentMail(letter.ident, tuple(letter.to), tuple(refused))

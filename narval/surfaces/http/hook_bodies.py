@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 from lxml import etree
 
 from narval.core.elements.canonical import parse_untrusted
-from narval.core.elements.json_mapping import JsonError, element_of, parse_json
+from narval.core.elements.json_mapping import JsonError, element_of_json, parse_json
 from narval.core.errors import ElementError
 
 FIELDS = 500
@@ -70,4 +70,4 @@ BODY_READERS: Mapping[str, Callable[[str, bytes], bytes]] = {
 
 
 def _element(name: str, given: Any) -> bytes:
-    return etree.tostring(element_of(name, given, typed=False), encoding="utf-8")
+    return etree.tostring(element_of_json(name, given, typed=False), encoding="utf-8")

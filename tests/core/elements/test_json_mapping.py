@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from narval.core.elements.canonical import canonical
-from narval.core.elements.json_mapping import JsonError, element_of, json_of, parse_json
+from narval.core.elements.json_mapping import JsonError, element_of_json, json_of_element, parse_json
 
 _KEYS = st.one_of(
     st.sampled_from(["key", "item", "eid", "json-types", "xmlns", "a", "b", "", "#text", "a:b", "list"]),
@@ -35,13 +35,13 @@ NAMES = st.sampled_from(["build", "item", "key", "eid"])
 
 def kept(name: str, text: str) -> bytes:
     """The element of a JSON text as memory keeps it."""
-    return canonical(canonical(element_of(name, parse_json(text))))
+    return canonical(canonical(element_of_json(name, parse_json(text))))
 
 
 @given(NAMES, JSON)
 def test_any_json_comes_back_as_it_was(name: str, value: Any) -> None:
     text = json.dumps(value)
-    back = json_of(etree.fromstring(kept(name, text)))
+    back = json_of_element(etree.fromstring(kept(name, text)))
     # A pair of escaped surrogates is one character to each reader of JSON; so both sides are read by one.
     assert json.loads(back) == json.loads(text)
     canonical(f"<json>{back.replace('&', '&amp;').replace('<', '&lt;')}</json>")
@@ -49,16 +49,16 @@ def test_any_json_comes_back_as_it_was(name: str, value: Any) -> None:
 
 @given(NAMES, JSON)
 def test_any_element_of_json_comes_back_as_it_was_but_for_the_order_of_keys(name: str, value: Any) -> None:
-    first = json_of(etree.fromstring(kept(name, json.dumps(value))))
+    first = json_of_element(etree.fromstring(kept(name, json.dumps(value))))
     second = kept(name, first)
-    assert json.loads(json_of(etree.fromstring(second))) == json.loads(first)
-    assert kept(name, json_of(etree.fromstring(second))) == second
+    assert json.loads(json_of_element(etree.fromstring(second))) == json.loads(first)
+    assert kept(name, json_of_element(etree.fromstring(second))) == second
 
 
 @given(JSON)
 def test_without_types_only_types_and_nulls_are_missing(value: Any) -> None:
     text = json.dumps(value)
-    plain = canonical(element_of("a", parse_json(text), typed=False))
+    plain = canonical(element_of_json("a", parse_json(text), typed=False))
     assert b"json-types" not in plain.replace(b"<json-types", b"").replace(b"</json-types", b"").replace(
         b'key="json-types"', b""
     )
@@ -100,7 +100,7 @@ def test_the_element_of_a_text(text: str, xml: str) -> None:
     ],
 )
 def test_what_authors_write_is_taken_as_they_mean_it(xml: str, text: str) -> None:
-    assert json_of(etree.fromstring(xml)) == text
+    assert json_of_element(etree.fromstring(xml)) == text
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_what_authors_write_is_taken_as_they_mean_it(xml: str, text: str) -> Non
 )
 def test_what_stands_for_no_json_is_refused(xml: str, expected: str) -> None:
     with pytest.raises(JsonError, match=expected):
-        json_of(etree.fromstring(xml))
+        json_of_element(etree.fromstring(xml))
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_what_stands_for_no_json_is_refused(xml: str, expected: str) -> None:
 )
 def test_what_is_no_json_or_too_much_is_refused(text: str) -> None:
     with pytest.raises(JsonError, match="expected"):
-        element_of("a", parse_json(text))
+        element_of_json("a", parse_json(text))
 
 
 def test_the_last_of_equal_keys_counts() -> None:

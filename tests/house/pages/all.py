@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from tests.house import contributors_map, operations_page
-from tests.house.pages import error_kinds, python_names, settings, states, words
+from tests.house.pages import api_names, error_kinds, python_names, settings, states, words
 from tests.places import ROOT
 
 Lines = Callable[[], Iterator[str]]
@@ -15,7 +15,8 @@ MADE: Mapping[Path, Lines] = {
     contributors_map.PAGE: lambda: iter([contributors_map.page().rstrip("\n")]),
     operations_page.PAGE: lambda: iter([operations_page.page().rstrip("\n")]),
     **{
-        ROOT / "docs" / page.PATH: page.lines for page in (words, settings, error_kinds, states, python_names)
+        ROOT / "docs" / page.PATH: page.lines
+        for page in (words, settings, error_kinds, states, python_names, api_names)
     },
 }
 

@@ -17,13 +17,16 @@ HEAD = """\
 # Python
 
 Made from signatures and docstrings by `python -m tests.house.pages`; a test compares. These names are what
-[modules of actions](module.md) and programs may use: `from narval import action, Input, Output`. What else
-there is in the package may change.
+[modules of actions](module.md) and programs may use: `from narval import action, Input, Output`. For modules
+there are also the names of [`narval.api`](api.md). What else there is in the package may change.
 """
 
 OF_MODULES = ("action", "Input", "Output", "Element", "fits", "ActionError", "NarvalError")
 IN_CALLS = tuple(
-    name for name in ("call", "now", "sleep", "fetch", "Fetched", "FetchError", "service", "Message")
+    name
+    for name in (
+        "call", "now", "sleep", "fetch", "Fetched", "FetchError", "service", "Service", "Message",
+    )
     if name in narval.__all__
 )  # fmt: skip
 OF_PROGRAMS = ("open", "FaultWarning", "SimulatedClock")
@@ -77,7 +80,8 @@ def told(name: str, value: Any) -> Iterator[str]:
     """A name with its signature and its docstring."""
     yield f"### `{name}`\n"
     if signature := signature_of(value):
-        yield f"```python\n{name}{signature}\n```\n"
+        awaited = "await " if inspect.iscoroutinefunction(value) else ""
+        yield f"```python\n{awaited}{name}{signature}\n```\n"
     if isinstance(value, property) or inspect.isroutine(value) or inspect.isclass(value):
         yield f"{docstring(value)}\n"
     else:

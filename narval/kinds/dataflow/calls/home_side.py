@@ -89,8 +89,8 @@ class HomeSide:
 
     async def _by_mail(self, message: FlowMessage) -> None:
         """Send a value by the account of `[mail]`. Raises ActionError."""
-        from narval.people.mail.account import Account
-        from narval.people.mail.writing import FLOWED, carried, composed, outgoing
+        from narval.people.mail.account import MailAccount
+        from narval.people.mail.writing import compose_mail, send_mail
 
         given = self._agent.lookup.mail
         if given is None:
@@ -101,10 +101,10 @@ class HomeSide:
         subject = " ".join(message.text.split())[:70] or "narval"
         identity = Element(0, etree.tostring(me))
         text = _readable(message)
-        xml = composed(
-            "flow", identity, None, text, to=to, subject=subject, auto="auto-generated", form=FLOWED
+        xml = compose_mail(
+            "flow", identity, None, text, to=to, subject=subject, auto="auto-generated", flows=True
         )
-        await carried(Account(given, self._home), outgoing(Element(0, xml), message.key))
+        await send_mail(Element(0, xml), MailAccount(given, self._home))
 
 
 def _text_in(xml: bytes) -> str:

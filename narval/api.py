@@ -1,0 +1,78 @@
+"""What modules of actions share with narval: texts, elements, JSON, mail, programs and watched folders.
+
+The modules that ship import these names and those of `narval`, and no others. Each is imported when first
+asked for, so that a module pays for what it uses alone. Names stay, with what they take and give, within a
+major version (docs/reference/api.md).
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from narval.calls.programs.spawn import CannotStartError as CannotStartError
+    from narval.calls.refusals import refusals as refusals
+    from narval.core.definitions.appointment import read_date as read_date
+    from narval.core.elements.canonical import elements_of as elements_of
+    from narval.core.elements.element import text_within as text_within
+    from narval.core.elements.error_element import xml_safe as xml_safe
+    from narval.core.elements.json_mapping import JsonError as JsonError
+    from narval.core.elements.json_mapping import element_of_json as element_of_json
+    from narval.core.elements.json_mapping import json_of_element as json_of_element
+    from narval.core.elements.json_mapping import parse_json as parse_json
+    from narval.core.elements.reserved import is_reserved as is_reserved
+    from narval.files.toml import size as size
+    from narval.people.mail.account import MailAccount as MailAccount
+    from narval.people.mail.texts import one_line as one_line
+    from narval.people.mail.texts import timestamp as timestamp
+    from narval.people.mail.writing import SentMail as SentMail
+    from narval.people.mail.writing import compose_mail as compose_mail
+    from narval.people.mail.writing import send_mail as send_mail
+    from narval.system.folder_watch import FolderWatch as FolderWatch
+
+SUBJECTS = {
+    "Texts": {
+        "xml_safe": "narval.core.elements.error_element.xml_safe",
+        "one_line": "narval.people.mail.texts.one_line",
+        "timestamp": "narval.people.mail.texts.timestamp",
+        "read_date": "narval.core.definitions.appointment.read_date",
+        "size": "narval.files.toml.size",
+    },
+    "Elements": {
+        "text_within": "narval.core.elements.element.text_within",
+        "elements_of": "narval.core.elements.canonical.elements_of",
+        "is_reserved": "narval.core.elements.reserved.is_reserved",
+        "refusals": "narval.calls.refusals.refusals",
+    },
+    "JSON": {
+        "parse_json": "narval.core.elements.json_mapping.parse_json",
+        "element_of_json": "narval.core.elements.json_mapping.element_of_json",
+        "json_of_element": "narval.core.elements.json_mapping.json_of_element",
+        "JsonError": "narval.core.elements.json_mapping.JsonError",
+    },
+    "Mail": {
+        "MailAccount": "narval.people.mail.account.MailAccount",
+        "compose_mail": "narval.people.mail.writing.compose_mail",
+        "send_mail": "narval.people.mail.writing.send_mail",
+        "SentMail": "narval.people.mail.writing.SentMail",
+    },
+    "Programs and folders": {
+        "CannotStartError": "narval.calls.programs.spawn.CannotStartError",
+        "FolderWatch": "narval.system.folder_watch.FolderWatch",
+    },
+}
+"""The names by subject, and where each is defined."""
+
+_WHERE = {name: where for names in SUBJECTS.values() for name, where in names.items()}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'narval.api' has no attribute {name!r}")
+    module, _, defined = _WHERE[name].rpartition(".")
+    return getattr(import_module(module), defined)
+
+
+def __dir__() -> list[str]:
+    return sorted(_WHERE)

@@ -1,0 +1,42 @@
+"""The names that `narval` and `narval.api` offer: what type checkers see is what there is."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import subprocess
+import sys
+from pkgutil import resolve_name
+from types import ModuleType
+
+import pytest
+
+import narval
+from narval import api
+from tests.house.code import nodes
+from tests.places import ROOT
+
+OFFERING = {narval: ROOT / "narval" / "__init__.py", api: ROOT / "narval" / "api.py"}
+
+
+@pytest.mark.parametrize("package", OFFERING, ids=lambda package: package.__name__)
+def test_type_checkers_see_the_names_that_there_are(package: ModuleType) -> None:
+    seen = {
+        alias.asname: resolve_name(f"{node.module}.{alias.name}")
+        for node in nodes(OFFERING[package], ast.ImportFrom)
+        for alias in node.names
+        if alias.asname
+    }
+    assert set(dir(package)) <= set(seen)
+    assert {name: getattr(package, name) for name in seen} == seen
+
+
+@pytest.mark.parametrize("name", dir(api))
+def test_a_name_for_modules_is_explained(name: str) -> None:
+    assert inspect.getdoc(getattr(api, name))
+
+
+def test_the_names_cost_nothing_until_they_are_asked_for() -> None:
+    lists = "import sys, narval.api; print([name for name in sys.modules if name.startswith('narval')])"
+    printed = subprocess.run([sys.executable, "-c", lists], capture_output=True, text=True, check=True)
+    assert printed.stdout == "['narval', 'narval.api']\n"
