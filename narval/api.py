@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from narval.people.mail.writing import SentMail as SentMail
     from narval.people.mail.writing import compose_mail as compose_mail
     from narval.people.mail.writing import send_mail as send_mail
+    from narval.system.fetch import is_web as is_web
     from narval.system.folder_watch import FolderWatch as FolderWatch
 
 SUBJECTS = {
@@ -38,6 +39,7 @@ SUBJECTS = {
         "timestamp": "narval.people.mail.texts.timestamp",
         "read_date": "narval.core.definitions.appointment.read_date",
         "size": "narval.files.toml.size",
+        "is_web": "narval.system.fetch.is_web",
     },
     "Elements": {
         "text_within": "narval.core.elements.element.text_within",

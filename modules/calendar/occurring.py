@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 from lxml import etree
 
-from ..feeds.reading import cut, is_web, line_of
+from narval.api import is_web
+
+from ..feeds.reading import cut, line_of
 from ..files.places import clean
 from .parsing import LONG_AGO, Entry, Moment, Property, entries_of, moment_without_zones, unescaped, wall_of
 from .recurring import Budget, RuleError, walls

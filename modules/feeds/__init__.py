@@ -14,10 +14,11 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from narval import ActionError, Element, Input, Output, action, call
+from narval.api import is_web
 
 from ..files.places import absolute
 from .origins import DAY_SECONDS, File, Web
-from .reading import LONGEST, FeedError, Items, cut, is_web, line_of
+from .reading import LONGEST, FeedError, Items, cut, line_of
 
 USUAL_SECONDS, SHORTEST_SECONDS = 900.0, 1.0
 

@@ -8,9 +8,11 @@ import io
 import re
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin
 
 from lxml import etree
+
+from narval.api import is_web
 
 from ..files.places import UNWANTED
 
@@ -148,15 +150,6 @@ def _written_date(_entry: Any, dated: str) -> datetime:
         with contextlib.suppress(ValueError):
             return datetime.strptime(day, form).replace(tzinfo=UTC)
     raise ValueError(dated)
-
-
-def is_web(url: str) -> bool:
-    """True for a URL that may be asked, and shown as a link."""
-    try:
-        parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
 
 
 # --- text -----------------------------------------------------------------------------------------------

@@ -202,7 +202,8 @@ def is_public(address: IPv4Address | IPv6Address) -> bool:
     return address in _PUBLIC_V6 and address.is_global
 
 
-def _is_web(url: str) -> bool:
+def is_web(url: str) -> bool:
+    """True for a URL of http or https that may be asked, and shown as a link."""
     try:
         parts = urlsplit(url)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -220,7 +221,7 @@ def _client_parts() -> tuple[Any, Any]:
 async def _followed(client: Any, request: _Request) -> Fetched:
     url = request.url
     for _ in range(MAX_REDIRECTS + 1):
-        if not _is_web(url):
+        if not is_web(url):
             raise FetchError(
                 f"expected an address of http or https, found {url[:200]!r}: nothing else is followed",
                 "bad-address",

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lxml import etree
 from msgspec.structs import replace
 
 from narval.agent.agent import AgentState
@@ -22,13 +21,12 @@ from narval.calls.backend import Outcome
 from narval.calls.context import Target, now
 from narval.calls.context import call as call_of
 from narval.calls.targets import PreparedCall
-from narval.core.elements.element import Element
 from narval.core.engines.commands import Call
 from narval.core.errors import ActionError
 from narval.people.mail.account import MailAccount
 from narval.people.mail.texts import timestamp
 from narval.people.mail.tokens import KEY, token_of
-from narval.people.mail.writing import compose_mail, send_mail
+from narval.people.mail.writing import send_text
 from narval.people.telling import text_shown
 
 if TYPE_CHECKING:
@@ -130,15 +128,17 @@ class Notices:
         if until is None:
             text = f"{run.name} {run.eid}: {title}\n\n{payload['text']}"
             beginning = _SUBJECTS.get(why, f"Over ({why}): ")
-            return await _sent(account, to, f"{beginning}{title}", text, run.eid)
+            return await send_text(account, to, f"{beginning}{title}", text, about=f"work.{run.eid}.")
         key = await self._key()
         token = token_of(key, self._id, run.eid, call.step, call_of().id, payload["shown"], until)
         text = f"{text_shown(self._agent.store, run.eid)}\n{_how(run.definition, token, until)}"
-        return await _sent(account, to, f"{_SUBJECTS[why]}{title} [{token}]", text, run.eid)
+        subject = f"{_SUBJECTS[why]}{title} [{token}]"
+        return await send_text(account, to, subject, text, about=f"work.{run.eid}.")
 
     async def _send_list(self, account: MailAccount, to: str, lines: list[str]) -> str:
         text = "More was asked of you than is sent one by one. `narval work` has all of it:\n\n"
-        return await _sent(account, to, f"{len(lines)} items wait for you", text + "\n".join(lines))
+        subject = f"{len(lines)} items wait for you"
+        return await send_text(account, to, subject, text + "\n".join(lines), about="work.0.")
 
     async def _key(self) -> bytes:
         """The key of the agent's tokens, which is made when it is first needed, and kept in the store."""
@@ -166,17 +166,6 @@ def _finished(result: dict[str, Any], outcome: Outcome) -> Outcome:
 
 
 # --- what is written ------------------------------------------------------------------------------------
-
-
-async def _sent(account: MailAccount, to: str, subject: str, text: str, item: int = 0) -> str:
-    """Send a mail about an item; its Message-ID, which derives from the call (P68). Raises ActionError."""
-    me = etree.Element("identity", name=account.given.get("name", "narval"), address=account.given["from"])
-    identity = Element(0, etree.tostring(me))
-    about, auto = f"work.{item}.", "auto-generated"
-    xml = compose_mail(
-        "notice", identity, None, text, to=to, subject=subject, auto=auto, flows=True, about=about
-    )
-    return (await send_mail(Element(0, xml), account)).message_id
 
 
 def _how(work: WorkDefinition, token: str, until: float) -> str:

@@ -300,3 +300,13 @@ async def send_mail(mail: Element, outbox: MailAccount) -> SentMail:
     letter = outgoing(mail, call().id)
     refused = await outbox.choose(CARRIERS, "smtp")(outbox, letter)
     return SentMail(letter.ident, tuple(letter.to), tuple(refused))
+
+
+async def send_text(account: MailAccount, to: str, subject: str, text: str, *, about: str = "") -> str:
+    """Send a text by the account of `[mail]` of the settings; its Message-ID. Raises ActionError."""
+    me = etree.Element("identity", name=account.given.get("name", "narval"), address=account.given["from"])
+    identity, auto = Element(0, etree.tostring(me)), "auto-generated"
+    mail = compose_mail(
+        "notice", identity, None, text, to=to, subject=subject, auto=auto, flows=True, about=about
+    )
+    return (await send_mail(Element(0, mail), account)).message_id

@@ -8,14 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lxml import etree
-
 from narval.agent.agent import AgentState
 from narval.agent.loop import Request
 from narval.agent.turn import Turn
 from narval.calls.in_flight import Post
 from narval.core.elements.canonical import canonical
-from narval.core.elements.element import Element, Origin, parse, text_within
+from narval.core.elements.element import Origin, parse, text_within
 from narval.core.errors import ActionError, PatternError
 from narval.core.memory.hearsay import is_hearsay
 from narval.core.patterns.pattern import condition
@@ -90,21 +88,16 @@ class HomeSide:
     async def _by_mail(self, message: FlowMessage) -> None:
         """Send a value by the account of `[mail]`. Raises ActionError."""
         from narval.people.mail.account import MailAccount
-        from narval.people.mail.writing import compose_mail, send_mail
+        from narval.people.mail.writing import send_text
 
         given = self._agent.lookup.mail
         if given is None:
             wanted = "add [mail] to etc/narval.toml"
             raise ActionError(f"there is no server to send mail by; {wanted}", "no-server", final=True)
         to = message.dest.partition(":")[2]
-        me = etree.Element("identity", name=given.get("name", "narval"), address=given["from"])
         subject = " ".join(message.text.split())[:70] or "narval"
-        identity = Element(0, etree.tostring(me))
-        text = _readable(message)
-        xml = compose_mail(
-            "flow", identity, None, text, to=to, subject=subject, auto="auto-generated", flows=True
-        )
-        await send_mail(Element(0, xml), MailAccount(given, self._home))
+        account = MailAccount(given, self._home)
+        await send_text(account, to, subject, _readable(message))
 
 
 def _text_in(xml: bytes) -> str:
