@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from narval.core.errors import RequestError, WorkRefusedError
+from narval.kinds.work.engine.table import ACTS_ON_ITEMS, VALUES
 from narval.surfaces.http.page import EVERYBODY, READERS, WORKERS, Follows, Redirect, Shown, Visit, act, page
 from narval.surfaces.web.pages.run import drawing_of
 
@@ -119,32 +120,22 @@ def _problems(refused: WorkRefusedError | None) -> dict[str, str]:
     return {str(found["field"]): str(found["message"]) for found in json.loads(refused.detail)}
 
 
-ACTS = ("claim", "release", "save", "answer", "refuse", "delegate", "reassign", "take_back")
-
-
 @act("/a/{agent}/work/{item:int}/{what}", roles=WORKERS)
 async def work_act(visit: Visit) -> Redirect | Shown:
     """Do something to an item, as its rules allow; where they refuse, what was typed is shown again (P52)."""
-    what, number, fields = visit.path["what"], visit.path["item"], visit.fields
-    if what not in ACTS:
+    what, number, form = visit.path["what"].replace("_", "-"), visit.path["item"], visit.fields
+    if what not in ACTS_ON_ITEMS:
         raise RequestError(f"there is no act {what!r:.40} of items")
     typed: dict[str, list[str]] = {}
-    for name, value in fields.pairs:
+    for name, value in form.pairs:
         if name.startswith(FIELD) and value:
             typed.setdefault(name.removeprefix(FIELD), []).append(value)
-    plain = {name: values if len(values) > 1 else values[0] for name, values in typed.items()}
-    shown, reason = fields.get("shown") or None, fields.get("reason")
-    given: dict[str, dict[str, Any]] = {
-        "claim": {"shown": shown},
-        "save": {"fields": plain},
-        "answer": {"outcome": fields.get("outcome"), "fields": plain, "shown": shown},
-        "release": {"reason": reason},
-        "refuse": {"reason": reason},
-        "delegate": {"to": fields.get("to"), "word": reason},
-        "reassign": {"to": fields.get("to").split(), "reason": reason},
-    }
+    given: dict[str, Any] = {}
+    for field in ACTS_ON_ITEMS[what].fields:
+        text = form.get(field.asked_as)
+        given[field.name] = typed if field is VALUES else text.split() if field.is_list else text
     try:
-        await visit.act(what, item=number, **given.get(what, {}))
+        await visit.act(what.replace("-", "_"), item=number, **given)
     except WorkRefusedError as refused:
         if refused.kind == "no-item":
             raise

@@ -38,6 +38,11 @@ SHOW = """\
     <for roles="operator"/>
     <outcome name="yes"/><outcome name="no"/>
   </work>
+  <work group="show" name="vote">
+    <title>Is this to be voted on?</title>
+    <for people="ann ben"/>
+    <outcome name="yes" needs="2"/><outcome name="no" needs="2"/>
+  </work>
 </cookbook>
 """
 

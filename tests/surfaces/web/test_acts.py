@@ -6,9 +6,11 @@ import re
 
 import pytest
 
+from narval.kinds.work.engine.table import ACTS_ON_ITEMS, VALUES
 from narval.surfaces.http.page import PageRoute
 from narval.surfaces.web.pages import runs
 from narval.surfaces.web.site import PAGES
+from tests.places import ROOT
 from tests.surfaces.cli.command_line import narval
 from tests.surfaces.web.household import BASE, PagesOfHome
 
@@ -196,6 +198,21 @@ class TestWork:
         assert pages.does(f"/work/{item}/answer", outcome="yes") == "/work"
         text = pages.shows(f"/work/{item}", "It is done: <b>yes</b>", "What was done", "by web")
         assert "</button></p>" not in text.partition("Your answer")[2].partition("What was done")[0]
+
+    def test_a_vote_is_taken_back(self, pages: PagesOfHome) -> None:
+        item = pages.start("show.vote")
+        pages.does(f"/work/{item}/answer", outcome="yes")
+        text = pages.shows(f"/work/{item}", "Take my answer back")
+        (path,) = re.findall(rf'action="{BASE}(/work/{item}/take.back)"', text)
+        pages.does(path)
+        assert "Take my answer back" not in pages.shows(f"/work/{item}", "offered")
+        pages.ask("cancel", run=item)
+
+    def test_each_act_on_items_is_in_the_page_with_the_fields_of_its_row(self) -> None:
+        template = (ROOT / "narval/surfaces/web/templates/work_item.html").read_text()
+        for name, row in ACTS_ON_ITEMS.items():
+            asked = {f'name="{field.asked_as}"' for field in row.fields if field is not VALUES}
+            assert {word for word in (f'"{name}"', *asked) if word not in template} == set()
 
     def test_M50_what_is_refused_is_told_and_the_form_is_shown_again(self, pages: PagesOfHome) -> None:
         item = pages.start("show.judge")

@@ -1,6 +1,8 @@
-"""The life of an item as a table (P20): for each act, who may do it, and what comes of it in each state.
+"""The life of an item as a table (P20): for each act, who may do it, what is given with it, and what comes
+of it in each state.
 
-A cell is the state that follows, or the kind of the problem that the act gets (P82).
+A cell is the state that follows, or the kind of the problem that the act gets (P82). The operations, the
+commands below `narval work`, the forms of the web and the methods in Python are made from the fields.
 """
 
 from __future__ import annotations
@@ -22,8 +24,40 @@ class No(NamedTuple):
 Cell = str | No
 
 
+class Field(NamedTuple):
+    """Something that is given with an act: a parameter of its operation."""
+
+    name: str
+    type: str = "str"
+    """Its type, as it is written in Python."""
+    default: str | None = ""
+    is_required: bool = False
+    label: str = ""
+    """Its name in forms and options, where that is another."""
+
+    @property
+    def asked_as(self) -> str:
+        """Its name in forms and options."""
+        return self.label or self.name
+
+    @property
+    def is_list(self) -> bool:
+        """True if it has several values."""
+        return self.type.startswith("list[")
+
+
+SHOWN = Field("shown", "str | None", None)
+REASON = Field("reason")
+WORD = Field("word", label="reason")
+TO = Field("to", is_required=True)
+ALL_TO = Field("to", "list[str]", is_required=True)
+OUTCOME = Field("outcome")
+VALUES = Field("fields", "dict[str, str | list[str]] | None", None)
+
+
 class Act(NamedTuple):
-    """A row: who may, and what follows in an item that is offered, claimed by oneself, or by another.
+    """A row: who may, what follows in an item that is offered, claimed by oneself, or by another, what is
+    given with the act, and what it does.
 
     In an item that several people answer (P26) nothing is claimed: `voted` is what follows there. In one that
     is over, every act gets `over`.
@@ -34,22 +68,48 @@ class Act(NamedTuple):
     own: Cell
     other: Cell
     voted: Cell
+    fields: tuple[Field, ...]
+    does: str
 
 
 TAKEN, FREE, SHARED = No("claimed"), No("not-claimed"), No("not-exclusive")
 
 ACTS_ON_ITEMS: Mapping[str, Act] = MappingProxyType(
     {
-        "claim": Act("eligible", "claimed", "claimed", TAKEN, SHARED),
-        "release": Act("claimant or admin", FREE, "offered", TAKEN, SHARED),
-        "save": Act("eligible", "claimed", "claimed", TAKEN, "offered"),
-        "delegate": Act("eligible", "offered", "offered", TAKEN, SHARED),
-        "answer": Act("eligible", "done", "done", TAKEN, "offered"),
-        "take-back": Act("eligible", FREE, FREE, TAKEN, "offered"),
-        "refuse": Act("eligible", "offered", "offered", TAKEN, "offered"),
-        "reassign": Act("admin", "offered", "offered", "offered", "offered"),
+        "claim": Act(
+            "eligible", "claimed", "claimed", TAKEN, SHARED, (SHOWN,),
+            "Take an item, so that nobody else does. With `shown`, only if that is its text.",
+        ),
+        "release": Act(
+            "claimant or admin", FREE, "offered", TAKEN, SHARED, (REASON,),
+            "Give an item back; the draft stays. An administrator may give back what another has.",
+        ),
+        "save": Act(
+            "eligible", "claimed", "claimed", TAKEN, "offered", (VALUES,),
+            "Keep a draft of the fields, and take the item.",
+        ),
+        "delegate": Act(
+            "eligible", "offered", "offered", TAKEN, SHARED, (TO, WORD),
+            "Hand an item to another person, with a word.",
+        ),
+        "answer": Act(
+            "eligible", "done", "done", TAKEN, "offered", (OUTCOME, VALUES, SHOWN),
+            "Answer an item with an outcome and values of fields; with `shown`, only if that is its text.",
+        ),
+        "take-back": Act(
+            "eligible", FREE, FREE, TAKEN, "offered", (),
+            "Take back what one has answered, where several answer and the item goes on.",
+        ),
+        "refuse": Act(
+            "eligible", "offered", "offered", TAKEN, "offered", (REASON,),
+            "Take oneself out for good, with a reason.",
+        ),
+        "reassign": Act(
+            "admin", "offered", "offered", "offered", "offered", (ALL_TO, REASON),
+            "Offer an item to others, as an administrator.",
+        ),
     }
-)
+)  # fmt: skip
 """The acts of people, as P20 has them. An administrator may release what another has."""
 
 MOVES: Mapping[str, frozenset[str]] = MappingProxyType(
@@ -88,7 +148,7 @@ def rows() -> list[str]:
     lines = ["| act | who | offered | claimed by oneself | claimed by another | several answer | over |"]
     lines.append("|---|---|---|---|---|---|---|")
     for name, act in ACTS_ON_ITEMS.items():
-        cells = (f"`{cell.kind}`" if isinstance(cell, No) else cell for cell in act[1:])
+        cells = (f"`{cell.kind}`" if isinstance(cell, No) else cell for cell in act[1:5])
         lines.append(f"| {name} | {act.who} | {' | '.join(cells)} | `over` |")
     return lines
 

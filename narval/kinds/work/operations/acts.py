@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
+from inspect import Parameter, Signature, signature
 from typing import Any
 
 from narval.agent.forgetting import forget_at_once
 from narval.agent.turn import Turn
 from narval.ask.asker import PROGRAM, Asker
 from narval.ask.asking_person import onlooker, person_of
-from narval.ask.registry import operation
+from narval.ask.registry import Operation, operation
 from narval.core.engines.commands import Answer
 from narval.core.engines.events import PersonsAct, Plain, Signalled
 from narval.core.errors import RequestError, WorkRefusedError
 from narval.daemon.daemon import Daemon
 from narval.kinds.work.engine.ending import over
 from narval.kinds.work.engine.listing import people_in
+from narval.kinds.work.engine.table import ACTS_ON_ITEMS
 from narval.kinds.work.operations.items import WorkLook
 from narval.people.telling import say
 
@@ -32,7 +35,7 @@ async def _act(daemon: Daemon, asker: Asker, item: int, act: str, **arguments: P
         "",
         act,
         (),
-        {name: value for name, value in arguments.items() if value not in (None, "")},
+        {name: [*value] if isinstance(value, tuple) else value for name, value in arguments.items() if value},
         person,
         asker.actor,
         PersonsAct(TERMINAL if asker.way in ("", "socket", "python") else asker.way, asker.session),
@@ -49,72 +52,41 @@ async def _act(daemon: Daemon, asker: Asker, item: int, act: str, **arguments: P
     raise WorkRefusedError("over", over(state))
 
 
-@operation("people")
-async def claim(
-    daemon: Daemon, item: int, shown: str | None = None, *, asker: Asker = PROGRAM
-) -> dict[str, Any]:
-    """Take an item, so that nobody else does (P21). With `shown`, only if that is its text."""
-    return await _act(daemon, asker, item, "claim", shown=shown)
+def _operation(name: str) -> Operation[..., Coroutine[Any, Any, dict[str, Any]]]:
+    """The operation of an act, with a parameter for each of its fields."""
+    act = ACTS_ON_ITEMS[name]
+    fields = [
+        Parameter(
+            field.name,
+            Parameter.POSITIONAL_OR_KEYWORD,
+            default=Parameter.empty if field.is_required else field.default,
+            annotation=field.type,
+        )
+        for field in act.fields
+    ]
+
+    async def asked(
+        daemon: Daemon, item: int, *values: Any, asker: Asker = PROGRAM, **named: Any
+    ) -> dict[str, Any]:
+        given = Signature(fields).bind(*values, **named).arguments
+        return await _act(daemon, asker, item, name, **given)
+
+    own = signature(asked)
+    first, second, _, last, _ = own.parameters.values()
+    vars(asked)["__signature__"] = own.replace(parameters=[first, second, *fields, last])
+    asked.__annotations__ |= {field.name: field.type for field in act.fields}
+    asked.__name__, asked.__doc__ = name.replace("-", "_"), act.does
+    return operation("people")(asked)
 
 
-@operation("people")
-async def release(daemon: Daemon, item: int, reason: str = "", *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """Give an item back (P23); the draft stays. An administrator may give back what another has."""
-    return await _act(daemon, asker, item, "release", reason=reason)
-
-
-@operation("people")
-async def save(
-    daemon: Daemon,
-    item: int,
-    fields: dict[str, str | list[str]] | None = None,
-    *,
-    asker: Asker = PROGRAM,
-) -> dict[str, Any]:
-    """Keep a draft of the fields, and take the item."""
-    return await _act(daemon, asker, item, "save", fields=_plain(fields))
-
-
-@operation("people")
-async def delegate(
-    daemon: Daemon, item: int, to: str, word: str = "", *, asker: Asker = PROGRAM
-) -> dict[str, Any]:
-    """Hand an item to another person, with a word (P25)."""
-    return await _act(daemon, asker, item, "delegate", to=to, word=word)
-
-
-@operation("people")
-async def answer(
-    daemon: Daemon,
-    item: int,
-    outcome: str = "",
-    fields: dict[str, str | list[str]] | None = None,
-    shown: str | None = None,
-    *,
-    asker: Asker = PROGRAM,
-) -> dict[str, Any]:
-    """Answer an item with an outcome and the values of its fields; with `shown`, only if that is its text."""
-    return await _act(daemon, asker, item, "answer", outcome=outcome, fields=_plain(fields), shown=shown)
-
-
-@operation("people")
-async def take_back(daemon: Daemon, item: int, *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """Take back what one has answered, where several answer and the item goes on (P26)."""
-    return await _act(daemon, asker, item, "take-back")
-
-
-@operation("people")
-async def refuse(daemon: Daemon, item: int, reason: str = "", *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """Take oneself out for good, with a reason (P23)."""
-    return await _act(daemon, asker, item, "refuse", reason=reason)
-
-
-@operation("people")
-async def reassign(
-    daemon: Daemon, item: int, to: list[str], reason: str = "", *, asker: Asker = PROGRAM
-) -> dict[str, Any]:
-    """Offer an item to others, as an administrator (P20)."""
-    return await _act(daemon, asker, item, "reassign", to=list(to), reason=reason)
+claim = _operation("claim")
+release = _operation("release")
+save = _operation("save")
+delegate = _operation("delegate")
+answer = _operation("answer")
+take_back = _operation("take-back")
+refuse = _operation("refuse")
+reassign = _operation("reassign")
 
 
 def check_may_renew(daemon: Daemon, asker: Asker, item: int) -> None:
@@ -154,7 +126,3 @@ async def forget_person(daemon: Daemon, person: str, *, asker: Asker = PROGRAM) 
 
     await daemon.host.submit(erase)
     return {"person": person, "forgotten": concerned}
-
-
-def _plain(fields: dict[str, str | list[str]] | None) -> Plain:
-    return {**fields} if fields else None
