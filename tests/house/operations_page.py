@@ -88,8 +88,11 @@ def by_operation(reaching: Iterator[tuple[str, str]]) -> dict[str, list[str]]:
 
 
 def of_commands() -> Iterator[tuple[str, str]]:
-    """Each command, with the operations whose names it gives to an `ask`."""
+    """Each command, with the operation of which it gives the answer, or those that it names in an `ask`."""
     for name, command in all_commands():
+        if command.operation:
+            yield name, command.operation
+            continue
         function = inspect.unwrap(callback_of(command))
         for node in nodes_of(function.__name__, read(file_of(function.__module__)).tree, set()):
             if (

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from narval.ask.text import clean, clean_lines
 from narval.core.errors import (
@@ -74,12 +75,14 @@ class _Explained(click.Command):
     """A command whose help ends with an example, with --home, --json and --agent before or after its name.
 
     One that `alters` something has --as too; any other refuses it. An option of its own stands for a common
-    one.
+    one. One that gives the answer to one `operation` has an option or argument for each parameter it takes.
     """
 
-    def __init__(self, *arguments: Any, example: str, alters: bool = False, **settings: Any) -> None:
+    def __init__(
+        self, *arguments: Any, example: str, alters: bool = False, operation: str = "", **settings: Any
+    ) -> None:
         super().__init__(*arguments, **settings)
-        self.example, self.alters = example, alters
+        self.example, self.alters, self.operation = example, alters, operation
         own = {name for option in self.params for name in option.opts}
         self.params += [each for each in common_options(acting=alters) if own.isdisjoint(each.opts)]
 
@@ -107,7 +110,10 @@ class Command(_Explained):
 
 
 class CommandGroup(_Explained, click.Group):
-    """A command with others below it, in the order in which they are given; alone it does something too."""
+    """A command with others below it, in the order in which they are given; alone it does something too.
+
+    An option that stands before the name of one below is given to that.
+    """
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, invoke_without_command=True, **settings)
@@ -115,6 +121,19 @@ class CommandGroup(_Explained, click.Group):
     def list_commands(self, context: click.Context) -> list[str]:
         """In the order in which they are given."""
         return list(self.commands)
+
+    def hand_down(self, context: click.Context, named: Mapping[str, Any]) -> None:
+        """Give the options of the group to the command below. Raises UsageError for one that it has not."""
+        below = str(context.invoked_subcommand)
+        given = {
+            name: value
+            for name, value in named.items()
+            if context.get_parameter_source(name) == ParameterSource.COMMANDLINE
+        }
+        for option in self.params:
+            if option.name in given.keys() - {own.name for own in self.commands[below].params}:
+                raise click.UsageError(f"{option.opts[-1]} goes with {self.name} alone, not with {below}")
+        context.default_map = {below: given}
 
 
 class Commands(click.Group):
@@ -169,33 +188,67 @@ def _write_no_more() -> None:
         os.close(nowhere)
 
 
-def command(name: str, *, example: str, alters: bool = False) -> Callable[[Callable[..., Any]], Command]:
+def command(
+    name: str, *, example: str, alters: bool = False, operation: str = ""
+) -> Callable[[Callable[..., Any]], Command]:
     """Make a function a command, with the session as its first argument and its docstring as help.
 
     It `alters` something if what it does is recorded: then it may be done in another's name.
     """
-    declare = click.command(name, cls=Command, example=example, alters=alters)
+    declare = click.command(name, cls=Command, example=example, alters=alters, operation=operation)
     return lambda function: declare(pass_session(function))
 
 
-def command_group(name: str, *, example: str) -> Callable[[Callable[..., Any]], CommandGroup]:
-    """Make a function a command that has others below it; by itself it alters nothing. It is given the
-    session only where none of the others is named.
+def asking(
+    name: str,
+    operation: str,
+    *,
+    example: str,
+    alters: bool = False,
+    well: Callable[[Any], object] = lambda answer: True,
+    ask: Callable[..., Any] | None = None,
+) -> Callable[[Callable[[Any], object]], Command]:
+    """Make a command that asks an operation of a function that writes its answer for people.
+
+    The docstring of the function is the help. The options and arguments are named as the parameters of the
+    operation. Unless all is `well` by the answer, the exit status is 1. `ask` asks it in another way.
+    """
+
+    def command_of(people: Callable[[Any], object]) -> Command:
+        @wraps(people)
+        def give(session: Session, /, **given: Any) -> None:
+            listed = {key: [*value] if isinstance(value, tuple) else value for key, value in given.items()}
+            answer = ask(session, **listed) if ask is not None else session.ask(operation, **listed)
+            session.give(answer, people)
+            if not well(answer):
+                raise click.exceptions.Exit(NOT_WELL)
+
+        return command(name, example=example, alters=alters, operation=operation)(give)
+
+    return command_of
+
+
+def command_group(
+    name: str, *, example: str, alters: bool = False
+) -> Callable[[Callable[..., Any]], CommandGroup]:
+    """Make a function a command that has others below it. It is given the session only where none of the
+    others is named; by itself it alters nothing, unless it is said to.
     """
 
     def alone(function: Callable[..., Any]) -> Callable[..., Any]:
         @click.pass_context
         @wraps(function)
         def called(context: click.Context, /, *given: Any, **named: Any) -> Any:
+            group = context.command
+            assert isinstance(group, CommandGroup)
             if context.invoked_subcommand is not None:
-                return None
-            assert isinstance(context.command, CommandGroup)
-            context.command.refuse_as(context)
+                return group.hand_down(context, named)
+            group.refuse_as(context)
             return function(context.ensure_object(Session), *given, **named)
 
         return called
 
-    declare = click.group(name, cls=CommandGroup, example=example)
+    declare = click.group(name, cls=CommandGroup, example=example, alters=alters)
     return lambda function: declare(alone(function))
 
 

@@ -6,15 +6,14 @@ from typing import Any
 
 import click
 
-from narval.ask.text import clean, clean_lines, fault_line, printable
+from narval.ask.text import Row, clean, clean_lines, fault_line, printable
 from narval.surfaces.cli import completion
-from narval.surfaces.cli.command import NOT_WELL, command
+from narval.surfaces.cli.command import NOT_WELL, asking, command
 from narval.surfaces.cli.monitor.definition import definition_lines
 from narval.surfaces.cli.render.tables import (
     ACTIONS,
     COMPARED,
     DEFINITIONS,
-    SHIPPED_ACTIONS,
     VERSIONS,
     listing,
 )
@@ -81,9 +80,9 @@ def _definitions(answer: dict[str, Any]) -> None:
         click.echo(clean(fault_line(fault)))
 
 
-@command("actions", example="narval actions\nnarval actions --shipped")
+@asking("actions", "actions", example="narval actions\nnarval actions --shipped")
 @click.option("--shipped", is_flag=True, help="List all that ships, loaded or not.")
-def actions(session: Session, shipped: bool) -> None:
+def actions(rows: list[Row]) -> None:
     """List the actions there are, with their inputs and outputs.
 
     An input in [brackets] is optional; one with … takes a list. "outside" says that what it does can be seen
@@ -92,9 +91,7 @@ def actions(session: Session, shipped: bool) -> None:
     the home names it; --shipped lists the actions of all of them, and the module of the home that has taken
     the place of theirs, if one has.
     """
-    columns = SHIPPED_ACTIONS if shipped else ACTIONS
-    none = "no actions are loaded; narval actions --shipped lists those that ship"
-    session.give(session.ask("actions", shipped=shipped), lambda rows: listing(columns, rows, none))
+    listing(ACTIONS, rows, "no actions are loaded; narval actions --shipped lists those that ship")
 
 
 # --- what ships -------------------------------------------------------------------------------------------

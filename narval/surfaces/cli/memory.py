@@ -9,10 +9,10 @@ from typing import Any, BinaryIO
 
 import click
 
-from narval.ask.text import clean, took, xml_text
+from narval.ask.text import Row, clean, took, xml_text
 from narval.core.definitions.reading.durations import read_duration
 from narval.surfaces.cli import completion
-from narval.surfaces.cli.command import NOT_WELL, Pair, Pairs, command
+from narval.surfaces.cli.command import NOT_WELL, Pair, Pairs, asking, command, command_group
 from narval.surfaces.cli.documents import DocumentFile, Progress, batches, documents_of, naming
 from narval.surfaces.cli.paging import Page, paged
 from narval.surfaces.cli.render.answers import fault_of
@@ -194,43 +194,51 @@ narval letters resend 3
 narval letters drop 3"""
 
 
-@command("letters", example=_LETTERS, alters=True)
-@click.argument("act", metavar="[resend|drop]", required=False, type=click.Choice(("resend", "drop")))
-@click.argument(
-    "letter", metavar="[LETTER]", required=False, type=int, shell_complete=completion.dead_letters
-)
+@command_group("letters", example=_LETTERS, alters=True)
 @click.option("--dead", is_flag=True, help="List those that could not be taken.")
-def letters(session: Session, act: str | None, letter: int | None, dead: bool) -> None:
+def letters(session: Session, dead: bool) -> None:
     """List messages, sent or received, that are not taken yet.
 
     With --dead, those it has sent that could not be taken: they are kept 30 days. `resend` sends such a
     LETTER again, to whoever has the name of its receiver now; `drop` keeps it no more.
     """
-    if act is None:
-        rows = session.ask("letters", dead=dead)
-        session.give(rows, lambda found: listing(DEAD_LETTERS if dead else LETTERS, found, "no letters wait"))
-        return
-    if letter is None or dead:
-        raise click.UsageError(f"{act} needs the number of a LETTER, as `narval letters --dead` lists them")
-    answer = session.ask("resend" if act == "resend" else "drop_letter", letter=letter)
-    session.give(
-        answer, lambda _: click.echo(f"letter {letter} is {'sent again' if act == 'resend' else 'dropped'}")
-    )
+    rows = session.ask("letters", dead=dead)
+    session.give(rows, lambda found: listing(DEAD_LETTERS if dead else LETTERS, found, "no letters wait"))
 
 
-@command("outdate", example="narval outdate 12 13 --reason 'not today'", alters=True)
+letter_argument = click.argument("letter", type=int, shell_complete=completion.dead_letters)
+
+
+@asking("resend", "resend", example="narval letters resend 3", alters=True)
+@letter_argument
+def resend(answer: Row) -> None:
+    """Send a letter again that could not be taken, to whoever has the name of its receiver now."""
+    click.echo(f"letter {answer['letter']} is sent again")
+
+
+@asking("drop", "drop_letter", example="narval letters drop 3", alters=True)
+@letter_argument
+def drop(answer: Row) -> None:
+    """Keep a letter no more that could not be taken."""
+    click.echo(f"letter {answer['letter']} is dropped")
+
+
+letters.add_command(resend)
+letters.add_command(drop)
+
+
+@asking("outdate", "outdate", example="narval outdate 12 13 --reason 'not today'", alters=True)
 @click.argument(
     "eids", metavar="EID...", nargs=-1, required=True, type=int, shell_complete=completion.elements
 )
 @click.option("--reason", default="", metavar="TEXT", help="Kept with the element that tells of it.")
-def outdate(session: Session, eids: tuple[int, ...], reason: str) -> None:
+def outdate(answer: Row) -> None:
     """Let elements count no more.
 
     No step or condition gets them from then on, and narval memory --current leaves them out. A call that
     was given one goes on, but for a source, which ends. Those that counted until then are printed.
     """
-    answer = session.ask("outdate", eids=list(eids), reason=reason)
-    session.give(answer, lambda found: click.echo("".join(f"{eid}\n" for eid in found["eids"]), nl=False))
+    click.echo("".join(f"{eid}\n" for eid in answer["eids"]), nl=False)
 
 
 _MEMORY = """\

@@ -63,13 +63,23 @@ class Page:
             click.echo(f"{len(shown)} shown; the next: {self.going_on(session, shown[-1]['eid'])}", err=True)
 
 
+def limit_option(which: str) -> Callable[..., Any]:
+    """The option --limit of a listing that is not of eids: the parameter `most`, None for all."""
+    help = f"Only the {which} N, or all, rather than {PAGE}."
+    return click.option("--limit", "most", type=Limit(), callback=lambda *given: _most(given[-1]), help=help)
+
+
+def _most(limit: int | str | None) -> int | None:
+    """The number of rows that --limit asks for; None for all."""
+    return None if limit == ALL else PAGE if limit is None else int(limit)
+
+
 def paged(function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command --limit and --before, which make its parameter `page`."""
 
     @wraps(function)
     def command(*given: Any, limit: int | str | None, before: int | None, **named: Any) -> Any:
-        most = None if limit == ALL else PAGE if limit is None else int(limit)
-        return function(*given, page=Page(most, before, limit is not None), **named)
+        return function(*given, page=Page(_most(limit), before, limit is not None), **named)
 
     asked = click.option("--limit", type=Limit(), help=f"Only the newest N, or all, rather than {PAGE}.")
     below = click.option("--before", type=int, metavar="EID", help="Only those with lower eids.")
@@ -84,7 +94,7 @@ def _command(session: Session, before: int) -> str:
         words += ["--home", str(session.directory)]
     if session.agent:
         words += ["--agent", session.agent]
-    words.append(str(context.info_name))
+    words += _names(context)
     for parameter in context.command.params:
         name = str(parameter.name)
         given = context.get_parameter_source(name) == ParameterSource.COMMANDLINE
@@ -95,3 +105,8 @@ def _command(session: Session, before: int) -> str:
         if not (isinstance(parameter, click.Option) and parameter.is_flag):
             words.append(str(context.params[name]))
     return shlex.join([*words, "--before", str(before)])
+
+
+def _names(context: click.Context) -> list[str]:
+    """The name of a command after those of the groups in which it is, without that of the program."""
+    return [*_names(context.parent), str(context.info_name)] if context.parent is not None else []

@@ -6,9 +6,9 @@ from typing import Any, BinaryIO
 
 import click
 
-from narval.ask.text import counted, xml_text
+from narval.ask.text import Row, counted, xml_text
 from narval.surfaces.cli import completion
-from narval.surfaces.cli.command import Pair, Pairs, command
+from narval.surfaces.cli.command import Pair, Pairs, asking, command
 from narval.surfaces.cli.documents import DocumentFile, documents_of, naming
 from narval.surfaces.cli.paging import PAGE, Page, paged
 from narval.surfaces.cli.render import answers
@@ -178,18 +178,17 @@ def history(
             click.echo(NOTHING_MORE, err=True)
 
 
-@command("why", example="narval why 12\nnarval why 12 send\nnarval why 87")
+@asking("why", "why", example="narval why 12\nnarval why 12 send\nnarval why 87")
 @run_argument
-@click.argument("identifier", metavar="[ID]", required=False, shell_complete=completion.parts)
-def why(session: Session, run: int, identifier: str | None) -> None:
+@click.argument("id", metavar="[ID]", required=False, shell_complete=completion.parts)
+def why(answer: Row) -> None:
     """Tell what a run waits for, or what became of an element.
 
     ID is a part that did not go on: a step, transition, node or state. For each condition this names the
     nearest element, the predicate that failed, and the value found there. With the eid of an element for RUN:
     what it was made from, who used it and holds it, what was made of it, what outdated it, who wants such.
     """
-    answer = session.ask("why", run=run, id=identifier)
-    session.give(answer, lambda found: click.echo("\n".join(answers.why(found))))
+    click.echo("\n".join(answers.why(answer)))
 
 
 _CANCEL = """\
@@ -262,17 +261,18 @@ def _effect(answer: dict[str, Any]) -> None:
         click.echo(f"{effect}: nothing in run {answer['run']} has taken it yet")
 
 
-@command("renew", example="narval renew 12\nnarval renew 12 --reason 'the new rules hold'", alters=True)
+@asking(
+    "renew", "renew", example="narval renew 12\nnarval renew 12 --reason 'the new rules hold'", alters=True
+)
 @active_run_argument
 @click.option("--reason", default="", metavar="TEXT", help="Kept in the history of the run that ends.")
-def renew(session: Session, run: int, reason: str) -> None:
+def renew(answer: Row) -> None:
     """End a run, and start it anew by its file as it is now.
 
     The new run is given what the old one was given at its beginning. What the old one has used stays used. An
     item of work is withdrawn, and offered anew.
     """
-    answer = session.ask("renew", run=run, reason=reason)
-    session.give(answer, lambda found: click.echo(found["run"]))
+    click.echo(answer["run"])
 
 
 @command("retry", example="narval retry 12\nnarval retry 12 --from send", alters=True)

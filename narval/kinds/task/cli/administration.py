@@ -7,8 +7,7 @@ import click
 from narval.ask.text import Row, clean
 from narval.kinds.task.cli.programs import types
 from narval.surfaces.cli import completion
-from narval.surfaces.cli.command import command
-from narval.surfaces.cli.session import Session
+from narval.surfaces.cli.command import asking
 
 
 def _at_work(context: click.Context, incomplete: str) -> completion.Choices:
@@ -20,38 +19,32 @@ run_argument = click.argument("run", type=int, metavar="TASK", shell_complete=co
 reason_option = click.option("--reason", default="", metavar="TEXT", help="Kept in its history.")
 
 
-@command("stop", example="narval task stop 57 --reason 'wrong scanner'", alters=True)
+@asking("stop", "task_stop", example="narval task stop 57 --reason 'wrong scanner'", alters=True)
 @run_argument
 @reason_option
-def stop(session: Session, run: int, reason: str) -> None:
+def stop(answer: Row) -> None:
     """Stop one task, whatever it does.
 
     Its object goes back to the queue as it was when it came. For whoever is responsible for the task,
     administrators, the home's owner and root.
     """
-    answer = session.ask("task_stop", run=run, reason=reason)
-    session.give(answer, lambda found: click.echo(clean(f"task {found['task']} is {found['state']}")))
+    click.echo(clean(f"task {answer['task']} is {answer['state']}"))
 
 
-@command("finish", example="narval task finish 57 FORWARD --reason 'done by hand'", alters=True)
+@asking("finish", "task_finish", example="narval task finish 57 FORWARD --reason 'done by hand'", alters=True)
 @run_argument
 @click.argument("state")
 @reason_option
-def finish(session: Session, run: int, state: str, reason: str) -> None:
+def finish(answer: Row) -> None:
     """Have one task end in a terminal state, whatever edges there are.
 
     Its object goes on from there. For whoever is responsible for the task, administrators, the home's owner
     and root.
     """
-    answer = session.ask("task_finish", run=run, state=state, reason=reason)
-    session.give(answer, _finished)
-
-
-def _finished(answer: Row) -> None:
     click.echo(clean(f"task {answer['task']} is in {answer['state']}"))
 
 
-@command("retry", example="narval task retry 57 --object 31 --to bank.verify", alters=True)
+@asking("retry", "task_retry", example="narval task retry 57 --object 31 --to bank.verify", alters=True)
 @click.argument("case", type=int, shell_complete=completion.source(completion.of_runs, kind="task-case"))
 @click.option("--object", type=int, default=0, metavar="EID", help="Only this object, rather than all held.")
 @click.option(
@@ -61,14 +54,13 @@ def _finished(answer: Row) -> None:
     shell_complete=types,
     help="Where it goes, rather than to its task again.",
 )
-def retry(session: Session, case: int, object: int, to: str) -> None:
+def retry(answer: Row) -> None:
     """Let a case go on that cannot by itself.
 
     A compensator that failed is tried again, and an object that is held goes to its task again. One that no
     script has routed needs to be told where it goes.
     """
-    answer = session.ask("task_retry", case=case, object=object, to=to)
-    session.give(answer, lambda found: click.echo(clean(f"case {found['case']} is {found['state']}")))
+    click.echo(clean(f"case {answer['case']} is {answer['state']}"))
 
 
 COMMANDS = (stop, finish, retry)

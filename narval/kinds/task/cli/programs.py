@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any, BinaryIO
 
 import click
 
 from narval.ask.text import Row, clean, clean_lines, xml_text
 from narval.surfaces.cli import completion
-from narval.surfaces.cli.command import NOT_WELL, command
+from narval.surfaces.cli.command import NOT_WELL, asking, command
 from narval.surfaces.cli.documents import DocumentFile, documents_of, naming
 from narval.surfaces.cli.session import Session
 from narval.surfaces.control.task_handle import FOR_GOOD, SLICE, TASK, handle_in
@@ -23,27 +24,37 @@ def _types(context: click.Context, incomplete: str) -> completion.Choices:
 
 def _states(context: click.Context, incomplete: str) -> completion.Choices:
     """The states to which edges lead from where the task is."""
-    handle = context.params.get("handle") or handle_in(os.environ)
+    handle = context.params.get("task") or handle_in(os.environ)
     for state in completion.asked(context, "task_state", task=handle)["next"]:
         yield state, ""
 
 
 types = completion.source(_types)
 type_argument = click.argument("name", metavar="TYPE", shell_complete=types)
-handle_option = click.option(
-    "--task", "handle", metavar="HANDLE", default="", help=f"The handle, rather than {TASK}."
-)
 timeout_option = click.option(
     "--timeout", type=click.FloatRange(0, min_open=True), metavar="S", help="Wait S seconds at most."
 )
 
 
-def _handle(given: str) -> str:
-    """The handle that is given, or that of the environment. Raises UsageError without any."""
-    found = given or handle_in(os.environ)
-    if not found:
+def _needed(handle: str) -> str:
+    """A handle. Raises UsageError without any."""
+    if not handle:
         raise click.UsageError(f"{TASK} is not set: `export {TASK}=$(narval task init TYPE)` begins a task")
-    return found
+    return handle
+
+
+def _handle_option(check: Callable[[str], str]) -> Callable[..., Any]:
+    """The option --task: the handle that is given, or that of the environment."""
+
+    def handle(_context: click.Context, _option: click.Parameter, given: str) -> str:
+        return check(given or handle_in(os.environ))
+
+    return click.option(
+        "--task", metavar="HANDLE", default="", callback=handle, help=f"The handle, rather than {TASK}."
+    )
+
+
+handle_option = _handle_option(_needed)
 
 
 _PUT = """\
@@ -96,13 +107,13 @@ def init(session: Session, name: str, role: str, lease: float | None) -> None:
 @handle_option
 @timeout_option
 @click.pass_context
-def get(context: click.Context, /, session: Session, handle: str, timeout: float | None) -> None:
+def get(context: click.Context, /, session: Session, task: str, timeout: float | None) -> None:
     """Take the next object of the queue, and print it.
 
     It waits until there is one; the task is in its initial state then. With --timeout the exit status is 1
     when none has come. A task that has an object yet is given that one.
     """
-    task, left = _handle(handle), timeout
+    left = timeout
     with session.connect("record") as connection:
         while True:
             wait = SLICE if left is None else min(SLICE, left)
@@ -120,13 +131,13 @@ def get(context: click.Context, /, session: Session, handle: str, timeout: float
 @command("assert", example="narval task assert verifying\nnarval task assert FORWARD", alters=True)
 @click.argument("state", shell_complete=completion.source(_states))
 @handle_option
-def assert_(session: Session, state: str, handle: str) -> None:
+def assert_(session: Session, state: str, task: str) -> None:
     """Move the task to a state, along an edge.
 
     In a terminal state, such as FORWARD, COMMIT, ABORT or EXCEPTION, the object is routed, and `get` takes
     the next one.
     """
-    answer = session.ask("task_assert", task=_handle(handle), state=state, wait=FOR_GOOD)
+    answer = session.ask("task_assert", task=task, state=state, wait=FOR_GOOD)
     session.give(answer, _moved)
 
 
@@ -154,7 +165,7 @@ narval task raise fax.NIGHT"""
 @click.option(
     "--role", "roles", multiple=True, metavar="R", help="Only instances in this role; may be repeated."
 )
-@handle_option
+@_handle_option(str)
 @click.pass_context
 def raise_(
     context: click.Context,
@@ -166,7 +177,7 @@ def raise_(
     with_object: bool,
     users: tuple[str, ...],
     roles: tuple[str, ...],
-    handle: str,
+    task: str,
 ) -> None:
     """Raise an event.
 
@@ -177,9 +188,8 @@ def raise_(
     name, event, arguments = (words[0], words[1], list(words[2:])) if len(words) > 1 else ("", words[0], [])
     files = [file] if file is not None else []
     documents = documents_of(files)
-    task = handle or handle_in(os.environ)
     if with_object:
-        task = _handle(handle)
+        _needed(task)
     more = {"elements": documents, "with_object": with_object, "users": list(users), "roles": list(roles)}
     mode = "" if sync is None else "sync" if sync else "async"
     with naming(files, documents):
@@ -215,16 +225,14 @@ def _raised(answer: Row) -> None:
 @handle_option
 @click.pass_context
 def wait(
-    context: click.Context, /, session: Session, event: str, end: bool, timeout: float | None, handle: str
+    context: click.Context, /, session: Session, event: str, end: bool, timeout: float | None, task: str
 ) -> None:
     """Wait until an event is raised for the task.
 
     One that was raised before, and that nobody has waited for, counts. The parameters are printed, one a
     line, or with --end the result. The exit status is 1 when none has come within --timeout.
     """
-    found = session.ask(
-        "task_wait", task=_handle(handle), event=event, end=end, timeout=timeout, wait=FOR_GOOD
-    )
+    found = session.ask("task_wait", task=task, event=event, end=end, timeout=timeout, wait=FOR_GOOD)
     session.give(found, _heard)
     if found["timed_out"] or found["event"] is None:
         context.exit(NOT_WELL)
@@ -239,31 +247,24 @@ def _heard(answer: Row) -> None:
         click.echo(clean_lines(text))
 
 
-@command("state", example="narval task state")
+@asking("state", "task_state", example="narval task state")
 @handle_option
-def state(session: Session, handle: str) -> None:
+def state(answer: Row) -> None:
     """Print the state of the task."""
-    answer = session.ask("task_state", task=_handle(handle))
-    session.give(answer, _state)
-
-
-def _state(answer: Row) -> None:
-    """Write the state alone, for scripts."""
     if answer["state"] is None:
         click.echo("it has no object yet: `narval task get`", err=True)
     else:
         click.echo(clean(answer["state"]))
 
 
-@command("down", example="narval task down", alters=True)
+@asking("down", "task_down", example="narval task down", alters=True)
 @handle_option
-def down(session: Session, handle: str) -> None:
+def down(answer: Row) -> None:
     """End the task.
 
     An object that it still has goes back to the queue.
     """
-    answer: dict[str, Any] = session.ask("task_down", task=_handle(handle))
-    session.give(answer, lambda found: click.echo(f"task {found['task']} is down"))
+    click.echo(f"task {answer['task']} is down")
 
 
 COMMANDS = (put, init, get, assert_, raise_, wait, state, down)

@@ -7,8 +7,8 @@ import click
 from narval.ask.text import Row, clean, moment
 from narval.kinds.task.cli.programs import type_argument, types
 from narval.kinds.task.cli.tables import EVENTS, PASSED, QUEUE, record
-from narval.surfaces.cli.command import command
-from narval.surfaces.cli.paging import ALL, PAGE, Limit, Page, paged
+from narval.surfaces.cli.command import asking, command
+from narval.surfaces.cli.paging import Page, limit_option, paged
 from narval.surfaces.cli.render.tables import listing
 from narval.surfaces.cli.session import Session
 
@@ -30,11 +30,10 @@ def events(session: Session, name: str | None, page: Page) -> None:
 
 @command("queue", example="narval task queue bank.scan --limit 10")
 @type_argument
-@click.option("--limit", type=Limit(), help=f"Only the first N, or all, rather than {PAGE}.")
+@limit_option("first")
 @click.option("--after", type=int, metavar="OBJECT", help="Only those behind this one.")
-def queue(session: Session, name: str, limit: int | str | None, after: int | None) -> None:
+def queue(session: Session, name: str, most: int | None, after: int | None) -> None:
     """List the objects in the queue of a type, the next one first."""
-    most = None if limit == ALL else PAGE if limit is None else int(limit)
     rows = session.ask("task_queue", name=name, limit=most + 1 if most is not None else None, after=after)
     shown = rows[:most]
     session.give(shown, lambda found: listing(QUEUE, found, "the queue is empty"))
@@ -42,15 +41,15 @@ def queue(session: Session, name: str, limit: int | str | None, after: int | Non
         click.echo(f"{len(shown)} shown; --after {shown[-1]['object']} has the next", err=True)
 
 
-@command("where", example="narval task where 31")
+@asking("where", "task_where", example="narval task where 31")
 @object_argument
-def where(session: Session, object: int) -> None:
+def where(answer: Row) -> None:
     """Tell where an object is, by the eid of any version of it.
 
     The object of a case has its eid for ever, whatever takes its place; `now` is its eid as it is. Of one
     that was split the parts are told too.
     """
-    session.give(session.ask("task_where", object=object), _place)
+    _place(answer)
 
 
 def _place(found: Row, depth: int = 0) -> None:
@@ -66,12 +65,11 @@ def _place(found: Row, depth: int = 0) -> None:
         click.echo(f"its case is {found['case']}")
 
 
-@command("passed", example="narval task passed 31")
+@asking("passed", "task_passed", example="narval task passed 31")
 @object_argument
-def passed(session: Session, object: int) -> None:
+def passed(rows: list[Row]) -> None:
     """List the tasks that an object has passed, in order, those before it was split off among them."""
-    rows = session.ask("task_passed", object=object)
-    session.give(rows, lambda found: listing(PASSED, found, "it has passed none yet"))
+    listing(PASSED, rows, "it has passed none yet")
 
 
 @command("time", example="narval task time bank.scan scanning\nnarval task time 31 bank.scan")
@@ -101,17 +99,14 @@ def _long(answer: Row) -> None:
 )
 @click.option("--object", "object", type=int, metavar="OBJECT", help="Only what concerns this object.")
 @click.option("--type", "name", metavar="TYPE", shell_complete=types, help="Only tasks of this type.")
-@click.option("--limit", type=Limit(), help=f"Only the newest N, or all, rather than {PAGE}.")
+@limit_option("newest")
 @click.option("--before", type=int, metavar="SEQ", help="Only those with a lower `seq`.")
-def log(
-    session: Session, object: int | None, name: str | None, limit: int | str | None, before: int | None
-) -> None:
+def log(session: Session, object: int | None, name: str | None, most: int | None, before: int | None) -> None:
     """Show the records of the two logs.
 
     They tell which object came to which task; which states tasks entered, which events they raised, and what
     became of conditions and actions. The newest are shown, in order.
     """
-    most = None if limit == ALL else PAGE if limit is None else int(limit)
     rows = session.ask("task_log", object=object, name=name, limit=most, before=before)
     shown = rows if most is None else rows[::-1]
     session.give(

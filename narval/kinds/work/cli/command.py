@@ -1,9 +1,10 @@
-"""The command work: items listed, shown and answered at a terminal (P44, P46)."""
+"""The command work, and the acts below it: items listed, shown and answered at a terminal (P44, P46)."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import click
@@ -11,16 +12,22 @@ import click
 from narval.ask.text import Row, clean, clean_lines, counted, moment, zone
 from narval.core.errors import WorkRefusedError
 from narval.kinds.work.cli.tables import ITEMS, LOG
+from narval.kinds.work.engine.table import (
+    ACTS_ON_ITEMS,
+    ALL_TO,
+    OUTCOME,
+    REASON,
+    SHOWN,
+    TO,
+    VALUES,
+    WORD,
+    Field,
+)  # fmt: skip
 from narval.surfaces.cli import completion
-from narval.surfaces.cli.command import Pair, Pairs, command
-from narval.surfaces.cli.paging import ALL, PAGE, Limit
+from narval.surfaces.cli.command import Command, Pair, Pairs, asking, command, command_group
+from narval.surfaces.cli.paging import ALL, limit_option
 from narval.surfaces.cli.render.tables import fields, listing
 from narval.surfaces.cli.session import Session
-
-ACTS = (
-    "show", "claim", "release", "save", "delegate", "answer", "take-back", "refuse", "reassign", "log",
-    "renew", "forget", "folder",
-)  # fmt: skip
 
 _EXAMPLE = """\
 narval work
@@ -33,65 +40,13 @@ SLICE = 3600.0
 """Seconds that a daemon is asked to wait for something new at a time: nothing is polled."""
 
 
-def _items(context: click.Context, incomplete: str) -> completion.Choices:
-    """The items there are; for `folder`, the people."""
-    if context.params.get("act") == "folder":
-        yield from completion.of_people(context, incomplete)
-        return
-    for row in completion.asked(context, "worklist"):
-        yield str(row["item"]), f"{row['work']} {row['state']}"
-
-
-def _words(context: click.Context, incomplete: str) -> completion.Choices:
-    """The outcomes of the item that was named before, or the people to whom it may go."""
-    if context.params.get("act") in ("delegate", "reassign"):
-        yield from completion.of_people(context, incomplete)
-    if context.params.get("act") == "answer" and context.params.get("item") is not None:
-        for outcome in completion.asked(context, "work_item", item=context.params["item"])["outcomes"]:
-            yield outcome["name"], ""
-
-
-class _Item(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argument here
-    """The number of an item; of `folder`, the name of a person."""
-
-    name = "integer"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The value as what it is."""
-        is_name = ctx is not None and ctx.params.get("act") == "folder"
-        return value if is_name else click.INT.convert(value, param, ctx)
-
-
-@command("work", example=_EXAMPLE, alters=True)
-@click.argument("act", metavar=f"[{'|'.join(ACTS)}]", required=False, type=click.Choice(ACTS))
-@click.argument(
-    "item", type=_Item(), metavar="[ITEM]", required=False, shell_complete=completion.source(_items)
-)
-@click.argument("words", metavar="[OUTCOME|PERSON]...", nargs=-1, shell_complete=completion.source(_words))
-@click.option("--set", "pairs", type=Pair(), multiple=True, help="A field of the answer; may be repeated.")
-@click.option("--reason", default="", metavar="TEXT", help="With release, delegate, refuse, reassign, renew.")
+@command_group("work", example=_EXAMPLE, alters=True)
 @click.option("--all", "every", is_flag=True, help="All that you may see, not only what waits for you.")
-@click.option(
-    "--person", metavar="P", shell_complete=completion.people, help="What this person is asked, or did (log)."
-)
+@click.option("--person", metavar="P", shell_complete=completion.people, help="What this person is asked.")
 @click.option("--state", metavar="S", help="Only items in this state: offered, claimed, done, refused, …")
-@click.option("--since", metavar="MOMENT", help="With log: from this moment on.")
-@click.option("--limit", type=Limit(), help=f"Only the first N, or all, rather than {PAGE}.")
+@limit_option("first")
 @click.option("--follow", is_flag=True, help="Write a line for each item that is offered, until interrupted.")
-def work(
-    session: Session,
-    act: str | None,
-    item: Any,
-    words: tuple[str, ...],
-    pairs: Pairs,
-    reason: str,
-    every: bool,
-    person: str | None,
-    state: str | None,
-    since: str | None,
-    limit: int | str | None,
-    follow: bool,
-) -> None:
+def work(session: Session, most: int | None, follow: bool, **query: Any) -> None:
     """List what you are asked, and answer it.
 
     You are who your login says (etc/people.toml); without that file there is nobody but you. `answer` without
@@ -101,69 +56,24 @@ def work(
     as its definition is now. `log` tells who did what, `folder PERSON` makes the folder by whose files a
     person answers, and `forget --person P` erases the items that are over in which P did something.
     """
-    if act is None:
-        most = None if limit == ALL else PAGE if limit is None else int(limit)
-        query = {"every": every, "person": person, "state": state}
-        _follow(session, query) if follow else _list(session, query, most)
-    elif act == "log":
-        rows = session.ask("work_log", item=item, person=person, since=since)
-        session.give(rows, lambda found: listing(LOG, found, "nothing is recorded"))
-    elif act == "forget":
-        if person is None or item is not None:
-            raise click.UsageError("forget needs --person P, and no ITEM")
-        session.give(session.ask("forget_person", person=person), _forgotten)
-    elif act == "folder":
-        if item is None:
-            raise click.UsageError("folder needs the name of a PERSON")
-        session.give(session.ask("work_folder", person=item), lambda found: click.echo(clean(found["path"])))
-    elif act == "renew" and item is not None:
-        renewed = session.ask("renew", run=item, reason=reason)
-        answer = {"item": renewed["run"], "instead_of": item, "work": renewed["name"]}
-        session.give(answer, lambda found: click.echo(f"item {found['item']} is offered in its place"))
-    elif item is None:
-        raise click.UsageError(f"{act} needs the number of an ITEM (`narval work` lists them)")
-    elif act == "show":
-        session.give(session.ask("work_item", item=item), _shown)
-    else:
-        session.give(_done(session, act, item, words, pairs, reason), _told)
+    _follow(session, query) if follow else _list(session, query, most)
 
 
-def _done(
-    session: Session, act: str, item: int, words: tuple[str, ...], pairs: Pairs, reason: str
-) -> dict[str, Any]:
-    """The answer to an act."""
-    if pairs and act not in ("answer", "save"):
-        raise click.UsageError("--set goes with answer and save")
-    if reason and act not in ("release", "delegate", "refuse", "reassign"):
-        fields = (
-            ": the fields of an answer are given by --set NAME=VALUE" if act in ("answer", "save") else ""
-        )
-        raise click.UsageError(f"--reason goes with release, delegate, refuse, reassign and renew{fields}")
-    if words and act not in ("answer", "delegate", "reassign"):
-        raise click.UsageError(f"{act} takes no {words[0]!r}")
-    if len(words) > 1 and act != "reassign":
-        raise click.UsageError(f"{act} takes one word after the item, got {' '.join(words)!r}")
-    if not words and act in ("delegate", "reassign"):
-        raise click.UsageError(f"{act} needs the name of a PERSON")
-    answer: dict[str, Any]
-    if act == "answer":
-        answer = _answered(session, item, words[0] if words else "", pairs)
-    elif act == "save":
-        answer = session.ask("save", item=item, fields=_values(pairs))
-    elif act == "delegate":
-        answer = session.ask("delegate", item=item, to=words[0], word=reason)
-    elif act == "reassign":
-        answer = session.ask("reassign", item=item, to=list(words), reason=reason)
-    elif act == "release":
-        answer = session.ask("release", item=item, reason=reason)
-    elif act == "refuse":
-        answer = session.ask("refuse", item=item, reason=reason)
-    else:
-        answer = session.ask("claim" if act == "claim" else "take_back", item=item)
-    return answer
+# --- acts on items, as their table has them ---------------------------------------------------------------
 
 
-def _values(pairs: Pairs) -> dict[str, list[str]]:
+def _items(context: click.Context, incomplete: str) -> completion.Choices:
+    for row in completion.asked(context, "worklist"):
+        yield str(row["item"]), f"{row['work']} {row['state']}"
+
+
+def _outcomes(context: click.Context, incomplete: str) -> completion.Choices:
+    """The outcomes of the item that was named before."""
+    for outcome in completion.asked(context, "work_item", item=context.params["item"])["outcomes"]:
+        yield outcome["name"], ""
+
+
+def _values(_context: click.Context, _option: click.Parameter, pairs: Pairs) -> dict[str, list[str]]:
     """The values by field: one that is given twice has two."""
     values: dict[str, list[str]] = {}
     for name, text in pairs:
@@ -171,23 +81,75 @@ def _values(pairs: Pairs) -> dict[str, list[str]]:
     return values
 
 
+def _no_reason(_context: click.Context, _option: click.Parameter, reason: str | None) -> None:
+    if reason is not None:
+        raise click.UsageError("it takes no --reason; the fields of an answer are given by --set NAME=VALUE")
+
+
+def _reason_option(name: str) -> Callable[..., Any]:
+    return click.option(
+        "--reason", name, default="", metavar="TEXT", help="Why; kept in the log of the item."
+    )
+
+
+def _values_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The option --set; who gives a reason beside it is told so."""
+    refused = click.option("--reason", hidden=True, expose_value=False, callback=_no_reason)
+    help = "A field of the answer; may be repeated."
+    asked = click.option("--set", "fields", type=Pair(), multiple=True, callback=_values, help=help)
+    return asked(refused(function))
+
+
+item_argument = click.argument("item", type=int, shell_complete=completion.source(_items))
+_person_argument = partial(click.argument, required=True, shell_complete=completion.people)
+_outcomes_argument = partial(click.argument, default="", shell_complete=completion.source(_outcomes))
+
+_GIVEN: Mapping[Field, tuple[Callable[..., Any], str]] = {
+    TO: (_person_argument("to", metavar="PERSON"), "ben"),
+    ALL_TO: (_person_argument("to", metavar="PERSON...", nargs=-1), "ben eva"),
+    OUTCOME: (_outcomes_argument("outcome", metavar="[OUTCOME]"), "approve"),
+    VALUES: (_values_option, "--set comment=fine"),
+    REASON: (_reason_option("reason"), "--reason 'no time'"),
+    WORD: (_reason_option("word"), "--reason 'you know them'"),
+}
+"""The option or argument of each field that is typed, and an example."""
+
+
+def _act(name: str) -> Command:
+    """The command of an act: its row has what is given with it."""
+    row = ACTS_ON_ITEMS[name]
+    parameters = [_GIVEN[field] for field in row.fields if field is not SHOWN]
+
+    def people(answer: Row) -> None:
+        outcome = f": {answer['outcome']}" if answer.get("outcome") else ""
+        to = answer.get("to")
+        whom = f" to {to if isinstance(to, str) else ', '.join(to)}" if to else ""
+        click.echo(clean(f"item {answer['item']} is {answer['state']}{whom}{outcome}"))
+
+    people.__doc__ = row.does
+    for add, _ in reversed(parameters):
+        add(people)
+    example = " ".join([f"narval work {name} 57", *(typed for _, typed in parameters)])
+    ask = _answered if name == "answer" else None
+    return asking(name, name.replace("-", "_"), example=example, alters=True, ask=ask)(item_argument(people))
+
+
 # --- answering ----------------------------------------------------------------------------------------------
 
 
-def _answered(session: Session, item: int, outcome: str, pairs: Pairs) -> dict[str, Any]:
+def _answered(session: Session, item: int, outcome: str, fields: dict[str, list[str]]) -> dict[str, Any]:
     """The answer to an answer; at a terminal, what was not given is asked for, until it is right (P44)."""
-    values = _values(pairs)
-    asks = not pairs and not session.as_json and sys.stdin.isatty()
+    asks = not fields and not session.as_json and sys.stdin.isatty()
     shown = session.ask("work_item", item=item) if asks else None
     if shown is not None:
         _shown(shown)
         outcome = outcome or _chosen([found["name"] for found in shown["outcomes"]])
-        values = {field["name"]: _asked(field, outcome, shown) for field in shown["fields"]}
+        fields = {field["name"]: _asked(field, outcome, shown) for field in shown["fields"]}
     while True:
         try:
             text = shown["shown"] if shown is not None else None
             found: dict[str, Any] = session.ask(
-                "answer", item=item, outcome=outcome, fields=values, shown=text
+                "answer", item=item, outcome=outcome, fields=fields, shown=text
             )
             return found
         except WorkRefusedError as error:
@@ -203,7 +165,7 @@ def _answered(session: Session, item: int, outcome: str, pairs: Pairs) -> dict[s
             click.echo(clean_lines(str(error)), err=True)
             for field in shown["fields"]:
                 if field["name"] in wrong:
-                    values[field["name"]] = _asked(field, outcome, shown, values[field["name"]])
+                    fields[field["name"]] = _asked(field, outcome, shown, fields[field["name"]])
 
 
 def _misfits(error: WorkRefusedError) -> dict[str, str]:
@@ -301,14 +263,57 @@ def _by_right(right: Row | None) -> str:
     return f" ({' '.join(filter(None, (role, absent)))})" if role or absent else ""
 
 
-def _told(answer: Row) -> None:
-    """Tell what became of an act."""
-    outcome = f": {answer['outcome']}" if answer.get("outcome") else ""
-    to = answer.get("to")
-    whom = f" to {to if isinstance(to, str) else ', '.join(to)}" if to else ""
-    click.echo(clean(f"item {answer['item']} is {answer['state']}{whom}{outcome}"))
+@asking("show", "work_item", example="narval work show 57", alters=True)
+@item_argument
+def show(answer: Row) -> None:
+    """Show one item: its text, its outcomes and fields, who has it, and what you may do."""
+    _shown(answer)
 
 
-def _forgotten(answer: Row) -> None:
-    """Tell how many items were erased."""
+# --- around items -------------------------------------------------------------------------------------------
+
+
+@asking("log", "work_log", example="narval work log 57\nnarval work log --person ann", alters=True)
+@click.argument("item", type=int, required=False, shell_complete=completion.source(_items))
+@click.option("--person", metavar="P", shell_complete=completion.people, help="What this person did.")
+@click.option("--since", metavar="MOMENT", help="From this moment on.")
+def log(rows: list[Row]) -> None:
+    """Tell who did what, by which right, in which way, and what came of it.
+
+    That is of one ITEM, or of all that you may see.
+    """
+    listing(LOG, rows, "nothing is recorded")
+
+
+@command("renew", example="narval work renew 57 --reason 'the new rules hold'", alters=True)
+@item_argument
+@_reason_option("reason")
+def renew(session: Session, item: int, reason: str) -> None:
+    """Withdraw an item, and offer it anew as its definition is now, as an administrator.
+
+    Who asked waits on.
+    """
+    renewed = session.ask("renew", run=item, reason=reason)
+    answer = {"item": renewed["run"], "instead_of": item, "work": renewed["name"]}
+    session.give(answer, lambda found: click.echo(f"item {found['item']} is offered in its place"))
+
+
+@asking("forget", "forget_person", example="narval work forget --person ann", alters=True)
+@click.option("--person", metavar="P", required=True, shell_complete=completion.people, help="Whose items.")
+def forget(answer: Row) -> None:
+    """Erase the items that are over in which a person did something, with their journals.
+
+    It is for administrators, the home's owner and root.
+    """
     click.echo(f"{counted(len(answer['forgotten']), 'item')} forgotten")
+
+
+@asking("folder", "work_folder", example="narval work folder ann", alters=True)
+@_person_argument("person")
+def folder(answer: Row) -> None:
+    """Make the folder in which a person is offered items as files."""
+    click.echo(clean(answer["path"]))
+
+
+for _below in (show, *map(_act, ACTS_ON_ITEMS), log, renew, forget, folder):
+    work.add_command(_below)

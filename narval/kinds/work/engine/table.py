@@ -34,6 +34,8 @@ class Field(NamedTuple):
     is_required: bool = False
     label: str = ""
     """Its name in forms and options, where that is another."""
+    note: str = ""
+    """What its operation says of it."""
 
     @property
     def asked_as(self) -> str:
@@ -46,7 +48,7 @@ class Field(NamedTuple):
         return self.type.startswith("list[")
 
 
-SHOWN = Field("shown", "str | None", None)
+SHOWN = Field("shown", "str | None", None, note="With `shown`, only if that is the text of the item.")
 REASON = Field("reason")
 WORD = Field("word", label="reason")
 TO = Field("to", is_required=True)
@@ -78,7 +80,7 @@ ACTS_ON_ITEMS: Mapping[str, Act] = MappingProxyType(
     {
         "claim": Act(
             "eligible", "claimed", "claimed", TAKEN, SHARED, (SHOWN,),
-            "Take an item, so that nobody else does. With `shown`, only if that is its text.",
+            "Take an item, so that nobody else does.",
         ),
         "release": Act(
             "claimant or admin", FREE, "offered", TAKEN, SHARED, (REASON,),
@@ -94,7 +96,7 @@ ACTS_ON_ITEMS: Mapping[str, Act] = MappingProxyType(
         ),
         "answer": Act(
             "eligible", "done", "done", TAKEN, "offered", (OUTCOME, VALUES, SHOWN),
-            "Answer an item with an outcome and values of fields; with `shown`, only if that is its text.",
+            "Answer an item with an outcome and the values of its fields.",
         ),
         "take-back": Act(
             "eligible", FREE, FREE, TAKEN, "offered", (),

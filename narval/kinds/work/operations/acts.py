@@ -75,7 +75,8 @@ def _operation(name: str) -> Operation[..., Coroutine[Any, Any, dict[str, Any]]]
     first, second, _, last, _ = own.parameters.values()
     vars(asked)["__signature__"] = own.replace(parameters=[first, second, *fields, last])
     asked.__annotations__ |= {field.name: field.type for field in act.fields}
-    asked.__name__, asked.__doc__ = name.replace("-", "_"), act.does
+    asked.__name__ = name.replace("-", "_")
+    asked.__doc__ = " ".join([act.does, *(field.note for field in act.fields if field.note)])
     return operation("people")(asked)
 
 

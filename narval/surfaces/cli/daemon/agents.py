@@ -6,17 +6,13 @@ from typing import BinaryIO
 
 import click
 
-from narval.ask.text import clean_lines
+from narval.ask.text import Row, clean_lines
 from narval.core.errors import RequestError
 from narval.surfaces.cli import completion
-from narval.surfaces.cli.command import command
+from narval.surfaces.cli.command import asking, command, command_group
 from narval.surfaces.cli.render import status
-from narval.surfaces.cli.render.fleet import SHARED_AGENTS
 from narval.surfaces.cli.render.tables import AGENTS, listing
 from narval.surfaces.cli.session import Session
-
-ACTS = ("add", "show", "settings", "suspend", "resume", "passivate", "remove")
-"""The words for one agent; all but show change which there are, or the state of one."""
 
 _EXAMPLE = """\
 narval agents
@@ -29,12 +25,7 @@ narval agents suspend ada --reason 'on leave'
 narval agents remove ada --now"""
 
 
-@command("agents", example=_EXAMPLE, alters=True)
-@click.argument("act", metavar=f"[{'|'.join(ACTS)}]", required=False, type=click.Choice(ACTS))
-@click.argument("name", metavar="[NAME]", required=False, shell_complete=completion.agents)
-@click.argument("file", metavar="[FILE]", required=False, type=click.File("rb"))
-@click.option("--reason", default="", metavar="TEXT", help="With suspend: shown until it is resumed.")
-@click.option("--now", is_flag=True, help="With remove: although runs of it are under way.")
+@command_group("agents", example=_EXAMPLE, alters=True)
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Of the list, only the first N.")
 @click.option(
     "--after",
@@ -42,18 +33,7 @@ narval agents remove ada --now"""
     shell_complete=completion.agents,
     help="Of the list, only what follows this agent.",
 )
-@click.option("--collection", "collections", multiple=True, metavar="C", help="With add: what it follows.")
-def agents(
-    session: Session,
-    act: str | None,
-    name: str | None,
-    file: BinaryIO | None,
-    reason: str,
-    now: bool,
-    collections: tuple[str, ...],
-    limit: int | None,
-    after: str | None,
-) -> None:
+def agents(session: Session, limit: int | None, after: str | None) -> None:
     """List the agents of the home, or change which there are.
 
     Each has a memory and runs of its own. One with a folder agents/NAME/ has files of its own there, the
@@ -66,38 +46,37 @@ def agents(
     lets one go with all that it has.
     The home's own agent is always active. Any other command asks another with --agent NAME.
     """
-    if act is None:
-        rows = session.ask("agents", limit=limit, after=after)
-        columns = SHARED_AGENTS if any("epoch" in row for row in rows) else AGENTS
-        session.give(rows, lambda found: listing(columns, found, "no more agents"))
-        return
-    if name is None:
-        raise click.UsageError(f"{act} needs the NAME of an agent")
-    if (reason and act != "suspend") or (now and act != "remove") or (collections and act != "add"):
-        raise click.UsageError("--reason goes with suspend, --now with remove, --collection with add")
-    if file is not None and act != "settings":
-        raise click.UsageError("FILE goes with settings")
-    if act == "settings":
-        _settings(session, name, file)
-        return
-    if act == "show":
-        session.give(session.ask("show_agent", name=name), status.agent)
-        return
-    if act == "suspend":
-        answer = session.ask("suspend", name=name, reason=reason)
-    elif act == "remove":
-        answer = session.ask("remove_agent", name=name, now=now)
-    elif act == "add":
-        more = {"collections": list(collections)} if collections else {}
-        answer = session.ask("add_agent", name=name, **more)
-    else:
-        answer = session.ask("resume" if act == "resume" else "passivate", name=name)
-    said = "removed" if act == "remove" else answer["state"]
-    session.give(answer, lambda _: click.echo(f"{name} is {said}"))
+    rows = session.ask("agents", limit=limit, after=after)
+    session.give(rows, lambda found: listing(AGENTS, found, "no more agents"))
 
 
-def _settings(session: Session, name: str, file: BinaryIO | None) -> None:
-    """Write the settings that the store has of an agent, or let a file be them."""
+name_argument = click.argument("name", shell_complete=completion.agents)
+
+
+def _became(answer: Row) -> None:
+    click.echo(f"{answer['name']} is {answer['state']}")
+
+
+@asking("add", "add_agent", example="narval agents add bob --collection office", alters=True)
+@click.argument("name")
+@click.option("--collection", "collections", multiple=True, metavar="C", help="What it follows.")
+def add(answer: Row) -> None:
+    """Make an agent."""
+    _became(answer)
+
+
+@asking("show", "show_agent", example="narval agents show bob", alters=True)
+@name_argument
+def show(answer: Row) -> None:
+    """Tell what counts for an agent, and what it has of all that is limited."""
+    status.agent(answer)
+
+
+@command("settings", example="narval agents settings bob\nnarval agents settings bob bob.toml", alters=True)
+@name_argument
+@click.argument("file", metavar="[FILE]", required=False, type=click.File("rb"))
+def settings(session: Session, name: str, file: BinaryIO | None) -> None:
+    """Write the settings that the store has of an agent, or let FILE be them (- is standard input)."""
     if file is not None:
         shown = session.ask("set_agent_settings", name=name, text=file.read().decode("utf-8", "replace"))
         session.give(shown, status.agent)
@@ -108,3 +87,37 @@ def _settings(session: Session, name: str, file: BinaryIO | None) -> None:
         where = f"{folder}/agent.toml" if folder else "etc/narval.toml, for all without a folder"
         raise RequestError(f"the settings of {name} are not in the store but in {where}")
     session.give({"name": name, "text": text}, lambda _: click.echo(clean_lines(text)))
+
+
+@asking("suspend", "suspend", example="narval agents suspend ada --reason 'on leave'", alters=True)
+@name_argument
+@click.option("--reason", default="", metavar="TEXT", help="Shown until it is resumed.")
+def suspend(answer: Row) -> None:
+    """Let an agent do nothing until it is resumed: what it is asked waits."""
+    _became(answer)
+
+
+@asking("resume", "resume", example="narval agents resume ada", alters=True)
+@name_argument
+def resume(answer: Row) -> None:
+    """Let an agent go on that was suspended."""
+    _became(answer)
+
+
+@asking("passivate", "passivate", example="narval agents passivate ada", alters=True)
+@name_argument
+def passivate(answer: Row) -> None:
+    """Take an agent out of memory until it has something to do."""
+    _became(answer)
+
+
+@asking("remove", "remove_agent", example="narval agents remove ada --now", alters=True)
+@name_argument
+@click.option("--now", is_flag=True, help="Although runs of it are under way.")
+def remove(answer: Row) -> None:
+    """Let an agent go with all that it has."""
+    click.echo(f"{answer['name']} is removed")
+
+
+for _below in (add, show, settings, suspend, resume, passivate, remove):
+    agents.add_command(_below)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from narval import __version__
-from narval.ask.text import clean, fault_line
+from narval.ask.text import Row, clean, fault_line
 from narval.core.errors import DaemonGoneError
-from narval.surfaces.cli.command import NOT_WELL, command
+from narval.surfaces.cli.command import asking, command
 from narval.surfaces.cli.render import answers
 from narval.surfaces.cli.render import status as status_shown
 from narval.surfaces.cli.runs import NOTHING_MORE, SLICE
@@ -43,24 +43,17 @@ def _waiting(home: Home, holder: Holder) -> dict[str, Any]:
     return {**known, "state": "waiting", "away": away}
 
 
-@command("reload", example="narval reload", alters=True)
-@click.pass_context
-def reload(context: click.Context, session: Session) -> None:
+@asking("reload", "reload", example="narval reload", alters=True, well=lambda answer: not answer["faults"])
+def reload(answer: Row) -> None:
     """Have the daemon read its files now.
 
     These are recipes, modules, schemas and settings.
     It does so by itself when they change; this waits until it has been done. The exit status is 1 when there
     are faults.
     """
-
-    def show(found: dict[str, Any]) -> None:
-        for fault in found["faults"]:
-            click.echo(clean(fault_line(fault)))
-        click.echo("what has changed is at work" if found["changed"] else "nothing has changed")
-
-    found = session.ask("reload")
-    session.give(found, show)
-    context.exit(NOT_WELL if found["faults"] else 0)
+    for fault in answer["faults"]:
+        click.echo(clean(fault_line(fault)))
+    click.echo("what has changed is at work" if answer["changed"] else "nothing has changed")
 
 
 @command("stop", example="narval stop\nnarval stop --drain", alters=True)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from narval.surfaces.cli.command import command
+from collections.abc import Sequence
+
+from narval.ask.text import Row
+from narval.surfaces.cli.command import asking
 from narval.surfaces.cli.render.status import attention as shown
-from narval.surfaces.cli.session import Session
 
 
-@command("attention", example="narval attention")
-def attention(session: Session) -> None:
+@asking("attention", "attention", example="narval attention")
+def attention(items: Sequence[Row]) -> None:
     """Tell what needs attention, gravest first.
 
     `narval status` begins with the same.
     """
-    session.give(session.ask("attention"), shown)
+    shown(items)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from narval.ask.text import Row, clean, moment_there
-from narval.surfaces.cli.command import command
+from narval.surfaces.cli.command import asking
 from narval.surfaces.cli.render.tables import Column, table
-from narval.surfaces.cli.session import Session
 
 
 def _where(row: Row) -> str:
@@ -30,18 +27,14 @@ ENTRIES = (
 )
 
 
-@command("calendar", example="narval calendar\nnarval calendar --from 2026-11-01 --to 2026-12-01")
+@asking("calendar", "calendar", example="narval calendar\nnarval calendar --from 2026-11-01 --to 2026-12-01")
 @click.option("--from", "start", metavar="DATE", help="The first day, or a moment; today if none is named.")
 @click.option("--to", "end", metavar="DATE", help="The day or moment at which it ends; else two weeks on.")
-def calendar(session: Session, start: str | None, end: str | None) -> None:
+def calendar(answer: Row) -> None:
     """Tell by day what is to come, and what came late.
 
     Moments are in the zone of the home. What is expected are later dates of the texts that are waited for.
     """
-    session.give(session.ask("calendar", start=start, end=end), _shown)
-
-
-def _shown(answer: dict[str, Any]) -> None:
     click.echo(f"moments of {clean(answer['zone'])}")
     for day in answer["days"]:
         click.echo(f"\n{day['day']}")

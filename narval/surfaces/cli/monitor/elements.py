@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import click
 
 from narval.ask.text import Row, article, clean, counted, moment, xml_text
 from narval.surfaces.cli import completion
-from narval.surfaces.cli.command import command
+from narval.surfaces.cli.command import asking
 from narval.surfaces.cli.render.tables import came_from
-from narval.surfaces.cli.session import Session
 
 
-@command("element", example="narval element 14\nnarval element 14 --json")
+@asking("element", "element", example="narval element 14\nnarval element 14 --json")
 @click.argument("eid", type=int, shell_complete=completion.elements)
-def element(session: Session, eid: int) -> None:
+def element(shown: Row) -> None:
     """Show an element, what it was made from, and what came of it.
 
     Besides its XML: the runs that hold it, when it will be forgotten, its versions, and, with the runs and
     calls that made them, the elements before and after it, 6 steps and 200 elements each way. What keeps a
     run from taking it is told by `narval why EID`.
     """
-    found = session.ask("element", eid=eid)
-    session.give(found, lambda shown: click.echo("\n".join(_lines(shown))))
+    click.echo("\n".join(_lines(shown)))
 
 
-def _lines(shown: dict[str, Any]) -> Iterator[str]:
+def _lines(shown: Row) -> Iterator[str]:
     yield f"element {shown['eid']}, {article(shown['name'])} {clean(shown['name'])}: {_made(shown)}"
     yield xml_text(shown["xml"])
     if shown["declared"]:

@@ -6,7 +6,7 @@ import click
 
 from narval.ask.text import Row, clean, counted, moment, person
 from narval.surfaces.cli import completion
-from narval.surfaces.cli.command import NOT_WELL, command, command_group
+from narval.surfaces.cli.command import asking, command, command_group
 from narval.surfaces.cli.render.tables import Column, fields, listing
 from narval.surfaces.cli.session import Session
 
@@ -89,39 +89,38 @@ def _shown(row: Row) -> None:
     )
 
 
-@command(
-    "acknowledge", example="narval errors acknowledge 3f9c01ab --reason 'the printer was off'", alters=True
+@asking(
+    "acknowledge",
+    "acknowledge",
+    example="narval errors acknowledge 3f9c01ab --reason 'the printer was off'",
+    alters=True,
 )
 @click.argument("incident", shell_complete=completion.incidents)
 @click.option("--reason", required=True, metavar="TEXT", help="Why nothing more is to be done.")
-def acknowledge(session: Session, incident: str, reason: str) -> None:
+def acknowledge(answer: Row) -> None:
     """Deal with a row by saying why nothing more is to be done.
 
     An element `acknowledged` tells of it, and who said so. A new incident like these opens the row again.
     """
-    answer = session.ask("acknowledge", incident=incident, reason=reason)
-    session.give(
-        answer, lambda found: click.echo(f"{counted(found['count'], 'incident')}: element {found['element']}")
-    )
+    click.echo(f"{counted(answer['count'], 'incident')}: element {answer['element']}")
 
 
-@command("retry", example="narval errors retry 3f9c01ab", alters=True)
+@asking(
+    "retry",
+    "retry_incident",
+    example="narval errors retry 3f9c01ab",
+    alters=True,
+    well=lambda rows: not any(row["error"] for row in rows),
+)
 @click.argument("incident", shell_complete=completion.incidents)
 @click.option(
     "--limit", type=click.IntRange(1, 1000), default=1000, metavar="N", help="The newest N of them."
 )
-@click.pass_context
-def retry(context: click.Context, /, session: Session, incident: str, limit: int) -> None:
+def retry(rows: list[Row]) -> None:
     """Begin the runs of a row again, each from the part that failed.
 
     The exit status is 1 when one of them cannot be begun again.
     """
-    answer = session.ask("retry_incident", incident=incident, limit=limit)
-    session.give(answer, _retried)
-    context.exit(NOT_WELL if any(row["error"] for row in answer) else 0)
-
-
-def _retried(rows: list[Row]) -> None:
     for row in rows:
         became = f"begins again as {row['retry']}" if row["retry"] else f"is not begun again: {row['error']}"
         click.echo(clean(f"run {row['run']} {became}"))

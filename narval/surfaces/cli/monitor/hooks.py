@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from narval.surfaces.cli.command import command
+from narval.ask.text import Row
+from narval.surfaces.cli.command import asking
 from narval.surfaces.cli.render.tables import Column, listing
-from narval.surfaces.cli.session import Session
 
 _HOOKS = (
     Column("hook", lambda row: row["hook"]),
@@ -14,13 +14,10 @@ _HOOKS = (
 )
 
 
-_NONE = "no webhooks: the table [hooks] of etc/narval.toml names them"
-
-
-@command("hooks", example="narval hooks")
-def hooks(session: Session) -> None:
+@asking("hooks", "hooks", example="narval hooks")
+def hooks(rows: list[Row]) -> None:
     """List the webhooks of etc/narval.toml.
 
     `narval web` takes what is sent to /hook/NAME.
     """
-    session.give(session.ask("hooks"), lambda rows: listing(_HOOKS, rows, _NONE))
+    listing(_HOOKS, rows, "no webhooks: the table [hooks] of etc/narval.toml names them")

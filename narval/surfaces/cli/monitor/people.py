@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from narval.surfaces.cli.command import command
+from narval.ask.text import Row
+from narval.surfaces.cli.command import asking
 from narval.surfaces.cli.render.tables import Column, listing
-from narval.surfaces.cli.session import Session
 
 _PEOPLE = (
     Column("person", lambda row: row["person"]),
@@ -15,10 +15,10 @@ _PEOPLE = (
 )
 
 
-@command("people", example="narval people\nnarval people --json")
-def people(session: Session) -> None:
+@asking("people", "people", example="narval people\nnarval people --json")
+def people(rows: list[Row]) -> None:
     """List the people of the home, and what they may do on the web.
 
     They stand in etc/people.toml; without it there is the owner of the home alone.
     """
-    session.give(session.ask("people"), lambda rows: listing(_PEOPLE, rows, "no people"))
+    listing(_PEOPLE, rows, "no people")

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import click
 
 from narval.ask.text import Row, clean, counted, moment_exactly
 from narval.surfaces.cli import completion
-from narval.surfaces.cli.command import command
+from narval.surfaces.cli.command import asking
 from narval.surfaces.cli.render import answers
 from narval.surfaces.cli.render.tables import Column, listing
 from narval.surfaces.cli.runs import run_argument
-from narval.surfaces.cli.session import Session
 
 
 def _waited_for(row: Row) -> str:
@@ -40,34 +38,32 @@ _ROWS = (
 )
 
 
-@command("timeline", example="narval timeline 12\nnarval timeline 12 --limit 20 --json")
+@asking("timeline", "timeline", example="narval timeline 12\nnarval timeline 12 --limit 20 --json")
 @run_argument
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the newest N.")
-def timeline(session: Session, run: int, limit: int | None) -> None:
+def timeline(answer: Row) -> None:
     """Show the calls of a run over time, and its waits.
 
     A row is a try of a call, or a wait for an element or a moment; in the order in which they began.
     """
-    answer = session.ask("timeline", run=run, limit=limit)
-    session.give(answer, lambda found: listing(_ROWS, found["rows"], "no calls and no waits"))
-    if answer["left_out"] and not session.as_json:
+    listing(_ROWS, answer["rows"], "no calls and no waits")
+    if answer["left_out"]:
         click.echo(f"{counted(answer['left_out'], 'older row')} left out", err=True)
 
 
-@command("part", example="narval part 12 send\nnarval part 12 'send>wait' --json")
+@asking("part", "part", example="narval part 12 send\nnarval part 12 'send>wait' --json")
 @run_argument
-@click.argument("identifier", metavar="ID", shell_complete=completion.parts)
-def part(session: Session, run: int, identifier: str) -> None:
+@click.argument("id", metavar="ID", shell_complete=completion.parts)
+def part(answer: Row) -> None:
     """Show all about one part of a run, or about an arc.
 
     Besides what `narval why RUN ID` tells: each try of its calls, when, with what it was given and what it
     gave, its error, and the run that answered. An arc is named by the parts at both ends: send>wait.
     """
-    answer = session.ask("part", run=run, id=identifier)
-    session.give(answer, lambda found: click.echo("\n".join(_lines(found))))
+    click.echo("\n".join(_lines(answer)))
 
 
-def _lines(found: dict[str, Any]) -> Iterator[str]:
+def _lines(found: Row) -> Iterator[str]:
     if "arc" in found:
         arc = found["arc"]
         told = ", ".join(filter(None, (arc["text"], arc["state"], arc["badge"])))

@@ -1,16 +1,10 @@
-"""The tables of a store that daemons share: its agents, and the daemons."""
+"""The table of the daemons that share a store."""
 
 from __future__ import annotations
 
 from narval.ask.text import moment
-from narval.surfaces.cli.render.tables import AGENTS, Column
+from narval.surfaces.cli.render.tables import Column
 
-SHARED_AGENTS = (
-    *AGENTS[:-1],
-    Column("owner", lambda row: row["owner"] or "nobody"),
-    Column("epoch", lambda row: row["epoch"] or "", right=True),
-    AGENTS[-1],
-)
 DAEMONS = (
     Column("home", lambda row: row["home"] + (" (this)" if row["self"] else "")),
     Column("address", lambda row: row["address"]),

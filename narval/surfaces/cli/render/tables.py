@@ -223,15 +223,11 @@ DEFINITIONS = (
 ACTIONS = (
     *_plain_columns(action="name", runs="runs"),
     Column("outside", lambda row: "yes" if row.get("outside") else ""),
+    Column("replaced by", lambda row: row.get("replaced_by") or ""),
     Column("takes", lambda row: ", ".join(map(_parameter, row["inputs"]))),
     Column("gives", lambda row: ", ".join(map(_parameter, row["outputs"]))),
     Column("asks first", lambda row: ", ".join(row.get("asks", ()))),
     Column("description", _of("description")),
-)
-SHIPPED_ACTIONS = (
-    *ACTIONS[:3],
-    Column("replaced by", lambda row: row["replaced_by"] or ""),
-    *ACTIONS[3:],
 )
 COMPARED = (*_plain_columns(file="path", state="state"),)
 CALLS = (
@@ -254,6 +250,8 @@ AGENTS = (
     *(Column(title, _not_none(title), right=True) for title in ("failed", "asked", "faults")),
     Column("kB", lambda row: f"{row['resident'] // 1000}" if row["resident"] else "", right=True),
     Column("next", lambda row: moment(row["next"]), is_moment=True),
+    Column("owner", lambda row: (row["owner"] or "nobody") if "owner" in row else ""),
+    Column("epoch", lambda row: row.get("epoch") or "", right=True),
     Column("why", _of("why")),
 )
 LETTERS = (
