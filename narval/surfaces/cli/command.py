@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from narval.ask.text import clean, clean_lines
 from narval.core.errors import (
@@ -112,7 +111,7 @@ class Command(_Explained):
 class CommandGroup(_Explained, click.Group):
     """A command with others below it, in the order in which they are given; alone it does something too.
 
-    An option that stands before the name of one below is given to that.
+    An option may stand before the name of the one below that has it.
     """
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
@@ -122,18 +121,16 @@ class CommandGroup(_Explained, click.Group):
         """In the order in which they are given."""
         return list(self.commands)
 
-    def hand_down(self, context: click.Context, named: Mapping[str, Any]) -> None:
-        """Give the options of the group to the command below. Raises UsageError for one that it has not."""
-        below = str(context.invoked_subcommand)
-        given = {
-            name: value
-            for name, value in named.items()
-            if context.get_parameter_source(name) == ParameterSource.COMMANDLINE
-        }
-        for option in self.params:
-            if option.name in given.keys() - {own.name for own in self.commands[below].params}:
-                raise click.UsageError(f"{option.opts[-1]} goes with {self.name} alone, not with {below}")
-        context.default_map = {below: given}
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments; what stands before the name of a command below is put behind it."""
+        known = [each for command in (self, *self.commands.values()) for each in command.params]
+        valued = {name for each in known if not getattr(each, "is_flag", True) for name in each.opts}
+        at = 0
+        while at < len(args) and args[at].startswith("-"):
+            at += 2 if args[at] in valued else 1
+        if args[at:] and args[at] in self.commands:
+            args = [args[at], *args[:at], *args[at + 1 :]]
+        return super().parse_args(context, args)
 
 
 class Commands(click.Group):
@@ -239,11 +236,10 @@ def command_group(
         @click.pass_context
         @wraps(function)
         def called(context: click.Context, /, *given: Any, **named: Any) -> Any:
-            group = context.command
-            assert isinstance(group, CommandGroup)
             if context.invoked_subcommand is not None:
-                return group.hand_down(context, named)
-            group.refuse_as(context)
+                return None
+            assert isinstance(context.command, CommandGroup)
+            context.command.refuse_as(context)
             return function(context.ensure_object(Session), *given, **named)
 
         return called

@@ -9,8 +9,12 @@ import pytest
 
 from narval.ask.operations import OPERATIONS
 from narval.kinds.work.engine.table import ACTS_ON_ITEMS, SHOWN
+from narval.surfaces.cli import COMMANDS, main
+from narval.surfaces.cli.command import CommandGroup
+from narval.surfaces.cli.paging import Page
+from narval.surfaces.cli.session import Session
 from tests.house.operations_page import all_commands
-from tests.surfaces.cli.command_line import data, make_home, narval
+from tests.surfaces.cli.command_line import data, make_home, narval, well
 
 ASKING = {name: command for name, command in all_commands() if command.operation}
 
@@ -39,11 +43,20 @@ def test_the_command_of_an_act_takes_the_fields_of_its_row(name: str) -> None:
     assert taken == ["item", *(field.name for field in ACTS_ON_ITEMS[name].fields if field is not SHOWN)]
 
 
-def test_what_stands_before_a_command_of_a_group_is_given_to_it_or_refused(tmp_path: Path) -> None:
+def test_an_option_may_stand_before_the_command_of_a_group_that_has_it(tmp_path: Path) -> None:
     home = make_home(tmp_path / "home")
-    for before, after in ((("--person", "ann"), ()), ((), ("--person", "ann"))):
-        assert data(home, "work", *before, "forget", *after) == {"person": "ann", "forgotten": []}
-    refused = narval(home, "work", "--all", "log")
-    assert (refused.exit_code, refused.stdout) == (2, "")
-    assert "--all goes with work alone, not with log" in refused.stderr
-    assert narval(home, "errors", "--all", "show", "3f9c01ab").exit_code == 2
+    for words in (("forget", "--person", "ann"), ("--person", "ann", "forget"), ("--person=ann", "forget")):
+        assert data(home, "work", *words) == {"person": "ann", "forgotten": []}
+    well(home, "agents", "add", "ada")
+    assert data(home, "agents", "--reason", "show", "suspend", "ada")["why"] == "show"
+    for words in (("work", "--all", "log"), ("errors", "--all", "show", "3f9c01ab")):
+        refused = narval(home, *words)
+        assert (refused.exit_code, refused.stdout, "--all" in refused.stderr) == (2, "", True)
+
+
+def test_the_command_for_the_next_page_names_the_group() -> None:
+    group = COMMANDS["task"]
+    assert isinstance(group, CommandGroup)
+    outer = click.Context(group, info_name="task", parent=click.Context(main, info_name="python -m narval"))
+    with click.Context(group.commands["events"], info_name="events", parent=outer):
+        assert Page(1, None, limit_given=False).going_on(Session(), 5) == "narval task events --before 5"
