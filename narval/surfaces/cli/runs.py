@@ -13,13 +13,9 @@ from narval.surfaces.cli.documents import DocumentFile, documents_of, naming
 from narval.surfaces.cli.paging import PAGE, Page, paged
 from narval.surfaces.cli.render import answers
 from narval.surfaces.cli.render.tables import RUNS, listing
-from narval.surfaces.cli.session import Session
-
-SLICE = 3600.0
-"""Seconds that a daemon is asked to wait for an event at a time: nothing is polled."""
+from narval.surfaces.cli.session import NOTHING_MORE, SLICE, Session
 
 NO_LINES = "no lines there"
-NOTHING_MORE = "no daemon runs: nothing more will come"
 
 STATES = ("active", "done", "failed", "cancelled", "ready", "running", "end", "failed-end")
 """Phases, then the states of plans that are no phase."""

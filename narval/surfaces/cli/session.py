@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import click
 
-from narval.ask.text import json_bytes, show_moments_in
+from narval.ask.text import Row, json_bytes, show_moments_in
 from narval.core.errors import HomeHeldError, NarvalError
 from narval.surfaces.cli.startup_gc import suspended
 from narval.surfaces.control import client
@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     WithoutDaemon = LookedAtHome | RecordOnlyHome | WorkingHome
 
 T = TypeVar("T")
+
+SLICE = 3600.0
+"""Seconds that a daemon is asked to wait for something new at a time: nothing is polled."""
+
+NOTHING_MORE = "no daemon runs: nothing more will come"
 
 
 class Connection(Protocol):
@@ -121,6 +126,20 @@ class Session:
         finally:
             if self.as_json and (last or not refused):
                 click.echo("]" if last else "[]")
+
+    def follow(self, people: Callable[[Any], str], news: Callable[[Connection, float], list[Row]]) -> None:
+        """Write what is new, a line each, until interrupted; once where no daemon runs.
+
+        `news` asks for it, and has the daemon wait for something at most so many seconds.
+        """
+        number, wait = 0, 0.0
+        with self.connect("look") as connection, self.lines(people) as write:
+            while True:
+                rows = news(connection, wait)
+                number, wait = write([{"seq": number + at, **row} for at, row in enumerate(rows, 1)]), SLICE
+                if connection.record_only:
+                    click.echo(NOTHING_MORE, err=True)
+                    return
 
     def give(self, value: Any, people: Callable[[Any], object]) -> None:
         """Write a value: as JSON, or as `people` writes it."""

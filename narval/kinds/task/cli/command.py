@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from narval.ask.text import Row, clean
@@ -12,10 +10,7 @@ from narval.kinds.task.cli.tables import TASKS
 from narval.surfaces.cli.command import command_group
 from narval.surfaces.cli.paging import Page, paged
 from narval.surfaces.cli.render.tables import listing
-from narval.surfaces.cli.session import Session
-
-SLICE = 3600.0
-"""Seconds that a daemon is asked to wait for something new at a time: nothing is polled."""
+from narval.surfaces.cli.session import Connection, Session
 
 _EXAMPLE = """\
 narval task
@@ -41,42 +36,32 @@ def task(session: Session, page: Page, follow: bool) -> None:
         _follow(session)
         return
     rows = page.ask(session, "tasks")
-    page.give(session, rows, _listed)
+    page.give(session, rows, lambda shown: listing(TASKS, shown, "no task is at work"))
 
 
 def _follow(session: Session) -> None:
-    with session.connect("look") as connection, session.lines(_line) as write:
-        before: dict[int, Row] = {}
-        number, wait = 0, 0.0
-        while True:
-            known = [[row["eid"], row["state"], row["object"]] for row in before.values()]
-            rows = {row["eid"]: row for row in connection.ask("tasks", known=known, wait=wait)}
-            told = [row for eid, row in rows.items() if _has_moved(before.get(eid), row)]
-            told += [{**row, "state": None, "object": None, "over": True} for row in _gone(before, rows)]
-            before, wait = rows, SLICE
-            if told:
-                number = write([{"seq": number + at, **row} for at, row in enumerate(told, 1)])
-            if connection.record_only:
-                click.echo("no daemon runs: nothing more will come", err=True)
-                return
+    before: dict[int, Row] = {}
+
+    def news(connection: Connection, wait: float) -> list[Row]:
+        nonlocal before
+        known = [[row["eid"], row["state"], row["object"]] for row in before.values()]
+        rows = {row["eid"]: row for row in connection.ask("tasks", known=known, wait=wait)}
+        moved = [row for eid, row in rows.items() if _has_moved(before.get(eid), row)]
+        gone = [row for eid, row in before.items() if eid not in rows]
+        before = rows
+        return moved + [{**row, "state": None, "object": None, "over": True} for row in gone]
+
+    session.follow(_line, news)
 
 
 def _has_moved(before: Row | None, row: Row) -> bool:
     return before is None or (before["state"], before["object"]) != (row["state"], row["object"])
 
 
-def _gone(before: dict[int, Row], rows: dict[int, Row]) -> list[Row]:
-    return [row for eid, row in before.items() if eid not in rows]
-
-
 def _line(row: Row) -> str:
     object = f" with object {row['object']}" if row["object"] else ""
     where = "is over" if row.get("over") else f"is in {row['state']}{object}" if row["state"] else "waits"
     return clean(f"task {row['eid']} of {row['type']} {where}")
-
-
-def _listed(rows: list[dict[str, Any]]) -> None:
-    listing(TASKS, rows, "no task is at work")
 
 
 for _below in (*programs.COMMANDS, *administration.COMMANDS, *queries.COMMANDS):

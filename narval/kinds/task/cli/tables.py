@@ -4,14 +4,8 @@ records of the logs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from narval.ask.text import Row, clean, moment
-from narval.surfaces.cli.render.tables import Column
-
-
-def _of(key: str) -> Callable[[Row], object]:
-    return lambda row: "" if row.get(key) is None else row[key]
+from narval.surfaces.cli.render.tables import Column, of, plain
 
 
 def _who(row: Row) -> str:
@@ -28,37 +22,34 @@ def _at(key: str, title: str = "") -> Column:
 
 
 TASKS = (
-    Column("task", _of("eid"), right=True),
-    Column("type", _of("type")),
-    Column("state", _of("state")),
-    Column("object", _of("object"), right=True),
+    Column("task", of("eid"), right=True),
+    *plain("type", "state"),
+    Column("object", of("object"), right=True),
     Column("who", _who, most=60),
     _at("since"),
 )
 QUEUE = (
-    Column("object", _of("object"), right=True),
-    Column("now", _of("now"), right=True),
-    Column("case", _of("case"), right=True),
+    Column("object", of("object"), right=True),
+    Column("now", of("now"), right=True),
+    Column("case", of("case"), right=True),
     _at("since"),
     Column("part", lambda row: f"{row['part']} parts of {row['part_of']}" if row["part"] else ""),
 )
 EVENTS = (
-    Column("id", _of("eid"), right=True),
+    Column("id", of("eid"), right=True),
     Column("event", _called),
-    Column("type", _of("type")),
+    Column("type", of("type")),
     Column("queue", lambda row: f"{row['queue']}{', in vain so far' if row['stage'] == 'false' else ''}"),
-    Column("receiver", _of("receiver"), right=True),
-    Column("object", _of("object"), right=True),
+    Column("receiver", of("receiver"), right=True),
+    Column("object", of("object"), right=True),
     _at("next"),
     _at("until"),
 )
 PASSED = (
     _at("at"),
-    Column("object", _of("object"), right=True),
-    Column("task", _of("task"), right=True),
-    Column("type", _of("type")),
-    Column("result", _of("result")),
-    Column("compensation", _of("compensation")),
+    Column("object", of("object"), right=True),
+    Column("task", of("task"), right=True),
+    *plain("type", "result", "compensation"),
 )
 
 
@@ -67,43 +58,38 @@ def _ordinal(row: Row) -> str:
 
 
 _OBJECTS = (
-    Column("object", _of("id"), right=True),
-    Column("now", _of("object"), right=True),
-    Column("state", _of("state")),
-    Column("type", _of("type")),
-    Column("event", _of("event")),
+    Column("object", of("id"), right=True),
+    Column("now", of("object"), right=True),
+    *plain("state", "type", "event"),
     _at("since"),
     Column("part", _ordinal),
-    Column("why", _of("why")),
+    Column("why", of("why")),
 )
 _TRAIL = (
-    Column("step", _of("id")),
+    Column("step", of("id")),
     *PASSED[:2],
-    Column("task", _of("instance"), right=True),
+    Column("task", of("instance"), right=True),
     *PASSED[3:5],
-    Column("state", _of("state")),
-    Column("compensator", _of("compensator")),
-    Column("why", _of("why")),
+    *plain("state", "compensator", "why"),
 )
 _QUEUED = (
-    Column("object", _of("id"), right=True),
-    Column("case", _of("case"), right=True),
-    Column("state", _of("state")),
+    Column("object", of("id"), right=True),
+    Column("case", of("case"), right=True),
+    Column("state", of("state")),
     _at("at", "since"),
     Column("part", _ordinal),
 )
 _INSTANCES = (
-    Column("task", _of("id"), right=True),
+    Column("task", of("id"), right=True),
     *TASKS[2:4],
-    Column("user", _of("user")),
-    Column("role", _of("role")),
+    *plain("user", "role"),
     _at("since"),
 )
 _RAISED = (
-    Column("event", _of("id"), right=True),
+    Column("event", of("id"), right=True),
     Column("name", _called),
-    Column("queue", _of("state")),
-    Column("object", _of("object"), right=True),
+    Column("queue", of("state")),
+    Column("object", of("object"), right=True),
     _at("at", "raised"),
     _at("until", "next"),
 )

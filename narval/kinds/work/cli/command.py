@@ -27,7 +27,7 @@ from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import Command, Pair, Pairs, asking, command, command_group
 from narval.surfaces.cli.paging import ALL, limit_option
 from narval.surfaces.cli.render.tables import fields, listing
-from narval.surfaces.cli.session import Session
+from narval.surfaces.cli.session import Connection, Session
 
 _EXAMPLE = """\
 narval work
@@ -35,9 +35,6 @@ narval work show 57
 narval work answer 57 approve --set comment="fine"
 narval work delegate 57 ben --reason "you know them"
 narval work --follow"""
-
-SLICE = 3600.0
-"""Seconds that a daemon is asked to wait for something new at a time: nothing is polled."""
 
 
 @command_group("work", example=_EXAMPLE, alters=True)
@@ -211,17 +208,15 @@ def _nothing(query: Mapping[str, Any]) -> str:
 
 
 def _follow(session: Session, query: dict[str, Any]) -> None:
-    with session.connect("look") as connection, session.lines(_line) as write:
-        known, number, wait = list[int](), 0, 0.0
-        while True:
-            rows = connection.ask("worklist", **query, known=known, wait=wait)
-            new = [row for row in rows if row["item"] not in known]
-            known, wait = [row["item"] for row in rows], SLICE
-            if new:
-                number = write([{"seq": number + at, **row} for at, row in enumerate(new, 1)])
-            if connection.record_only:
-                click.echo("no daemon runs: nothing more will come", err=True)
-                return
+    known: list[int] = []
+
+    def news(connection: Connection, wait: float) -> list[Row]:
+        rows = connection.ask("worklist", **query, known=known, wait=wait)
+        new = [row for row in rows if row["item"] not in known]
+        known[:] = [row["item"] for row in rows]
+        return new
+
+    session.follow(_line, news)
 
 
 def _line(row: Row) -> str:

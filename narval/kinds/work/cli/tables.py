@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from narval.ask.text import Row, moment, shortened
-from narval.surfaces.cli.render.tables import Column
+from narval.surfaces.cli.render.tables import Column, of, plain
 
 _NOT_LISTED = frozenset(
     {"seq", "at", "item", "work", "did", "by", "actor", "way", "role", "for", "session", "shown", "directory"}
 )
 """Keys that have a column of their own, and digests."""
-
-
-def _of(key: str) -> Callable[[Row], object]:
-    return lambda row: "" if row.get(key) is None else row[key]
 
 
 def _who(row: Row) -> str:
@@ -28,19 +24,18 @@ def _outcome(row: Row) -> str:
 
 
 ITEMS = (
-    Column("item", _of("item"), right=True),
-    Column("work", _of("work")),
+    Column("item", of("item"), right=True),
+    Column("work", of("work")),
     Column("state", lambda row: f"{row['state']}{_outcome(row)}{', overdue' if row['overdue'] else ''}"),
     Column("who", _who, most=60),
     Column("deadline", lambda row: moment(row["deadline"]), is_moment=True),
-    Column("title", _of("title"), most=200),
+    Column("title", of("title"), most=200),
 )
 LOG = (
     Column("at", lambda row: moment(row["at"]), is_moment=True),
-    Column("item", _of("item"), right=True),
+    Column("item", of("item"), right=True),
     Column("by", lambda row: f"{row['by']} ({row['actor']})" if row.get("actor") else row["by"] or ""),
-    Column("did", _of("did")),
-    Column("way", _of("way")),
+    *plain("did", "way"),
     Column("right", lambda row: ", ".join(filter(None, (row.get("role"), _for(row))))),
     Column("what", lambda row: shortened(_more(row), 200), most=200),
 )

@@ -15,8 +15,7 @@ from narval.core.errors import DaemonGoneError
 from narval.surfaces.cli.command import asking, command
 from narval.surfaces.cli.render import answers
 from narval.surfaces.cli.render import status as status_shown
-from narval.surfaces.cli.runs import NOTHING_MORE, SLICE
-from narval.surfaces.cli.session import Session, reach
+from narval.surfaces.cli.session import NOTHING_MORE, SLICE, Session, reach
 from narval.surfaces.control.client import PAUSE
 
 if TYPE_CHECKING:

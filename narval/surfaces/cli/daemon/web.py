@@ -14,7 +14,7 @@ from narval.ask.text import clean, moment
 from narval.core.errors import OperatorError
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import command, command_group
-from narval.surfaces.cli.render.tables import Column, listing
+from narval.surfaces.cli.render.tables import Column, listing, plain
 from narval.surfaces.cli.session import Session
 from narval.surfaces.cli.startup_gc import resume
 from narval.system.logins import login
@@ -173,8 +173,7 @@ def _named(people: list[dict[str, Any]], name: str) -> str | None:
 
 _SESSIONS = (
     Column("session", lambda row: row["session"], right=True),
-    Column("person", lambda row: row["person"]),
-    Column("role", lambda row: row["role"]),
+    *plain("person", "role"),
     Column("begun", lambda row: moment(row["begun"]), is_moment=True),
     Column("last seen", lambda row: moment(row["seen"])),
 )

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from narval.ask.text import Row
 from narval.surfaces.cli.command import asking
-from narval.surfaces.cli.render.tables import Column, listing
+from narval.surfaces.cli.render.tables import Column, listing, plain
 
 _HOOKS = (
-    Column("hook", lambda row: row["hook"]),
-    Column("element", lambda row: row["element"]),
+    *plain("hook", "element"),
     Column("bytes", lambda row: f"{row['bytes']:,}", right=True),
     Column("calls a minute", lambda row: row["calls"], right=True),
 )

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from narval.ask.text import Row
 from narval.surfaces.cli.command import asking
-from narval.surfaces.cli.render.tables import Column, listing
+from narval.surfaces.cli.render.tables import Column, listing, plain
 
 _PEOPLE = (
     Column("person", lambda row: row["person"]),
     Column("name", lambda row: row["name"], most=60),
-    Column("login", lambda row: row["login"]),
-    Column("web", lambda row: row["web"]),
+    *plain("login", "web"),
     Column("roles", lambda row: ", ".join([*row["roles"], *(["administrator"] if row["admin"] else [])])),
 )
 

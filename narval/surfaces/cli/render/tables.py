@@ -64,7 +64,8 @@ def _not_none(key: str) -> Callable[[Row], object]:
     return lambda row: row[key] or ""
 
 
-def _of(key: str) -> Callable[[Row], object]:
+def of(key: str) -> Callable[[Row], object]:
+    """The cell with the value of a key, empty without one."""
     return lambda row: "" if row.get(key) is None else row[key]
 
 
@@ -125,161 +126,160 @@ def _calls(row: Row) -> object:
     return len(calls) or "" if isinstance(calls, list) else calls or ""
 
 
-def _plain_columns(**keys: str) -> Iterator[Column]:
-    """Columns by their titles, each of one key."""
-    return (Column(title, _of(key)) for title, key in keys.items())
+def plain(*same: str, **keys: str) -> Iterator[Column]:
+    """Columns with the value of a key each: those with the key as their title, then others by title."""
+    return (Column(title, of(key)) for title, key in (dict(zip(same, same, strict=True)) | keys).items())
 
 
 RUNS = (
-    Column("run", _of("eid"), right=True),
-    *_plain_columns(name="name", kind="kind"),
-    Column("state", _of("state"), style=_phase),
+    Column("run", of("eid"), right=True),
+    *plain("name", "kind"),
+    Column("state", of("state"), style=_phase),
     Column("started", lambda row: moment(row["started"]), is_moment=True),
     Column("took", took, right=True),
     Column("error", _error, most=200),
 )
 TOKENS = (
-    Column("token", _of("id"), right=True),
-    Column("node", _of("node")),
-    Column("state", _of("state"), style=_state),
-    *_plain_columns(guard="guard_action", execution="execution_type"),
+    Column("token", of("id"), right=True),
+    Column("node", of("node")),
+    Column("state", of("state"), style=_state),
+    *plain(guard="guard_action", execution="execution_type"),
     Column("external", lambda row: ":".join(row["external_path"])),
     Column("sets", lambda row: ", ".join(row["sets"])),
-    Column("error", _of("error"), right=True),
+    Column("error", of("error"), right=True),
 )
 ARC_TOKENS = (
-    Column("arc token", _of("id"), right=True),
-    *_plain_columns(**{"arc": "arc", "from": "from", "to": "to"}),
+    Column("arc token", of("id"), right=True),
+    *plain("arc", "from", "to"),
     Column("state", _arc_state),
-    Column("execution", _of("execution_type")),
-    Column("parent", _of("parent"), right=True),
-    Column("child", _of("child"), right=True),
+    Column("execution", of("execution_type")),
+    Column("parent", of("parent"), right=True),
+    Column("child", of("child"), right=True),
 )
 WALKED = (
-    Column("token", _of("id"), right=True),
+    Column("token", of("id"), right=True),
     Column("on", lambda row: row["node"] if "node" in row else f"{row['from']} → {row['to']}"),
     Column("state", lambda row: row["state"] if "node" in row else _arc_state(row), style=_state),
-    Column("execution", _of("execution_type")),
+    Column("execution", of("execution_type")),
 )
-NODES = (Column("node", _of("id")), Column("state", _of("state"), style=_state), Column("type", _of("type")))
+NODES = (Column("node", of("id")), Column("state", of("state"), style=_state), Column("type", of("type")))
 ATTRIBUTES = (
     Column("attribute", lambda row: row.get("name") or row.get("id")),
-    Column("value", _of("value")),
+    Column("value", of("value")),
 )
 STEPS = (
-    Column("step", _of("id")),
+    Column("step", of("id")),
     Column("state", _state_until, style=_state),
-    Column("target", _of("target")),
+    Column("target", of("target")),
     Column("calls", _calls, right=True),
 )
 SESSIONS = (
     Column("session", lambda row: str(row["id"]).partition(" ")[2], right=True),
-    Column("state", _of("state"), style=_state),
-    Column("input", _of("input"), right=True),
+    Column("state", of("state"), style=_state),
+    Column("input", of("input"), right=True),
     Column("gave", lambda row: ", ".join(map(str, row["results"]))),
-    Column("error", _of("error"), right=True),
+    Column("error", of("error"), right=True),
     Column("kept", lambda row: "kept" if row["kept"] else ""),
 )
 UNREAD = (
-    Column("no number", _of("attribute")),
+    Column("no number", of("attribute")),
     Column("in", lambda row: f"{row['key']}, line {row['line']}, {row['session']}"),
     Column("found", lambda row: f"{row['count']}: {', '.join(map(repr, row['texts']))}"),
 )
 OPERATORS = (
-    Column("operator", _of("id")),
-    Column("line", _of("line"), right=True),
-    Column("state", _of("state"), style=_state),
-    Column("in", _of("taken"), right=True),
-    Column("out", _of("given"), right=True),
+    Column("operator", of("id")),
+    Column("line", of("line"), right=True),
+    Column("state", of("state"), style=_state),
+    Column("in", of("taken"), right=True),
+    Column("out", of("given"), right=True),
     Column("requests", lambda row: row["requests"] or "", right=True),
 )
 STATES = (
-    Column("state", _of("id")),
-    Column("is", _of("state"), style=_state),
+    Column("state", of("id")),
+    Column("is", of("state"), style=_state),
     Column("since", lambda row: moment(row["since"]), is_moment=True),
     Column("ended with", lambda row: "0, up to date" if row.get("skipped") else row.get("label", "")),
     Column("last success", lambda row: moment(row["succeeded"]), is_moment=True),
     Column("ran", lambda row: duration(row["seconds"]["running"]) if row["visits"] else "", right=True),
-    Column("visits", _of("visits"), right=True),
-    Column("runs", _of("target"), most=60),
+    Column("visits", of("visits"), right=True),
+    Column("runs", of("target"), most=60),
     Column("printed last", lambda row: (row.get("output") or "").rpartition("\n")[2], most=100),
 )
-TRANSITIONS = (Column("transition", _of("id")), Column("state", _state_until, style=_state))
+TRANSITIONS = (Column("transition", of("id")), Column("state", _state_until, style=_state))
 VERSIONS = (
     Column("version", lambda row: row["digest"][:12]),
     Column("since", lambda row: moment(row["loaded"]), is_moment=True),
     Column("", lambda row: "current" if row["current"] else ""),
-    Column("runs", _of("runs"), right=True),
-    Column("under way", _of("active"), right=True),
-    Column("file", _of("path")),
+    Column("runs", of("runs"), right=True),
+    Column("under way", of("active"), right=True),
+    Column("file", of("path")),
 )
 DEFINITIONS = (
-    *_plain_columns(kind="kind", name="name"),
+    *plain("kind", "name"),
     Column("file", lambda row: _place(row) + (" (has faults now)" if row["faulty"] else "")),
     Column("loaded", lambda row: moment(row["loaded"]), is_moment=True),
     Column("runs", _runs_of),
-    Column("description", _of("description")),
+    Column("description", of("description")),
 )
 ACTIONS = (
-    *_plain_columns(action="name", runs="runs"),
+    *plain(action="name", runs="runs"),
     Column("outside", lambda row: "yes" if row.get("outside") else ""),
     Column("replaced by", lambda row: row.get("replaced_by") or ""),
     Column("takes", lambda row: ", ".join(map(_parameter, row["inputs"]))),
     Column("gives", lambda row: ", ".join(map(_parameter, row["outputs"]))),
     Column("asks first", lambda row: ", ".join(row.get("asks", ()))),
-    Column("description", _of("description")),
+    Column("description", of("description")),
 )
-COMPARED = (*_plain_columns(file="path", state="state"),)
+COMPARED = (*plain(file="path", state="state"),)
 CALLS = (
-    Column("run", _of("run"), right=True),
-    Column("step", _of("step")),
-    Column("call of", _of("target")),
+    Column("run", of("run"), right=True),
+    Column("step", of("step")),
+    Column("call of", of("target")),
     Column("for", lambda row: "" if row.get("age") is None else duration(row["age"]), right=True),
     Column("progress", lambda row: " of ".join(map(str, row["progress"])) if row.get("progress") else ""),
 )
 CALLS_OF_RUN = (
-    Column("call", _of("call")),
-    Column("step", _of("step")),
+    *plain("call", "step"),
     Column("agent", lambda row: row.get("agent", "")),
     Column("inputs", lambda row: ", ".join(map(str, row["inputs"]))),
     Column("gave", lambda row: "under way" if row["gave"] is None else ", ".join(map(str, row["gave"]))),
 )
 AGENTS = (
-    *_plain_columns(agent="name", state="state"),
-    *(Column(title, _of(title), right=True) for title in ("elements", "runs", "calls")),
+    *plain(agent="name", state="state"),
+    *(Column(title, of(title), right=True) for title in ("elements", "runs", "calls")),
     *(Column(title, _not_none(title), right=True) for title in ("failed", "asked", "faults")),
     Column("kB", lambda row: f"{row['resident'] // 1000}" if row["resident"] else "", right=True),
     Column("next", lambda row: moment(row["next"]), is_moment=True),
     Column("owner", lambda row: (row["owner"] or "nobody") if "owner" in row else ""),
     Column("epoch", lambda row: row.get("epoch") or "", right=True),
-    Column("why", _of("why")),
+    Column("why", of("why")),
 )
 LETTERS = (
-    *_plain_columns(**{"from": "from", "to": "to", "kind": "kind", "element": "element"}),
-    Column("bytes", _of("bytes"), right=True),
+    *plain("from", "to", "kind", "element"),
+    Column("bytes", of("bytes"), right=True),
     Column("sent", lambda row: moment(row["at"]), is_moment=True),
     Column("until", lambda row: moment(row["until"]), is_moment=True),
 )
-FACETS = (*_plain_columns(name="name"), Column("count", lambda row: f"{row['count']:,}", right=True))
+FACETS = (*plain("name"), Column("count", lambda row: f"{row['count']:,}", right=True))
 DEAD_LETTERS = (
-    Column("letter", _of("letter"), right=True),
-    *_plain_columns(to="to", element="element"),
+    Column("letter", of("letter"), right=True),
+    *plain("to", "element"),
     Column("at", lambda row: moment(row["at"]), is_moment=True),
-    Column("reason", _of("reason")),
+    Column("reason", of("reason")),
 )
 LIMITS = (
-    Column("what", _of("what")),
+    Column("what", of("what")),
     Column("used", lambda row: "" if row["used"] is None else f"{row['used']:,}", right=True),
     Column("limit", lambda row: "" if row["limit"] is None else f"{row['limit']:,}", right=True),
 )
-REMEMBERED_NAMES = (*_plain_columns(name="name"), Column("items", _of("items"), right=True))
+REMEMBERED_NAMES = (*plain("name"), Column("items", of("items"), right=True))
 REMEMBERED = (
-    *_plain_columns(key="key"),
+    *plain("key"),
     Column("first", lambda row: moment(row["first"]), is_moment=True),
     Column("last", lambda row: moment(row["last"]), is_moment=True),
-    Column("tuple", _of("tuple")),
+    Column("tuple", of("tuple")),
 )
-LATER = (Column("at", lambda row: moment(row["at"]), is_moment=True), Column("what", _of("what")))
+LATER = (Column("at", lambda row: moment(row["at"]), is_moment=True), Column("what", of("what")))
 
 PARTS = (
     (STEPS, "steps"), (STATES, "states"), (TRANSITIONS, "transitions"), (NODES, "nodes"), (TOKENS, "tokens"),
@@ -293,7 +293,7 @@ def elements(columns: Mapping[str, Sequence[str]]) -> tuple[Column, ...]:
     the XML.
     """
     return (
-        Column("eid", _of("eid"), right=True),
+        Column("eid", of("eid"), right=True),
         Column("added", lambda row: moment(row["added"]), is_moment=True),
         Column("from", came_from),
         Column("used", _uses),
