@@ -35,7 +35,7 @@ class Field(NamedTuple):
     label: str = ""
     """Its name in forms and options, where that is another."""
     note: str = ""
-    """What its operation says of it."""
+    """A sentence about it, for the text of its operation."""
 
     @property
     def asked_as(self) -> str:

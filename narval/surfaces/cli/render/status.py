@@ -10,8 +10,16 @@ import click
 from narval.ask.text import Row, clean, counted, moment, size, zone
 from narval.core.definitions.reading.durations import duration
 from narval.surfaces.cli.render.answers import MOST_LINES, section, standing
-from narval.surfaces.cli.render.fleet import DAEMONS
-from narval.surfaces.cli.render.tables import CALLS, LATER, LIMITS, RUNS, fields
+from narval.surfaces.cli.render.tables import CALLS, LATER, LIMITS, RUNS, Column, fields
+
+DAEMONS = (
+    Column("home", lambda row: row["home"] + (" (this)" if row["self"] else "")),
+    Column("address", lambda row: row["address"]),
+    Column("agents", lambda row: f"{row['agents']:,}", right=True),
+    Column("until", lambda row: moment(row["until"]), is_moment=True),
+    Column("", lambda row: "drains" if row["draining"] else ""),
+)
+"""The daemons that share a store."""
 
 
 def status(shown: Row) -> None:
