@@ -99,12 +99,11 @@ def _values_option(function: Callable[..., Any]) -> Callable[..., Any]:
 
 item_argument = click.argument("item", type=int, shell_complete=completion.source(_items))
 _person_argument = partial(click.argument, required=True, shell_complete=completion.people)
-_outcomes_argument = partial(click.argument, default="", shell_complete=completion.source(_outcomes))
 
 _GIVEN: Mapping[Field, tuple[Callable[..., Any], str]] = {
     TO: (_person_argument("to", metavar="PERSON"), "ben"),
     ALL_TO: (_person_argument("to", metavar="PERSON...", nargs=-1), "ben eva"),
-    OUTCOME: (_outcomes_argument("outcome", metavar="[OUTCOME]"), "approve"),
+    OUTCOME: (click.argument("outcome", default="", shell_complete=completion.source(_outcomes)), "approve"),
     VALUES: (_values_option, "--set comment=fine"),
     REASON: (_reason_option("reason"), "--reason 'no time'"),
     WORD: (_reason_option("word"), "--reason 'you know them'"),
