@@ -194,7 +194,7 @@ narval letters resend 3
 narval letters drop 3"""
 
 
-@command_group("letters", example=_LETTERS, alters=True)
+@command_group("letters", example=_LETTERS)
 @click.option("--dead", is_flag=True, help="List those that could not be taken.")
 def letters(session: Session, dead: bool) -> None:
     """List messages, sent or received, that are not taken yet.

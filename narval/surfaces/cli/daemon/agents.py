@@ -25,7 +25,7 @@ narval agents suspend ada --reason 'on leave'
 narval agents remove ada --now"""
 
 
-@command_group("agents", example=_EXAMPLE, alters=True)
+@command_group("agents", example=_EXAMPLE)
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Of the list, only the first N.")
 @click.option(
     "--after",
@@ -65,7 +65,7 @@ def add(answer: Row) -> None:
     _became(answer)
 
 
-@asking("show", "show_agent", example="narval agents show bob", alters=True)
+@asking("show", "show_agent", example="narval agents show bob")
 @name_argument
 def show(answer: Row) -> None:
     """Tell what counts for an agent, and what it has of all that is limited."""
