@@ -1,1 +1,1 @@
-"""."""
+"""Surfaces: the ways to ask a home; each asks operations and shows the answers."""

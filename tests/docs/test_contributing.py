@@ -1,7 +1,8 @@
-"""The pages on adding things: what they name is there, and their code does what they say."""
+"""The pages for contributors: what they name is there, and their code does what they say."""
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import json
 import re
@@ -46,6 +47,35 @@ def test_the_contract_of_an_engine_is_on_the_page_of_kinds() -> None:
     contract = text[text.index("## The contract") : text.index("What it can do beyond")]
     members = {name for name in vars(Engine) if not name.startswith("_")}
     assert set(re.findall(r"`(\w+)`", contract)) == members
+
+
+def names_of(path: Path) -> set[str]:
+    """The functions, classes, methods and constants of a module."""
+    names = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        match node:
+            case ast.ClassDef(name=name, body=body):
+                names |= {name, *(f"{name}.{part.name}" for part in body if hasattr(part, "name"))}
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                names.add(name)
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                names.add(name)
+    return names
+
+
+def test_the_functions_of_the_two_pictures_are_where_they_say() -> None:
+    text = (FOLDER / "two-pictures.md").read_text(encoding="utf-8")
+    places = re.findall(r"`([\w.]+)` in `(narval/[\w/]+\.py)`", text)
+    assert places
+    gone = [(name, path) for name, path in places if name not in names_of(ROOT / path)]
+    assert gone == []
+
+
+def test_each_number_of_the_two_pictures_has_a_row() -> None:
+    for section in (FOLDER / "two-pictures.md").read_text(encoding="utf-8").split("\n## ")[1:]:
+        picture, table = section.split("```")[1:3]
+        drawn = re.findall(r"^ ?(\d+) ", picture, re.MULTILINE)
+        assert drawn == re.findall(r"^\| (\d+) \|", table, re.MULTILINE) != []
 
 
 def with_hook(place: Path) -> Path:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.house.code import PACKAGE
@@ -14,9 +16,13 @@ PAGE = ROOT / "docs" / "contributing" / "map.md"
 HEAD = """\
 # The house, room by room
 
-Made from the packages by `python -m tests.house.contributors_map`; a test compares. Each line is the first
-sentence of a module. The rooms stand in the order in which they may import: from those above alone; those of
-a kind stand in its folder. [design.md](../explanation/design.md) gives the reasons.
+A room is a package. This page is made from the packages by `python -m tests.house.contributors_map`, and a
+test compares. It gives the size of each room in lines, rounded, with the rooms within it; and what the room is
+for: the first sentence of its `__init__.py`. The first sentence of a module says what the module has.
+
+Rooms stand in the order in which they may import: from those above. The rooms of a kind stand in its folder.
+[Two pictures](two-pictures.md) follow a turn and a call through the rooms; [design.md](../explanation/design.md)
+gives the reasons.
 
 To add …
 
@@ -32,30 +38,41 @@ To add …
 | a database | a module in `store/` |
 """
 
+CITED = re.compile(r" \((?:[A-Z]{1,2}\d|section \d)[^)]*\)")
+"""Demands that a docstring cites: the map says what a room is for without them."""
+
 
 def page() -> str:
     """The text of the page."""
     parts = [HEAD]
     for name in PACKAGES:
-        parts += section(PACKAGE / name, 2)
+        parts.append(f"\n## {name}/\n\n| room | lines | what it is for |\n|---|---|---|\n")
+        parts += rows(PACKAGE / name)
     return "".join(parts)
 
 
-def section(folder: Path, depth: int) -> list[str]:
-    """The modules of a package, then its packages."""
-    name = folder.relative_to(PACKAGE)
-    parts = [f"\n{'#' * depth} {name}/\n\n{first_sentence(folder / '__init__.py')}\n"]
-    files = sorted(path for path in folder.glob("*.py") if path.name != "__init__.py")
-    if files:
-        parts.append("\n| room | |\n|---|---|\n")
-        parts += [f"| `{path.stem}` | {first_sentence(path)} |\n" for path in files]
+def rows(folder: Path) -> Iterator[str]:
+    """The row of a package, and those of the packages within it."""
+    text = CITED.sub("", first_sentence(folder / "__init__.py"))
+    yield f"| `{folder.relative_to(PACKAGE)}/` | {rounded(lines_within(folder)):,} | {text} |\n"
     for package in sorted(path for path in folder.iterdir() if is_package(path)):
-        parts += section(package, min(depth + 1, 4))
-    return parts
+        yield from rows(package)
 
 
 def is_package(path: Path) -> bool:
     return path.is_dir() and any(path.glob("*.py")) and "migrations" not in path.parts
+
+
+def lines_within(folder: Path) -> int:
+    """The number of lines of code, docstrings and comments in a package and the packages within it."""
+    return sum(path.read_text("utf-8").count("\n") for path in folder.rglob("*.py"))
+
+
+def rounded(lines: int) -> int:
+    """A number to its first digit, or to half of that where it is 1 or 2: an edit seldom alters it."""
+    unit = 10 ** (len(str(lines)) - 1)
+    step = unit if lines >= 3 * unit else unit // 2
+    return round(lines / step) * step
 
 
 def first_sentence(path: Path) -> str:
