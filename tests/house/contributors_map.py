@@ -16,13 +16,12 @@ PAGE = ROOT / "docs" / "contributing" / "map.md"
 HEAD = """\
 # The house, room by room
 
-A room is a package. This page is made from the packages by `python -m tests.house.contributors_map`, and a
-test compares. It gives the size of each room in lines, rounded, with the rooms within it; and what the room is
-for: the first sentence of its `__init__.py`. The first sentence of a module says what the module has.
+A room is a package. `python -m tests.house.contributors_map` makes this page from the packages, and a test
+compares. The size of a room is in lines, rounded, and includes the rooms within it. What a room is for is the
+first sentence of its `__init__.py`; the first sentence of a module says what the module has.
 
-Rooms stand in the order in which they may import: from those above. The rooms of a kind stand in its folder.
-[Two pictures](two-pictures.md) follow a turn and a call through the rooms; [design.md](../explanation/design.md)
-gives the reasons.
+A room imports only from rooms above it. The rooms of a kind stand in its folder. [Two pictures](two-pictures.md)
+follow a turn and a call through the rooms. [design.md](../explanation/design.md) gives the reasons.
 
 To add …
 
@@ -70,7 +69,7 @@ def lines_within(folder: Path) -> int:
 
 def rounded(lines: int) -> int:
     """A number to its first digit, or to half of that where it is 1 or 2: an edit seldom alters it."""
-    unit = 10 ** (len(str(lines)) - 1)
+    unit = int(10 ** (len(str(lines)) - 1))
     step = unit if lines >= 3 * unit else unit // 2
     return round(lines / step) * step
 
