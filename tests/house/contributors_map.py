@@ -20,8 +20,9 @@ A room is a package. `python -m tests.house.contributors_map` makes this page fr
 compares. The size of a room is in lines, rounded, and includes the rooms within it. What a room is for is the
 first sentence of its `__init__.py`; the first sentence of a module says what the module has.
 
-A room imports only from rooms above it. The rooms of a kind stand in its folder. [Two pictures](two-pictures.md)
-follow a turn and a call through the rooms. [design.md](../explanation/design.md) gives the reasons.
+A room imports only from rooms above it. The rooms of a kind stand in its folder.
+[Two pictures](two-pictures.md) follow a turn and a call through the rooms.
+[design.md](../explanation/design.md) gives the reasons.
 
 To add …
 
