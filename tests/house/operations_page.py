@@ -19,6 +19,7 @@ from narval.surfaces.cli import COMMANDS
 from narval.surfaces.cli.command import Command, CommandGroup
 from narval.surfaces.python.agent import Agent
 from tests.house.code import read
+from tests.house.pages.tables import without_citations
 from tests.places import ROOT
 
 PAGE = ROOT / "docs" / "reference" / "operations.md"
@@ -65,7 +66,9 @@ def section(operation: Operation[..., Any]) -> str:
     if len(inside) > WIDTH:
         inside = "\n" + "".join(f"    {each},\n" for each in arguments)
     gives = inspect.signature(operation).return_annotation
-    text = "\n\n".join(" ".join(paragraph.split()) for paragraph in operation.doc.split("\n\n"))
+    text = "\n\n".join(
+        " ".join(paragraph.split()) for paragraph in without_citations(operation.doc).split("\n\n")
+    )
     return f"\n## {operation.name}\n\n```python\n{operation.name}({inside}) -> {gives}\n```\n\n{text}\n"
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import narval
 from narval.surfaces.control.client import Client
 from narval.surfaces.python.agent import Agent
+from tests.house.pages.tables import without_citations
 
 PATH = "reference/python.md"
 
@@ -130,5 +131,5 @@ def annotation(given: Any) -> str:
 
 def docstring(value: Any) -> str:
     """The docstring, its paragraphs each on one line; what is indented stays as it is."""
-    parts = (inspect.getdoc(value) or "").split("\n\n")
+    parts = without_citations(inspect.getdoc(value) or "").split("\n\n")
     return "\n\n".join(part if part.startswith(" ") else " ".join(part.split()) for part in parts)

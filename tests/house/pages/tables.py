@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+
+DEMAND = r"(?:N|A|KA|K|P|TA|T|M|G)[1-9]\d{0,2}"
+"""The number of a demand, as docs/contributing/demands.md has them."""
+CITATION = re.compile(rf"\s+\({DEMAND}(?:(?:,| to| and)\s+{DEMAND})*\)")
 
 BAD_TEXTS = ("\x00 \x00", "-", "")
 BAD_VALUES = (object(), {"\x00": 0}, "\x00", [], -1)
@@ -43,6 +48,11 @@ def expected(read: Callable[[Any], object], bad: Iterable[object]) -> str:
         except ValueError as error:
             return str(error.args[0])
     return ""
+
+
+def without_citations(text: str) -> str:
+    """A docstring as users read it, without the numbers of demands that it cites in brackets."""
+    return CITATION.sub("", text)
 
 
 def paragraph(text: str) -> str:
