@@ -30,21 +30,21 @@ WIDTH = 80
 HEAD = """# Operations
 
 Made from the table of operations by `python -m tests.house.pages`; a test compares. An operation is
-what may be asked of a daemon, and every surface has it: the [command line](cli.md), a program that opens a
-home (`with narval.open(home) as agent`), and any program that asks a daemon through its
+a request to a daemon. Every surface has it: the [command line](cli.md), a program that opens a home
+(`with narval.open(home) as agent`), and any program that asks a daemon through its
 [control socket](cli.md#the-control-socket).
 
 - **Arguments** go by name: `agent.ask("runs", state="failed", limit=10)` in Python,
   `Client(path).ask("runs", state="failed", limit=10)` through the socket, where the frame is
-  `[0, id, "runs", {"state": "failed", "limit": 10}]`. One that has a default may be left out. What is
-  unknown, missing or of another type is refused, and the error says what was expected.
+  `[0, id, "runs", {"state": "failed", "limit": 10}]`. One that has a default may be left out. An argument
+  that is unknown, missing or of another type is refused, and the error says what was expected.
 - **Answers** are plain data in [the forms that `--json` prints](cli.md#json-forms), of commands and of
-  `agent.ask`. A method of its own may give something nearer to Python.
-- **Scopes.** `read` leaves the home as it is, `write` alters it, `people` is for acts of people on their
-  own work. A connection may lay down the right to all but one of them, and a request may be made in a
+  `agent.ask`. A dedicated method may return Python objects instead.
+- **Scopes.** `read` leaves the home as it is, `write` changes it, `people` is for acts of people on their
+  own work. A connection may give up the permission for all scopes but one, and a request may be made in a
   person's name.
-- **Listings.** Without `limit` a listing has all, oldest first; with one the newest so many, newest first;
-  `before` leaves out all from that eid on, so the last eid of a page is where the next begins.
+- **Listings.** Without `limit` a listing has all, oldest first. With `limit` it has that many of the newest,
+  newest first. `before` leaves out all from that eid on, so the next page begins at the last eid of a page.
 """
 
 

@@ -18,9 +18,9 @@ PATH = "reference/errors.md"
 HEAD = """\
 # Errors
 
-Made from the code by `python -m tests.house.pages`; a test compares. The class of an error says whose
-matter it is. Where a program asks a daemon, the answer has the class, its `kind` where it has one, and the
-message; a command prints the message and ends with the [status](cli.md#what-all-commands-share) of its class.
+Made from the code by `python -m tests.house.pages`; a test compares. The class of an error says who has
+to act. If a program asks a daemon, the answer has the class, its `kind` if it has one, and the message. A
+command prints the message and ends with the [status](cli.md#what-all-commands-share) of its class.
 
 ```text
 {tree}
@@ -30,22 +30,22 @@ message; a command prints the message and ends with the [status](cli.md#what-all
 ELEMENTS = """
 ## Types of `error` elements
 
-What fails in a run leaves an `error` element, whose `type` is one of these; an exception that an action
-raises and that is no `ActionError` has the name of its class there. Recipes can go on from them ([error
-links](recipe.md), [how to](../how-to/react-to-a-failed-run.md)). A message is shown as it begins,
+A failure in a run leaves an `error` element, whose `type` is one of these. If an action raises an exception
+that is not an `ActionError`, the `type` is the name of its class. Recipes can continue from errors ([error
+links](recipe.md), [how to](../how-to/react-to-a-failed-run.md)). The table has the beginning of each message,
 with … for what is filled in.
 """
 
 REFUSALS = """
 ## Kinds of refusals
 
-What is asked of a run and refused changes nothing. The answer has one of these kinds.
+A refused request changes nothing. The answer has one of these kinds.
 """
 
 REFUSED = """
 ## Kinds of elements that are refused
 
-An `ElementError` has one of these kinds: the XML that somebody gives is not taken.
+An `ElementError` has one of these kinds: narval does not take the given XML.
 """
 
 OF_ELEMENTS = (

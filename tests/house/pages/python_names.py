@@ -19,7 +19,7 @@ HEAD = """\
 
 Made from signatures and docstrings by `python -m tests.house.pages`; a test compares. These names are what
 [modules of actions](module.md) and programs may use: `from narval import action, Input, Output`. For modules
-there are also the names of [`narval.api`](api.md). What else there is in the package may change.
+there are also the names of [`narval.api`](api.md). Anything else in the package may change.
 """
 
 OF_MODULES = ("action", "Input", "Output", "Element", "fits", "ActionError", "NarvalError")

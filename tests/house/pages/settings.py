@@ -25,11 +25,11 @@ SAMPLE = ROOT / FILE
 HEAD = f"""\
 # Settings
 
-Made from the readers of settings by `python -m tests.house.pages`; a test compares. They stand in `{FILE}`
-of a home; the file that `narval init` makes has each with its default. Without a file all are as here. A
-change counts at once, but that of {codes(AT_START)}: these count from the next start. `narval check` tells
-every fault with its line and column. Lengths of time are seconds, or texts such as `"30s"`, `"5m"`, `"2h"`,
-`"1d 12h"`.
+Made from the readers of settings by `python -m tests.house.pages`; a test compares. The settings are in
+`{FILE}` of a home. The file that `narval init` makes has each setting with its default; without a file these
+defaults apply. A change takes effect at once, except for {codes(AT_START)}: these take effect at the next
+start. `narval check` reports every fault with its line and column. Lengths of time are seconds, or texts such
+as `"30s"`, `"5m"`, `"2h"`, `"1d 12h"`.
 """
 
 

@@ -17,11 +17,11 @@ PATH = "reference/states.md"
 HEAD = """\
 # States
 
-Made from the tables of the engines by `python -m tests.house.pages`; a test compares. A run or a part of
-one goes from a state to those to which an arrow leads and to no other: a move that is not here is an error
-of narval itself, told with the run's story. Every status of every kind is one of four *phases*, active,
-done, failed and cancelled, for which `narval runs --state` may ask as well. In memory the element of a run
-has its status, as in `plan[@state='failed']`.
+Made from the tables of the engines by `python -m tests.house.pages`; a test compares. Arrows lead from a
+state of a run, or of a part of a run, to the states that can follow it. Any other move is an error of narval
+itself, which is reported with the run's story. Every status of every kind belongs to one of four *phases*:
+active, done, failed and cancelled. `narval runs --state` takes a phase as well. In memory the element of a
+run has its status, as in `plan[@state='failed']`.
 """
 
 PARTS: Mapping[str, tuple[tuple[str, Mapping[str, frozenset[str]]], ...]] = {

@@ -25,10 +25,10 @@ PATH = "reference/words.md"
 HEAD = """\
 # The words of the languages
 
-Made from the tables by which files are read, by `python -m tests.house.pages`; a test compares. A word that
-is not here is a fault, which `narval check` tells with its line, its column and the nearest word. An
-attribute may be written `on-error`, `on_error` or `onError`; **bold** ones must be there. What the words
-mean is told by the page that each section names.
+Made from the tables of the readers of files by `python -m tests.house.pages`; a test compares. Any other word
+is a fault, which `narval check` reports with its line, its column and the nearest word. An attribute may be
+written `on-error`, `on_error` or `onError`; **bold** ones are required. The page that each section names
+explains the words.
 """
 
 LISTED: Mapping[str, Iterable[str]] = {
