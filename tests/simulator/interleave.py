@@ -13,6 +13,7 @@ from typing import Any
 from narval.calls.backend import ABANDONED, Announce, Counts, Outcome, Produced
 from narval.calls.context import CallContext
 from narval.calls.conversion import answer_at_once
+from narval.calls.coroutines import SourceTroubles
 from narval.calls.executor import Done
 from narval.core.engines.events import Failure, OutputElement
 from narval.core.errors import NarvalError
@@ -53,7 +54,7 @@ class Interleaving:
 
     def __init__(self, chance: Random, clock: Any, ledger: Ledger) -> None:
         self.chance, self.clock, self.ledger = chance, clock, ledger
-        self.places = NoPlaces()
+        self.places, self.troubles = NoPlaces(), SourceTroubles()
         self.held: dict[str, Held] = {}
         self.given_up: set[str] = set()
         self.rough = True
