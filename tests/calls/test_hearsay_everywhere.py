@@ -296,6 +296,7 @@ EVENTS = {
     "Matched": (held_by_a_run, a_guard_of_a_process, a_condition_of_a_global_event),
     "Signalled": "tests/calls/test_hearsay_on_its_way.py",
     "CallApproved": BY_A_PERSON,
+    "Redefined": "only a plan that has taken nothing begins anew by another version",
     **dict.fromkeys(("CallStarting", "TimerFired", "Cancelled"), NOTHING),
 }
 CHANGES = {
@@ -305,70 +306,74 @@ CHANGES = {
     **dict.fromkeys(("Keyed", "Undeclared", "Forgotten"), NOTHING),
 }
 ENTRANCES = {
-    "runtime/agent/controls:Controls._execute": a_control_element,
-    "runtime/agent/controls:Controls._start": a_control_element,
-    "runtime/agent/controls:Controls._put": a_control_element,
-    "runtime/agent/controls:Controls.add": a_control_element,
-    "runtime/agent/declared:declare_memory": BY_A_PERSON,
-    "runtime/agent/declared:outdate_elements": "it is made of what it is about",
-    "runtime/agent/declared:replace_element": "it is made of what it replaces",
-    "runtime/agent/declared:_compare": BY_A_PERSON,
-    "runtime/agent/effects:TurnEffects._transfer_declaration": "the same element, under the same number",
-    "runtime/agent/effects:start_again": a_control_element,
-    "runtime/agent/runs:end_run": a_run_fails,
-    "runtime/agent/runs:begin_standing": "a standing run is for all, and never is hearsay",
-    "runtime/agent/transaction:Transaction.add": made_by_a_step,
-    "runtime/agent/turn:Turn._add_error": narval_fails_a_run,
-    "runtime/agent/turn:Turn._leave_out": NOTHING,
-    "runtime/calls/flow/home_side:_add": "a dataflow that hearsay led to is refused (test_hearsay.py)",
-    "runtime/calls/nested_runs:begin_run": (a_run_calls_another, a_condition_of_a_global_event),
-    "runtime/daemon/agents/damage_report:_report": NOTHING,
-    "runtime/daemon/dropped/inbox:Inbox._add.work": BY_A_PERSON,
-    "runtime/daemon/dropped/inbox:Inboxes._tell": BY_A_PERSON,
-    "runtime/messages/agent_mail:AgentMail.send": a_message_comes_back,
-    "runtime/messages/kinds:take_element": "tests/calls/test_hearsay.py",
-    "runtime/messages/kinds:take_notice": "tests/calls/test_hearsay.py",
-    "runtime/messages/remote_kinds:take_return.add": a_run_abroad_fails,
-    "runtime/messages/remote_kinds:_begin": "tests/calls/test_hearsay_on_its_way.py",
-    "operations/attention/incidents:acknowledge.work": BY_A_PERSON,
-    "operations/daemon/hooks:take_hook.work": BY_A_PERSON,
-    "operations/documents:add_all": BY_A_PERSON,
-    "operations/memory/changing:add.work": BY_A_PERSON,
-    "operations/runs/acts:_start.work": "tests/calls/test_hearsay_on_its_way.py",
-    "operations/tasks/programs:task_init.work": BY_A_PERSON,
-    "operations/tasks/putting:_begin": BY_A_PERSON,
-    "operations/work/acts:renew.again": "it is hearsay if the item that it takes the place of is",
+    "agent/controls:Controls._execute": a_control_element,
+    "agent/controls:Controls._start": a_control_element,
+    "agent/controls:Controls._put": a_control_element,
+    "agent/controls:Controls.add": a_control_element,
+    "agent/declared:declare_memory": BY_A_PERSON,
+    "agent/declared:outdate_elements": "it is made of what it is about",
+    "agent/declared:replace_element": "it is made of what it replaces",
+    "agent/declared:_compare": BY_A_PERSON,
+    "agent/effects:TurnEffects._transfer_declaration": "the same element, under the same number",
+    "agent/effects:start_again": a_control_element,
+    "agent/runs:end_run": a_run_fails,
+    "agent/runs:begin_standing": "a standing run is for all, and never is hearsay",
+    "agent/transaction:Transaction.add": made_by_a_step,
+    "agent/turn:Turn._add_error": narval_fails_a_run,
+    "agent/turn:Turn._leave_out": NOTHING,
+    "kinds/dataflow/calls/home_side:_add": "a dataflow that hearsay led to is refused (test_hearsay.py)",
+    "calls/nested_runs:begin_run": (a_run_calls_another, a_condition_of_a_global_event),
+    "daemon/agents/damage_report:_report": NOTHING,
+    "daemon/dropped/inbox:Inbox._add.work": BY_A_PERSON,
+    "daemon/dropped/inbox:Inboxes._tell": BY_A_PERSON,
+    "daemon/messages/agent_mail:AgentMail.send": a_message_comes_back,
+    "daemon/messages/kinds:take_element": "tests/calls/test_hearsay.py",
+    "daemon/messages/kinds:take_notice": "tests/calls/test_hearsay.py",
+    "daemon/messages/remote_kinds:take_return.add": a_run_abroad_fails,
+    "daemon/messages/remote_kinds:_begin": "tests/calls/test_hearsay_on_its_way.py",
+    "ask/attention/incidents:acknowledge.work": BY_A_PERSON,
+    "ask/daemon/hooks:take_hook.work": BY_A_PERSON,
+    "ask/documents:add_all": BY_A_PERSON,
+    "ask/memory/changing:add.work": BY_A_PERSON,
+    "ask/runs/acts:_start.work": "tests/calls/test_hearsay_on_its_way.py",
+    "kinds/task/operations/programs:task_init.work": BY_A_PERSON,
+    "kinds/task/operations/putting:_begin": BY_A_PERSON,
+    "ask/runs/renewing:_begin_anew": "it is hearsay if the run that it takes the place of is",
 }
 DECISIONS = {
-    "engines/automaton/start:_fed": OWN,
-    "engines/calls/candidates:CandidateSearch._newest": HOLDS,
-    "engines/calls/candidates:CandidateSearch._ranks": (held_by_a_run, a_step_until),
-    "engines/calls/candidates:CandidateSearch._near": HOLDS,
-    "engines/calls/candidates:CandidateSearch._first": HOLDS,
-    "engines/calls/candidates:CandidateSearch._place": HOLDS,
-    "engines/dataflow/inputs:_nearest": HOLDS,
-    "engines/decision:Decision.keep": "what it finds is replaced by an output that is made",
-    "engines/process/conditions:concerns": HOLDS,
-    "engines/process/tokens/guards:respond": a_guard_of_a_process,
-    "engines/recipe/signals:_concerns": HOLDS,
-    "engines/recipe/steps/inputs:InputSearch.fitting": HOLDS,
-    "engines/recipe/steps/inputs:InputSearch.may_take": HOLDS,
-    "engines/recipe/steps/inputs:InputSearch.only_reserved": "it waits for what it will hold",
-    "engines/recipe/steps/inputs:InputSearch.explain_missing": "it counts what it does not take, for people",
-    "engines/recipe/steps/returns:_of_run": HOLDS,
-    "engines/recipe/steps/running:call_more": HOLDS,
-    "engines/recipe/steps/running:_selected": HOLDS,
-    "engines/recipe/steps/sources:follow_selection": HOLDS,
-    "engines/recipe/steps/sources:_counts": HOLDS,
-    "engines/recipe/transitions/combinations:_Combination._is_present": "it waits for what it will hold",
-    "engines/recipe/transitions/conditions:_lasting": HOLDS,
-    "engines/task_server/conditions:judge": (a_condition_of_a_global_event, a_condition_of_a_rule),
-    "engines/work/forms:_read": BY_A_PERSON,
+    "kinds/automaton/engine/start:_fed": OWN,
+    "core/engines/calls/candidates:CandidateSearch._newest": HOLDS,
+    "core/engines/calls/candidates:CandidateSearch._ranks": (held_by_a_run, a_step_until),
+    "core/engines/calls/candidates:CandidateSearch._near": HOLDS,
+    "core/engines/calls/candidates:CandidateSearch._first": HOLDS,
+    "core/engines/calls/candidates:CandidateSearch._place": HOLDS,
+    "kinds/dataflow/engine/engine:_nearest": HOLDS,
+    "core/engines/decision:Decision.keep": "what it finds is replaced by an output that is made",
+    "kinds/process/engine/conditions:concerns": HOLDS,
+    "kinds/process/engine/tokens/guards:respond": a_guard_of_a_process,
+    "kinds/recipe/engine/signals:_concerns": HOLDS,
+    "kinds/recipe/engine/steps/inputs:InputSearch.fitting": HOLDS,
+    "kinds/recipe/engine/steps/inputs:InputSearch.may_take": HOLDS,
+    "kinds/recipe/engine/steps/inputs:InputSearch.only_reserved": "it waits for what it will hold",
+    "kinds/recipe/engine/steps/inputs:InputSearch.explain_missing": "it counts for people what it leaves",
+    "kinds/recipe/engine/steps/returns:_of_run": HOLDS,
+    "kinds/recipe/engine/steps/running:call_more": HOLDS,
+    "kinds/recipe/engine/steps/running:_selected": HOLDS,
+    "kinds/recipe/engine/steps/sources:follow_selection": HOLDS,
+    "kinds/recipe/engine/steps/sources:_counts": HOLDS,
+    "kinds/recipe/engine/transitions/combinations:_Combination._is_present": "it waits for what it will hold",
+    "kinds/recipe/engine/transitions/conditions:_lasting": HOLDS,
+    "kinds/task/engine/server/conditions:judge": (a_condition_of_a_global_event, a_condition_of_a_rule),
+    "kinds/work/engine/forms:_read": BY_A_PERSON,
 }
+
+
+ROOMS = ("agent", "calls", "people", "daemon", "ask", "kinds/*/calls", "kinds/*/operations")
+"""The rooms in which elements and runs begin."""
 
 
 def calls(room: str, is_way: Callable[[list[str]], bool]) -> set[str]:
-    """The functions of a room that call something, as `path:name`; `is_way` is given its parts."""
+    """The functions of rooms that call something, as `path:name`; `is_way` is given its parts."""
     found = set()
 
     def walk(node: ast.AST, where: str) -> None:
@@ -379,7 +384,7 @@ def calls(room: str, is_way: Callable[[list[str]], bool]) -> set[str]:
             walk(child, f"{where}{'' if where[-1] == ':' else '.'}{child.name}" if is_named else where)
 
     package = ROOT / "narval"
-    for path in (package / room).rglob("*.py"):
+    for path in package.glob(f"{room}/**/*.py"):
         walk(ast.parse(path.read_text()), f"{path.relative_to(package).with_suffix('').as_posix()}:")
     return found
 
@@ -403,8 +408,8 @@ def decides(name: list[str]) -> bool:
         (COMMANDS, lambda: {kind.__name__ for kind in EFFECTS}),
         (EVENTS, lambda: {kind.__name__ for kind in get_args(Event)}),
         (CHANGES, lambda: {kind.__name__ for kind in get_args(Change)}),
-        (ENTRANCES, lambda: calls("runtime", enters) | calls("operations", enters)),
-        (DECISIONS, lambda: calls("engines", decides)),
+        (ENTRANCES, lambda: set().union(*(calls(room, enters) for room in ROOMS))),
+        (DECISIONS, lambda: calls("core", decides) | calls("kinds/*/engine", decides)),
     ],
     ids=["commands", "events", "changes", "entrances", "decisions"],
 )
