@@ -12,7 +12,7 @@ from narval.ask.registry import operation
 from narval.core.engines.engine import HeedsPeople
 from narval.daemon.daemon import Daemon
 
-log_of_requests = logging.getLogger("narval.ask")
+log_of_requests = logging.getLogger("narval.operations")
 
 
 @operation("write")
