@@ -104,9 +104,9 @@ async def measure(folder: Path, client: Client, elements: int) -> dict[str, Any]
         for name, path in (
             ("bare_byte_ms", "/sessions"),
             ("graph_byte_ms", f"/a/narval/runs/{small}"),
-            ("memory_byte_ms", "/a/narval/core/memory"),
-            ("pattern_byte_ms", "/a/narval/core/memory?xpath=item%5B%40n%20%3D%20'7'%5D"),
-            ("vain_byte_ms", "/a/narval/core/memory?xpath=*%5Bcontains(%40n%2C%20'none')%5D"),
+            ("memory_byte_ms", "/a/narval/memory"),
+            ("pattern_byte_ms", "/a/narval/memory?xpath=item%5B%40n%20%3D%20'7'%5D"),
+            ("vain_byte_ms", "/a/narval/memory?xpath=*%5Bcontains(%40n%2C%20'none')%5D"),
         ):
             told[name] = round(median([await pages.first_byte(path) for _ in range(TRIES)]) * 1e3, 1)
     finally:

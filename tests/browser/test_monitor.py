@@ -49,7 +49,7 @@ class TestDoor:
         log_in(page, household.narval("web", "login", "ann").strip())
         page.goto("/a/narval/runs")
         follow(page)
-        other.goto("/a/narval/core/memory/add")
+        other.goto("/a/narval/memory/add")
         other.locator("textarea").fill("<letter>\n  <to>Ann</to>\n</letter>")
         (number,) = re.findall(r"in session (\d+)", page.request.get("/sessions").text())
         household.narval("web", "sessions", "--end", number)

@@ -51,7 +51,7 @@ def test_M75_no_answer_has_a_secret_of_the_home(tmp_path: Path) -> None:
             "/nothing",
             "/a/narval/runs/x",
             "/static/x/y",
-            "/a/narval/core/memory?xpath=%5B",
+            "/a/narval/memory?xpath=%5B",
             "/hook/build",
         ):
             answers[odd] = browsing.get(odd)

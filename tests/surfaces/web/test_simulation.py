@@ -162,7 +162,7 @@ class TestSimulation:
 def test_M74_a_session_has_twenty_an_hour(tmp_path: Path) -> None:
     door = Door(tmp_path, scarce=SCARCE)
     browser = door.login()
-    for path, most in (("/a/narval/simulate", 20), ("/a/narval/core/definitions/x/explore", 20)):
+    for path, most in (("/a/narval/simulate", 20), ("/a/narval/definitions/x/explore", 20)):
         answers = [browser.post(path, data={"token": door.token}) for _ in range(most + 1)]
         assert [answer.status_code for answer in answers] == [503] * most + [429]
         assert answers[-1].headers["retry-after"] == "3600"
