@@ -84,7 +84,7 @@ def test_P44_two_people_and_one_item(narval: Narval) -> None:
         assert told.startswith("narval: claimed by ann since ")
         assert says(narval, "answer", item, "reject", by="ann") == (
             1,
-            "narval: Why: expected a value, for reject requires it",
+            "narval: Why: expected a value, for reject requires it; give it by --set comment=TEXT",
         )
         assert says(narval, "answer", item, "reject", "--set", "comment=too dear", by="ann") == (
             0,
