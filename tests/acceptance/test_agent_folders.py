@@ -206,7 +206,8 @@ def test_G2_folders_that_cannot_be_agents_are_faults_and_no_more(narval: Narval)
         assert "expected the name of an agent" in faults["agents/Ada"]
         assert "another name than that of the home's own" in faults["agents/narval"]
         assert "leads out of the home" in faults["agents/out"]
-        assert "cannot be read" in faults["agents/toml/agent.toml"]
+        told = "expected a file, found a folder; move it away, or rename it"
+        assert faults["agents/toml/agent.toml"] == told
         assert "nested too deep" in faults["agents/deep/agent.toml"]
         assert "agents/bytes/agent.toml" in faults
         assert states(narval) == {"narval": "active", **dict.fromkeys(("bytes", "deep", "toml"), "suspended")}
