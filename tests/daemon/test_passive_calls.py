@@ -16,8 +16,7 @@ from narval.ask.operations import invoke
 from narval.core.errors import NarvalError
 from narval.daemon.daemon import Daemon
 from tests.daemon.at_work import Scene, in_a_loop
-
-ROOT = Path(__file__).parents[3]
+from tests.places import ROOT
 
 MODULE = """
 import asyncio
