@@ -133,18 +133,24 @@ def _arrival(base: str, state: os.stat_result) -> float:
 def mbox(box: Mailbox, signal: Signal) -> Iterator[Session]:
     """A session on an mbox, which need not be there yet. Raises UnreachableError where its folder is not."""
     path = Path(os.path.abspath(box.path))
-    with _reached(box):
-        if not path.parent.is_dir():
-            raise UnreachableError(f"account {box}: expected a folder for the mbox, {path.parent}")
+    _expect_folder(box, path)
     signal.only, signal.folders = path, frozenset((os.fspath(path.parent),))
     with _watched(box, [path.parent], [path.parent.parent], signal):
         yield Session(partial(_mbox_letters, box, path), signal.news)
+
+
+def _expect_folder(box: Mailbox, path: Path) -> None:
+    """Raise UnreachableError where the folder of an mbox is not."""
+    with _reached(box):
+        if not path.parent.is_dir():
+            raise UnreachableError(f"account {box}: expected a folder for the mbox, {path.parent}")
 
 
 def _mbox_letters(box: Mailbox, path: Path, known: set[str]) -> Iterator[Letter]:
     """The letters of an mbox, in order."""
     with _reached(box):
         if not path.exists():
+            _expect_folder(box, path)  # it may have gone while its watch was being armed: no event tells
             return
         if not path.is_file():
             raise box.fault(f"expected an mbox, which is a file, at {path}")

@@ -16,6 +16,7 @@ import pytest
 from modules import mail
 from modules.mail import boxes as mail_boxes
 from modules.mail import letters
+from modules.mail.mailbox import Mailbox
 from narval.calls.context import CallContext
 from narval.core.elements.element import Element
 from narval.core.errors import ActionError
@@ -296,6 +297,20 @@ def test_an_mbox_has_arrivals_and_flags_too(tmp_path: Path) -> None:
 
 def test_an_mbox_that_is_not_there_yet_is_empty(tmp_path: Path) -> None:
     assert read(tmp_path, MBOX) == []
+
+
+def test_the_folder_of_an_mbox_that_goes_before_its_watch_hears_of_it_is_missed_by_the_reading(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "in").mkdir()
+    signal = letters.Signal()
+    signal.stop()  # nothing is watched: as if the folder went while the watch was being armed
+    box = Mailbox({"kind": "mbox", "path": "in/mbox"}, tmp_path)
+    with mail_boxes.opened(box, signal) as session:
+        assert list(session.letters(set())) == []
+        (tmp_path / "in").rename(tmp_path / "out")
+        with pytest.raises(letters.UnreachableError, match="expected a folder for the mbox"):
+            list(session.letters(set()))
 
 
 def test_one_mail_of_an_mbox_may_be_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
