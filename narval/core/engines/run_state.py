@@ -28,9 +28,9 @@ class RunChange(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fa
     def apply(self, state: Any) -> None:
         """Alter the state as the change says: assignments, and no decision.
 
-        Raises InternalError for a move that no table lists.
+        Raises InternalError for a move that no table lists, and for a change that does not say it.
         """
-        raise NotImplementedError(f"{type(self).__name__} does not say how it alters a state")
+        raise InternalError(f"expected {type(self).__name__} to say in `apply` how it alters a state")
 
     @classmethod
     def types(cls) -> tuple[type[RunChange], ...]:
