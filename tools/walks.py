@@ -1,29 +1,54 @@
 """Count walks through the house: `python tools/walks.py` in a checkout of any commit, with its environment.
 
 A walk is what one thing passes through, from where it enters to where its outcome leaves. It is traced as it
-happens, in a program that opens a home and uses public names alone, so that commits can be compared.
+happens, in a program that uses public names alone, so that commits can be compared.
 
-- A *hop* is a call from a function in one file of `narval/` to a function in another. Each pair of functions
+The *spine* of a walk is what somebody reads who follows it: the functions through which it is handed on. A
+function is on the spine when it, or something that it calls, does one of these:
+
+- it puts something into a queue or takes it out (`deque`, `SimpleQueue`);
+- it writes to the store, or reads or writes a pipe, a socket or a file descriptor;
+- it is an engine that asks for something (a command);
+- it calls a function of a module outside the package.
+
+Whatever only computes and returns is not on it.
+
+- A *hop* is a call on the spine from a function in one file to a function in another. Each pair of functions
   counts once, however often the walk takes it.
-- *files* are those whose functions are entered.
+- *files* are those that the spine enters, and *returns* the hops into a file that it has entered before.
 
-What a worker program or the operating system does is not seen. Each walk is made twice and counted the second
-time, so that what is imported and compiled once is no part of it.
+What a worker program or the operating system does is not seen. Each walk is made four times. The first is not
+counted, since things are imported and compiled in it. A hop counts when each of the others takes it, since a
+daemon does other things besides. `--hops` lists the hops too.
 """
 
 from __future__ import annotations
 
+import collections
+import getpass
+import queue
+import sqlite3
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from unittest import mock
 
 import narval
+from narval.surfaces.cli import main as narval_command
 
-PACKAGE = str(Path(narval.__file__).parent)
+PACKAGE = str(Path(narval.__file__).parent) + "/"
+COUNTED = 3
+ENGINE_ASKS = frozenset({"Recorder.ask", "Recorder.command"})
+STORE_WRITES = frozenset({"execute", "executemany", "executescript", "commit"})
+DESCRIPTOR_USES = frozenset({"read", "write", "writev", "send", "sendall", "recv", "recv_into"})
+QUEUE_USES = frozenset({"append", "appendleft", "popleft", "put", "get"})
 
 MODULE = """
 from narval import Output, action
@@ -33,94 +58,181 @@ def far():
     return "<answer/>"
 """
 RECIPES = """<cookbook group="post">
-  <recipe name="sort" start_step="listen" end_step="judge" restart="parallel">
-    <step id="listen" type="action" target="basic.nothing"/>
-    <step id="judge" type="action" target="triage.judge"/>
-    <transition id="arrival">
-      <in idref="listen"/><out idref="judge"/>
-      <condition use="yes"><match>email[@mailbox]</match></condition>
-    </transition>
-  </recipe>
   <recipe name="call" start_step="far" end_step="far">
     <step id="far" type="action" target="m.far"/>
   </recipe>
   <work name="ask"><title>Go on?</title><for people="ann"/><outcome name="yes"/><outcome name="no"/></work>
 </cookbook>"""
-PEOPLE = '[people.ann]\nname = "Ann"\n'
-RULE = "<rule when='email' verdict='acknowledge' why='a person wrote it'/>"
+PEOPLE = f'[people.ann]\nname = "Ann"\nlogin = "{getpass.getuser()}"\n'
+MAIL = """From: Ada <ada{number}@example.org>
+To: assistant@example.org
+Subject: Lunch {number}?
+Message-ID: <{number}@example.org>
+
+At noon?
+"""
+
+Hop = tuple[tuple[str, str], tuple[str, str]]
 
 
-def mail(agent: Any) -> Callable[[], None]:
-    """A mail to its verdict."""
-    agent.add(RULE)
-    agent.start("post.sort")
-    agent.until_idle()
+class Spine:
+    """The spine of what happens while `counting` is true, in this thread and those that begin later."""
 
-    def walk() -> None:
-        agent.add("<email mailbox='mine' from='ada@example.org' subject='Lunch?'/>")
+    def __init__(self) -> None:
+        self.counting = False
+        self._walks: list[set[Hop]] = []
+
+    @property
+    def hops(self) -> set[Hop]:
+        """The hops that each walk took."""
+        return set.intersection(*self._walks)
+
+    @property
+    def files(self) -> set[str]:
+        """The files that these enter or leave."""
+        return {file for hop in self.hops for file, _ in hop}
+
+    def profile(self, frame: FrameType, event: str, argument: Any) -> None:
+        """A function for `sys.setprofile`."""
+        if not self.counting:
+            return
+        if event == "c_call":
+            if _hands_on(argument):
+                self._mark(frame)
+        elif event == "call":
+            code = frame.f_code
+            if not code.co_filename.startswith(PACKAGE):
+                if "/modules/" in code.co_filename:
+                    self._mark(frame)
+            elif code.co_qualname in ENGINE_ASKS:
+                self._mark(frame)
+
+    def _mark(self, frame: FrameType | None) -> None:
+        """Put a function and all that called it on the spine."""
+        callee = None
+        while frame is not None:
+            code = frame.f_code
+            if code.co_filename.startswith(PACKAGE):
+                here = (code.co_filename.removeprefix(PACKAGE), code.co_qualname)
+                if callee is not None and callee[0] != here[0]:
+                    self._walks[-1].add((here, callee))
+                callee = here
+            frame = frame.f_back
+
+    @contextmanager
+    def traced(self) -> Iterator[None]:
+        """Trace this thread and those that begin in the meantime."""
+        threading.setprofile(self.profile)
+        sys.setprofile(self.profile)
+        try:
+            yield
+        finally:
+            sys.setprofile(None)
+            threading.setprofile(None)  # type: ignore[arg-type]
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Count what happens in the meantime."""
+        self._walks.append(set())
+        self.counting = True
+        try:
+            yield
+        finally:
+            self.counting = False
+
+
+def _hands_on(function: Any) -> bool:
+    """Whether a built-in function hands something on."""
+    name, owner = function.__name__, getattr(function, "__self__", None)
+    if isinstance(owner, (collections.deque, queue.SimpleQueue)):
+        return name in QUEUE_USES
+    if isinstance(owner, (sqlite3.Connection, sqlite3.Cursor)):
+        return name in STORE_WRITES
+    return name in DESCRIPTOR_USES and getattr(owner, "__name__", type(owner).__name__) in ("posix", "socket")
+
+
+def mail(home: Path, spine: Spine) -> None:
+    """A mail to its answer"""
+    box, outbox = home / "data" / "demo" / "Maildir" / "new", home / "var" / "outbox" / "new"
+    for path in box.iterdir():
+        path.unlink()
+    with spine.traced(), narval.open(home) as agent:
         agent.until_idle()
 
-    return walk
+        def walk(number: int) -> None:
+            draft = box.parent / "tmp" / f"mail-{number}"
+            draft.write_text(MAIL.format(number=number))
+            draft.rename(box / draft.name)
+            while not outbox.is_dir() or len(list(outbox.iterdir())) < number:
+                agent.until_idle()
+                time.sleep(0.01)
+
+        walk(1)
+        for number in range(2, 2 + COUNTED):
+            with spine.counted():
+                walk(number)
 
 
-def worker(agent: Any) -> Callable[[], None]:
-    """A call to a worker and back."""
-
-    def walk() -> None:
+def worker(home: Path, spine: Spine) -> None:
+    """A call to a worker and back"""
+    with spine.traced(), narval.open(home) as agent:
         agent.wait(agent.start("post.call"))
-
-    return walk
-
-
-def work(agent: Any) -> Callable[[], None]:
-    """An answer to an item of work."""
-    items = iter([agent.start("post.ask") for _ in range(2)])
-    agent.until_idle()
-    return lambda: agent.answer(next(items), "yes")
+        for _ in range(COUNTED):
+            with spine.counted():
+                agent.wait(agent.start("post.call"))
 
 
-def counted(walk: Callable[[], None]) -> tuple[int, int]:
-    """The hops and files of a walk."""
-    hops: set[tuple[str, str]] = set()
-    files: set[str] = set()
+def work(home: Path, spine: Spine) -> None:
+    """`work answer` from the terminal"""
+    with narval.open(home) as agent:
+        items = [agent.start("post.ask") for _ in range(1 + COUNTED)]
+        agent.until_idle()
 
-    def profile(frame: FrameType, event: str, argument: Any) -> None:
-        code = frame.f_code
-        if event != "call" or not code.co_filename.startswith(PACKAGE):
-            return
-        files.add(code.co_filename)
-        before = frame.f_back
-        while before is not None and not before.f_code.co_filename.startswith(PACKAGE):
-            before = before.f_back
-        if before is not None and before.f_code.co_filename != code.co_filename:
-            ends = (before.f_code, code)
-            hops.add(tuple(f"{end.co_filename}:{end.co_qualname}" for end in ends))  # type: ignore[arg-type]
+    def terminal() -> None:
+        try:
+            while not any((home / "var").glob("*.sock*")):
+                time.sleep(0.01)
+            command("--home", str(home), "work", "answer", str(items[0]), "yes")
+            for item in items[1:]:
+                with spine.counted():
+                    command("--home", str(home), "work", "answer", str(item), "yes")
+        finally:
+            command("--home", str(home), "stop")
 
-    threading.setprofile(profile)
-    sys.setprofile(profile)
+    thread = threading.Thread(target=terminal)
+    with spine.traced(), mock.patch("os._exit", sys.exit):  # a daemon that ends does not wait for its threads
+        thread.start()
+        command("--home", str(home), "run")
+        thread.join()
+
+
+def command(*words: str) -> None:
+    """Do what `narval WORDS` does, in this program. Raises RuntimeError when it fails."""
     try:
-        walk()
-    finally:
-        sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
-    return len(hops), len(files)
+        narval_command(list(words), prog_name="narval")
+    except SystemExit as end:
+        if end.code:
+            raise RuntimeError(f"narval {' '.join(words)} ended with {end.code}") from None
 
 
 def main() -> None:
     """Print a line for each walk."""
-    for walk_of in (mail, worker, work):
-        with tempfile.TemporaryDirectory() as folder:
-            home = Path(folder) / "home"
-            for name, text in (
-                ("recipes/post.xml", RECIPES), ("modules/m.py", MODULE), ("etc/people.toml", PEOPLE),
-            ):  # fmt: skip
+    for walk, reads in (mail, "demo"), (worker, "none"), (work, "none"):
+        with tempfile.TemporaryDirectory() as folder, redirect_stdout(StringIO()):
+            home, spine = Path(folder) / "home", Spine()
+            command("init", str(home), "--mail", reads)
+            files = {"recipes/post.xml": RECIPES, "modules/m.py": MODULE, "etc/people.toml": PEOPLE}
+            for name, text in files.items():
                 (home / name).parent.mkdir(parents=True, exist_ok=True)
                 (home / name).write_text(text)
-            with narval.open(home, by="ann") as agent:
-                walk = walk_of(agent)
-                walk()
-                hops, files = counted(walk)
-                print(f"{walk_of.__doc__:<40} {hops:>5} hops {files:>5} files")
+            walk(home, spine)
+        returns = len(spine.hops) - len(spine.files) + 1
+        print(
+            f"{walk.__doc__:<36} {len(spine.hops):>4} hops {len(spine.files):>4} files {returns:>4} returns"
+        )
+        if "--hops" in sys.argv:
+            for caller, callee in sorted(spine.hops):
+                print(f"    {':'.join(caller)} -> {':'.join(callee)}")
 
 
 if __name__ == "__main__":
