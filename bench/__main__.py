@@ -78,9 +78,9 @@ def rounds_of(suite: Suite, folder: Path | None, work: Path, rounds: int) -> Ite
             line = line_of(case, folder, work)
             if line is not None:
                 lines[case.name] = line
-                told = line.get("error") or f"{line['seconds']:9.3f} s  {line['per_second']} a second"
+                text = line.get("error") or f"{line['seconds']:9.3f} s  {line['per_second']} a second"
                 print(
-                    f"{suite.name} {number + 1}/{rounds}  {case.name:34} {told}", file=sys.stderr, flush=True
+                    f"{suite.name} {number + 1}/{rounds}  {case.name:34} {text}", file=sys.stderr, flush=True
                 )
         yield lines
 
@@ -118,11 +118,11 @@ def write(about: dict[str, Any], measured: report.Found) -> None:
     RESULTS.mkdir(exist_ok=True)
     latest = RESULTS / "latest.jsonl"
     before = report.kept(latest)[1] if latest.exists() else {}
-    found = {suite.name: measured.get(suite.name, before.get(suite.name, [])) for suite in suites()}
-    found = {name: lines for name, lines in found.items() if lines}
-    report.keep(latest, about, found)
-    report.put(HERE.parent / "docs/explanation/performance.md", about, found)
-    curves.draw(HERE.parent / "docs/explanation", found)
+    results = {suite.name: measured.get(suite.name, before.get(suite.name, [])) for suite in suites()}
+    results = {name: lines for name, lines in results.items() if lines}
+    report.keep(latest, about, results)
+    report.put(HERE.parent / "docs/explanation/performance.md", about, results)
+    curves.draw(HERE.parent / "docs/explanation", results)
 
 
 if __name__ == "__main__":

@@ -141,8 +141,8 @@ def main() -> None:
         if what == "activation":
             elements, runs = argument(2, 100), argument(3, 10)
             seconds, used = asyncio.run(brought_back(made, elements, runs))
-            told = {"ms": round(seconds * 1e3, 2), "processor_ms": round(used * 1e3, 2)}
-            emit(f"W11-activation-{elements}", 1, seconds, **told)
+            figures = {"ms": round(seconds * 1e3, 2), "processor_ms": round(used * 1e3, 2)}
+            emit(f"W11-activation-{elements}", 1, seconds, **figures)
             return
         bare = home(folder / "bare", module=MODULE, recipes=RECIPES, settings=SETTINGS)
         agents = argument(2, 1_000 if what == "active" else 100_000)

@@ -42,8 +42,8 @@ def automaton(count: int) -> str:
     arcs = []
     for layer, place in nodes:
         own, needs = name(layer, place), needed(layer, place)
-        given = f' needs="{" ".join(needs)}"' if needs else ""
-        states.append(f'<state name="{_state(own)}" command="touch {own}" creates="{own}"{given}/>')
+        attribute = f' needs="{" ".join(needs)}"' if needs else ""
+        states.append(f'<state name="{_state(own)}" command="touch {own}" creates="{own}"{attribute}/>')
         arcs += [(_state(each), _state(own)) for each in needs] or [("start", _state(own))]
     written = [f'<transition from="{first}" label="0" to="{last}"/>' for first, last in arcs]
     return f'<automaton max-parallel="{PARALLEL}">{"".join(states + written)}</automaton>'
@@ -72,8 +72,8 @@ def run(client: Client) -> float:
     """Seconds that a run takes, as one sees it who asks for it."""
     began = now()
     eid = client.ask("start", name="w.w")["eid"]
-    found = client.ask("wait", run=eid, timeout=600)
-    assert found["phase"] == "done", found
+    ended = client.ask("wait", run=eid, timeout=600)
+    assert ended["phase"] == "done", ended
     return now() - began
 
 

@@ -27,26 +27,26 @@ ME = "assistant@example.org"
 
 def answer(raw: bytes, answered: set[str]) -> EmailMessage | None:
     """The answer to a mail; None for one that is left alone."""
-    given = message_from_bytes(raw, policy=policy.default)
-    assert isinstance(given, EmailMessage)
-    text = given.get_body(("plain", "html"))
+    message = message_from_bytes(raw, policy=policy.default)
+    assert isinstance(message, EmailMessage)
+    text = message.get_body(("plain", "html"))
     assert text is not None
     text.get_content()
-    for file in given.iter_attachments():
+    for file in message.iter_attachments():
         file.get_payload(decode=True)
-    if given["list-id"] or given["auto-submitted"] or given["precedence"]:
+    if message["list-id"] or message["auto-submitted"] or message["precedence"]:
         return None
-    sender = given["from"].addresses[0]
-    to = str(given["return-path"]).strip("<> ") or sender.addr_spec
+    sender = message["from"].addresses[0]
+    to = str(message["return-path"]).strip("<> ") or sender.addr_spec
     if to in answered:
         return None
     answered.add(to)
     made = EmailMessage()
     made["From"], made["To"] = f"Demo Assistant <{ME}>", to
-    made["Subject"], made["Message-ID"] = f"Re: {given['subject']}", make_msgid(domain="example.org")
-    made["In-Reply-To"] = made["References"] = str(given["message-id"])
-    made["Date"], made["Auto-Submitted"] = given["date"].datetime, "auto-replied"
-    made.set_content(TEXT.format(name=sender.display_name or to, subject=given["subject"]))
+    made["Subject"], made["Message-ID"] = f"Re: {message['subject']}", make_msgid(domain="example.org")
+    made["In-Reply-To"] = made["References"] = str(message["message-id"])
+    made["Date"], made["Auto-Submitted"] = message["date"].datetime, "auto-replied"
+    made.set_content(TEXT.format(name=sender.display_name or to, subject=message["subject"]))
     return made
 
 

@@ -57,9 +57,9 @@ def look(folder: Path) -> tuple[float, float]:
     """The seconds that `narval work` takes, and those of the processor in its program."""
     before, began = _used(), now()
     command = programs.command(folder, "work", "--as", "p3")
-    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     seconds = now() - began
-    assert len(shown) > 1, shown
+    assert len(lines) > 1, lines
     return seconds, _used() - before
 
 

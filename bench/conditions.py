@@ -196,14 +196,14 @@ def _slices(numbers: Sequence[int], size: int) -> list[Sequence[int]]:
 def main() -> None:
     what, waiting, elements = argument(1, "index"), argument(2, 1_000), argument(3, 10_000)
     if what == "index":
-        told = adding_and_knowing(waiting, elements, indexed, flat)
+        figures = adding_and_knowing(waiting, elements, indexed, flat)
     elif what == "beyond":
-        told = adding_and_knowing(waiting, elements, beyond, nested)
+        figures = adding_and_knowing(waiting, elements, beyond, nested)
     else:
-        told = with_the_turn(waiting, elements)
-    seconds = told.pop("seconds")
+        figures = with_the_turn(waiting, elements)
+    seconds = figures.pop("seconds")
     number = {"index": "W3", "beyond": "W3-beyond", "turn": "W3-turn"}[what]
-    emit(f"{number}-{waiting}", elements, seconds, us_per_element=us(seconds, elements), **told)
+    emit(f"{number}-{waiting}", elements, seconds, us_per_element=us(seconds, elements), **figures)
 
 
 if __name__ == "__main__":

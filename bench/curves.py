@@ -71,9 +71,9 @@ PLOTS = (
 )
 
 
-def draw(folder: Path, found: dict[str, list[Lines]]) -> None:
+def draw(folder: Path, results: dict[str, list[Lines]]) -> None:
     """Draw those plots whose cases were measured."""
-    lines = [each for every in found.values() for each in every]
+    lines = [each for every in results.values() for each in every]
     for plot in PLOTS:
         curves = {curve.name: list(_points(curve, lines)) for curve in plot.curves}
         if any(curves.values()):

@@ -79,8 +79,8 @@ def measured(folder: Path, url: str, case: str) -> dict[str, Any]:
             [began], [ended] = sender.hear(), receiver.hear()
             taken.append((ended - began) * 1e3)
             time.sleep(0.037 if case == "unheard" else 0.0)  # at any moment between two heartbeats
-    found = {f"p{percent}_ms": round(percentile(taken, percent), 1) for percent in (50, 99)}
-    return {"n": each, "seconds": sum(taken) / 1e3, **found}
+    figures = {f"p{percent}_ms": round(percentile(taken, percent), 1) for percent in (50, 99)}
+    return {"n": each, "seconds": sum(taken) / 1e3, **figures}
 
 
 # --- the two programs -------------------------------------------------------------------------------------

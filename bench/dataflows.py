@@ -66,9 +66,9 @@ def relation() -> dict[int, str]:
 
 def plan_of(text: str) -> FlowPlan:
     """The wiring of the dataflow in a text."""
-    found = parse(Source.of_text("recipes/w5.plan", text)).definitions[0]
-    assert isinstance(found, DataflowDefinition)
-    return FlowPlan(found)
+    definition = parse(Source.of_text("recipes/w5.plan", text)).definitions[0]
+    assert isinstance(definition, DataflowDefinition)
+    return FlowPlan(definition)
 
 
 def grouped(agg: dict[str, Digest], g: str, v: int) -> None:
@@ -201,19 +201,19 @@ def joined(n: int, folder: Path) -> int:
     network = Network(plan_of(JOIN), FlowSettings(spill=DiskSpill(folder)))
     network.start()
     left, right = pairs(n)
-    found = 0
+    count = 0
     names, others = ("id", "v"), ("id", "w")
     for at in range(0, n, BATCH):
         network.feed("a", TupleBatch(names, left[at : at + BATCH]))
         network.feed("b", TupleBatch(others, right[at : at + BATCH]))
         while network.run():
             pass
-        found += sum(len(event.batch.rows) for event in network.take() if isinstance(event, OutputTuples))
+        count += sum(len(event.batch.rows) for event in network.take() if isinstance(event, OutputTuples))
     network.end("a")
     network.end("b")
     while network.run():
         pass
-    return found + sum(len(event.batch.rows) for event in network.take() if isinstance(event, OutputTuples))
+    return count + sum(len(event.batch.rows) for event in network.take() if isinstance(event, OutputTuples))
 
 
 def joined_by_sqlite(n: int) -> int:
@@ -225,10 +225,10 @@ def joined_by_sqlite(n: int) -> int:
     db.executemany("insert into a values(?, ?)", left)
     db.executemany("insert into b values(?, ?)", right)
     db.execute("create index at on b(id)")
-    rows, found = db.execute("select a.id, v, w from a join b on a.id = b.id"), 0
+    rows, count = db.execute("select a.id, v, w from a join b on a.id = b.id"), 0
     while some := rows.fetchmany(BATCH):
-        found += len(some)
-    return found
+        count += len(some)
+    return count
 
 
 SMALL = """PLAN Main { INPUT: String name OUTPUT: TupleStream y BODY {
@@ -244,14 +244,14 @@ def transactions(n: int) -> int:
         network.start()
     for at, network in enumerate(networks):
         network.give("name", f"name {at}")
-    found = 0
+    count = 0
     going = networks
     while going:
         going = [network for network in going if network.run(1)]
     for network in networks:
-        found += sum(isinstance(event, OutputTuples) for event in network.take())
+        count += sum(isinstance(event, OutputTuples) for event in network.take())
         assert network.is_over
-    return found
+    return count
 
 
 def main() -> None:

@@ -39,8 +39,8 @@ async def keep_flooded(daemon: Daemon, agent: str) -> None:
     async with daemon.of(agent) as seen:
         while True:
             if len(seen.agent.runs.active) < PLANS:
-                wanted = [b"<x n='0'/>"] * AT_ONCE
-                await ask(daemon, agent, "start", name="w.line", elements=wanted, each=True)
+                expected = [b"<x n='0'/>"] * AT_ONCE
+                await ask(daemon, agent, "start", name="w.line", elements=expected, each=True)
             await asyncio.sleep(0)
 
 
@@ -69,8 +69,8 @@ async def fair(folder: Path) -> dict[str, Any]:
     await work
     await daemon.close()
     ms = [duration * 1e3 for duration in taken]
-    told = {f"calm_p{percent}_ms": round(percentile(ms, percent), 2) for percent in (50, 99)}
-    return {"n": ASKED, "seconds": seconds, **told}
+    figures = {f"calm_p{percent}_ms": round(percentile(ms, percent), 2) for percent in (50, 99)}
+    return {"n": ASKED, "seconds": seconds, **figures}
 
 
 async def round_of_all(folder: Path) -> dict[str, Any]:

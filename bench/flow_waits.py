@@ -102,9 +102,9 @@ def site() -> int:
     return ports[0]
 
 
-async def bare(urls: list[str], kept: int) -> float:
-    """The seconds that httpx2 takes by itself; `kept` are the connections that it keeps."""
-    limits, at_once = httpx2.Limits(max_keepalive_connections=kept), asyncio.Semaphore(AT_ONCE)
+async def bare(urls: list[str], reused: int) -> float:
+    """The seconds that httpx2 takes by itself; `reused` are the connections that it keeps."""
+    limits, at_once = httpx2.Limits(max_keepalive_connections=reused), asyncio.Semaphore(AT_ONCE)
     began = now()
     async with httpx2.AsyncClient(limits=limits, trust_env=False) as client:
 
@@ -131,10 +131,10 @@ def fetch(folder: Path) -> None:
     flow = loaded(folder, "fetch(given : out)", Settings(fetch_allow=(f"127.0.0.1:{port}",)))
     run(flow, "url", urls)
     asyncio.run(bare(urls[:AT_ONCE], AT_ONCE))
-    kept, new = asyncio.run(bare(urls, AT_ONCE)), asyncio.run(bare(urls, 0))
+    reused, new = asyncio.run(bare(urls, AT_ONCE)), asyncio.run(bare(urls, 0))
     first, seconds = run(flow, "url", urls)
-    figures = {"first_ms": first, "bare_kept_ms": kept, "bare_ms": new, "ms": seconds}
-    emit("W5-fetch", COUNT, seconds, **{name: round(1e3 * found, 1) for name, found in figures.items()})
+    figures = {"first_ms": first, "bare_kept_ms": reused, "bare_ms": new, "ms": seconds}
+    emit("W5-fetch", COUNT, seconds, **{name: round(1e3 * value, 1) for name, value in figures.items()})
 
 
 MODES: dict[str, Callable[[Path], None]] = {"waits": waits, "fetch": fetch}

@@ -75,8 +75,8 @@ def look(folder: Path) -> float:
     """Seconds in which `narval runs` shows the newest runs of a home."""
     began = now()
     command = [sys.executable, "-m", "narval", "--home", str(folder), "runs"]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    assert len(shown) == PAGE + 1, shown
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert len(lines) == PAGE + 1, lines
     return now() - began
 
 

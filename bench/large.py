@@ -84,19 +84,19 @@ def measure(folder: Path, count: int, marks: int) -> dict[str, Any]:
     gc.collect()
     empty, began = memory_of(field="VmRSS"), now()
     with narval.open(folder) as agent:
-        told: dict[str, Any] = {"seconds": now() - began, "ready_s": round(now() - began, 3)}
+        figures: dict[str, Any] = {"seconds": now() - began, "ready_s": round(now() - began, 3)}
         gc.collect()
 
         def bytes_each() -> int:
             return round((memory_of(field="VmRSS") - empty) * 2**20 / count)
 
-        known = agent.daemon.agent.memory
-        first = next(iter(known.named(["email"])))
-        told["b_per_element"] = bytes_each()
-        told["add_us"] = each(TRIES, lambda number: agent.add(mail(count + number)))
+        memory = agent.daemon.agent.memory
+        first = next(iter(memory.named(["email"])))
+        figures["b_per_element"] = bytes_each()
+        figures["add_us"] = each(TRIES, lambda number: agent.add(mail(count + number)))
         agent.start("w.one")
         agent.until_idle()
-        [scope] = [scope for scope in known.marks if scope[2] == "mail"]
+        [scope] = [scope for scope in memory.marks if scope[2] == "mail"]
         used = tuple(range(first + 1, first + marks))
         for at in range(0, len(used), AT_ONCE):
             some = Used(scope, used[at : at + AT_ONCE])
@@ -106,14 +106,14 @@ def measure(folder: Path, count: int, marks: int) -> dict[str, Any]:
             agent.start("w.one")
             agent.until_idle()
 
-        told["assign_us"] = each(TRIES, assign)
+        figures["assign_us"] = each(TRIES, assign)
         taken = agent.daemon.files.loaded.functions["w.take"].__globals__["taken"]
         assert taken == [first, *range(first + marks, first + marks + TRIES)], taken[:5]
         for attribute in ATTRIBUTES:
             assert agent.memory(f"email[@{attribute}='nothing of the kind']") == []
         gc.collect()
-        told["b_per_element_indexed"] = bytes_each()
-    return told
+        figures["b_per_element_indexed"] = bytes_each()
+    return figures
 
 
 def main() -> None:
@@ -125,8 +125,8 @@ def main() -> None:
     with scratch() as place:
         folder = place / "home"
         subprocess.run([sys.executable, "-m", "bench.large", str(count), str(marks), str(folder)], check=True)
-        told = measure(folder, count, marks)
-    emit(f"W8-{count}", count, told.pop("seconds"), marks=marks, xml_bytes=len(mail(0)), **told)
+        figures = measure(folder, count, marks)
+    emit(f"W8-{count}", count, figures.pop("seconds"), marks=marks, xml_bytes=len(mail(0)), **figures)
 
 
 if __name__ == "__main__":

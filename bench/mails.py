@@ -27,8 +27,8 @@ def fill(maildir: Path, count: int) -> int:
     """Make a Maildir with so many mails; how many of them ask for an answer."""
     for name in ("tmp", "new", "cur"):
         (maildir / name).mkdir(parents=True)
-    known = templates()
+    mails = templates()
     for number in range(count):
-        shape = number % len(known)
-        (maildir / "new" / f"{number:07}.{OF_TEN[shape]}.example.org").write_bytes(mail(known[shape], number))
-    return sum(OF_TEN[number % len(known)] not in OF_LISTS for number in range(count))
+        shape = number % len(mails)
+        (maildir / "new" / f"{number:07}.{OF_TEN[shape]}.example.org").write_bytes(mail(mails[shape], number))
+    return sum(OF_TEN[number % len(mails)] not in OF_LISTS for number in range(count))

@@ -63,8 +63,8 @@ class Mark(NamedTuple):
 
     def value(self, lines: Lines) -> float | None:
         """What it is in a round, where all its figures are there."""
-        above = [known for figure in self.of if (known := figure.of(lines)) is not None]
-        below = [known for figure in self.over if (known := figure.of(lines)) is not None]
+        above = [value for figure in self.of if (value := figure.of(lines)) is not None]
+        below = [value for figure in self.over if (value := figure.of(lines)) is not None]
         if len(above) < len(self.of) or len(below) < len(self.over) or 0.0 in below:
             return None
         return prod(above) / prod(below)
@@ -79,11 +79,11 @@ class Mark(NamedTuple):
 
 def suites() -> list[Suite]:
     """All there are, in order."""
-    found: dict[str, Suite] = {}
+    by_name: dict[str, Suite] = {}
     for name, rounds, case, command in _rows("suites.tsv"):
-        before = found.get(name, Suite(name, int(rounds), ()))
-        found[name] = before._replace(cases=(*before.cases, Case(case, command)))
-    return list(found.values())
+        before = by_name.get(name, Suite(name, int(rounds), ()))
+        by_name[name] = before._replace(cases=(*before.cases, Case(case, command)))
+    return list(by_name.values())
 
 
 def marks() -> list[Mark]:

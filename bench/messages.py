@@ -111,8 +111,8 @@ async def one_by_one(folder: Path) -> dict[str, Any]:
     seconds = now() - began
     assert await told(daemon, 1) == ALONE
     await daemon.close()
-    found = {f"p{percent}_ms": round(percentile(taken, percent), 2) for percent in (50, 99)}
-    return {"n": ALONE, "seconds": seconds, **found}
+    figures = {f"p{percent}_ms": round(percentile(taken, percent), 2) for percent in (50, 99)}
+    return {"n": ALONE, "seconds": seconds, **figures}
 
 
 async def bare_rows(folder: Path) -> dict[str, Any]:

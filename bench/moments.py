@@ -165,10 +165,10 @@ WHAT: dict[str, Callable[[], dict[str, Any]]] = {
 
 def main() -> None:
     what = argument(1, "moments")
-    told = WHAT[what]()
-    seconds = told.get("late_max_ms", 0.0) / 1e3 or told["seen_us"] * PENDING / 1e6
+    figures = WHAT[what]()
+    seconds = figures.get("late_max_ms", 0.0) / 1e3 or figures["seen_us"] * PENDING / 1e6
     number = f"W4-{PENDING}" if what == "moments" else f"W4-{what}"
-    emit(number, DUE, seconds, **told)
+    emit(number, DUE, seconds, **figures)
 
 
 if __name__ == "__main__":

@@ -136,8 +136,8 @@ class Walk:
         for _ in range(int(seconds / APART)):
             for number in numbers:
                 self.steps[number] += 1
-            told = [b"<go for='%d' k='%d'/>" % (number, self.steps[number]) for number in numbers]
-            await asyncio.to_thread(self._client.ask, "add", elements=told)
+            elements = [b"<go for='%d' k='%d'/>" % (number, self.steps[number]) for number in numbers]
+            await asyncio.to_thread(self._client.ask, "add", elements=elements)
             due += APART
             await asyncio.sleep(max(0.0, due - time.monotonic()))
         daemon, web = (
@@ -194,8 +194,8 @@ def main() -> None:
     with scratch() as folder:
         made = home(folder, module=MODULE, recipes=f"<cookbook>{recipe(steps)}</cookbook>")
         with programs.running(made) as (daemon, client):
-            told = asyncio.run(measure(made, client, daemon.pid, count, seconds))
-    emit(f"W18-{count}", count, seconds, **told)
+            figures = asyncio.run(measure(made, client, daemon.pid, count, seconds))
+    emit(f"W18-{count}", count, seconds, **figures)
 
 
 if __name__ == "__main__":

@@ -86,7 +86,7 @@ async def measure(folder: Path, client: Client, elements: int) -> dict[str, Any]
     for first in range(0, elements, AT_ONCE):
         client.ask("add", elements=[b"<item n='%d'/>" % (first + at) for at in range(AT_ONCE)])
     base = f"http://127.0.0.1:{pages.port}"
-    told: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     loop = Loop(client)
     asking = asyncio.create_task(loop.run())
     try:
@@ -95,11 +95,11 @@ async def measure(folder: Path, client: Client, elements: int) -> dict[str, Any]
             context = await browser.new_context(base_url=base)
             cookie = {"name": WebPlace(pages.port).cookie, "value": pages.secret(0), "url": base}
             await context.add_cookies([cookie])  # type: ignore[list-item]
-            told["bare_ms"] = await painted(context, f"{base}/sessions")
-            told["list_ms"] = await painted(context, f"{base}/a/narval/runs")
-            told["small_ms"] = await painted(context, f"{base}/a/narval/runs/{small}")
-            told["large_new_ms"] = await painted(context, f"{base}/a/narval/runs/{large}", 1)
-            told["large_kept_ms"] = await painted(context, f"{base}/a/narval/runs/{large}")
+            figures["bare_ms"] = await painted(context, f"{base}/sessions")
+            figures["list_ms"] = await painted(context, f"{base}/a/narval/runs")
+            figures["small_ms"] = await painted(context, f"{base}/a/narval/runs/{small}")
+            figures["large_new_ms"] = await painted(context, f"{base}/a/narval/runs/{large}", 1)
+            figures["large_kept_ms"] = await painted(context, f"{base}/a/narval/runs/{large}")
             await browser.close()
         for name, path in (
             ("bare_byte_ms", "/sessions"),
@@ -108,12 +108,12 @@ async def measure(folder: Path, client: Client, elements: int) -> dict[str, Any]
             ("pattern_byte_ms", "/a/narval/memory?xpath=item%5B%40n%20%3D%20'7'%5D"),
             ("vain_byte_ms", "/a/narval/memory?xpath=*%5Bcontains(%40n%2C%20'none')%5D"),
         ):
-            told[name] = round(median([await pages.first_byte(path) for _ in range(TRIES)]) * 1e3, 1)
+            figures[name] = round(median([await pages.first_byte(path) for _ in range(TRIES)]) * 1e3, 1)
     finally:
         asking.cancel()
         pages.program.terminate()
         pages.program.wait()
-    return {**told, "loop_ms": round(loop.longest * 1e3, 1)}
+    return {**figures, "loop_ms": round(loop.longest * 1e3, 1)}
 
 
 def main() -> None:
@@ -123,8 +123,8 @@ def main() -> None:
         made = home(folder, module="", recipes=f"<cookbook>{recipes}</cookbook>")
         with programs.running(made) as (_, client):
             began = time.monotonic()
-            told = asyncio.run(measure(made, client, elements))
-    emit(f"W18-pages-{elements}", elements, time.monotonic() - began, **told)
+            figures = asyncio.run(measure(made, client, elements))
+    emit(f"W18-pages-{elements}", elements, time.monotonic() - began, **figures)
 
 
 if __name__ == "__main__":

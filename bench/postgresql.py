@@ -98,11 +98,11 @@ def alone() -> None:
     runs, each = map(int, shape.split("x"))
     with private_server(fsync=True) as server, scratch() as folder:
         seconds, calls, first = measure(server.url, runs, each, durability, folder)
-        known: dict[bool, list[float]] = {True: [], False: []}
+        times: dict[bool, list[float]] = {True: [], False: []}
         for number in range(TIMES):
             for fenced in (number % 2 == 0, number % 2 == 1):
-                known[fenced].append(again(server.url, durability, calls, first, fenced=fenced))
-    bare, with_fence = min(known[False]), min(known[True])
+                times[fenced].append(again(server.url, durability, calls, first, fenced=fenced))
+    bare, with_fence = min(times[False]), min(times[True])
     emit(
         f"W13-{shape}-{durability}",
         runs * each,
@@ -118,20 +118,20 @@ def alone() -> None:
 
 def beside(peers: Path, rounds: int) -> None:
     """Ours and the peers in turn, on one server."""
-    told: dict[tuple[str, str], list[float]] = {}
+    times: dict[tuple[str, str], list[float]] = {}
     with private_server(fsync=True) as server:
         for _ in range(rounds):
             for shape, (how, jobs) in SHAPES.items():
                 runs, each = map(int, shape.split("x"))
                 with scratch() as folder:
                     seconds = measure(server.url, runs, each, "power", folder)[0]
-                told.setdefault((shape, "narval"), []).append(runs * each / seconds)
+                times.setdefault((shape, "narval"), []).append(runs * each / seconds)
                 for peer, arguments in (("procrastinate", [shape, f"{jobs}"]), ("dbos", [shape, "pg", how])):
-                    told.setdefault((shape, peer), []).append(of_peer(peers, peer, arguments, server.url))
-                    print(shape, peer, told[shape, peer][-1], file=sys.stderr)
-    for (shape, who), found in told.items():
-        every = ", ".join(f"{of:.0f}" for of in sorted(found))
-        print(f"{shape} {who:14} {median(found):9.0f} steps/s   {every}")
+                    times.setdefault((shape, peer), []).append(of_peer(peers, peer, arguments, server.url))
+                    print(shape, peer, times[shape, peer][-1], file=sys.stderr)
+    for (shape, who), values in times.items():
+        every = ", ".join(f"{of:.0f}" for of in sorted(values))
+        print(f"{shape} {who:14} {median(values):9.0f} steps/s   {every}")
 
 
 def of_peer(peers: Path, name: str, arguments: list[str], server: str) -> float:

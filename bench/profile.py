@@ -53,11 +53,11 @@ def main() -> None:
             worked = us(time.process_time() - began, runs * steps)
             profile = cProfile.Profile()
             profile.runcall(work)
-    found = pstats.Stats(profile)
+    stats = pstats.Stats(profile)
     shares: Counter[str] = Counter()
-    for (file, _, function), (_, _, own, _, _) in found.stats.items():  # type: ignore[attr-defined]
+    for (file, _, function), (_, _, own, _, _) in stats.stats.items():  # type: ignore[attr-defined]
         shares[module_of(file, function)] += own
-    calls = found.total_calls / (runs * steps)  # type: ignore[attr-defined]
+    calls = stats.total_calls / (runs * steps)  # type: ignore[attr-defined]
     print(f"{shape} {where} {what}: {calls:.0f} calls a step, {worked} µs of processor time")
     for name, share in shares.most_common(SHOWN):
         print(f"  {share / shares.total():6.1%}  {name}")

@@ -73,11 +73,11 @@ def family(program: int) -> list[int]:
             except OSError:
                 continue
             begun.setdefault(int(fields[1]), []).append(int(entry.name))
-    found, left = [], [program]
+    members, left = [], [program]
     while left:
-        found.append(left.pop())
-        left += begun.get(found[-1], [])
-    return found
+        members.append(left.pop())
+        left += begun.get(members[-1], [])
+    return members
 
 
 def processor_time(programs: Sequence[int]) -> float:

@@ -19,35 +19,35 @@ FIGURES = ("us_per_step", "us_per_element", "late_p99_ms", "per_second")
 UNITS = {"per_second": "/s", "late_p99_ms": " ms"}
 
 
-def values_of(mark: Mark, found: Found) -> list[float]:
+def values_of(mark: Mark, results: Found) -> list[float]:
     """What a mark is in each round of the suite that has all of its figures; in none, of no suite."""
-    for name, lines in found.items():
+    for name, lines in results.items():
         values = [value for each in lines if (value := mark.value(each)) is not None]
         if values and name != GROWTH:
             return values
     return []
 
 
-def table(found: Found) -> str:
+def table(results: Found) -> str:
     """The marks, each with its median, its spread, and whether it is met; then disagreements and errors."""
     rows = [
         "| workload | what | mark | narval | spread | |",
         "|---|---|---|---|---|---|",
     ]
     for mark in marks():
-        values = values_of(mark, found)
+        values = values_of(mark, results)
         if values:
             rows.append(_row(mark, values))
-    return "\n".join([*rows, *_disagreements(found), *_errors(found)])
+    return "\n".join([*rows, *_disagreements(results), *_errors(results)])
 
 
 def _row(mark: Mark, values: list[float]) -> str:
     middle = median(values)
     met = _outcome(mark, values)
     bound = "" if met == "" else mark.bound.replace(">=", "≥ ").replace("<=", "≤ ") + mark.unit
-    shown = f"{_number(middle)}{mark.unit}"
+    text = f"{_number(middle)}{mark.unit}"
     spread = f"{_number(min(values))} – {_number(max(values))}" if len(values) > 1 else ""
-    return f"| {mark.workload} | {mark.what} | {bound} | {shown} | {spread} | {met} |"
+    return f"| {mark.workload} | {mark.what} | {bound} | {text} | {spread} | {met} |"
 
 
 def _outcome(mark: Mark, values: list[float]) -> str:
@@ -65,11 +65,13 @@ def _number(value: float) -> str:
     return f"{value:.3g}"
 
 
-def figures(found: Found) -> str:
+def figures(results: Found) -> str:
     """Our own figures, as they were: of use only beside others of the same run."""
     rows = ["| case | median | spread | resident |", "|---|---|---|---|"]
-    for case in dict.fromkeys(case for lines in found.values() for each in lines for case in each):
-        lines = [each[case] for every in found.values() for each in every if "seconds" in each.get(case, {})]
+    for case in dict.fromkeys(case for lines in results.values() for each in lines for case in each):
+        lines = [
+            each[case] for every in results.values() for each in every if "seconds" in each.get(case, {})
+        ]
         field = next((name for name in FIGURES if lines and lines[0].get(name) is not None), None)
         if field is not None:
             values = [float(line[field]) for line in lines]
@@ -82,10 +84,10 @@ def figures(found: Found) -> str:
     return "\n".join(rows)
 
 
-def _disagreements(found: Found) -> list[str]:
+def _disagreements(results: Found) -> list[str]:
     """Cases of one workload and size whose answers differ."""
     answers: dict[tuple[str, int], dict[str, Any]] = {}
-    for lines in found.values():
+    for lines in results.values():
         for each in lines:
             for case, line in each.items():
                 if "digest" in line and line.get("complete", True):
@@ -97,12 +99,12 @@ def _disagreements(found: Found) -> list[str]:
     ]
 
 
-def _errors(found: Found) -> list[str]:
+def _errors(results: Found) -> list[str]:
     return [
         f"\n{case}: {line['error']}"
         for case, line in {
             case: line
-            for lines in found.values()
+            for lines in results.values()
             for each in lines
             for case, line in each.items()
             if "error" in line
@@ -110,11 +112,11 @@ def _errors(found: Found) -> list[str]:
     ]
 
 
-def keep(path: Path, about: dict[str, Any], found: Found) -> None:
+def keep(path: Path, about: dict[str, Any], results: Found) -> None:
     """The machine, then every line, each with its suite, round and case."""
     with path.open("w", encoding="utf-8") as file:
         print(json.dumps({"machine": about}), file=file)
-        for suite, lines in found.items():
+        for suite, lines in results.items():
             for number, each in enumerate(lines):
                 for case, line in each.items():
                     print(json.dumps({"suite": suite, "round": number + 1, "case": case, **line}), file=file)
@@ -123,21 +125,21 @@ def keep(path: Path, about: dict[str, Any], found: Found) -> None:
 def kept(path: Path) -> tuple[dict[str, Any], Found]:
     """What `keep` wrote."""
     about, *lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
-    found: Found = {}
+    results: Found = {}
     for line in lines:
         suite, number, case = line.pop("suite"), line.pop("round"), line.pop("case")
-        every = found.setdefault(suite, [])
+        every = results.setdefault(suite, [])
         while len(every) < number:
             every.append({})
         every[number - 1][case] = line
-    return about["machine"], found
+    return about["machine"], results
 
 
-def put(page: Path, about: dict[str, Any], found: Found) -> None:
+def put(page: Path, about: dict[str, Any], results: Found) -> None:
     """Put the table into a page, between its two comments."""
     text = page.read_text(encoding="utf-8")
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     told = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in about.items())
-    body = "\n\n".join((BEGIN, table(found), f"Measured with: {told}.", END))
+    body = "\n\n".join((BEGIN, table(results), f"Measured with: {told}.", END))
     page.write_text(f"{before}{body}{after}", encoding="utf-8")

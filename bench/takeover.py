@@ -77,8 +77,8 @@ async def make(made: Path, agents: int) -> None:
 
 def held(store: psycopg.Connection[Any], name: str) -> Marks:
     """Epoch and turn of the agents that a home's daemon has besides its own."""
-    found = store.execute(f"{HELD} WHERE d.home = %s AND l.home = ''".encode(), (name,))
-    return {agent: (epoch, turn) for agent, epoch, turn in found}
+    rows = store.execute(f"{HELD} WHERE d.home = %s AND l.home = ''".encode(), (name,))
+    return {agent: (epoch, turn) for agent, epoch, turn in rows}
 
 
 def begin(made: Path) -> subprocess.Popen[bytes]:

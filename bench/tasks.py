@@ -152,10 +152,10 @@ def main() -> None:
     with scratch() as folder:
         desk = Desk(folder)
         began = now()
-        told = measured(desk)
+        figures = measured(desk)
         seconds = now() - began
         desk.agent.close()
-    emit(f"W20-{what}", count, seconds, **told)
+    emit(f"W20-{what}", count, seconds, **figures)
 
 
 if __name__ == "__main__":

@@ -95,10 +95,10 @@ class Calls:
         self._file, self.at = path.open(), {}
         self._rest = ""
 
-    def wait(self, wanted: int) -> None:
+    def wait(self, count: int) -> None:
         """Until so many were called, all in all."""
         until = time.monotonic() + programs.PATIENCE
-        while sum(map(len, self.at.values())) < wanted:
+        while sum(map(len, self.at.values())) < count:
             assert time.monotonic() < until, "not all were called"
             *lines, self._rest = (self._rest + self._file.read()).split("\n")
             for line in lines:
@@ -125,7 +125,7 @@ def measure(what: str, rounds: int) -> dict[str, Any]:
                     late += (one if what == "one" else each)(client, calls, round_, before)
                     before += WAITING
                 asker.stop()
-            kept = client.ask("status")["elements"]
+            elements = client.ask("status")["elements"]
     assert len(late) == (rounds if what == "one" else rounds * WAITING)
     return {
         "late_p50_ms": round(percentile(late, 50) * 1e3, 2),
@@ -134,7 +134,7 @@ def measure(what: str, rounds: int) -> dict[str, Any]:
         "status_p99_ms": round(percentile(asker.taken, 99) * 1e3, 2),
         "status_max_ms": round(max(asker.taken) * 1e3, 2),
         "asked": len(asker.taken),
-        "flood_adds": kept - 3 * before - (rounds if what == "one" else before),
+        "flood_adds": elements - 3 * before - (rounds if what == "one" else before),
     }
 
 
@@ -174,8 +174,8 @@ def main() -> None:
         flood(Path(sys.argv[2]))
         return
     rounds = argument(2, 10 if what == "one" else 1)
-    told = measure(what, rounds)
-    emit(f"W9-{what}", rounds * WAITING, told["late_p50_ms"] / 1e3, **told)
+    figures = measure(what, rounds)
+    emit(f"W9-{what}", rounds * WAITING, figures["late_p50_ms"] / 1e3, **figures)
 
 
 if __name__ == "__main__":

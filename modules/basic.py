@@ -177,15 +177,15 @@ def write_file(content: Element, target: Element) -> etree._Element:
 
     Without `as` an `html` element is written as an HTML page, any other as XML.
     """
-    given = target.attributes
-    form = given.get("as") or ("html" if content.name == "html" else "xml")
+    attributes = target.attributes
+    form = attributes.get("as") or ("html" if content.name == "html" else "xml")
     if form not in FORMS:
         raise ActionError(
             f"expected a target's as to be one of {', '.join(FORMS)}, got {form!r}", "bad-target"
         )
     data: bytes = FORMS[form](content)
     atomically(place(target), lambda file: file.write(data))
-    return etree.Element("written", path=given["path"], size=str(len(data)))
+    return etree.Element("written", path=attributes["path"], size=str(len(data)))
 
 
 FORMS: Mapping[str, Callable[[Element], bytes]] = {

@@ -29,28 +29,28 @@ async def run(command: Element) -> list[bytes] | etree._Element:
     `<command name="NAME"><argument>…</argument><input>…</input></command>`: each argument is one word.
     """
     name = command.attributes["name"]
-    given = narval.service("commands", name)
-    words, text = _asked(given, command.tree())
-    here, printed = call(), Printed(given.bytes)
-    seconds = given.seconds or USUAL_SECONDS
+    service = narval.service("commands", name)
+    words, text = _asked(service, command.tree())
+    here, printed = call(), Printed(service.bytes)
+    seconds = service.seconds or USUAL_SECONDS
     try:
         status = await here.run_program(
             words,
             printed.hear,
             seconds=seconds,
-            environment=dict(given.environment),
-            folder=given.folder,
+            environment=dict(service.environment),
+            folder=service.folder,
             text=text.encode(),
         )
     except CannotStartError as error:
-        raise _wrong(f"{given}: cannot run {error}", "no-program") from None
+        raise _wrong(f"{service}: cannot run {error}", "no-program") from None
     except TimeoutError:
-        raise ActionError(f"{given}: {words[0]} took more than {seconds:g} s", "too-slow") from None
-    if status not in given.statuses:
+        raise ActionError(f"{service}: {words[0]} took more than {seconds:g} s", "too-slow") from None
+    if status not in service.statuses:
         ended = f"ended with status {status}" if status >= 0 else f"was ended by signal {-status}"
-        raise ActionError(f"{given}: {words[0]} {ended}: {printed.complaint}", "failed")
-    if given.output == "xml":
-        return _elements(given, printed)
+        raise ActionError(f"{service}: {words[0]} {ended}: {printed.complaint}", "failed")
+    if service.output == "xml":
+        return _elements(service, printed)
     made = etree.Element("output", command=name, status=str(status))
     if printed.is_cut:
         made.set("cut", "yes")
@@ -81,7 +81,7 @@ class Printed:
         return " ".join(self._complaint.decode("utf-8", "replace").split()) or "it said nothing"
 
 
-def _asked(given: Service, command: etree._Element) -> tuple[list[str], str]:
+def _asked(service: Service, command: etree._Element) -> tuple[list[str], str]:
     """The words of a command, and its standard input. Raises ActionError."""
     arguments: list[str] = []
     text = ""
@@ -93,46 +93,46 @@ def _asked(given: Service, command: etree._Element) -> tuple[list[str], str]:
             text = said
         else:
             raise _wrong(f"expected argument, and one input, in a command, found <{child.tag}>")
-    return _placed(given, arguments), text
+    return _placed(service, arguments), text
 
 
-def _placed(given: Service, arguments: list[str]) -> list[str]:
+def _placed(service: Service, arguments: list[str]) -> list[str]:
     """The words of a program: where its own have {}, or else behind them, the arguments in their order."""
-    places = sum("{}" in word for word in given.run)
+    places = sum("{}" in word for word in service.run)
     if places and places != len(arguments):
-        raise _wrong(f"{given}: expected {places} arguments, found {len(arguments)}")
+        raise _wrong(f"{service}: expected {places} arguments, found {len(arguments)}")
     left, words, is_guarded = iter(arguments), list[str](), False
-    for word in given.run if places else (*given.run, *["{}"] * len(arguments)):
+    for word in service.run if places else (*service.run, *["{}"] * len(arguments)):
         is_guarded = is_guarded or word == "--"
         if "{}" in word:
             value = next(left)
             if word.replace("{}", value).startswith("-") and not (
-                word.startswith("-") or is_guarded or given.dashes
+                word.startswith("-") or is_guarded or service.dashes
             ):
                 raise _wrong(
-                    f"{given}: expected an argument that is no option, found {value[:80]!r}; end run with "
-                    f'"--" where {given.run[0]} knows that, or say dashes = true'
+                    f"{service}: expected an argument that is no option, found {value[:80]!r}; end run with "
+                    f'"--" where {service.run[0]} knows that, or say dashes = true'
                 )
             word = word.replace("{}", value)
             if len(word.encode()) > LONGEST_WORD:
                 raise _wrong(
-                    f"{given}: expected arguments of {LONGEST_WORD:,} bytes at most; say it by input"
+                    f"{service}: expected arguments of {LONGEST_WORD:,} bytes at most; say it by input"
                 )
         words.append(word)
     return words
 
 
-def _elements(given: Service, printed: Printed) -> list[bytes]:
+def _elements(service: Service, printed: Printed) -> list[bytes]:
     """The elements that a program printed. Raises ActionError for what is none, or would be obeyed."""
     if printed.is_cut:
-        raise ActionError(f"{given}: it printed more than its bytes allow", "bad-output")
+        raise ActionError(f"{service}: it printed more than its bytes allow", "bad-output")
     try:
-        found = elements_of(bytes(printed.output)) if printed.output.strip() else []
+        elements = elements_of(bytes(printed.output)) if printed.output.strip() else []
     except NarvalError as error:
-        raise ActionError(f"{given}: expected XML, found {error}", "bad-output") from None
-    if any(is_reserved(Element(0, element).name) for element in found):
-        raise ActionError(f"{given}: expected elements that narval does not obey", "bad-output")
-    return found
+        raise ActionError(f"{service}: expected XML, found {error}", "bad-output") from None
+    if any(is_reserved(Element(0, element).name) for element in elements):
+        raise ActionError(f"{service}: expected elements that narval does not obey", "bad-output")
+    return elements
 
 
 def _wrong(message: str, kind: str = "bad-command") -> ActionError:

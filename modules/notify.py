@@ -60,14 +60,14 @@ def note(failure: Element) -> etree._Element:
     A cause is the definition's name with the step and the type of its error. A second notice of one within a
     day (UTC) is dropped by its `once`.
     """
-    told = failure.attributes
-    step, kind = told.get("step", ""), told.get("type", "no reason is known")
+    attributes = failure.attributes
+    step, kind = attributes.get("step", ""), attributes.get("type", "no reason is known")
     day = datetime.fromtimestamp(failure.added, UTC).date().isoformat()
-    once = f"{told['name']} {step} {kind} {day}"
+    once = f"{attributes['name']} {step} {kind} {day}"
     where = f" in step {step}" if step else ""
-    made = etree.Element("notice", run=told["run"], once=one_line(once, MOST_SAID))
-    made.set("subject", one_line(f"narval: {told['name']} failed", MOST_SAID))
-    said = f"Run {told['run']} of {told['name']} failed{where}: {kind}: {failure.text}"
+    made = etree.Element("notice", run=attributes["run"], once=one_line(once, MOST_SAID))
+    made.set("subject", one_line(f"narval: {attributes['name']} failed", MOST_SAID))
+    said = f"Run {attributes['run']} of {attributes['name']} failed{where}: {kind}: {failure.text}"
     made.text = one_line(said, MOST_SAID)
     return made
 
@@ -87,17 +87,17 @@ async def tell(
 ) -> etree._Element:
     """Tell the user a notice in the way that `<notify way="desktop|mail|command|push"/>` names."""
     here = call()
-    given, run = way.attributes, notice.attributes.get("run")
+    attributes, run = way.attributes, notice.attributes.get("run")
     text = notice.text.strip()
     if run:
         home = f"--home {shlex.quote(str(here.home))} " if here.home else ""
         text += f"\n\nnarval {home}why {run}"
     letter = Letter(notice.attributes["subject"], text, identity, outbox)
-    told = WAYS.get(given["way"])
-    if told is None:
-        raise _wrong(f"expected way to be one of {', '.join(WAYS)}, got {given['way']!r}")
-    await told(given, letter)
-    made = etree.Element("told", way=given["way"], at=timestamp())
+    send = WAYS.get(attributes["way"])
+    if send is None:
+        raise _wrong(f"expected way to be one of {', '.join(WAYS)}, got {attributes['way']!r}")
+    await send(attributes, letter)
+    made = etree.Element("told", way=attributes["way"], at=timestamp())
     if run:
         made.set("run", run)
     return made
@@ -112,7 +112,7 @@ class Letter(NamedTuple):
     outbox: Element | None = None
 
 
-async def _on_desktop(given: Mapping[str, str], letter: Letter) -> None:
+async def _on_desktop(attributes: Mapping[str, str], letter: Letter) -> None:
     """Show it by `notify-send`, else by D-Bus itself; bodies may hold markup, so it is escaped."""
     body = html.escape(letter.text, quote=False)
     if shutil.which("notify-send"):
@@ -124,22 +124,22 @@ async def _on_desktop(given: Mapping[str, str], letter: Letter) -> None:
     await _run(line, "")
 
 
-async def _by_mail(given: Mapping[str, str], letter: Letter) -> None:
+async def _by_mail(attributes: Mapping[str, str], letter: Letter) -> None:
     """Send it through the outbox of the home, to `to` or to the identity's own address."""
     if letter.identity is None or letter.outbox is None:
         raise _wrong(
             "a notice by mail needs an identity and an outbox in memory (docs/reference/modules/mail.md)"
         )
-    to = given.get("to") or letter.identity.attributes["address"]
+    to = attributes.get("to") or letter.identity.attributes["address"]
     about = {"to": to, "subject": letter.subject, "auto": "auto-generated"}
     mail = Element(0, compose_mail("notice", letter.identity, None, letter.text, **about))
     await send_mail(mail, MailAccount(letter.outbox.attributes, call().home))
 
 
-async def _by_command(given: Mapping[str, str], letter: Letter) -> None:
+async def _by_command(attributes: Mapping[str, str], letter: Letter) -> None:
     """Run `command`, with the subject as one argument more, and the text on its standard input."""
     try:
-        words = shlex.split(given.get("command", ""))
+        words = shlex.split(attributes.get("command", ""))
     except ValueError as error:
         raise _wrong(f"command is no list of words: {error}") from None
     if not words:
@@ -149,25 +149,25 @@ async def _by_command(given: Mapping[str, str], letter: Letter) -> None:
     await _run([*words, subject], f"{letter.text}\n")
 
 
-async def _by_push(given: Mapping[str, str], letter: Letter) -> None:
+async def _by_push(attributes: Mapping[str, str], letter: Letter) -> None:
     """Send it to `[services.NAME]` of the settings, as a service of its `kind` takes it."""
-    kind, name = given.get("kind", ""), given.get("service", "")
+    kind, name = attributes.get("kind", ""), attributes.get("service", "")
     if kind not in PUSHES or not name:
         raise _wrong(
             f'a notice by push needs service="NAME" and kind="{"|".join(PUSHES)}", found {kind or "none"!r}'
         )
-    path, headers, body = _pushed(kind, given.get("to", ""), letter)
+    path, headers, body = _pushed(kind, attributes.get("to", ""), letter)
     service = narval.service("services", name)
     try:
-        found = await narval.fetch(path, method="POST", headers=headers, body=body, service=service)
+        answer = await narval.fetch(path, method="POST", headers=headers, body=body, service=service)
     except FetchError as error:
         if error.kind in ("forbidden", "bad-address"):
             raise _wrong(f"{service}: {error}") from None
         raise ActionError(f"{service}: {error}", "not-told") from None
-    if found.status >= 300:
-        said = one_line(found.body[:500].decode("utf-8", "replace"), 500)
-        why = f"{service}: {kind} answered {found.status} {found.reason}: {said}"
-        passing = found.status in (408, 425, 429) or found.status >= 500
+    if answer.status >= 300:
+        said = one_line(answer.body[:500].decode("utf-8", "replace"), 500)
+        why = f"{service}: {kind} answered {answer.status} {answer.reason}: {said}"
+        passing = answer.status in (408, 425, 429) or answer.status >= 500
         raise ActionError(why, "not-told") if passing else _wrong(why)
 
 
@@ -207,13 +207,13 @@ def _wrong(message: str) -> ActionError:
 
 async def _run(line: list[str], text: str) -> None:
     """Run a program to its end, in the home, with a text to read; it and what it began end in time."""
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as complaints:
-        given.write(text.encode())
-        given.seek(0)
+    with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as complaints:
+        stdin.write(text.encode())
+        stdin.seek(0)
         try:
             program = await asyncio.create_subprocess_exec(
                 *line,
-                stdin=given,
+                stdin=stdin,
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=complaints,
                 cwd=call().home,

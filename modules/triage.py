@@ -32,9 +32,9 @@ def judge(mail: Element, rules: list[Element], templates: list[Element]) -> etre
     the mail alone, as `email[@list]` would be in a recipe. The `template` of a rule names the
     `ack-template` of its answer, and goes into the verdict. Raises ActionError for a rule that is none.
     """
-    made, given = etree.Element("triage", mail=str(mail.eid)), mail.attributes
+    made, attributes = etree.Element("triage", mail=str(mail.eid)), mail.attributes
     for name in ("from", "subject", "message-id"):
-        value = given.get(name)
+        value = attributes.get(name)
         if value:
             made.set(name, value)
     made.set("verdict", "leave")
@@ -78,10 +78,10 @@ def _order(rule: Element) -> tuple[float, int]:
 
 def _template(rule: Element, templates: list[Element]) -> str:
     """The name of the template that a rule chooses. Raises ActionError where there is none of that name."""
-    name, known = rule.attributes["template"], [template.attributes["name"] for template in templates]
-    if name in known:
+    name, names = rule.attributes["template"], [template.attributes["name"] for template in templates]
+    if name in names:
         return name
-    there = f"there are {', '.join(sorted(known))}" if known else "there is none with a name"
+    there = f"there are {', '.join(sorted(names))}" if names else "there is none with a name"
     said = f"rule {_called(rule)} names the ack-template {name!r}, and {there}; add one of that name"
     raise ActionError(said, "bad-rule")
 

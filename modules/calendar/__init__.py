@@ -56,34 +56,34 @@ Elements = list[etree._Element]
 async def watch(calendar: Element) -> AsyncIterator[Elements]:
     """Give the events of a calendar, then what changes; a trouble is told once until it changes."""
     here = call()
-    wanted = Wanted.of(calendar)
-    told = await asyncio.to_thread(Told, wanted.name, here.home)
-    origin = wanted.origin(here.home, watched=True)
+    request = Wanted.of(calendar)
+    reported = await asyncio.to_thread(Told, request.name, here.home)
+    origin = request.origin(here.home, watched=True)
     files: list[bytes] | None = None
     seen: Window | None = None
     trouble, faults = "", frozenset[str]()
     waiting: asyncio.Future[None] | None = None
     try:
         while True:
-            window = wanted.window()
+            window = request.window()
             try:
                 news = await origin.files() if waiting is None else None
                 if news is not None or (files is not None and window != seen):
                     files, seen = news if news is not None else files, window
-                    found = await asyncio.to_thread(events_of, files or (), wanted.name, window)
-                    for batch in await asyncio.to_thread(_batches, told, found, window):
+                    events = await asyncio.to_thread(events_of, files or (), request.name, window)
+                    for batch in await asyncio.to_thread(_batches, reported, events, window):
                         yield batch
-                    if fresh := [fault for fault in found.faults if fault not in faults]:
-                        yield [_error("bad-event", fault, wanted.name) for fault in fresh]
-                    faults = frozenset(found.faults)
-                    await asyncio.to_thread(told.record, found.events)
+                    if fresh := [fault for fault in events.faults if fault not in faults]:
+                        yield [_error("bad-event", fault, request.name) for fault in fresh]
+                    faults = frozenset(events.faults)
+                    await asyncio.to_thread(reported.record, events.events)
                     await origin.recorded()
                 if waiting is None:
                     trouble = ""
                     here.recovered()
             except CalendarError as error:
                 if str(error) != trouble:
-                    yield [wanted.error(error)]
+                    yield [request.error(error)]
                 trouble = str(error)
             if not here.has_caught_up:
                 here.caught_up()
@@ -105,17 +105,17 @@ async def watch(calendar: Element) -> AsyncIterator[Elements]:
 async def read(calendar: Element) -> Elements:
     """Give the events that a calendar has now, and what is gone; one that cannot be read is an error."""
     here = call()
-    wanted = Wanted.of(calendar)
-    origin, window = wanted.origin(here.home, watched=False), wanted.window()
-    told = await asyncio.to_thread(Told, wanted.name, here.home)
+    request = Wanted.of(calendar)
+    origin, window = request.origin(here.home, watched=False), request.window()
+    reported = await asyncio.to_thread(Told, request.name, here.home)
     try:
         files = await origin.files()
-        found = await asyncio.to_thread(events_of, files or (), wanted.name, window)
+        events = await asyncio.to_thread(events_of, files or (), request.name, window)
     except CalendarError as error:
-        return [wanted.error(error)]
+        return [request.error(error)]
     finally:
         origin.close()
-    return await asyncio.to_thread(told.changes, found.events, window)
+    return await asyncio.to_thread(reported.changes, events.events, window)
 
 
 ENTERED = Output("entered", "entered[@calendar and @uid]")
@@ -169,16 +169,16 @@ class Wanted(NamedTuple):
     @classmethod
     def of(cls, element: Element) -> Wanted:
         """Read the element. Raises ActionError."""
-        given = element.attributes
-        name = line_of(given["name"])
+        attributes = element.attributes
+        name = line_of(attributes["name"])
         if not name or len(name) > 100:
-            found = f"{given['name']!r:.80}"
-            raise ActionError(f"expected a calendar's name in one line, got {found}", "bad-calendar")
+            label = f"{attributes['name']!r:.80}"
+            raise ActionError(f"expected a calendar's name in one line, got {label}", "bad-calendar")
         return cls(
             name,
-            given.get("path", ""),
-            _whole("days", given.get("days"), USUAL_DAYS),
-            _whole("past", given.get("past"), USUAL_PAST),
+            attributes.get("path", ""),
+            _whole("days", attributes.get("days"), USUAL_DAYS),
+            _whole("past", attributes.get("past"), USUAL_PAST),
         )
 
     def error(self, error: CalendarError) -> etree._Element:
@@ -212,8 +212,8 @@ def _to_the_next_day() -> float:
     return min(max((midnight - moment).total_seconds() + 1.0, 1.0), HOUR)
 
 
-def _batches(told: Told, found: Found, window: Window) -> Iterable[Elements]:
-    changes = told.changes(found.events, window)
+def _batches(reported: Told, events: Found, window: Window) -> Iterable[Elements]:
+    changes = reported.changes(events.events, window)
     return [changes[start : start + BATCH] for start in range(0, len(changes), BATCH)]
 
 

@@ -68,14 +68,14 @@ class Server:
         settings = service("calendars", self._name)
         every = max(settings.every or USUAL_SECONDS, SHORTEST_SECONDS)
         try:
-            found = await (self._file() if is_file(settings.url) else self._entries())
+            files = await (self._file() if is_file(settings.url) else self._entries())
         except CalendarError as error:
             self._failures += error.refused
             doubled = every * 2.0 ** max(0, min(self._failures, 30) - 1)
             self._pause = max(error.wait, min(doubled, max(DAY_SECONDS, every)))
             raise
         self._failures, self._pause = 0, every
-        return found
+        return files
 
     async def news(self) -> None:
         """Wait until it is time to ask again, or a little later: many calendars should not ask at once."""
@@ -112,8 +112,8 @@ class Server:
         return [entry.data for _, entry in sorted(self._kept.items())]
 
     def _is_new(self, entry: Stored) -> bool:
-        known = self._kept.get(entry.href)
-        return known is None or not entry.etag or known.etag != entry.etag
+        stored = self._kept.get(entry.href)
+        return stored is None or not entry.etag or stored.etag != entry.etag
 
     async def _listed(self) -> dict[str, Stored]:
         answer = await asked(self._name, "PROPFIND", body=OF_ENTRIES, headers={"Depth": "1"})
@@ -123,8 +123,8 @@ class Server:
         return there
 
     async def _got(self, hrefs: list[str]) -> list[Stored]:
-        wanted = "".join(f"<d:href>{escape(quote(href))}</d:href>" for href in hrefs)
-        body = MULTIGET.format(wanted).encode()
+        elements = "".join(f"<d:href>{escape(quote(href))}</d:href>" for href in hrefs)
+        body = MULTIGET.format(elements).encode()
         answer = await asked(self._name, "REPORT", body=body, headers={"Depth": "1"}, most=2 * MAX_BYTES)
         return [entry for entry in stored_in(answer, self._name) if entry.data and entry.href in hrefs]
 
@@ -151,30 +151,30 @@ async def asked(
         sent.setdefault("Content-Type", "application/xml; charset=utf-8")
     url = urljoin(settings.url, path) if path else settings.url
     try:
-        found = await fetch(
+        answer = await fetch(
             url, method=method, headers=sent, body=body, service=settings, most=most, seconds=TOTAL_SECONDS
         )
     except FetchError as error:
         kind = "too-large" if error.kind == "too-large" else "calendar-unreachable"
         raise CalendarError(kind, str(error), refused=error.kind != "unreachable") from None
-    if found.status in well:
-        return found
+    if answer.status in well:
+        return answer
     hint = {
         401: f"; see user and secret of {settings} in etc/narval.toml",
         404: f"; see the url of {settings} in etc/narval.toml",
     }
-    moved = f"; it is now at {found.headers['location'][:300]}" if "location" in found.headers else ""
-    said = f"the server answered {found.status} {found.reason[:100]} to {method}"
-    wait = asked_pause(found)
+    moved = f"; it is now at {answer.headers['location'][:300]}" if "location" in answer.headers else ""
+    said = f"the server answered {answer.status} {answer.reason[:100]} to {method}"
+    wait = asked_pause(answer)
     raise CalendarError(
-        "calendar-unreachable", said + moved + hint.get(found.status, ""), wait=wait, refused=True
+        "calendar-unreachable", said + moved + hint.get(answer.status, ""), wait=wait, refused=True
     )
 
 
 def stored_in(answer: Fetched, name: str) -> list[Stored]:
     """The entries that an answer tells of, those alone that lie within the calendar. Raises CalendarError."""
     base = service("calendars", name).url
-    place, found = urlsplit(base), list[Stored]()
+    place, entries = urlsplit(base), list[Stored]()
     inside = unquote(place.path).rstrip("/") + "/"
     for response in _responses(answer):
         text = (response.findtext("d:href", "", NAMES)).strip()
@@ -191,8 +191,8 @@ def stored_in(answer: Fetched, name: str) -> list[Stored]:
             data = properties.findtext("c:calendar-data", "", NAMES) or data
             etag = sendable(properties.findtext("d:getetag", "", NAMES)) or etag
             is_folder |= properties.find("d:resourcetype/d:collection", NAMES) is not None
-        found.append(Stored(href, etag, data.encode("utf-8", "replace"), is_folder))
-    return found
+        entries.append(Stored(href, etag, data.encode("utf-8", "replace"), is_folder))
+    return entries
 
 
 def _marks_in(answer: Fetched) -> Iterator[str]:

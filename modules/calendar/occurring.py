@@ -78,7 +78,7 @@ def events_of(files: Iterable[bytes], name: str, window: Window) -> Found:
         if len(found) > MAX_OF_ONE:
             faults.append(f"event {of_one[0].uid[:100]}: occurs more than {MAX_OF_ONE} times in the window")
         occurrences += found[:MAX_OF_ONE]
-    occurrences.sort(key=lambda found: (_instant(found.start, window.zone), found.entry.uid))
+    occurrences.sort(key=lambda occurrence: (_instant(occurrence.start, window.zone), occurrence.entry.uid))
     if len(occurrences) > MAX_EVENTS:
         faults.append(f"expected at most {MAX_EVENTS:,} events in the window, found {len(occurrences):,}")
     elements = (element_of(found, name, window.zone) for found in occurrences[:MAX_EVENTS])
@@ -89,8 +89,8 @@ def events_in(data: bytes, name: str, zone: tzinfo) -> Iterator[etree._Element]:
     """The `event` elements of those in a file that occur once. Raises CalendarError."""
     for entry in entries_of(data, Budget(MAX_STEPS))[0]:
         if entry.rule is None and not entry.more and entry.instance is None:
-            found = Occurrence(entry.start, _end(entry.start, entry.length), None, entry)
-            yield element_of(found, name, zone)
+            occurrence = Occurrence(entry.start, _end(entry.start, entry.length), None, entry)
+            yield element_of(occurrence, name, zone)
 
 
 def _by_uid(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
@@ -117,13 +117,13 @@ def _of_one(entries: list[Entry], window: Window, budget: Budget) -> Iterator[Oc
             day = start.date() if isinstance(start, datetime) else start
             if identity in single or identity in gone or day in days:
                 continue
-            found = Occurrence(start, _end(start, whole.length), identity if several else None, whole)
-            if _is_within(found, window):
-                yield found
+            occurrence = Occurrence(start, _end(start, whole.length), identity if several else None, whole)
+            if _is_within(occurrence, window):
+                yield occurrence
     for identity, entry in single.items():
-        found = Occurrence(entry.start, _end(entry.start, entry.length), identity, entry)
-        if not entry.is_cancelled and _is_within(found, window):
-            yield found
+        occurrence = Occurrence(entry.start, _end(entry.start, entry.length), identity, entry)
+        if not entry.is_cancelled and _is_within(occurrence, window):
+            yield occurrence
 
 
 def _starts(entry: Entry, window: Window, budget: Budget) -> Iterator[Moment]:
@@ -190,34 +190,34 @@ def _end(start: Moment, length: timedelta) -> Moment:
     return (start.astimezone(UTC) + length).astimezone(UTC)
 
 
-def _is_within(found: Occurrence, window: Window) -> bool:
-    begins, ends = (_instant(moment, window.zone) for moment in (found.start, found.end))
+def _is_within(occurrence: Occurrence, window: Window) -> bool:
+    begins, ends = (_instant(moment, window.zone) for moment in (occurrence.start, occurrence.end))
     return begins < window.end and (ends > window.start or begins >= window.start)
 
 
 # --- elements -------------------------------------------------------------------------------------------
 
 
-def element_of(found: Occurrence, name: str, home: tzinfo) -> etree._Element:
+def element_of(occurrence: Occurrence, name: str, home: tzinfo) -> etree._Element:
     """The `event` element of an occurrence; its times as clocks at home show them."""
-    part = found.entry.component
+    part = occurrence.entry.component
     values = {
-        "key": key_of(name, found.entry.uid, found.original),
-        "uid": _short(found.entry.uid),
+        "key": key_of(name, occurrence.entry.uid, occurrence.original),
+        "uid": _short(occurrence.entry.uid),
         "calendar": line_of(name),
-        "start": _shown(found.start, home),
-        "end": _shown(found.end, home),
-        "all-day": "" if isinstance(found.start, datetime) else "yes",
+        "start": _shown(occurrence.start, home),
+        "end": _shown(occurrence.end, home),
+        "all-day": "" if isinstance(occurrence.start, datetime) else "yes",
         "summary": line_of(part.text("SUMMARY")),
         "location": line_of(part.text("LOCATION")),
         "status": line_of(part.text("STATUS")).lower()[:20],
         "organizer": _address(part.first("ORGANIZER")),
         "url": _link(part.text("URL")),
         "categories": ", ".join(
-            line_of(unescaped(given.value).replace(",", ", "))
-            for given in part.properties.get("CATEGORIES", ())
+            line_of(unescaped(category.value).replace(",", ", "))
+            for category in part.properties.get("CATEGORIES", ())
         ),
-        "recurrence": "" if found.original is None else _shown(found.original, home),
+        "recurrence": "" if occurrence.original is None else _shown(occurrence.original, home),
     }
     element = etree.Element(
         "event", {key: cut(value, LONGEST.get(key, 1_000)) for key, value in values.items() if value}
@@ -252,10 +252,10 @@ def _shown(moment: Moment, home: tzinfo) -> str:
     return _instant(moment, home).astimezone(home).isoformat(timespec="seconds")
 
 
-def _address(given: Property | None) -> str:
-    if given is None:
+def _address(address: Property | None) -> str:
+    if address is None:
         return ""
-    value = line_of(given.value)
+    value = line_of(address.value)
     return value[7:] if value.lower().startswith("mailto:") else value
 
 

@@ -86,11 +86,11 @@ class Files:
             raise CalendarError(
                 "too-large", f"expected at most {MAX_FILES:,} files in {self._folder}, found more"
             )
-        found: list[bytes] = []
+        files: list[bytes] = []
         for name in names:
-            found.append(_content(self._folder / name))
-            within(found)
-        return found
+            files.append(_content(self._folder / name))
+            within(files)
+        return files
 
     @property
     def _kind(self) -> str:

@@ -63,8 +63,8 @@ class Component(NamedTuple):
 
     def text(self, name: str) -> str:
         """The text of a property, without backslashes; "" where there is none."""
-        found = self.first(name)
-        return "" if found is None else unescaped(found.value)
+        value = self.first(name)
+        return "" if value is None else unescaped(value.value)
 
 
 class Entry(NamedTuple):
@@ -122,11 +122,11 @@ def _components(data: bytes) -> list[Component]:
         )
     top = Component("", {}, [])
     stack = [top]
-    for name, given in _lines(data):
+    for name, value in _lines(data):
         if name == "BEGIN":
             # As deep as an alarm in an event in a calendar, and what is deeper is not asked for.
             if len(stack) < 5:
-                part = Component(given.value.strip().upper(), {}, [])
+                part = Component(value.value.strip().upper(), {}, [])
                 stack[-1].parts.append(part)
                 stack.append(part)
             else:
@@ -135,7 +135,7 @@ def _components(data: bytes) -> list[Component]:
             if len(stack) > 1:
                 stack.pop()
         else:
-            stack[-1].properties.setdefault(name, []).append(given)
+            stack[-1].properties.setdefault(name, []).append(value)
     return top.parts
 
 
@@ -154,28 +154,28 @@ def _lines(data: bytes) -> Iterator[tuple[str, Property]]:
             _, params, value = type(line)(line[:MAX_LINE]).raw_parts()
         except ValueError:
             continue
-        yield name, Property({key.upper(): given for key, given in params.items()}, value)
+        yield name, Property({key.upper(): values for key, values in params.items()}, value)
 
 
 def unescaped(value: str) -> str:
     """A text of iCalendar as it is meant."""
-    return re.sub(r"\\([\\;,Nn])", lambda found: "\n" if found[1] in "Nn" else found[1], value)
+    return re.sub(r"\\([\\;,Nn])", lambda match: "\n" if match[1] in "Nn" else match[1], value)
 
 
 # --- events ---------------------------------------------------------------------------------------------
 
 
 def _entry(part: Component, zones: Zones) -> Entry:
-    begins, given = part.first("DTSTART"), part.text("UID").strip()
+    begins, when = part.first("DTSTART"), part.text("UID").strip()
     if begins is None:
         raise EntryError("it has no DTSTART")
-    if not given:
+    if not when:
         raise EntryError("it has no UID")
     start = zones.moment(begins.value, begins.params)
     instance, rule = part.first("RECURRENCE-ID"), part.first("RRULE")
     sequence = part.text("SEQUENCE").strip()
     return Entry(
-        given,
+        when,
         start,
         _length(part, start, zones),
         instance and zones.moment(instance.value, instance.params),
@@ -192,7 +192,7 @@ def _length(part: Component, start: Moment, zones: Zones) -> timedelta:
     """The length of an event; a day for one of all of a day that does not say. Raises EntryError."""
     ends, length = part.first("DTEND"), part.first("DURATION")
     is_day = not isinstance(start, datetime)
-    found = timedelta(is_day)
+    delta = timedelta(is_day)
     if ends is not None:
         end = zones.moment(ends.value, ends.params)
         if isinstance(end, datetime) == is_day:
@@ -201,36 +201,36 @@ def _length(part: Component, start: Moment, zones: Zones) -> timedelta:
             if (start.tzinfo is None) != (end.tzinfo is None):
                 raise EntryError("DTEND and DTSTART are not alike: one has a zone, the other has none")
             aware = start.tzinfo is not None
-            found = end.astimezone(UTC) - start.astimezone(UTC) if aware else end - start
+            delta = end.astimezone(UTC) - start.astimezone(UTC) if aware else end - start
         else:
-            found = end - start
+            delta = end - start
     elif length is not None:
-        found = duration(length.value)
-    if found < timedelta(0):
+        delta = duration(length.value)
+    if delta < timedelta(0):
         raise EntryError("it ends before it begins")
-    return found
+    return delta
 
 
 def duration(text: str) -> timedelta:
     """A duration such as PT1H30M. Raises EntryError."""
-    found = re.fullmatch(
+    match = re.fullmatch(
         r"\+?P(?:(\d{1,5})W)?(?:(\d{1,5})D)?(?:T(?:(\d{1,6})H)?(?:(\d{1,7})M)?(?:(\d{1,9})S)?)?", text.strip()
     )
-    if found is None or found[0].endswith(("P", "T")):
+    if match is None or match[0].endswith(("P", "T")):
         raise EntryError(f"expected a duration such as PT1H30M, found {text[:40]!r}")
-    weeks, days, hours, minutes, seconds = (int(number or 0) for number in found.groups())
+    weeks, days, hours, minutes, seconds = (int(number or 0) for number in match.groups())
     return timedelta(weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds)
 
 
 def _dates(part: Component, name: str, zones: Zones) -> Iterator[Moment]:
     left = MAX_DATES
-    for given in part.properties.get(name, ()):
-        for text in given.value.split(","):
+    for field in part.properties.get(name, ()):
+        for text in field.value.split(","):
             left -= 1
             if left < 0:
                 raise EntryError(f"expected at most {MAX_DATES} dates of {name}, found more")
             # Of a PERIOD the beginning: each occurrence goes on as long as the first.
-            yield zones.moment(text.partition("/")[0], given.params)
+            yield zones.moment(text.partition("/")[0], field.params)
 
 
 # --- zones ----------------------------------------------------------------------------------------------
@@ -257,21 +257,21 @@ class Zones:
 
     def moment(self, text: str, params: Mapping[str, Any]) -> Moment:
         """A date, or a date and time with its zone if it has one. Raises ValueError."""
-        found = _MOMENT.fullmatch(text.strip())
-        if found is None:
+        match = _MOMENT.fullmatch(text.strip())
+        if match is None:
             raise EntryError(f"expected a date such as 20261124T100000, found {text[:40]!r}")
-        year, month, day = int(found[1]), int(found[2]), int(found[3])
-        if found[4] is None:
+        year, month, day = int(match[1]), int(match[2]), int(match[3])
+        if match[4] is None:
             return date(year, month, day)
-        zone = UTC if found[7] else self._of(str(params.get("TZID") or ""))
-        return datetime(year, month, day, int(found[4]), int(found[5]), min(int(found[6]), 59), tzinfo=zone)
+        zone = UTC if match[7] else self._of(str(params.get("TZID") or ""))
+        return datetime(year, month, day, int(match[4]), int(match[5]), min(int(match[6]), 59), tzinfo=zone)
 
     def _of(self, name: str) -> tzinfo | None:
         if not name:
             return None
         if name not in self._known:
-            self._known[name] = found = self._found(name.strip())
-            if found is None:
+            self._known[name] = zone = self._found(name.strip())
+            if zone is None:
                 self._unknown[name] += 1
         return self._known[name]
 
@@ -281,8 +281,8 @@ class Zones:
         tails = ["/".join(name.split("/")[-count:]) for count in (2, 3)] if "/" in name else []
         also = [part.text("X-LIC-LOCATION").strip()] if part is not None else []
         for text in (name, *tails, *also):
-            if (found := _zone_named(text)) is not None:
-                return found
+            if (zone := _zone_named(text)) is not None:
+                return zone
         return Described(part, self._budget) if part is not None else None
 
 
@@ -313,8 +313,8 @@ class Described(tzinfo):
 
     def utcoffset(self, wall: datetime | None) -> timedelta:
         """The offset when clocks show this."""
-        shown = (wall or LONG_AGO).replace(tzinfo=None)
-        return max((self._last(change, shown), change.offset) for change in self._changes)[1]
+        clock = (wall or LONG_AGO).replace(tzinfo=None)
+        return max((self._last(change, clock), change.offset) for change in self._changes)[1]
 
     def dst(self, _wall: datetime | None) -> timedelta | None:
         """None: it is not asked for."""
@@ -324,22 +324,22 @@ class Described(tzinfo):
         """No name."""
         return ""
 
-    def _last(self, change: Change, shown: datetime) -> datetime:
+    def _last(self, change: Change, clock: datetime) -> datetime:
         """When a change came last; one that has not come yet, long ago."""
-        if shown < change.start:
+        if clock < change.start:
             return LONG_AGO
-        found = change.start
+        last = change.start
         if change.rule is not None:
-            year_before = max(change.start, shown - timedelta(days=366))
+            year_before = max(change.start, clock - timedelta(days=366))
             # One beyond the year: a rule that has ended.
             for since in (year_before, change.start):
-                for wall in walls(change.rule, change.start, since, shown, self._budget):
+                for wall in walls(change.rule, change.start, since, clock, self._budget):
                     if change.until is not None and wall > change.until:
                         break
-                    found = max(found, wall)
-                if found > year_before or since == change.start:
+                    last = max(last, wall)
+                if last > year_before or since == change.start:
                     break
-        return max([found, *(wall for wall in change.more if wall <= shown)])
+        return max([last, *(wall for wall in change.more if wall <= clock)])
 
 
 class Change(NamedTuple):
@@ -354,18 +354,18 @@ class Change(NamedTuple):
 
 def _change(part: Component) -> Change | None:
     begins, offset, rule = part.first("DTSTART"), part.first("TZOFFSETTO"), part.first("RRULE")
-    found = re.fullmatch(r"([+-])(\d\d)(\d\d)(\d\d)?", offset.value.strip()) if offset else None
-    if begins is None or found is None or int(found[2]) > 23:
+    match = re.fullmatch(r"([+-])(\d\d)(\d\d)(\d\d)?", offset.value.strip()) if offset else None
+    if begins is None or match is None or int(match[2]) > 23:
         return None
     start = wall_of(moment_without_zones(begins.value))
-    amount = timedelta(hours=int(found[2]), minutes=int(found[3]))
+    amount = timedelta(hours=int(match[2]), minutes=int(match[3]))
     try:
-        kept = Rule.of(rule.value.strip()) if rule else None
+        parsed = Rule.of(rule.value.strip()) if rule else None
     except RuleError:
-        kept = None
-    until = wall_of(moment_without_zones(kept.until)) if kept is not None and kept.until else None
+        parsed = None
+    until = wall_of(moment_without_zones(parsed.until)) if parsed is not None and parsed.until else None
     more = tuple(map(wall_of, _dates(part, "RDATE", Zones([], Budget(0)))))
-    return Change(start, amount if found[1] == "+" else -amount, kept, until, more)
+    return Change(start, amount if match[1] == "+" else -amount, parsed, until, more)
 
 
 def moment_without_zones(text: str) -> Moment:

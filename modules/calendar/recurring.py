@@ -118,10 +118,10 @@ def _numbers(name: str, text: str, least: int, most: int) -> list[int]:
 
 
 def _weekday(text: str) -> tuple[int, int]:
-    found = re.fullmatch(r"([+-]?[0-9]{1,2})?(MO|TU|WE|TH|FR|SA|SU)", text.strip())
-    if found is None:
+    match = re.fullmatch(r"([+-]?[0-9]{1,2})?(MO|TU|WE|TH|FR|SA|SU)", text.strip())
+    if match is None:
         raise RuleError(f"expected weekdays such as MO or -1FR, found {text[:40]!r}")
-    return int(found[1] or 0), WEEKDAYS.index(found[2])
+    return int(match[1] or 0), WEEKDAYS.index(match[2])
 
 
 def walls(rule: Rule, start: datetime, first: datetime, last: datetime, budget: Budget) -> Iterator[datetime]:
@@ -133,11 +133,11 @@ def walls(rule: Rule, start: datetime, first: datetime, last: datetime, budget: 
     if rule.frequency in UNITS:
         if "BYSETPOS" in rule.parts:
             raise RuleError(f"BYSETPOS of a rule that is {rule.frequency} is not supported")
-        found = _often(rule, start, first, last, budget)
+        candidates = _often(rule, start, first, last, budget)
     else:
-        found = _by_days(rule, start, first, last, budget)
-    for given, wall in enumerate(found):
-        if wall > last or (rule.count is not None and given >= rule.count):
+        candidates = _by_days(rule, start, first, last, budget)
+    for index, wall in enumerate(candidates):
+        if wall > last or (rule.count is not None and index >= rule.count):
             return
         if wall >= first:
             yield wall
@@ -156,17 +156,17 @@ def _by_days(
     for days in _periods(rule, start, after, last, budget):
         fitting = [day for day in days if _fits(rule, day, budget)]
         if positions is None:
-            found: Iterator[datetime] = (datetime.combine(*pair) for pair in product(fitting, times))
+            candidates: Iterator[datetime] = (datetime.combine(*pair) for pair in product(fitting, times))
         else:
             size = len(fitting) * len(times)
             budget.spend(len(positions))
             chosen = sorted({at - 1 if at > 0 else size + at for at in positions})
-            found = (
+            candidates = (
                 datetime.combine(fitting[at // len(times)], times[at % len(times)])
                 for at in chosen
                 if 0 <= at < size
             )
-        for wall in found:
+        for wall in candidates:
             budget.spend()
             if wall >= start:
                 yield wall
@@ -298,7 +298,7 @@ def _often(
         if not filtered:
             yield wall
         elif wall.hour in rule.parts.get("BYHOUR", {wall.hour}) and _fits(rule, wall.date(), budget):
-            yield from (found for found in _within(rule, wall) if found >= start)
+            yield from (moment for moment in _within(rule, wall) if moment >= start)
 
 
 def _within(rule: Rule, wall: datetime) -> Iterator[datetime]:

@@ -60,8 +60,8 @@ class Told:
 
 def _recalled(path: Path | None) -> dict[str, str]:
     try:
-        found = json.loads(path.read_bytes()) if path else {}
-        return {str(key): str(end) for key, end in found.items()}
+        data = json.loads(path.read_bytes()) if path else {}
+        return {str(key): str(end) for key, end in data.items()}
     except (OSError, ValueError, AttributeError):
         return {}
 

@@ -40,12 +40,12 @@ USUAL_LENGTH = timedelta(hours=1)
 async def added(entry: Element) -> etree._Element:
     """Enter an event. Raises ActionError."""
     name = _writable(entry.attributes["calendar"])
-    given = _given(entry)
+    attributes = _given(entry)
     mark = _mark()
     uid = f"{mark}@narval"
     lines = [
         "BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:-//narval//calendar//EN", "BEGIN:VEVENT", f"UID:{uid}",
-        *_stamps(mark), *_times(given, USUAL_LENGTH), *_texts(given), "END:VEVENT", "END:VCALENDAR",
+        *_stamps(mark), *_times(attributes, USUAL_LENGTH), *_texts(attributes), "END:VEVENT", "END:VCALENDAR",
     ]  # fmt: skip
     path = urljoin(service("calendars", name).url.rstrip("/") + "/", f"{mark}.ics")
     headers = {**CALENDAR_TEXT, "If-None-Match": "*"}
@@ -65,21 +65,23 @@ async def changed(event: Element, change: Element) -> etree._Element:
     if f"{MARK}:{mark}" in lines:
         return _entered(name, uid, "changed")
     _check_same(event, stored, name)
-    given = _given(change)
+    attributes = _given(change)
     dropped = {
         "DTSTAMP",
         "LAST-MODIFIED",
         "SEQUENCE",
         MARK,
-        *(TEXTS[word] for word in TEXTS if word in given),
+        *(TEXTS[word] for word in TEXTS if word in attributes),
     }
-    if given.keys() & set(TIMES):
+    if attributes.keys() & set(TIMES):
         dropped |= {"DTSTART", "DTEND", "DURATION"}
-        given = {word: event.attributes[word] for word in ("start",) if word in event.attributes} | given
+        attributes = {
+            word: event.attributes[word] for word in ("start",) if word in event.attributes
+        } | attributes
     sequence = next((line[9:] for line in lines if re.fullmatch(r"SEQUENCE:[0-9]{1,8}", line)), "0")
-    fresh = [*_stamps(mark), f"SEQUENCE:{int(sequence) + 1}", *_texts(given)]
+    fresh = [*_stamps(mark), f"SEQUENCE:{int(sequence) + 1}", *_texts(attributes)]
     if "DTSTART" in dropped:
-        fresh += _times(given, _length(event))
+        fresh += _times(attributes, _length(event))
     await _put(name, stored, _folded(_with(lines, dropped, fresh)))
     return _entered(name, uid, "changed")
 
@@ -138,10 +140,10 @@ def _single(event: Element) -> str:
 async def _stored(name: str, uid: str) -> Stored | None:
     try:
         answer = await asked(name, "REPORT", body=BY_UID.format(escape(uid)).encode(), headers={"Depth": "1"})
-        found = [entry for entry in stored_in(answer, name) if f"UID:{uid}" in _unfolded(entry.data)]
+        entries = [entry for entry in stored_in(answer, name) if f"UID:{uid}" in _unfolded(entry.data)]
     except CalendarError as error:
         raise ActionError(str(error), error.kind) from None
-    return found[0] if found else None
+    return entries[0] if entries else None
 
 
 async def _put(name: str, stored: Stored, data: bytes) -> None:
@@ -184,10 +186,10 @@ def _check_same(event: Element, stored: Stored, name: str) -> None:
     """Raise ActionError if the server has another version than the one that is known."""
     zone = now().tzinfo
     assert zone is not None
-    for found in events_in(stored.data, name, zone):
+    for occurrence in events_in(stored.data, name, zone):
         same = {word: text for word, text in event.attributes.items() if word != "eid"}
         description = event.tree().findtext("description") or ""
-        if dict(found.attrib) == same and (found.findtext("description") or "") == description:
+        if dict(occurrence.attrib) == same and (occurrence.findtext("description") or "") == description:
             return
     raise ActionError(
         f"calendar {name} has another version of {event.attributes['uid']} by now; nothing was written: "
@@ -206,16 +208,16 @@ def _entered(name: str, uid: str, what: str) -> etree._Element:
 
 def _given(element: Element) -> dict[str, str]:
     """The times and texts of an event that an element gives."""
-    given = {word: text for word, text in element.attributes.items() if word in (*TEXTS, *TIMES)}
+    attributes = {word: text for word, text in element.attributes.items() if word in (*TEXTS, *TIMES)}
     description = element.tree().findtext("description")
-    return given if description is None else given | {"description": description.strip()}
+    return attributes if description is None else attributes | {"description": description.strip()}
 
 
-def _texts(given: Mapping[str, str]) -> list[str]:
+def _texts(attributes: Mapping[str, str]) -> list[str]:
     return [
-        f"{name}:{_escaped(given[word].upper() if word == 'status' else given[word])}"
+        f"{name}:{_escaped(attributes[word].upper() if word == 'status' else attributes[word])}"
         for word, name in TEXTS.items()
-        if given.get(word)
+        if attributes.get(word)
     ]
 
 
@@ -229,15 +231,15 @@ def _stamps(mark: str) -> list[str]:
     return [f"DTSTAMP:{moment}", f"LAST-MODIFIED:{moment}", f"{MARK}:{mark}"]
 
 
-def _times(given: Mapping[str, str], length: timedelta) -> list[str]:
+def _times(attributes: Mapping[str, str], length: timedelta) -> list[str]:
     """The lines of the beginning and the end. Raises ActionError."""
     zone = now().tzinfo
     assert zone is not None
-    begins = _moment(given.get("start", ""), zone)
-    ends = _moment(given["end"], zone) if given.get("end") else begins + length
+    begins = _moment(attributes.get("start", ""), zone)
+    ends = _moment(attributes["end"], zone) if attributes.get("end") else begins + length
     if isinstance(begins, datetime) != isinstance(ends, datetime) or ends < begins:
         raise ActionError(
-            f"expected an end after {given['start']}, of its kind, got {given['end']!r}",
+            f"expected an end after {attributes['start']}, of its kind, got {attributes['end']!r}",
             "bad-entry",
             final=True,
         )
@@ -250,14 +252,14 @@ def _moment(text: str, zone: tzinfo) -> date | datetime:
     try:
         if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
             return date.fromisoformat(text)
-        found = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         raise ActionError(
             f"expected a date such as 2026-11-24T10:00, or 2026-11-24 for all of a day, got {text!r:.60}",
             "bad-entry",
             final=True,
         ) from None
-    return (found if found.tzinfo is not None else found.replace(tzinfo=zone)).astimezone(UTC)
+    return (moment if moment.tzinfo is not None else moment.replace(tzinfo=zone)).astimezone(UTC)
 
 
 def _line(name: str, moment: date | datetime) -> str:

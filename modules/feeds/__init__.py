@@ -37,18 +37,18 @@ TROUBLES = Output("troubles", "error[@feed]", list=True, optional=True)
 async def watch(feed: Element) -> AsyncIterator[Items]:
     """Give the items of a feed, then those that are added; a trouble is told once until it is over."""
     here = call()
-    wanted = Feed.of(feed)
-    told, caught_up = set[str](), False
-    async with wanted.origin(here.home, watched=True) as origin:
+    source = Feed.of(feed)
+    reported, caught_up = set[str](), False
+    async with source.origin(here.home, watched=True) as origin:
         while True:
             try:
-                found, told = await origin.items(), set()
+                items, reported = await origin.items(), set()
             except FeedError as error:
-                found = [error.element(wanted.name)] if str(error) not in told else []
-                told.add(str(error))
-            if found:
-                yield found
-            if not told:
+                items = [error.element(source.name)] if str(error) not in reported else []
+                reported.add(str(error))
+            if items:
+                yield items
+            if not reported:
                 here.recovered()
             await origin.recorded()
             if not caught_up:
@@ -60,12 +60,12 @@ async def watch(feed: Element) -> AsyncIterator[Items]:
 @action(inputs=[FEED], outputs=[ITEMS], description="The items that a feed holds now.")
 async def read(feed: Element) -> Items:
     """Give the items that a feed holds now; one that cannot be read is an error."""
-    wanted = Feed.of(feed)
+    source = Feed.of(feed)
     try:
-        async with wanted.origin(call().home, watched=False) as origin:
+        async with source.origin(call().home, watched=False) as origin:
             return await origin.items()
     except FeedError as error:
-        return [error.element(wanted.name)]
+        return [error.element(source.name)]
 
 
 class Feed(NamedTuple):
@@ -79,15 +79,15 @@ class Feed(NamedTuple):
     @classmethod
     def of(cls, element: Element) -> Feed:
         """Read the element; its items are known by its name, so one is derived where none is given."""
-        given = element.attributes
-        url, path = given.get("url", "").strip(), given.get("path", "")
+        attributes = element.attributes
+        url, path = attributes.get("url", "").strip(), attributes.get("path", "")
         if url and not is_web(url):
             raise ActionError(
                 f"expected a feed's url to begin with http:// or https://, got {url!r}", "bad-feed"
             )
         derived = f"{urlsplit(url).hostname}{urlsplit(url).path}" if url else path
-        name = cut(line_of(given.get("name")) or derived, LONGEST["feed"])
-        return cls(name, url, path, _seconds(given.get("every")))
+        name = cut(line_of(attributes.get("name")) or derived, LONGEST["feed"])
+        return cls(name, url, path, _seconds(attributes.get("every")))
 
     def origin(self, home: Path | None, *, watched: bool) -> Web | File:
         """The origin of its items; one that is not watched gives all of them, whatever was seen before."""

@@ -102,9 +102,9 @@ class Web:
 
 def _recalled(path: Path | None) -> Kept:
     try:
-        found = json.loads(path.read_bytes()) if path else {}
-        headers = [sendable(found.get(name, "")) for name in ("etag", "modified")]
-        return Kept(headers[0], headers[1], float(found.get("not_before", 0.0)))
+        data = json.loads(path.read_bytes()) if path else {}
+        headers = [sendable(data.get(name, "")) for name in ("etag", "modified")]
+        return Kept(headers[0], headers[1], float(data.get("not_before", 0.0)))
     except (OSError, ValueError, TypeError, AttributeError):
         return Kept()
 
@@ -117,33 +117,33 @@ def keep(path: Path, data: bytes) -> None:
     fresh.replace(path)
 
 
-async def _fetch(url: str, kept: Kept) -> Answer:
+async def _fetch(url: str, cached: Kept) -> Answer:
     """Ask a server for a feed. Raises FeedError, whatever the server does."""
     headers = {
         "Accept": "application/atom+xml, application/rss+xml, application/xml;q=0.9, */*;q=0.5",
-        "If-None-Match": kept.etag,
-        "If-Modified-Since": kept.modified,
+        "If-None-Match": cached.etag,
+        "If-Modified-Since": cached.modified,
     }
     headers = {name: value for name, value in headers.items() if value}
     try:
-        found = await fetch(url, headers=headers, most=MAX_BYTES, seconds=TOTAL_SECONDS)
+        answer = await fetch(url, headers=headers, most=MAX_BYTES, seconds=TOTAL_SECONDS)
     except FetchError as error:
         kind = "bad-feed" if error.kind == "too-large" else "feed-unreachable"
         raise FeedError(kind, str(error), refused=error.kind != "unreachable") from None
-    given = found.headers
-    if found.status in (204, 304):
+    received = answer.headers
+    if answer.status in (204, 304):
         return Answer(None)
-    if found.status != 200:
-        wait = asked_pause(found)
-        message = f"the server answered {found.status} {found.reason}"
+    if answer.status != 200:
+        wait = asked_pause(answer)
+        message = f"the server answered {answer.status} {answer.reason}"
         raise FeedError("feed-unreachable", message, wait=wait, refused=True)
-    vouched = (sendable(given.get(name, "")) for name in ("etag", "last-modified"))
-    return Answer(found.body, found.url, given.get("content-type", ""), *vouched)
+    vouched = (sendable(received.get(name, "")) for name in ("etag", "last-modified"))
+    return Answer(answer.body, answer.url, received.get("content-type", ""), *vouched)
 
 
-def asked_pause(found: Fetched) -> float:
+def asked_pause(answer: Fetched) -> float:
     """The seconds for which a server asks to be left alone, at most a day."""
-    return min(found.retry_after(time.time()) or 0.0, DAY_SECONDS)
+    return min(answer.retry_after(time.time()) or 0.0, DAY_SECONDS)
 
 
 def sendable(header: str) -> str:

@@ -80,14 +80,14 @@ def _item(entry: Any, name: str, base: str) -> etree._Element | None:
     title = line_of(_readable(entry.get("title"), entry.get("title_detail")))
     texts = (entry.get("summary_detail"), *(entry.get("content") or ()))
     summary = next(filter(None, (_readable(text.get("value"), text) for text in texts if text)), "")
-    link, given = _link(base, entry.get("link")), line_of(entry.get("id"))
-    if not (title or summary or link or given):
+    link, ident = _link(base, entry.get("link")), line_of(entry.get("id"))
+    if not (title or summary or link or ident):
         return None
     dated = line_of(_own(entry, "published") or _own(entry, "updated"))
-    if not given or len(given) > LONGEST["id"]:
-        given = "sha256:" + hashlib.sha256("\0".join((given, link, title, dated)).encode()).hexdigest()[:40]
+    if not ident or len(ident) > LONGEST["id"]:
+        ident = "sha256:" + hashlib.sha256("\0".join((ident, link, title, dated)).encode()).hexdigest()[:40]
     author = line_of((entry.get("author_detail") or {}).get("name")) or line_of(entry.get("author"))
-    values = {"feed": name, "title": title, "link": link, "id": given, "author": author}
+    values = {"feed": name, "title": title, "link": link, "id": ident, "author": author}
     values["published"] = _published(entry, dated)
     item = etree.Element(
         "item", {key: cut(value, LONGEST.get(key, 100)) for key, value in values.items() if value}

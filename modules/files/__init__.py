@@ -60,30 +60,30 @@ TROUBLES = Output("troubles", "error[@folder]", list=True, optional=True)
 async def watch(folder: Element) -> AsyncIterator[list[etree._Element]]:
     """Give the files of a folder, then each change; the system notifies of them, nothing is polled."""
     here = call()
-    wanted = Folder.of(folder, here.home)
-    told = await asyncio.to_thread(Told, wanted.told_at(here.home))
+    watched = Folder.of(folder, here.home)
+    reported = await asyncio.to_thread(Told, watched.told_at(here.home))
     was_there, caught_up = True, False
-    notices = Notices(wanted.path, wanted.settle, recursive=wanted.recursive)
+    notices = Notices(watched.path, watched.settle, recursive=watched.recursive)
     try:
         while True:
             dirty = await notices.quiet() if caught_up else {WHOLE: True}
             if await asyncio.to_thread(notices.arm):
                 dirty |= {WHOLE: True}
-            is_there = await asyncio.to_thread(wanted.path.is_dir)
+            is_there = await asyncio.to_thread(watched.path.is_dir)
             if was_there and not is_there:
-                wish = f'if it is the wrong one, set <folder path="{wanted.shown()}"> right'
-                missing = f"{wanted.path}: it is not there; waiting for it; {wish}"
-                yield [error_element("no-such-folder", missing, wanted.shown())]
+                wish = f'if it is the wrong one, set <folder path="{watched.shown()}"> right'
+                missing = f"{watched.path}: it is not there; waiting for it; {wish}"
+                yield [error_element("no-such-folder", missing, watched.shown())]
             elif is_there:
                 here.recovered()
             was_there = is_there
-            changes = await asyncio.to_thread(look, wanted, told.known, dirty)
+            changes = await asyncio.to_thread(look, watched, reported.known, dirty)
             for start in range(0, len(changes), BATCH):
                 batch = changes[start : start + BATCH]
-                elements = await asyncio.to_thread(wanted.elements, batch)
+                elements = await asyncio.to_thread(watched.elements, batch)
                 if elements:
                     yield elements
-                await asyncio.to_thread(told.record, batch)
+                await asyncio.to_thread(reported.record, batch)
             if not caught_up:
                 here.caught_up()
                 caught_up = True

@@ -97,5 +97,5 @@ def _read(record: Path | None) -> Calls:
 
 
 def _write(record: Path, calls: Calls) -> None:
-    kept = dict(list(calls.items())[-KEPT:])
-    atomically(record, lambda file: file.write(json.dumps(kept).encode()))
+    recent = dict(list(calls.items())[-KEPT:])
+    atomically(record, lambda file: file.write(json.dumps(recent).encode()))

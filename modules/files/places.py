@@ -50,21 +50,22 @@ def place(element: Element) -> Path:
     Inside is the home but for what is guarded in it, or the folder that the element names. In place of a home
     in memory is the folder in which the program works.
     """
-    given, home = element.attributes, call().home or Path.cwd()
-    path = absolute(given["path"], home)
-    root = Path(os.path.realpath(absolute(given.get("folder", ""), home)))
-    found = Path(os.path.realpath(path.parent)) / path.name
-    if path.name in ("", "..") or found == root or not found.is_relative_to(root):
+    attributes, home = element.attributes, call().home or Path.cwd()
+    path = absolute(attributes["path"], home)
+    root = Path(os.path.realpath(absolute(attributes.get("folder", ""), home)))
+    resolved = Path(os.path.realpath(path.parent)) / path.name
+    if path.name in ("", "..") or resolved == root or not resolved.is_relative_to(root):
         raise ActionError(
-            f"expected a path inside {root}, got {given['path']!r}; to reach further, name the folder",
+            f"expected a path inside {root}, got {attributes['path']!r}; to reach further, name the folder",
             "outside",
         )
-    guarded = _guarded(found, home)
+    guarded = _guarded(resolved, home)
     if guarded and _within(root, home)[:1] != (guarded,):
         raise ActionError(
-            f'{given["path"]!r} is in {guarded} of the home; to reach it, write folder="{guarded}"', "outside"
+            f'{attributes["path"]!r} is in {guarded} of the home; to reach it, write folder="{guarded}"',
+            "outside",
         )
-    return found
+    return resolved
 
 
 def _guarded(path: Path, home: Path) -> str:

@@ -54,22 +54,22 @@ class Folder(NamedTuple):
     @classmethod
     def of(cls, element: Element, home: Path | None) -> Folder:
         """Read the element; a relative path is from the home."""
-        given = element.attributes
+        attributes = element.attributes
         try:
-            settle = float(given.get("settle", SETTLE_SECONDS))
+            settle = float(attributes.get("settle", SETTLE_SECONDS))
         except ValueError:
             settle = -1.0
         if not 0.0 <= settle <= 3600.0:
             raise ActionError(
-                f"expected settle to be seconds from 0 to 3600, got {given['settle']!r}", "bad-folder"
+                f"expected settle to be seconds from 0 to 3600, got {attributes['settle']!r}", "bad-folder"
             )
         return cls(
-            Path(os.path.abspath(absolute(given["path"], home))),
+            Path(os.path.abspath(absolute(attributes["path"], home))),
             home,
-            tuple(given.get("pattern", "*").split()) or ("*",),
-            given.get("recursive") == "yes",
+            tuple(attributes.get("pattern", "*").split()) or ("*",),
+            attributes.get("recursive") == "yes",
             settle,
-            given.get("sha256") == "yes",
+            attributes.get("sha256") == "yes",
         )
 
     def wants(self, name: str) -> bool:
@@ -125,12 +125,12 @@ TROUBLE = {
 NEVER_GIVEN = ("unnameable-file", "unreadable-folder")
 
 
-def look(folder: Folder, known: dict[str, Stamp], dirty: dict[str, bool]) -> list[Change]:
+def look(folder: Folder, before: dict[str, Stamp], dirty: dict[str, bool]) -> list[Change]:
     """The changes of files, at the paths given, since they were last known; True for one that is a folder.
 
     A folder that is not there as a whole says nothing about its files: a disk may have been unplugged.
     """
-    found: dict[str, Stamp] = {}
+    stamps: dict[str, Stamp] = {}
     doubtful: set[str] = set()
     for path, is_folder in dirty.items():
         hidden = any(part.startswith(".") for part in path.split(os.sep)[: None if is_folder else -1])
@@ -139,19 +139,19 @@ def look(folder: Folder, known: dict[str, Stamp], dirty: dict[str, bool]) -> lis
         doubtful.add(path)
         if is_folder:
             below = path and path + os.sep
-            doubtful.update(name for name in known if name.startswith(below))
+            doubtful.update(name for name in before if name.startswith(below))
             if path == WHOLE or folder.recursive:
-                found.update(_listed(folder, path))
+                stamps.update(_listed(folder, path))
         else:
-            found.update(_seen(folder, path, os.path.basename(path)))
-    lost = {path: known[path] for path in doubtful if path in known and path not in found}
-    return [*_appeared(found, known, lost), *(Change("deleted", path, lost[path]) for path in sorted(lost))]
+            stamps.update(_seen(folder, path, os.path.basename(path)))
+    lost = {path: before[path] for path in doubtful if path in before and path not in stamps}
+    return [*_appeared(stamps, before, lost), *(Change("deleted", path, lost[path]) for path in sorted(lost))]
 
 
-def _appeared(found: dict[str, Stamp], known: dict[str, Stamp], lost: dict[str, Stamp]) -> Iterator[Change]:
+def _appeared(stamps: dict[str, Stamp], known: dict[str, Stamp], lost: dict[str, Stamp]) -> Iterator[Change]:
     """The files that are new or changed; one that was lost elsewhere at the same time has moved."""
     origins = {stamp.who: path for path, stamp in lost.items() if not stamp.trouble}
-    for path, stamp in sorted(found.items()):
+    for path, stamp in sorted(stamps.items()):
         before = known.get(path)
         origin = origins.pop(stamp.who, "") if before is None else ""
         if origin:

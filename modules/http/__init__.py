@@ -44,64 +44,64 @@ async def request(request: Element) -> etree._Element:
 
     A status from 300 on is an error such as `http-404`, unless `accept` names it.
     """
-    wanted = Wanted.of(request)
-    found = await _patiently(wanted)
-    if not (found.status < 300 or wanted.accepts(found.status)):
-        raise _refused(wanted, found)
-    type = found.headers.get("content-type", "")
-    made = etree.Element("response", status=str(found.status), url=xml_safe(wanted.told(found.url)))
+    parsed = Wanted.of(request)
+    response = await _patiently(parsed)
+    if not (response.status < 300 or parsed.accepts(response.status)):
+        raise _refused(parsed, response)
+    type = response.headers.get("content-type", "")
+    made = etree.Element("response", status=str(response.status), url=xml_safe(parsed.told(response.url)))
     made.set("type", xml_safe(type))
-    made.set("size", str(len(found.body)))
+    made.set("size", str(len(response.body)))
     for name in KEPT_HEADERS:
-        if name in found.headers:
-            made.set(name, xml_safe(found.headers[name]))
-    if wanted.target is not None:
-        atomically(place(wanted.target), lambda file: file.write(found.body))
-        made.set("path", wanted.target.attributes["path"])
+        if name in response.headers:
+            made.set(name, xml_safe(response.headers[name]))
+    if parsed.target is not None:
+        atomically(place(parsed.target), lambda file: file.write(response.body))
+        made.set("path", parsed.target.attributes["path"])
     elif is_text(type):
-        made.text = xml_safe(text_of(found.body, type))
+        made.text = xml_safe(text_of(response.body, type))
     return made
 
 
-async def _patiently(wanted: Wanted) -> Fetched:
+async def _patiently(parsed: Wanted) -> Fetched:
     """The answer; a server that is busy, and says when to come again soon, is asked again then."""
     for waits in range(MOST_WAITS + 1):
-        found = await _asked(wanted)
-        if waits == MOST_WAITS or found.status not in BUSY or wanted.accepts(found.status):
-            return found
+        response = await _asked(parsed)
+        if waits == MOST_WAITS or response.status not in BUSY or parsed.accepts(response.status):
+            return response
         now, deadline = narval.now().timestamp(), call().deadline
-        seconds = found.retry_after(now)
+        seconds = response.retry_after(now)
         if seconds is None or seconds > LONGEST_WAIT or (deadline is not None and now + seconds > deadline):
-            return found
+            return response
         await narval.sleep(seconds)
     raise AssertionError("the last answer is given")
 
 
-async def _asked(wanted: Wanted) -> Fetched:
+async def _asked(parsed: Wanted) -> Fetched:
     try:
         return await narval.fetch(
-            wanted.url,
-            method=wanted.method,
-            headers=wanted.headers,
-            body=wanted.body,
-            service=wanted.service,
-            most=wanted.most,
-            seconds=wanted.seconds,
+            parsed.url,
+            method=parsed.method,
+            headers=parsed.headers,
+            body=parsed.body,
+            service=parsed.service,
+            most=parsed.most,
+            seconds=parsed.seconds,
         )
     except FetchError as error:
         final = error.kind in ("forbidden", "bad-address", "too-large")
-        raise ActionError(f"{wanted.shown}: {wanted.told(str(error))}", error.kind, final=final) from None
+        raise ActionError(f"{parsed.shown}: {parsed.told(str(error))}", error.kind, final=final) from None
 
 
-def _refused(wanted: Wanted, found: Fetched) -> ActionError:
+def _refused(parsed: Wanted, response: Fetched) -> ActionError:
     """The error of a status that is no answer; one that may be another soon may be tried again."""
-    type = found.headers.get("content-type", "")
-    said = " ".join(text_of(found.body[: SAID * 4], type).split())[:SAID] if is_text(type) else ""
-    why = f"{found.status} {found.reason}"
-    if found.status < 400:
-        why += f", to {found.headers.get('location', 'nowhere')}, which is not followed"
+    type = response.headers.get("content-type", "")
+    said = " ".join(text_of(response.body[: SAID * 4], type).split())[:SAID] if is_text(type) else ""
+    why = f"{response.status} {response.reason}"
+    if response.status < 400:
+        why += f", to {response.headers.get('location', 'nowhere')}, which is not followed"
     elif said:
         why += f": {said}"
     return ActionError(
-        xml_safe(f"{wanted.shown}: {why}"), f"http-{found.status}", final=found.status not in PASSING
+        xml_safe(f"{parsed.shown}: {why}"), f"http-{response.status}", final=response.status not in PASSING
     )

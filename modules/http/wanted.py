@@ -47,7 +47,7 @@ class Wanted(NamedTuple):
     @classmethod
     def of(cls, element: Element) -> Wanted:
         """Read the element. Raises ActionError (`bad-request`, final)."""
-        tree, given = element.tree(), element.attributes
+        tree, attributes = element.tree(), element.attributes
         unknown = [str(child.tag) for child in tree.iterchildren("*") if child.tag not in _PARTS]
         if unknown:
             raise _wrong(f"expected {', '.join(_PARTS)} in a request, found <{unknown[0]}>")
@@ -58,23 +58,23 @@ class Wanted(NamedTuple):
         if bodies:
             type, body = _BODIES[str(bodies[0].tag)](bodies[0])
             headers.setdefault("Content-Type", type)
-        if given.get("once") == "yes":
+        if attributes.get("once") == "yes":
             headers.setdefault("Idempotency-Key", _key())
-        method = given.get("method", "POST" if bodies else "GET").upper()
+        method = attributes.get("method", "POST" if bodies else "GET").upper()
         if method not in METHODS:
             raise _wrong(f"expected method to be one of {', '.join(METHODS)}, found {method[:80]!r}")
         target = tree.find("save")
         usual = TEXT_BYTES if target is None else FILE_BYTES
         return cls(
-            url=_address(given, tree),
-            service=narval.service("services", given["service"]) if "service" in given else None,
+            url=_address(attributes, tree),
+            service=narval.service("services", attributes["service"]) if "service" in attributes else None,
             method=method,
             headers=headers,
             body=body,
-            accept=_accept(given.get("accept", "")),
+            accept=_accept(attributes.get("accept", "")),
             target=None if target is None else Element(0, etree.tostring(target, with_tail=False)),
-            most=_most(given["most"]) if "most" in given else usual,
-            seconds=_seconds(given["seconds"]) if "seconds" in given else USUAL_SECONDS,
+            most=_most(attributes["most"]) if "most" in attributes else usual,
+            seconds=_seconds(attributes["seconds"]) if "seconds" in attributes else USUAL_SECONDS,
         )
 
     @property
@@ -92,17 +92,17 @@ class Wanted(NamedTuple):
         return self.accept == "any" or str(status) in self.accept.split()
 
 
-def _address(given: Mapping[str, str], tree: etree._Element) -> str:
+def _address(attributes: Mapping[str, str], tree: etree._Element) -> str:
     """The address with the segments and the query that elements add. Raises ActionError."""
-    if "service" in given:
-        url = given.get("path", "")
-        if "url" in given or not re.fullmatch(r"(/[^?#\\\s]*)?", url):
+    if "service" in attributes:
+        url = attributes.get("path", "")
+        if "url" in attributes or not re.fullmatch(r"(/[^?#\\\s]*)?", url):
             raise _wrong(
                 "expected a request of a service to have a path that begins with /, and its query in query "
-                f"elements; found {(given.get('url') or url)[:200]!r}"
+                f"elements; found {(attributes.get('url') or url)[:200]!r}"
             )
     else:
-        url = given["url"].strip()
+        url = attributes["url"].strip()
         if "@" in _host(url):
             raise _wrong("expected an address without user and password; name a service that has a secret")
         url = url.partition("#")[0]
@@ -175,8 +175,8 @@ def _accept(text: str) -> str:
 
 def _most(text: str) -> int:
     try:
-        if (found := size(text)) <= MOST_BYTES:
-            return found
+        if (number := size(text)) <= MOST_BYTES:
+            return number
     except ValueError:
         pass
     raise _wrong(f'expected most to be a text such as "5M", of 100M at most, found {text[:80]!r}')

@@ -123,15 +123,15 @@ def read(mailbox: Element) -> list[bytes]:
     """Give the mails that a mailbox holds now."""
     here = call()
     box = Mailbox(mailbox.attributes, here.home)
-    found: list[bytes] = []
-    known: set[str] = set()
+    elements: list[bytes] = []
+    seen: set[str] = set()
     once = Signal()
     once.stop()
     with opened(box, once) as session:
-        for batch in batches(box, session.letters(known), known):
-            found += batch.elements
-            here.progress(len(found))
-    return found
+        for batch in batches(box, session.letters(seen), seen):
+            elements += batch.elements
+            here.progress(len(elements))
+    return elements
 
 
 @action(
@@ -253,8 +253,8 @@ def _left_out(box: Mailbox, count: int) -> str:
 
 def _of_draft(draft: Element, identity: Element, signature: Element | None) -> bytes:
     """The mail that a draft asks for, as an `email[@kind='new']`."""
-    given = draft.attributes
-    facts = {name: given.get(name, "") for name in ("to", "cc", "subject", "auto")}
+    attributes = draft.attributes
+    facts = {name: attributes.get(name, "") for name in ("to", "cc", "subject", "auto")}
     return compose_mail("new", identity, signature, draft.text, **facts)
 
 

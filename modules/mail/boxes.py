@@ -39,42 +39,42 @@ class Batch(NamedTuple):
 WELL = Batch([], [], is_well=True)
 
 
-def letters_as_they_come(box: Mailbox, known: set[str], signal: Signal) -> Iterator[Batch]:
+def letters_as_they_come(box: Mailbox, seen: set[str], signal: Signal) -> Iterator[Batch]:
     """The letters of a mailbox, then those that arrive, until the signal stops.
 
     One that is away is tried again, less and less often, and each cause of that is told once until a wait for
     news has ended well: a server that gives what it has and then hangs up is no better than one that is away.
     """
-    pause, told = FIRST_PAUSE, set[str]()
+    pause, reported = FIRST_PAUSE, set[str]()
     while not signal.stopped:
         try:
             with opened(box, signal) as session:
                 stands = True
                 while stands and not signal.stopped:
-                    yield from batches(box, session.letters(known), known)
+                    yield from batches(box, session.letters(seen), seen)
                     if session.is_local:
                         yield WELL
                     stands = session.wait()
                     if not session.is_local:
                         yield WELL
-                    pause, told = FIRST_PAUSE, set()
+                    pause, reported = FIRST_PAUSE, set()
         except UnreachableError as error:
             cause = type(error.__cause__).__name__
-            if cause not in told and not signal.stopped:
-                told.add(cause)
+            if cause not in reported and not signal.stopped:
+                reported.add(cause)
                 said = f"{error}; it is tried again; if that is the wrong place, set {box.element} right"
                 yield Batch([], [_error(box, error.kind, said)], is_last=True)
             signal.wait(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
 
-def batches(box: Mailbox, letters: Iterator[Letter], known: set[str]) -> Iterator[Batch]:
+def batches(box: Mailbox, letters: Iterator[Letter], seen: set[str]) -> Iterator[Batch]:
     """Letters made into elements, some at a time; old ones are known from then on, and no more."""
     idents: list[str] = []
     elements: list[bytes] = []
     old = 0
     for letter in letters:
-        known.add(letter.ident)
+        seen.add(letter.ident)
         idents.append(letter.ident)
         if letter.is_old:
             old += 1
@@ -96,8 +96,8 @@ def element_of(box: Mailbox, letter: Letter) -> bytes:
     except OSError:
         raise
     except Exception as error:  # whatever a hostile mail provokes costs that mail alone
-        kept = box.keep([letter.raw], "mail.eml")
-        where = kept | {"key": kept["sha256"]}
+        files = box.keep([letter.raw], "mail.eml")
+        where = files | {"key": files["sha256"]}
         return _error(box, "bad-mail", f"{letter.where} cannot be read as a mail: {error}", where)
 
 

@@ -53,12 +53,12 @@ def flag(mail: Element, flag: Element, mailboxes: list[Element]) -> etree._Eleme
 
 def _flags(text: str) -> list[str]:
     """The flags that a text names. Raises ActionError."""
-    found = text.split()
-    for name in found:
+    words = text.split()
+    for name in words:
         if name.lower() == "deleted" or not (name in FLAGS or _KEYWORD.fullmatch(name)):
             wish = f"expected {', '.join(FLAGS)} or a keyword such as $Later"
             raise ActionError(f"{wish}, got {name!r:.80}", "bad-flag", final=True)
-    return found
+    return words
 
 
 def _filer(mail: Element, mailboxes: list[Element]) -> Filer:
@@ -74,22 +74,22 @@ def _filer(mail: Element, mailboxes: list[Element]) -> Filer:
     accounts = [Mailbox(element.attributes, home) for element in mailboxes]
     named = [account for account in accounts if one_line(str(account)) == name]
     if len(named) != 1:
-        known = ", ".join(map(str, accounts))
+        names = ", ".join(map(str, accounts))
         raise ActionError(
-            f"expected one mailbox of the name {name!r}, found {len(named)} among {known}",
+            f"expected one mailbox of the name {name!r}, found {len(named)} among {names}",
             "no-such-mailbox",
             final=True,
         )
     raw = mail.tree().find("raw")
-    given = raw.attrib if raw is not None else {}
+    attributes = raw.attrib if raw is not None else {}
     wanted = Wanted(
-        mail.attributes.get("message-id", ""), str(given.get("sha256")), int(given.get("size") or 0)
+        mail.attributes.get("message-id", ""), str(attributes.get("sha256")), int(attributes.get("size") or 0)
     )
     return named[0].choose({"imap": ServerFiler, "maildir": MaildirFiler}, "imap")(named[0], wanted)
 
 
 def _told(name: str, mail: Element, **facts: str) -> etree._Element:
-    given = mail.attributes
-    facts = {"mail": str(mail.eid), "mailbox": given["mailbox"]} | facts
-    facts["message-id"] = given.get("message-id", "")
+    attributes = mail.attributes
+    facts = {"mail": str(mail.eid), "mailbox": attributes["mailbox"]} | facts
+    facts["message-id"] = attributes.get("message-id", "")
     return etree.Element(name, {key: value for key, value in facts.items() if value})

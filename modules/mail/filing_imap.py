@@ -62,13 +62,13 @@ class ServerFiler:
         else:
             criteria = f"LARGER {self._wanted.size - 1} SMALLER {self._wanted.size + 1}"
         client = connection.server.client
-        found = []
+        numbers = []
         with connection.reaching():
             for uid in sorted(map(int, connection.server.uids(criteria, charset=None)))[-MOST_CANDIDATES:]:
                 _, data = client.uid("FETCH", str(uid), f"(BODY.PEEK[]<0.{letters.MAX_MAIL + 1}>)")
                 if any(isinstance(piece, tuple) and self._wanted.fits(piece[1]) for piece in data):
-                    found.append(uid)
-        return found
+                    numbers.append(uid)
+        return numbers
 
     def _is_in(self, connection: Connection, folder: str) -> bool:
         """True if the letter lies in a folder, which is then open. Raises ActionError where there is none."""

@@ -24,10 +24,10 @@ class MaildirFiler:
     def move(self, to: str) -> None:
         """Move the letter to a folder, read or unread as it was."""
         target = self._folder(to)
-        found = list(self._found(self._box.path)) if target != self._box.path else []
-        if not found and not any(self._found(target)):
+        files = list(self._found(self._box.path)) if target != self._box.path else []
+        if not files and not any(self._found(target)):
             raise self._wanted.missing(f"account {self._box}, nor in its {to}")
-        for file in found:
+        for file in files:
             place = target / file.parent.name / file.name
             if place.exists():
                 raise ActionError(f"expected nothing at {place}", "exists", final=True)
@@ -40,10 +40,10 @@ class MaildirFiler:
                 raise ActionError(
                     f"a Maildir knows {', '.join(FLAGS)}, and no {name!r}", "bad-flag", final=True
                 )
-        found = list(self._found(self._box.path))
-        if not found:
+        files = list(self._found(self._box.path))
+        if not files:
             raise self._wanted.missing(f"account {self._box}")
-        for file in found:
+        for file in files:
             base, _, flags = file.name.partition(":2,")
             now = (set(flags) | {FLAGS[name][1] for name in add}) - {FLAGS[name][1] for name in remove}
             if now != set(flags):
@@ -57,9 +57,11 @@ class MaildirFiler:
         parts = re.split(r"[./]", to)
         folder = path / f".{'.'.join(parts)}"
         if not all(parts) or "\0" in to or not (folder / "cur").is_dir():
-            known = sorted(entry.name[1:] for entry in path.glob(".*/") if (entry / "cur").is_dir())
+            folders = sorted(entry.name[1:] for entry in path.glob(".*/") if (entry / "cur").is_dir())
             said = f"expected a folder of account {self._box}, got {to!r:.80}"
-            raise ActionError(f"{said}; there is {', '.join(known) or 'none'}", "no-such-folder", final=True)
+            raise ActionError(
+                f"{said}; there is {', '.join(folders) or 'none'}", "no-such-folder", final=True
+            )
         return folder
 
     def _found(self, folder: Path) -> Iterator[Path]:

@@ -81,7 +81,7 @@ def _maildir_letters(
     Files whose names were `seen` are looked at again where they are told to have changed: of ten thousand
     that lie there the names are read, and no more.
     """
-    found: list[tuple[str, str, Path, os.stat_result]] = []
+    files: list[tuple[str, str, Path, os.stat_result]] = []
     since = box.since
     if len(signal.told) == MOST_TOLD:
         seen.clear()
@@ -99,8 +99,8 @@ def _maildir_letters(
                 state = path.stat()
                 if S_ISREG(state.st_mode) and state.st_size and not name.startswith("."):
                     ident = f"{one_line(base)}/{state.st_size}/{state.st_mode:o}"
-                    found.append((base, ident, path, state))
-    for base, ident, path, state in sorted(found):
+                    files.append((base, ident, path, state))
+    for base, ident, path, state in sorted(files):
         seen.add(base)
         if ident in known:
             continue

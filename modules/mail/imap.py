@@ -181,34 +181,34 @@ class Connection:
         """Log in, and open the folder. Raises ActionError for what the server refuses."""
         import imap_tools
 
-        given = self.box.given
-        for value in (given.get("user", ""), given.get("folder", ""), self._secret):
+        settings = self.box.given
+        for value in (settings.get("user", ""), settings.get("folder", ""), self._secret):
             if not value.isprintable():  # a line break would end the command, and begin another
                 raise self.box.fault("expected user, folder and password without control characters")
         try:
-            self.server.login(given.get("user", ""), self._secret, initial_folder=None)
+            self.server.login(settings.get("user", ""), self._secret, initial_folder=None)
             # Many servers can do more for those they know, and it is not asked for anew by itself.
             words = self.server.client.capability()[1][-1] or b""
             self.server.client.capabilities = tuple(words.decode("ascii", "replace").upper().split())
-            self.server.folder.set(given.get("folder", "INBOX"), readonly=readonly)
+            self.server.folder.set(settings.get("folder", "INBOX"), readonly=readonly)
         except (imap_tools.MailboxLoginError, imap_tools.MailboxFolderSelectError) as error:
             if _PASSES.search(str(error)):
                 raise
             raise self.box.fault(self._refusal(error)) from None
         except self.server.client.readonly:
-            folder = given.get("folder", "INBOX")
+            folder = settings.get("folder", "INBOX")
             raise self.box.fault(f"the server lets {folder} be read, and nothing be altered there") from None
 
     def _refusal(self, error: Exception) -> str:
         """What a server does not let be done, and what to set right."""
         import imap_tools
 
-        given, said = self.box.given, self._said(error)
+        settings, said = self.box.given, self._said(error)
         if isinstance(error, imap_tools.MailboxLoginError):
-            user, secret = given.get("user", ""), given.get("secret", "")
+            user, secret = settings.get("user", ""), settings.get("secret", "")
             wish = f"set user of {self.box.element} right, or the password in etc/{secret} (or ${secret})"
             return f"the server refuses the login of {user or 'nobody'}: {said}; {wish}"
-        folder = given.get("folder", "INBOX")
+        folder = settings.get("folder", "INBOX")
         return f"the server does not open folder {folder}: {said}; set folder of {self.box.element} right"
 
 
@@ -263,31 +263,31 @@ class Folder:
         self._empty_rounds = 0
         self._idle_seconds = FIRST_IDLE_SECONDS
 
-    def letters(self, known: set[str]) -> Iterator[Letter]:
+    def letters(self, seen: set[str]) -> Iterator[Letter]:
         """The letters that are not known, peeked at, so that they stay unread there."""
         client, box = self._server.client, self._connection.box
         since = box.since
         more = True
         self._empty_rounds += 1
         while more:
-            read = [int(uid) for ident in known for at, _, uid in [ident.partition(".")] if at == self._epoch]
+            read = [int(uid) for ident in seen for at, _, uid in [ident.partition(".")] if at == self._epoch]
             with self._connection.reaching():
                 client.response("EXISTS")  # taken away: what is there later came meanwhile
                 uids = self._server.uids(f"UID {max(read, default=0) + 1}:*", charset=None)
                 numbers = sorted(map(int, uids))
-                first = min((uid for uid in numbers if f"{self._epoch}.{uid}" not in known), default=None)
+                first = min((uid for uid in numbers if f"{self._epoch}.{uid}" not in seen), default=None)
                 old = self._older(first, since) if first is not None and since is not None else set()
             more = False
             for uid in numbers:
                 ident = f"{self._epoch}.{uid}"
-                if ident in known:
+                if ident in seen:
                     continue
                 if uid in old:
                     yield Letter(ident, f"{box} uid {uid}", is_old=True)
                     continue
                 with self._connection.reaching():
-                    wanted = f"(FLAGS BODY.PEEK[]<0.{letters.MAX_MAIL + 1}>)"
-                    _, data = client.uid("fetch", str(uid), wanted)
+                    fields = f"(FLAGS BODY.PEEK[]<0.{letters.MAX_MAIL + 1}>)"
+                    _, data = client.uid("fetch", str(uid), fields)
                 for at, piece in enumerate(data):
                     if isinstance(piece, tuple):  # there is none when the mail was deleted meanwhile
                         more, self._empty_rounds = True, 0

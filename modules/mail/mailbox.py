@@ -36,8 +36,8 @@ class Mailbox(MailAccount):
         try:
             return read_date(text, str(narval.now().tzinfo))
         except ValueError:
-            wanted = "expected since to be a date, such as 2026-11-24 or 2026-11-24T09:00:00Z"
-            raise self.fault(f"{wanted}, got {text!r:.80}") from None
+            expectation = "expected since to be a date, such as 2026-11-24 or 2026-11-24T09:00:00Z"
+            raise self.fault(f"{expectation}, got {text!r:.80}") from None
 
     def keep(self, chunks: Iterable[bytes], name: str) -> dict[str, str]:
         """Keep content as a file of the home, found by its digest: keeping it twice is keeping it once."""
@@ -57,8 +57,8 @@ class Mailbox(MailAccount):
             with suppress(FileNotFoundError):
                 os.unlink(draft)
             raise
-        shown = place.removeprefix(f"{self.home}/") if self.home else place
-        return {"size": str(size), "file": f"{shown}/{name}", "sha256": digest.hexdigest()}
+        path = place.removeprefix(f"{self.home}/") if self.home else place
+        return {"size": str(size), "file": f"{path}/{name}", "sha256": digest.hexdigest()}
 
     def bookmark(self) -> list[str]:
         """The letters of this mailbox that were recorded before: a shortcut only, as keys decide (N37)."""

@@ -103,13 +103,13 @@ def _split(raw: bytes, part: Part, boundary: str, problems: Problems) -> Iterato
     # What is rare comes first, and only then a look back for the line's beginning: that makes it fast.
     delimiter = re.compile(rb"--%b(?<=\n--%b)(--)?[ \t]*\r?(?:\n|\Z)" % (word, word))
     begun: int | None = None
-    for found in delimiter.finditer(raw, part.start, part.end):
+    for match in delimiter.finditer(raw, part.start, part.end):
         if begun is not None:
-            before = found.start() - (2 if raw[found.start() - 2] == 0x0D else 1)
+            before = match.start() - (2 if raw[match.start() - 2] == 0x0D else 1)
             yield begun, max(begun, before)
-        if found[1]:
+        if match[1]:
             return
-        begun = found.end()
+        begun = match.end()
     if begun is None:
         problems["bad-boundary"] = "a multipart whose boundary never comes; read as one text"
     else:
@@ -187,12 +187,12 @@ def _body(raw: bytes, texts: list[Part], problems: Problems) -> str:
         if text.strip():
             read.append((part, text))
     in_plain = {part.choice for part, _ in read if part.kind == "text/plain"} - {None}
-    shown = [
+    parts = [
         text if part.kind == "text/plain" else readable(text)
         for part, text in read
         if part.kind == "text/plain" or part.choice not in in_plain
     ]
-    text = "\n\n".join(text.strip("\n") for text in shown)
+    text = "\n\n".join(text.strip("\n") for text in parts)
     if text != (safe := xml_safe(text)):
         problems["control-characters"] = "control characters in its text were replaced"
     return safe
@@ -251,8 +251,8 @@ class Header:
 
     def ids(self, name: str) -> list[str]:
         """The message ids a field names; where they are very many, the first and the last of them."""
-        found = [one_line(bracketed or bare, 250) for bracketed, bare in _ID.findall(self.raw(name))]
-        return found if len(found) <= 20 else found[:1] + found[-19:]
+        ids = [one_line(bracketed or bare, 250) for bracketed, bare in _ID.findall(self.raw(name))]
+        return ids if len(ids) <= 20 else ids[:1] + ids[-19:]
 
     def addresses(self, name: str) -> list[tuple[str, str]]:
         """The (name, address) pairs of a field."""
@@ -317,11 +317,11 @@ def _word_of_server(field: str) -> tuple[str, str]:
     """The name of a server and its results; no results where they cannot be told from a comment or are too
     long, for a part of them may say the opposite.
     """
-    found = _OF_SERVER.fullmatch(field)
-    if found is None:
+    match = _OF_SERVER.fullmatch(field)
+    if match is None:
         return one_line(field.partition(";")[0], 250).partition(" ")[0].lower(), ""
-    results = found["results"] or ""
-    return one_line(found["server"], 250).lower(), one_line(results, 4_000) if len(results) <= 4_000 else ""
+    results = match["results"] or ""
+    return one_line(match["server"], 250).lower(), one_line(results, 4_000) if len(results) <= 4_000 else ""
 
 
 # --- the element ------------------------------------------------------------------------------------------
@@ -355,8 +355,8 @@ def read_mail(raw: bytes, box: Mailbox, flags: Iterable[str] = ()) -> bytes:
         if not part.is_text:
             kind = one_line(part.kind, 100)
             name = file_name(part.name, kind)
-            kept = box.keep(_content(raw, part, problems), name)
-            etree.SubElement(mail, "attachment", {"name": name, "type": kind} | kept)
+            path = box.keep(_content(raw, part, problems), name)
+            etree.SubElement(mail, "attachment", {"name": name, "type": kind} | path)
     etree.SubElement(mail, "raw", box.keep([raw], "mail.eml"))
     for problem, sentence in problems.items():
         etree.SubElement(mail, "problem", type=problem).text = one_line(sentence)

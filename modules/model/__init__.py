@@ -65,11 +65,11 @@ def spent(prompt: Element) -> etree._Element:
 
 async def _replied(chat: Chat, budget: Budget, messages: list[dict[str, str]], expected: Expected) -> Reply:
     """The reply to messages; what it costs is counted before by an estimate, and known afterwards."""
-    given = sum(tokens_of(message["content"]) for message in messages)
-    number = await asyncio.to_thread(budget.reserve, given, expected.tokens)
+    tokens = sum(tokens_of(message["content"]) for message in messages)
+    number = await asyncio.to_thread(budget.reserve, tokens, expected.tokens)
     reply = Reply()
     try:
         await chat.ask(messages, reply, expected.tokens, expected.schema if expected.fields else None)
     finally:
-        budget.correct(number, *reply.used(given))
+        budget.correct(number, *reply.used(tokens))
     return reply

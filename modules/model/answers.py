@@ -41,20 +41,22 @@ class Field(NamedTuple):
     about: str = ""
 
     @classmethod
-    def of(cls, given: dict[str, str]) -> Field:
+    def of(cls, attributes: dict[str, str]) -> Field:
         """Read `<field name="…"/>`. Raises ActionError (`bad-prompt`)."""
-        name, kind = given.get("name", ""), given.get("type", "text")
-        unknown = given.keys() - {"name", "type", "words", "most", "optional", "about"}
+        name, kind = attributes.get("name", ""), attributes.get("type", "text")
+        unknown = attributes.keys() - {"name", "type", "words", "most", "optional", "about"}
         if not NAME.fullmatch(name) or name in ("eid", "xmlns"):
             raise wrong(f"expected the name of a field to be that of an attribute, found {name!r:.80}")
-        if unknown or kind not in TYPES or given.get("optional", "no") not in ("yes", "no"):
-            known = f"a type out of {', '.join(TYPES)}, words, most, optional and about"
-            raise wrong(f"field {name}: expected {known}, found {given!r:.200}")
-        most = given.get("most", str(LONGEST))
+        if unknown or kind not in TYPES or attributes.get("optional", "no") not in ("yes", "no"):
+            expectation = f"a type out of {', '.join(TYPES)}, words, most, optional and about"
+            raise wrong(f"field {name}: expected {expectation}, found {attributes!r:.200}")
+        most = attributes.get("most", str(LONGEST))
         if not (most.isascii() and most.isdigit() and 1 <= int(most[:9]) <= 60_000):
             raise wrong(f"field {name}: expected most to be a number from 1 to 60,000, found {most!r:.80}")
-        words = tuple(given.get("words", "").split())
-        return cls(name, kind, words, int(most), given.get("optional") == "yes", given.get("about", ""))
+        words = tuple(attributes.get("words", "").split())
+        return cls(
+            name, kind, words, int(most), attributes.get("optional") == "yes", attributes.get("about", "")
+        )
 
     def fault(self, value: Any) -> str:
         """Why a value does not fit; "" if it does."""
@@ -141,10 +143,10 @@ class Expected(NamedTuple):
         if not self.fields:
             return self._checked([self._of_text(reply.text)])
         try:
-            found = json.loads(_unfenced(reply.text), parse_constant=_refuse)
+            answer = json.loads(_unfenced(reply.text), parse_constant=_refuse)
         except (ValueError, RecursionError):
             return [], ["it is no JSON"]
-        rows = found.get("answers") if self.most > 1 and isinstance(found, dict) else [found]
+        rows = answer.get("answers") if self.most > 1 and isinstance(answer, dict) else [answer]
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             return [], ["it is not the object that the JSON Schema describes"]
         if not 1 <= len(rows) <= self.most:
@@ -186,8 +188,8 @@ class Expected(NamedTuple):
 
 def _unfenced(text: str) -> str:
     """A text without the fence that many models put around JSON."""
-    found = re.fullmatch(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", text, re.DOTALL)
-    return found[1] if found else text
+    match = re.fullmatch(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", text, re.DOTALL)
+    return match[1] if match else text
 
 
 def _refuse(word: str) -> None:

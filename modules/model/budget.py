@@ -38,10 +38,10 @@ class Budget:
         self._now = now()
         self._day = self._now.date().isoformat()
 
-    def reserve(self, given: int, answered: int) -> int:
+    def reserve(self, prompt: int, answered: int) -> int:
         """Count a call before it is made, by an estimate: its number. Raises ActionError (`over-budget`)."""
-        model, tokens = self._model, given + answered
-        money = self._money(given, answered)
+        model, tokens = self._model, prompt + answered
+        money = self._money(prompt, answered)
         with self._ledger() as ledger:
             ledger.execute("DELETE FROM spent WHERE day < ?", (self._before(KEPT_DAYS),))
             spent_tokens, spent_money = self._spent(ledger)
@@ -53,9 +53,9 @@ class Budget:
             added = "INSERT INTO spent (model, day, tokens, money) VALUES (?, ?, ?, ?)"
             return ledger.execute(added, row).lastrowid or 0
 
-    def correct(self, call: int, given: int, answered: int) -> None:
+    def correct(self, call: int, prompt: int, answered: int) -> None:
         """Count what a call did cost in place of the estimate."""
-        row = (given + answered, self._money(given, answered), call)
+        row = (prompt + answered, self._money(prompt, answered), call)
         with self._ledger() as ledger:
             ledger.execute("UPDATE spent SET tokens = ?, money = ? WHERE call = ?", row)
 
@@ -70,8 +70,8 @@ class Budget:
             said["money-left"] = f"{max(self._model.money - money, 0):.6g}"
         return said
 
-    def _money(self, given: int, answered: int) -> float:
-        return (given * self._model.input_price + answered * self._model.output_price) / 1_000_000
+    def _money(self, prompt: int, answered: int) -> float:
+        return (prompt * self._model.input_price + answered * self._model.output_price) / 1_000_000
 
     def _spent(self, ledger: sqlite3.Connection) -> tuple[int, float]:
         sums = (

@@ -54,10 +54,10 @@ class Reply:
         if isinstance(reason := choice.get("finish_reason"), str):
             self.is_over, self.is_cut = True, reason == "length"
 
-    def used(self, given: int) -> tuple[int, int]:
+    def used(self, prompt: int) -> tuple[int, int]:
         """The tokens that were sent and that came back; never much fewer than what there was to read."""
-        sent, came = self._said or (given, tokens_of(self.text))
-        return max(sent, given // 8), max(came, tokens_of(self.text) // 8)
+        sent, came = self._said or (prompt, tokens_of(self.text))
+        return max(sent, prompt // 8), max(came, tokens_of(self.text) // 8)
 
     def tell(self) -> None:
         """Report how many characters have come."""

@@ -174,18 +174,18 @@ def _ancestors(runs: RunTable, origin: Origin | None) -> Mapping[str, int]:
     from; of each definition the first.
     """
     run = runs.get(origin.run) if origin is not None else None
-    found: dict[str, int] = {}
+    ancestors: dict[str, int] = {}
     while run is not None:
-        found = {**found, run.name: run.eid, **run.ancestors}
+        ancestors = {**ancestors, run.name: run.eid, **run.ancestors}
         run = runs.get(run.caller.run) if run.caller is not None else None
-    return found
+    return ancestors
 
 
 def _alone(child: etree._Element) -> etree._Element:
     """An element without the name spaces that only what it stood in needs."""
-    found = deepcopy(child)
-    etree.cleanup_namespaces(found)
-    return found
+    copy = deepcopy(child)
+    etree.cleanup_namespaces(copy)
+    return copy
 
 
 def can_start(library: Library, root: etree._Element) -> bool:

@@ -46,9 +46,12 @@ def declare_library(
 
     Versions that are gone are outdated, and so are the errors of what has been set right.
     """
-    wanted = {f"{found.kind}:{found.full_name}:{found.digest}": found.xml for found in library}
-    wanted |= {f"fault:{hashlib.sha256(xml).hexdigest()}": xml for xml in _errors(faults)}
-    gone = _compare(turn, LIBRARY, wanted)
+    declared = {
+        f"{definition.kind}:{definition.full_name}:{definition.digest}": definition.xml
+        for definition in library
+    }
+    declared |= {f"fault:{hashlib.sha256(xml).hexdigest()}": xml for xml in _errors(faults)}
+    gone = _compare(turn, LIBRARY, declared)
     _share(turn, library)
     if gone:
         turn.transaction.change(changes.Outdated(gone))
@@ -58,33 +61,33 @@ def declare_library(
 def _share(turn: Turn, library: Library) -> None:
     """Let the store keep the bytes of new definitions once for all agents (G4)."""
     batch = turn.transaction.batch
-    known = {found.xml for found in library} if batch.elements else ()
-    batch.share({new.element.eid for new in batch.elements if new.element.xml in known and new.declared})
+    shared = {definition.xml for definition in library} if batch.elements else ()
+    batch.share({new.element.eid for new in batch.elements if new.element.xml in shared and new.declared})
 
 
 def _errors(faults: Iterable[Fault]) -> Iterator[bytes]:
     """An error element for each file that has faults."""
-    for path, found in groupby(sorted(faults), key=attrgetter("path")):
-        first, *others = found
+    for path, of_path in groupby(sorted(faults), key=attrgetter("path")):
+        first, *others = of_path
         detail, line, column = "\n".join(map(str, others)), first.line, first.column
         yield make_error("bad-file", first.message, detail, path=path, line=line, column=column)
 
 
 def _keep_versions(turn: Turn, library: Library, sources: Mapping[str, bytes]) -> None:
     """Keep each version that a run may need, and what to fall back on for a bad file (N13)."""
-    wanted = {
-        (found.kind, found.full_name, found.digest): (found.path, found.xml)
-        for found in library
-        if found.kind not in IN_MODULES
+    current = {
+        (definition.kind, definition.full_name, definition.digest): (definition.path, definition.xml)
+        for definition in library
+        if definition.kind not in IN_MODULES
     }
     for path, data in sources.items():
-        wanted["module", path, hashlib.sha256(data).hexdigest()] = (path, data)
-    known = set(map(tuple, turn.agent.store.versions()))
-    for key, (path, data) in wanted.items():
-        if key not in known:
+        current["module", path, hashlib.sha256(data).hexdigest()] = (path, data)
+    stored = set(map(tuple, turn.agent.store.versions()))
+    for key, (path, data) in current.items():
+        if key not in stored:
             kind, name, digest = key
             turn.transaction.batch.definitions.append(DefinitionRow(digest, kind, name, path, data, turn.at))
-    for kind, name, digest in sorted(known - wanted.keys()):
+    for kind, name, digest in sorted(stored - current.keys()):
         turn.transaction.batch.retired.append((digest, kind, name))
 
 
@@ -93,21 +96,21 @@ def declare_memory(turn: Turn, elements: list[bytes]) -> None:
     what is gone is outdated. Where memory has no room for what is new, it stays as it is, and an error
     element says so (G16).
     """
-    wanted: dict[str, bytes] = {}
+    declared: dict[str, bytes] = {}
     for xml in elements:
         key = hashlib.sha256(xml).hexdigest()
-        while key in wanted:
+        while key in declared:
             key += "+"
-        wanted[key] = xml
+        declared[key] = xml
     there = _declared_by(turn, MEMORY)
     memory = turn.agent.memory
-    dropped = [eid for key, eid in there.items() if key not in wanted]
+    dropped = [eid for key, eid in there.items() if key not in declared]
     before = {
         known: eid
         for eid, element in zip(dropped, map(memory.element, dropped), strict=True)
         if element is not None and (known := identity(element)) is not None
     }
-    new = {key: xml for key, xml in wanted.items() if key not in there}
+    new = {key: xml for key, xml in declared.items() if key not in there}
     if over := turn.agent.no_room_for(new.values()):
         why = f"{OVER_LIMIT}: data/memory.xml is not taken over: {over}"
         turn.transaction.add_error(OVER_LIMIT, why, path="data/memory.xml")
@@ -165,13 +168,13 @@ def start_declared(turn: Turn, again: Container[int]) -> None:
             turn.controls.execute(element)
 
 
-def _compare(turn: Turn, declarer: str, wanted: Mapping[str, bytes]) -> tuple[int, ...]:
+def _compare(turn: Turn, declarer: str, declared: Mapping[str, bytes]) -> tuple[int, ...]:
     """Add what is declared and not there yet; give back the eids of what is declared no more."""
     there = _declared_by(turn, declarer)
-    gone = tuple(eid for key, eid in there.items() if key not in wanted)
+    gone = tuple(eid for key, eid in there.items() if key not in declared)
     if gone:
         turn.transaction.change(changes.Undeclared(gone))
-    for key, xml in wanted.items():
+    for key, xml in declared.items():
         if key not in there:
             turn.add(xml, declared=intern(f"{declarer}:{key}"))
     return gone

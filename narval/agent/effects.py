@@ -51,10 +51,10 @@ class TurnEffects:
                 in_force(active, command)
             act(self, active, command)
 
-    def complete(self, run: Run, given: Iterable[Command]) -> None:
+    def complete(self, run: Run, commands: Iterable[Command]) -> None:
         """Let take effect what had to wait until `advance` returned."""
         deferred = _DEFERRED
-        for command in given:
+        for command in commands:
             in_force, act = deferred.get(type(command), _NOTHING)
             if in_force is not None:
                 in_force(run, command)
@@ -189,8 +189,8 @@ def _settle_failure(transaction: Transaction, run: int) -> None:
     """Let the failure of a run count no more: a retry of it is over well, or has told of its own (M52)."""
     memory = transaction.agent.memory
     for eid in reversed(list(memory.contexts.of(run))):
-        found = memory.element(eid)
-        origin = found.origin if found is not None and found.name == FAILURE else None
+        element = memory.element(eid)
+        origin = element.origin if element is not None and element.name == FAILURE else None
         if origin is not None and (origin.run, origin.call) == (run, ""):
             outdate(transaction, (eid,))
             break

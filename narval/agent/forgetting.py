@@ -87,8 +87,8 @@ def forget_run(transaction: Transaction, job: ForgetRun) -> None:
 
 def _stays(transaction: Transaction, run: Run) -> bool:
     """True for a run that people acted in, and that is kept for now."""
-    kept = transaction.agent.clockwork.kept
-    return isinstance(run.engine, HeedsPeople) and (run.ended or 0.0) + kept > transaction.at
+    retention = transaction.agent.clockwork.kept
+    return isinstance(run.engine, HeedsPeople) and (run.ended or 0.0) + retention > transaction.at
 
 
 def _keep(transaction: Transaction, run: Run) -> bool:

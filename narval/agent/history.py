@@ -153,10 +153,10 @@ def _basis(
         first = snapshot.seq if snapshot is not None else last + 1
     lacks = not is_whole and snapshot is None
     if lacks or (seq is not None and not first <= seq <= last):
-        kept = "" if is_whole else "; what was before is not kept any more"
+        remark = "" if is_whole else "; what was before is not kept any more"
         where = f"lines {first} to {last}" if first <= last else "nothing to go by"
         got = f", got {seq}" if seq is not None else ""
-        raise RequestError(f"the history of run {run.eid} of {run.name} has {where}{got}{kept}")
+        raise RequestError(f"the history of run {run.eid} of {run.name} has {where}{got}{remark}")
     if snapshot is None:
         return run.engine.begin(run.eid, definition), 0
     return _saved(agent, run, snapshot), snapshot.seq

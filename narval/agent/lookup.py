@@ -45,12 +45,12 @@ class Lookup:
 
     def gives_hearsay(self, run: Run, call: Call, memory: Memory) -> bool:
         """True if what a call gives is the answer of a language model that is not trusted."""
-        found = self.definition(run, call.kind, call.name) if call.kind == Action.kind else None
-        if not isinstance(found, Action) or not found.model:
+        action = self.definition(run, call.kind, call.name) if call.kind == Action.kind else None
+        if not isinstance(action, Action) or not action.model:
             return False
-        given = dict(call.inputs).get(found.model, ())
-        named = (element for element in map(memory.element, given) if element is not None)
-        return not all(element.attributes.get("model") in self.trusted for element in named) or not given
+        models = dict(call.inputs).get(action.model, ())
+        named = (element for element in map(memory.element, models) if element is not None)
+        return not all(element.attributes.get("model") in self.trusted for element in named) or not models
 
     def definition(self, run: Run | None, kind: str, name: str) -> Any:
         """The version that counts for a run: that of its library, else the current one; or None.
@@ -60,17 +60,17 @@ class Lookup:
         if kind in NESTS_CURRENT:
             return self._nested(run, kind, name)
         if run is not None and run.library is not None:
-            known = run.library.by_kind_and_name.get((kind, name))
-            if known is not None:
-                return known
+            definition = run.library.by_kind_and_name.get((kind, name))
+            if definition is not None:
+                return definition
         return self.library.get(kind, name)
 
     def _nested(self, run: Run | None, kind: str, name: str) -> Any:
         """The definition that a name can mean, if it is but one."""
         nests = run is not None and run.engine.definition_kind == kind
-        kept = run.library if run is not None and not nests else None
+        own = run.library if run is not None and not nests else None
         group = run.definition.group if run is not None and nests else ""
-        for library in (kept, self.library):
+        for library in (own, self.library):
             called = library.called(kind, name, group) if library is not None else ()
             if len(called) == 1:
                 return called[0]

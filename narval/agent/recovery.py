@@ -114,10 +114,10 @@ def _some(rows: Iterator[Any]) -> list[Any]:
 
 
 def _noted(
-    agent: AgentState, kept: Iterable[KeptElement], shared: Mapping[bytes, bytes]
+    agent: AgentState, rows: Iterable[KeptElement], shared: Mapping[bytes, bytes]
 ) -> Iterator[tuple[Element, str, bool]]:
     """The elements to fill memory with; damage and idle times are noted on the way."""
-    for element, declared, outdated, fault in kept:
+    for element, declared, outdated, fault in rows:
         if declared and (xml := shared.get(element.xml)) is not None:
             element = replace(element, xml=xml)
         if fault:
@@ -241,8 +241,8 @@ def row_of(run: Run) -> RunRow:
     caller: tuple[int | None, str, str] = (None, "", "")
     if run.caller is not None:
         caller = run.caller.run, run.caller.agent or run.caller.step, run.caller.call
-    known = (run.eid, run.kind, run.name, run.digest, run.status, run.phase, run.started, run.ended)
-    return RunRow._make((*known, *caller, run.attempt, run.error, run.by, run.actor))
+    row = (run.eid, run.kind, run.name, run.digest, run.status, run.phase, run.started, run.ended)
+    return RunRow._make((*row, *caller, run.attempt, run.error, run.by, run.actor))
 
 
 def run_of(row: RunRow) -> Run:
@@ -258,5 +258,5 @@ def run_of(row: RunRow) -> Run:
             f"the store is damaged: run {row.eid} is said to be of the kind {row.kind!r:.40}, which there is "
             "not; put back a backup (docs/reference/store.md)"
         ) from None
-    known = (row.eid, engine, row.name, row.digest, row.started, caller, row.attempt, row.kind)
-    return Run(*known, *now, by=row.by, actor=row.actor)
+    fields = (row.eid, engine, row.name, row.digest, row.started, caller, row.attempt, row.kind)
+    return Run(*fields, *now, by=row.by, actor=row.actor)

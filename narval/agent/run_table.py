@@ -45,8 +45,8 @@ class Families:
         if caller is not None and not is_standing(caller.kind):
             run.join(caller.family, caller.depth + 1)
         else:  # of one that is forgotten, what it called is all that is known
-            known = run.caller.run if run.caller is not None and caller is None else 0
-            run.join(known or run.eid, 1)
+            top = run.caller.run if run.caller is not None and caller is None else 0
+            run.join(top or run.eid, 1)
         if run.caller is not None and run.engine.definition_kind in ASKS:
             self._items.setdefault(run.family, {}).setdefault(run.caller.step, {})[run.eid] = None
         if run.phase == "active":
@@ -99,13 +99,13 @@ class Families:
         if run.family in self._warned:
             return None
         if 2 * run.depth > self._depth > 1:
-            found = f"{run.depth} runs deep (at most {self._depth})"
+            excess = f"{run.depth} runs deep (at most {self._depth})"
         elif 2 * (active := self._active.get(run.family, 0)) > self._size > 1:
-            found = f"{active} runs under way (at most {self._size})"
+            excess = f"{active} runs under way (at most {self._size})"
         else:
             return None
         self._warned[run.family] = None
-        return f"run {run.eid} of {run.name} was called {found} within run {run.family}"
+        return f"run {run.eid} of {run.name} was called {excess} within run {run.family}"
 
 
 _AGAIN = "see whether a definition calls itself without end, or allow more in etc/narval.toml:"
@@ -239,16 +239,16 @@ class RunTable(dict[int, Run]):
 
     def latest_failures(self, most: int) -> list[Run]:
         """Runs that failed and are not forgotten, the latest first."""
-        found = (self[eid] for eid in reversed(self._failures) if eid in self)
-        return list(islice(found, most))
+        runs = (self[eid] for eid in reversed(self._failures) if eid in self)
+        return list(islice(runs, most))
 
     def in_use(self) -> set[int]:
         """The elements that calls not back were given: a call that is tried again needs them (N5)."""
-        given = {
+        in_use = {
             eid
             for run in self.active.values()
             for call in run.calls.values()
             for _, eids in call.inputs
             for eid in eids
         }
-        return given.union(*(timer.keeps for run in self.active.values() for timer in run.wakes.values()))
+        return in_use.union(*(timer.keeps for run in self.active.values() for timer in run.wakes.values()))

@@ -63,8 +63,8 @@ def start_run(
     agent = transaction.agent
     parent = agent.runs.active.get(caller.run) if caller is not None else None
     if definition is None:
-        known = agent.lookup.definition
-        definition = runnable(agent.library, name) if kind is None else known(parent, kind, name)
+        definition_of = agent.lookup.definition
+        definition = runnable(agent.library, name) if kind is None else definition_of(parent, kind, name)
     if definition is None:
         return None
     if cannot_start(definition) is not None and not (run_kind or (parent and is_standing(parent.kind))):
@@ -183,28 +183,30 @@ def failure_of(transaction: Transaction, run: Run) -> Failure:
 
 def tell_run(transaction: Transaction, run: Run, call: Call) -> None:
     """Queue what a run tells another by a call of kind `signal`: it is heard within the turn."""
-    agent, given = transaction.agent, call.payload or {}
+    agent, payload = transaction.agent, call.payload or {}
     hearer = agent.runs.active.get(agent.signals.hearer(call))
-    if hearer is None and not given.get("run"):
+    if hearer is None and not payload.get("run"):
         hearer = _standing_for(transaction, call.name)
     if hearer is None:
-        whom = f"run {given['run']}" if given.get("run") else f"a standing run of {call.name}"
+        whom = f"run {payload['run']}" if payload.get("run") else f"a standing run of {call.name}"
         problem = Failure("unknown-target", f"expected {whom} that is under way, and there is none")
         agent.queue.append((0, run.eid, Returned(0, 0.0, call.call, problem=problem)))
         return
     agent.signals.add(hearer.eid, call.call, run.eid)
     there = tuple(eid for eid in call.elements if eid in agent.memory)
-    if is_hearsay(agent.memory, (run.eid,)) or _is_led(agent.memory, run, given.get("arguments")):
+    if is_hearsay(agent.memory, (run.eid,)) or _is_led(agent.memory, run, payload.get("arguments")):
         # A standing run is for all, and never is: it hands on what it is given.
         for eid in there if is_standing(hearer.kind) else (hearer.eid,):
             transaction.mark_hearsay(eid)
     if there and not is_standing(hearer.kind):  # which would keep them for ever
         transaction.fact(changes.Held(hearer.eid, there))
         hearer.render_anew()
-    said: Any = given.get("arguments") or {}
+    said: Any = payload.get("arguments") or {}
     arguments: dict[str, Plain] = {**said, "from": run.eid}
-    told = Signalled(0, 0.0, call.call, str(given["signal"]), (), arguments, run.by, run.actor, None, run.eid)
-    agent.queue.append((0, hearer.eid, told))
+    signal = Signalled(
+        0, 0.0, call.call, str(payload["signal"]), (), arguments, run.by, run.actor, None, run.eid
+    )
+    agent.queue.append((0, hearer.eid, signal))
 
 
 def _is_led(memory: Memory, run: Run, said: Any) -> bool:

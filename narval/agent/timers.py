@@ -142,11 +142,11 @@ class Moments(Generic[Key]):
 
     def pop_due(self, now: float) -> Key | None:
         """The next that is due by a moment, which awaits nothing then."""
-        found = self._queue.pop_due(now)
-        if found is None:
+        due = self._queue.pop_due(now)
+        if due is None:
             return None
-        del self.of[found[1]]
-        return found[1]
+        del self.of[due[1]]
+        return due[1]
 
 
 LATE_AFTER = 60.0
@@ -216,10 +216,10 @@ class Clockwork:
         self.fresh = 0
         return msgspec.json.encode(list(self.late)).decode()
 
-    def recall_late(self, kept: str) -> None:
+    def recall_late(self, text: str) -> None:
         """Know of the moments that the store has kept; one that cannot be read costs no more than that."""
         with suppress(msgspec.DecodeError):
-            self.late.extend(_LATE.decode(kept))
+            self.late.extend(_LATE.decode(text))
 
     def shift(self, by: float, lasts: Callable[[tuple[int, str], Job | None], bool]) -> None:
         """Move by so many seconds what ends a length of time: the clock was set."""

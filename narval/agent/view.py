@@ -149,30 +149,30 @@ class TurnView(LiveMemory):
 
     def caller(self, run: int) -> Caller | None:
         """The caller of a run."""
-        known = self._agent.runs.get(run)
-        return known.caller if known is not None else None
+        record = self._agent.runs.get(run)
+        return record.caller if record is not None else None
 
     def started_by(self, run: int) -> str:
         """The person who started the top-level run that a run belongs to."""
-        known = self._agent.runs.get(run)
-        while known is not None and known.caller is not None:
-            known = self._agent.runs.get(known.caller.run)
-        return known.by if known is not None else ""
+        record = self._agent.runs.get(run)
+        while record is not None and record.caller is not None:
+            record = self._agent.runs.get(record.caller.run)
+        return record.by if record is not None else ""
 
     def answered_at(self, run: int, step: str) -> Iterator[str]:
         """The people who answered other items of a step in the top-level run that a run belongs to."""
-        agent, known = self._agent, self._agent.runs.get(run)
-        while known is not None:
-            for eid in agent.runs.families.items(known.family, step):
+        agent, record = self._agent, self._agent.runs.get(run)
+        while record is not None:
+            for eid in agent.runs.families.items(record.family, step):
                 if eid != run:
                     yield from past(agent, agent.runs[eid])[0]
-            top = agent.runs.get(known.family)
-            known = agent.runs.get(past(agent, top)[1]) if top is not None else None
+            top = agent.runs.get(record.family)
+            record = agent.runs.get(past(agent, top)[1]) if top is not None else None
 
     def name_of(self, run: int) -> str | None:
         """The definition that a run follows."""
-        known = self._agent.runs.get(run)
-        return known.name if known is not None else None
+        record = self._agent.runs.get(run)
+        return record.name if record is not None else None
 
     @property
     def people(self) -> Directory:

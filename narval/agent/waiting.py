@@ -90,8 +90,8 @@ class Signals:
 
     def hearer(self, call: Call) -> int:
         """The run that a call tells; 0 where there is none."""
-        told = (call.payload or {}).get("run") or self.standing.get(call.name, 0)
-        return told if isinstance(told, int) else 0
+        target = (call.payload or {}).get("run") or self.standing.get(call.name, 0)
+        return target if isinstance(target, int) else 0
 
     def lack(self, names: frozenset[str]) -> None:
         """Know the standing runs whose definitions are gone."""
@@ -130,7 +130,7 @@ _ABOUT = ("call", "watch", "wake", "name", "run", "eid", "sender", "number")
 def told(run: int, event: object) -> Told:
     """The words for what a run is told: the kind of event, and the call, watch or element it is about."""
     about = (getattr(event, field, None) for field in _ABOUT)
-    return run, " ".join([type(event).__name__, *(str(known) for known in about if known is not None)])
+    return run, " ".join([type(event).__name__, *(str(part) for part in about if part is not None)])
 
 
 class Telling:
@@ -150,9 +150,9 @@ class Telling:
 
     def reason(self, run: int, event: object) -> str:
         """The reason why this is told no more, for people; empty where it is."""
-        if not self.distrusted or (known := told(run, event)) not in self.distrusted:
+        if not self.distrusted or (key := told(run, event)) not in self.distrusted:
             return ""
-        return f"narval broke down twice when this was to be told, and it is told no more: {known[1]}"
+        return f"narval broke down twice when this was to be told, and it is told no more: {key[1]}"
 
 
 class EventQueue(deque[tuple[int, int, Event | Offer]]):

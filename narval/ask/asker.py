@@ -66,8 +66,8 @@ class Asker(msgspec.Struct, frozen=True):
         Raises RequestError.
         """
         if given.keys() != {"scope"} or given["scope"] not in get_args(Scope):
-            wanted = ", ".join(get_args(Scope))
-            raise RequestError(f"limit takes a scope, one of {wanted}, got {dict(given)!r:.80}")
+            scopes = ", ".join(get_args(Scope))
+            raise RequestError(f"limit takes a scope, one of {scopes}, got {dict(given)!r:.80}")
         if self.scopes != SCOPES:
             raise RequestError(f"this connection is limited already, to {', '.join(sorted(self.scopes))}")
         return replace(self, scopes=frozenset({given["scope"]}))
@@ -104,5 +104,5 @@ def person_name(text: str) -> str:
 def _printable(text: str, what: str) -> str:
     if text and text.isprintable() and text == text.strip() and len(text) <= LONGEST_NAME:
         return text
-    wanted = f"1 to {LONGEST_NAME} printable characters without blanks at the ends"
-    raise RequestError(f"expected the {what}, {wanted}, got {text!r:.80}")
+    expectation = f"1 to {LONGEST_NAME} printable characters without blanks at the ends"
+    raise RequestError(f"expected the {what}, {expectation}, got {text!r:.80}")

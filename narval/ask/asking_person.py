@@ -15,11 +15,11 @@ def person_of(daemon: Daemon, asker: Asker) -> str:
     Raises WorkRefusedError (P45).
     """
     people, is_named = daemon.agent.lookup.people, bool(asker.actor) or asker.way == WEB
-    found = people.person(asker.person) if is_named else people.by_login(asker.person)
-    if found is None and not asker.actor and asker.way == "python":
-        found = people.person(asker.person)
-    if found is not None:
-        return found.name
+    person = people.person(asker.person) if is_named else people.by_login(asker.person)
+    if person is None and not asker.actor and asker.way == "python":
+        person = people.person(asker.person)
+    if person is not None:
+        return person.name
     if not asker.person:
         raise WorkRefusedError("not-eligible", "a program speaks for nobody; name a person (by=… or --as)")
     if is_named:
@@ -45,8 +45,8 @@ def onlooker(daemon: Daemon, asker: Asker) -> str | None:
 
 def no_such_person(name: str, people: Directory) -> str:
     """The message that nobody in the directory has a name."""
-    known = closest(name, [person.name for person in people.people])
-    return f"there is no person {name!r} in etc/people.toml{known}"
+    suggestion = closest(name, [person.name for person in people.people])
+    return f"there is no person {name!r} in etc/people.toml{suggestion}"
 
 
 def _owner(daemon: Daemon) -> int | None:

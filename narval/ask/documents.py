@@ -24,26 +24,26 @@ async def elements_in(documents: Sequence[bytes] | None) -> list[bytes]:
     """The elements of documents, without holding up the loop: of each the root, or each child of a root
     `memory`. Raises ElementError, also for more than one turn takes.
     """
-    found: list[bytes] = []
+    parsed: list[bytes] = []
     for document in documents or ():
         is_short = len(document) < LONG
-        found += _elements(document) if is_short else await asyncio.to_thread(_elements, document)
-    check_together(found)
-    return found
+        parsed += _elements(document) if is_short else await asyncio.to_thread(_elements, document)
+    check_together(parsed)
+    return parsed
 
 
 async def admitted(schemas: Schemas, documents: Sequence[bytes]) -> list[bytes]:
     """The elements of documents, without holding up the loop. Raises ElementError, also for one that its
     schema refuses (N7).
     """
-    found = await elements_in(documents)
+    parsed = await elements_in(documents)
     time_slice = TimeSlice()
-    for position, element in enumerate(found):
+    for position, element in enumerate(parsed):
         refusal = schemas.refusal(element)
         if refusal is not None:
             raise _refused_at(schemas, documents, position, refusal)
         await time_slice.yield_if_due()
-    return found
+    return parsed
 
 
 def add_all(turn: Turn, elements: Sequence[bytes], origin: Origin | None = None) -> list[int]:

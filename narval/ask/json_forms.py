@@ -36,41 +36,41 @@ def moment(at: float | None, zone: str | None = None) -> str | None:
     return utc(at).astimezone(there).isoformat(timespec="milliseconds")
 
 
-def fault(found: Fault) -> dict[str, Any]:
+def fault(fault: Fault) -> dict[str, Any]:
     """A fault in a file."""
-    return {"path": found.path, "line": found.line, "column": found.column, "message": found.message}
+    return {"path": fault.path, "line": fault.line, "column": fault.column, "message": fault.message}
 
 
-def run(agent: AgentState, found: Run) -> dict[str, Any]:
+def run(agent: AgentState, run: Run) -> dict[str, Any]:
     """A run. Which run it begins again is told where that is known without reading its history: of one that
     was under way since the daemon began; `shown` tells it always.
     """
-    again = found.retry_of or (found.past[1] if found.past is not None else 0)
+    again = run.retry_of or (run.past[1] if run.past is not None else 0)
     return {
-        "eid": found.eid,
-        "kind": found.kind,
-        "name": found.name,
-        "state": found.status,
-        "phase": found.phase,
-        "started": moment(found.started),
-        "ended": moment(found.ended),
-        "parent": _parent(found.caller),
-        **_person(found),
-        "definition": found.digest,
-        "error": _error(agent, found),
+        "eid": run.eid,
+        "kind": run.kind,
+        "name": run.name,
+        "state": run.status,
+        "phase": run.phase,
+        "started": moment(run.started),
+        "ended": moment(run.ended),
+        "parent": _parent(run.caller),
+        **_person(run),
+        "definition": run.digest,
+        "error": _error(agent, run),
         "retry_of": {"run": again} if again else None,
-        **newer(agent, found),
+        **newer(agent, run),
     }
 
 
-def newer(agent: AgentState, found: Run) -> Form:
+def newer(agent: AgentState, run: Run) -> Form:
     """The version that a file has now, and the moment of that which a run under way keeps (N31); nothing
     where these are one.
     """
-    newest = agent.library.get(found.engine.definition_kind, found.name) if found.active else None
-    if newest is None or newest.digest == found.digest:
+    newest = agent.library.get(run.engine.definition_kind, run.name) if run.active else None
+    if newest is None or newest.digest == run.digest:
         return {}
-    own = agent.store.definition(found.digest)
+    own = agent.store.definition(run.digest)
     return {"newer": {"definition": newest.digest, "since": moment(own.loaded) if own is not None else None}}
 
 
@@ -109,13 +109,13 @@ def shown(
     }
 
 
-def _calls(agent: AgentState, found: Run, context: Iterable[int], under_way: Iterable[Call]) -> list[Form]:
+def _calls(agent: AgentState, run: Run, context: Iterable[int], under_way: Iterable[Call]) -> list[Form]:
     """The calls of a run that gave something that it holds, and those under way, with their inputs (N8)."""
     rows: dict[str, Form] = {}
     for eid in context:
         made = agent.memory.element(eid)
         origin = made.origin if made is not None else None
-        if origin is not None and origin.run == found.eid and origin.call:
+        if origin is not None and origin.run == run.eid and origin.call:
             row = rows.setdefault(origin.call, _call(origin.call, origin.step, origin.inputs, []))
             row["gave"].append(eid)
     for call in under_way:
@@ -134,15 +134,15 @@ def _call(call: str, step: str, inputs: Iterable[int], gave: list[int] | None) -
     return {"call": call, "step": step, "inputs": list(inputs), "gave": gave}
 
 
-def past(agent: AgentState, found: Run, then: RunAt) -> dict[str, Any]:
+def past(agent: AgentState, run: Run, then: RunAt) -> dict[str, Any]:
     """A run after line `seq` of its history, in the form of `show`, with the moment of that line."""
     finish = then.finish or {}
     return {
-        **shown(agent, found, then.definition, then.state, then.context),
+        **shown(agent, run, then.definition, then.state, then.context),
         "state": then.state.status,
         "phase": finish.get("phase", "active"),
         "ended": moment(then.ended),
-        "error": _error(agent, found) if finish.get("error") is not None else None,
+        "error": _error(agent, run) if finish.get("error") is not None else None,
         "seq": then.seq,
         "at": moment(then.at),
     }
@@ -163,17 +163,17 @@ def _error(agent: AgentState, run: Run) -> dict[str, Any] | None:
     return {"type": kind, "message": message, "step": step, "eid": run.error, "place": place}
 
 
-def element(agent: AgentState, found: Element) -> dict[str, Any]:
+def element(agent: AgentState, element: Element) -> dict[str, Any]:
     """An element of memory."""
     return {
-        "eid": found.eid,
-        "name": found.name,
-        "xml": found.with_eid().decode("utf-8"),
-        "added": moment(found.added),
-        "origin": origin(found.origin),
-        "hearsay": is_hearsay(agent.memory, (found.eid,)),
-        "used_by": [_use(*use) for use in agent.memory.used_by(found.eid)],
-        "outdated": found.eid in agent.memory.outdated,
+        "eid": element.eid,
+        "name": element.name,
+        "xml": element.with_eid().decode("utf-8"),
+        "added": moment(element.added),
+        "origin": origin(element.origin),
+        "hearsay": is_hearsay(agent.memory, (element.eid,)),
+        "used_by": [_use(*use) for use in agent.memory.used_by(element.eid)],
+        "outdated": element.eid in agent.memory.outdated,
     }
 
 
@@ -206,24 +206,24 @@ def description(by_language: Mapping[str, str]) -> str:
     return by_language.get("en") or next(iter(by_language.values()), "")
 
 
-def action(found: Action) -> dict[str, Any]:
+def action(action: Action) -> dict[str, Any]:
     """An action with its inputs and outputs."""
     return {
-        "name": found.full_name,
-        "path": found.path,
-        "line": found.line,
-        "runs": found.where,
-        "outside": found.outside,
-        **prototype(found.prototype),
-        "description": description(found.descriptions),
+        "name": action.full_name,
+        "path": action.path,
+        "line": action.line,
+        "runs": action.where,
+        "outside": action.outside,
+        **prototype(action.prototype),
+        "description": description(action.descriptions),
     }
 
 
-def prototype(found: Prototype) -> dict[str, Any]:
+def prototype(prototype: Prototype) -> dict[str, Any]:
     """The inputs and outputs of a prototype."""
     return {
-        "inputs": [_slot(slot, "use", "list", "optional", "outdates", "newest") for slot in found.inputs],
-        "outputs": [_slot(slot, "list", "optional", "unique", "replaces") for slot in found.outputs],
+        "inputs": [_slot(slot, "use", "list", "optional", "outdates", "newest") for slot in prototype.inputs],
+        "outputs": [_slot(slot, "list", "optional", "unique", "replaces") for slot in prototype.outputs],
     }
 
 
@@ -231,25 +231,29 @@ def _slot(slot: Input | Output, *fields: str) -> dict[str, Any]:
     return {"id": slot.id, "match": list(slot.match), **{name: getattr(slot, name) for name in fields}}
 
 
-def origin(found: Origin | None) -> dict[str, Any] | None:
+def origin(origin: Origin | None) -> dict[str, Any] | None:
     """The step, call and inputs, or the file or webhook, that an element came from, and who gave it (N8);
     None if nothing of that is known.
     """
-    if found is None:
+    if origin is None:
         return None
-    sent = {"from": found.agent, "message": found.message} if found.agent else {}
-    if not found.run:
-        hook = {"hook": found.step.removeprefix(ORIGIN)} if found.step.startswith(ORIGIN) else {}
-        file = hook or ({"file": found.step} if found.step else {})
-        return {"run": None, "step": None, **file, **sent, **_person(found)}
-    made = {"call": found.call or None, "inputs": list(found.inputs)}
-    return {"run": found.run, "step": found.step, **made, **sent, **_person(found)}
+    sent = {"from": origin.agent, "message": origin.message} if origin.agent else {}
+    if not origin.run:
+        hook = {"hook": origin.step.removeprefix(ORIGIN)} if origin.step.startswith(ORIGIN) else {}
+        file = hook or ({"file": origin.step} if origin.step else {})
+        return {"run": None, "step": None, **file, **sent, **_person(origin)}
+    made = {"call": origin.call or None, "inputs": list(origin.inputs)}
+    return {"run": origin.run, "step": origin.step, **made, **sent, **_person(origin)}
 
 
-def _person(found: Run | Origin) -> Form:
+def _person(subject: Run | Origin) -> Form:
     """By whom something is, if that is known, and who acted in that person's name, if somebody did; of an
     element that came by the monitor also the way and the session (M67).
     """
-    actor = {"actor": found.actor} if found.actor else {}
-    how = {"way": found.way, "session": found.session} if isinstance(found, Origin) and found.way else {}
-    return {"by": found.by or None, **actor, **how}
+    actor = {"actor": subject.actor} if subject.actor else {}
+    how = (
+        {"way": subject.way, "session": subject.session}
+        if isinstance(subject, Origin) and subject.way
+        else {}
+    )
+    return {"by": subject.by or None, **actor, **how}

@@ -16,10 +16,10 @@ class LazyTable(Mapping[str, T]):
         self._make = make
 
     def __getitem__(self, name: str) -> T:
-        found = self._made[name]
-        if found is None:
-            found = self._made[name] = self._make(name)
-        return found
+        value = self._made[name]
+        if value is None:
+            value = self._made[name] = self._make(name)
+        return value
 
     def __contains__(self, name: object) -> bool:
         return name in self._made

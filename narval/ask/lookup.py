@@ -25,8 +25,8 @@ def find_run(daemon: Daemon, eid: int) -> Run:
         return run
     element = daemon.agent.memory.element(eid)
     if element is not None:
-        shown = f"`{command(daemon, f'why {eid}')}` tells what became of it"
-        raise RequestError(f"{eid} is an element ({element.name}), not a run; {shown}")
+        hint = f"`{command(daemon, f'why {eid}')}` tells what became of it"
+        raise RequestError(f"{eid} is an element ({element.name}), not a run; {hint}")
     raise RequestError(f"there is no run {eid}; `{command(daemon, 'runs')}` lists those there are")
 
 
@@ -118,9 +118,9 @@ def store_away(daemon: Daemon) -> tuple[float, str] | None:
     A commit that waits tells so, a heartbeat that fails, or one that is not answered for long.
     """
     leases, fleet = daemon.store.leases, daemon.fleet
-    told = [daemon.store.away, fleet.members.gate.away if fleet is not None else None]
-    if known := [away for away in told if away is not None]:
-        return min(known)
+    outages = [daemon.store.away, fleet.members.gate.away if fleet is not None else None]
+    if causes := [away for away in outages if away is not None]:
+        return min(causes)
     if fleet is None or leases is None or leases.latest is None:
         return None
     from narval.store.postgresql.leases import LEASE  # here: a store of one daemon has none

@@ -68,9 +68,9 @@ _MODULE_OF = {name: f"narval.ask.{module}" for module, names in _MODULES.items()
 
 
 def _operation(name: str) -> Operation[..., Any]:
-    found = getattr(import_module(_MODULE_OF[name]), name)
-    assert isinstance(found, Operation), name
-    return found
+    operation = getattr(import_module(_MODULE_OF[name]), name)
+    assert isinstance(operation, Operation), name
+    return operation
 
 
 OPERATIONS: Mapping[str, Operation[..., Any]] = LazyTable(_MODULE_OF, _operation)
@@ -84,22 +84,24 @@ async def invoke(daemon: Daemon, asker: Asker, name: str, arguments: Mapping[str
     arguments that do not fit. Everything that happened before is recorded first, so that no answer shows what
     a crash could undo. What is answered of another agent than the home's own says so, as `agent` (G21).
     """
-    found = OPERATIONS.get(name)
-    if found is None:
+    operation = OPERATIONS.get(name)
+    if operation is None:
         raise RequestError(f"there is no operation {name!r}; there are {', '.join(sorted(OPERATIONS))}")
-    if found.scope not in asker.scopes:
+    if operation.scope not in asker.scopes:
         has = " and ".join(sorted(asker.scopes)) or "none"
-        raise RequestError(f"{name} needs the scope {found.scope}, and this connection is limited to {has}")
-    found.check(arguments)
+        raise RequestError(
+            f"{name} needs the scope {operation.scope}, and this connection is limited to {has}"
+        )
+    operation.check(arguments)
     if daemon.store.is_shared:
-        await _recorded(daemon, found)
+        await _recorded(daemon, operation)
     else:
         await daemon.rounds.recorded()
-    told = {ASKER: asker} if found.wants_asker else {}
+    extra = {ASKER: asker} if operation.wants_asker else {}
     if asker.agent in ("", daemon.name):
-        return await found(daemon, **arguments, **told)
-    async with daemon.of(asker.agent, reads=found.scope == "read") as seen:
-        return _of_agent(await found(seen, **arguments, **told), seen.name)
+        return await operation(daemon, **arguments, **extra)
+    async with daemon.of(asker.agent, reads=operation.scope == "read") as seen:
+        return _of_agent(await operation(seen, **arguments, **extra), seen.name)
 
 
 async def _recorded(daemon: Daemon, asked: Operation[..., Any]) -> None:

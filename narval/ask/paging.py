@@ -49,11 +49,11 @@ def moment_from(text: str | None) -> float | None:
         ) from None
 
 
-async def gathered(found: Iterable[T | None], limit: int | None) -> list[T]:
+async def gathered(items: Iterable[T | None], limit: int | None) -> list[T]:
     """The rows that are not None, at most `limit`, sought while the loop does other things too."""
     rows: list[T] = []
     time_slice = TimeSlice()
-    for row in found:
+    for row in items:
         await time_slice.yield_if_due()
         if row is not None:
             rows.append(row)

@@ -66,14 +66,14 @@ class Operation(Generic[Parameters, Result]):
         """Raise RequestError unless these arguments fit the parameters."""
         for name in arguments:
             if name not in self.parameters:
-                known = ", ".join(self.parameters) or "none"
-                raise RequestError(f"{self.name} takes no argument {name!r}; it takes {known}")
+                parameters = ", ".join(self.parameters) or "none"
+                raise RequestError(f"{self.name} takes no argument {name!r}; it takes {parameters}")
         for name, parameter in self.parameters.items():
             if name not in arguments:
                 if parameter.default is inspect.Parameter.empty:
                     raise RequestError(f"{self.name} needs the argument {name!r}")
-            elif not _fits(given := arguments[name], wanted := self.types[name]):
-                raise RequestError(f"{self.name}: expected {name} to be {wanted}, got {given!r:.80}")
+            elif not _fits(value := arguments[name], expected := self.types[name]):
+                raise RequestError(f"{self.name}: expected {name} to be {expected}, got {value!r:.80}")
 
 
 def operation(
@@ -87,10 +87,10 @@ def operation(
     return lambda function: Operation(function, scope, page)
 
 
-def _fits(value: Any, wanted: Any) -> bool:
+def _fits(value: Any, expected: Any) -> bool:
     """True if a value is of a type, without any conversion but of a whole number to a float."""
     try:
-        msgspec.convert(value, wanted, builtin_types=(bytes,))
+        msgspec.convert(value, expected, builtin_types=(bytes,))
         if isinstance(value, str):
             value.encode()
     except (msgspec.ValidationError, UnicodeEncodeError):  # a half of a surrogate pair is no text

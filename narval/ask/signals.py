@@ -39,11 +39,11 @@ async def signal(
     attributes = attributes_of(arguments or {})
     outputs = tuple(map(OutputElement, await elements_in(elements)))
     answers: list[Answer] = []
-    told = Signalled(0, 0.0, "", name, outputs, attributes, **asker.recorded)
+    event = Signalled(0, 0.0, "", name, outputs, attributes, **asker.recorded)
 
     def work(turn: Turn) -> None:
         raise_if_over_limit(turn, [element.xml for element in outputs])
-        answers.extend(say(turn, found.eid, told))
+        answers.extend(say(turn, found.eid, event))
 
     await daemon.host.submit(work)
     if not answers:
@@ -65,6 +65,6 @@ def attributes_of(arguments: Mapping[str, str]) -> dict[str, Plain]:
                 raise ValueError
             root.set(key, value)
         except ValueError:
-            wanted = "the name and the text of an attribute, such as by=ann"
-            raise RequestError(f"expected {wanted}, got {f'{key}={value}'!r:.80}") from None
+            expectation = "the name and the text of an attribute, such as by=ann"
+            raise RequestError(f"expected {expectation}, got {f'{key}={value}'!r:.80}") from None
     return dict(arguments)

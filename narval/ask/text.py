@@ -143,9 +143,9 @@ def zone() -> str:
     """The zone in which moments are shown to people; that of the machine by its two names where it has summer
     time.
     """
-    shown = _shown_zone()
-    if shown is not None:
-        return shown.key
+    name = _shown_zone()
+    if name is not None:
+        return name.key
     import time
 
     standard, summer = time.tzname

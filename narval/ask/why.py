@@ -82,27 +82,27 @@ async def _whereabouts(daemon: Daemon, call: Call, left: int) -> dict[str, Any]:
     `state` is that of the run; without one, that it is `untaken` or `answered`, or that the agent is `gone`.
     Of an agent that another daemon of the store has, `home` is that daemon's, or null while none has it.
     """
-    known: dict[str, Any] = {"agent": call.agent, "run": None, "since": None}
+    whereabouts: dict[str, Any] = {"agent": call.agent, "run": None, "since": None}
     row, own = daemon.host.mail.office.find(call.agent), daemon.agents.rows.own
     if row is None:
-        return {**known, "state": "gone"}
+        return {**whereabouts, "state": "gone"}
     is_own = row.agent == own.agent.store.agent
-    known["agent_state"] = ACTIVE if is_own else daemon.agents.state_of(row)
-    if known["agent_state"] == ELSEWHERE and (leases := daemon.store.leases) is not None:
+    whereabouts["agent_state"] = ACTIVE if is_own else daemon.agents.state_of(row)
+    if whereabouts["agent_state"] == ELSEWHERE and (leases := daemon.store.leases) is not None:
         there = await asyncio.to_thread(leases.find, call.agent)
-        known["home"] = there[1].home if there is not None and there[1] is not None else None
+        whereabouts["home"] = there[1].home if there is not None and there[1] is not None else None
     id = daemon.host.mail.calls.id_of(call)
     waiting = (message for message in daemon.store.letters.messages(row.agent) if message.id == id)
     if (message := next(waiting, None)) is not None:
-        return {**known, "since": moment(message.at), "state": "untaken"}
+        return {**whereabouts, "since": moment(message.at), "state": "untaken"}
     async with daemon.of(call.agent, reads=True) as other:
         eid = other.agent.runs.by_call.get(id)
         if eid is None:
-            return {**known, "state": "answered"}
+            return {**whereabouts, "state": "answered"}
         run = other.agent.runs[eid]
-        told = await _explained(other, run, left - 1) if left else {"waiting": []}
-        found = {"run": eid, "name": run.name, "state": run.status, "since": moment(run.started)}
-        return {**known, **found, "waiting": told["waiting"]}
+        reasons = await _explained(other, run, left - 1) if left else {"waiting": []}
+        answering = {"run": eid, "name": run.name, "state": run.status, "since": moment(run.started)}
+        return {**whereabouts, **answering, "waiting": reasons["waiting"]}
 
 
 async def _story(daemon: Daemon, element: Element) -> dict[str, Any]:
@@ -110,11 +110,11 @@ async def _story(daemon: Daemon, element: Element) -> dict[str, Any]:
     agent, eid = daemon.agent, element.eid
     memory, time_slice = agent.memory, TimeSlice()
     made, count, successor = list[dict[str, Any]](), 0, None
-    for found in made_of(memory, eid):
+    for line in made_of(memory, eid):
         await time_slice.yield_if_due()
-        if found is None:
+        if line is None:
             continue
-        younger, directly = found
+        younger, directly = line
         count += 1
         if len(made) < TOLD:
             made.append(_relative(agent, younger) | {"directly": directly})
@@ -206,8 +206,8 @@ def explain(
         reason = engine.explain(definition, state, identifier)
         if reason is None:
             parts = engine.parts(definition, state)
-            known = ", ".join(row["id"] for rows in parts.values() for row in rows)
-            raise RequestError(f"run {run.eid} of {run.name} has no {identifier!r}; it has {known}")
+            ids = ", ".join(row["id"] for rows in parts.values() for row in rows)
+            raise RequestError(f"run {run.eid} of {run.name} has no {identifier!r}; it has {ids}")
         now_for = {wait.id: wait for wait in waits if wait.conditions}
         waits = [now_for.get(wait.id, wait) for wait in diagnosed] or [
             wait for wait in waits if wait.id == identifier
@@ -290,10 +290,10 @@ def _waiting(agent: AgentState, now: float, run: Run, wait: Wait) -> dict[str, A
         if wait.reckoned:
             line["reckoned"] = wait.reckoned
     under_way = [run.calls[call] for call in wait.calls if call in run.calls]
-    told = [agent.signals.hearer(call) for call in under_way if call.kind == SIGNAL]
+    targets = [agent.signals.hearer(call) for call in under_way if call.kind == SIGNAL]
     children = [child for call in wait.calls if (child := agent.runs.by_call.get(call)) is not None]
-    if children or told:
-        line["runs"] = [*children, *filter(None, told)]
+    if children or targets:
+        line["runs"] = [*children, *filter(None, targets)]
     if under_way:
         line["calls"] = [
             {"call": call.call, "inputs": list(json_forms.given_to(call))}

@@ -82,8 +82,8 @@ class PatternError(NarvalError):
 
     def __init__(self, text: str, message: str, column: int = 1) -> None:
         self.text, self.message, self.column = text, message, column
-        shown = text if len(text) <= 200 else f"{text[:200]}…"
-        super().__init__(f"{message} in the pattern {shown!r}")
+        excerpt = text if len(text) <= 200 else f"{text[:200]}…"
+        super().__init__(f"{message} in the pattern {excerpt!r}")
 
 
 class ElementError(NarvalError):

@@ -79,11 +79,11 @@ def offered_file(run: Run, person: str, text: str) -> str:
         for value in fields.get(name) or ("",)
     ]
     outcomes = ", ".join(outcome.name for outcome in definition.outcomes)
-    told = f"Say an outcome ({outcomes}), fill in the fields, and move this file to done/."
+    instructions = f"Say an outcome ({outcomes}), fill in the fields, and move this file to done/."
     root = f'<answer item="{item}" shown="{state.shown}" outcome="">'
-    shown = _in_comment(f"{text}\n{told}\n")
+    comment = _in_comment(f"{text}\n{instructions}\n")
     return "\n".join(
-        ['<?xml version="1.0" encoding="utf-8"?>', f"<!--\n{shown}-->", root, *lines, "</answer>", ""]
+        ['<?xml version="1.0" encoding="utf-8"?>', f"<!--\n{comment}-->", root, *lines, "</answer>", ""]
     )
 
 
@@ -106,16 +106,16 @@ def read_answer(content: bytes) -> FiledAnswer:
     return FiledAnswer(int(item), shown, root.get("outcome", "").strip(), fields)
 
 
-def tell(turn: Turn, person: Person, owner: str, path: str, told: FiledAnswer) -> str:
+def tell(turn: Turn, person: Person, owner: str, path: str, answer: FiledAnswer) -> str:
     """Tell an item what a person's file answers, which lay at a path; why it is refused, or ""."""
-    agent, run = turn.agent, turn.agent.runs.get(told.item)
+    agent, run = turn.agent, turn.agent.runs.get(answer.item)
     state = state_of(agent, run) if run is not None and name_of(run) else None
     if run is None or state is None or not _sees(turn, run, state, person.name):
-        return f"no-item: there is no item {told.item} that you may see"
+        return f"no-item: there is no item {answer.item} that you may see"
     arguments: dict[str, Plain] = {
-        "outcome": told.outcome,
-        "fields": {**told.fields},
-        "shown": told.shown,
+        "outcome": answer.outcome,
+        "fields": {**answer.fields},
+        "shown": answer.shown,
     }
     way = PersonsAct(FILE, path)
     act = Signalled(0, 0.0, "", "answer", arguments=arguments, by=person.name, actor=owner, act=way)
@@ -130,18 +130,18 @@ def _sees(turn: Turn, run: Run, state: WorkState, person: str) -> bool:
     return may_see(definition_of(turn.agent, run), state, person, turn.transaction.at, turn.view)
 
 
-def owner_of(found: os.stat_result, person: Person, home: os.stat_result) -> str:
+def owner_of(status: os.stat_result, person: Person, home: os.stat_result) -> str:
     """The login of the owner of a person's file, or folder: theirs, or the home's user (P56).
 
     Raises ElementError for any other, for one that others may write to, and for a hard link.
     """
-    owner = login(found.st_uid)
-    if found.st_uid != home.st_uid and owner != person.login:
+    owner = login(status.st_uid)
+    if status.st_uid != home.st_uid and owner != person.login:
         raise ElementError("invalid", f"not-yours: it belongs to {owner}, and not to {person.name}")
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and stat.S_ISDIR(found.st_mode):
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and stat.S_ISDIR(status.st_mode):
         raise ElementError("invalid", "not-yours: others may write to it; `chmod go-w` takes that away")
-    if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
-        raise ElementError("invalid", f"not-yours: it has {found.st_nlink} names (hard links); copy it")
+    if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+        raise ElementError("invalid", f"not-yours: it has {status.st_nlink} names (hard links); copy it")
     return owner
 
 
@@ -149,12 +149,12 @@ def check_folder(folder: Path, person: Person, home: os.stat_result) -> None:
     """Raise ElementError unless a person's folder, and those in it, are folders that are theirs (P56)."""
     for path in (folder, folder / DONE, folder / DONE / ".taken", folder / DONE / REFUSED_ANSWERS):
         try:
-            found = Path(os.path.normpath(path)).lstat()
+            status = Path(os.path.normpath(path)).lstat()
         except FileNotFoundError:
             continue
-        if not stat.S_ISDIR(found.st_mode):
+        if not stat.S_ISDIR(status.st_mode):
             raise ElementError("invalid", f"not-yours: {path.name} is no folder")
-        owner_of(found, person, home)
+        owner_of(status, person, home)
 
 
 def write_offered(folder: Path, name: str, text: str) -> None:

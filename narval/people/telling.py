@@ -15,11 +15,11 @@ from narval.store import codec
 from narval.store.store import AgentStore
 
 
-def say(turn: Turn, run: int, told: Signalled) -> Iterator[Answer]:
+def say(turn: Turn, run: int, event: Signalled) -> Iterator[Answer]:
     """Deliver a signal to a run, under the next id; its answer, recorded with the turn."""
     signal = str(turn.agent.numbers.last + 1)
     before = len(turn.transaction.outer)
-    turn.tell(run, replace(told, signal=signal))
+    turn.tell(run, replace(event, signal=signal))
     for _, command in turn.transaction.outer[before:]:
         if isinstance(command, Answer) and command.signal == signal:
             yield command

@@ -94,9 +94,9 @@ class Grant(NamedTuple):
 
         Raises ValueError with what was expected.
         """
-        found = _HOST_AND_PORT.fullmatch(text)
-        host = (found["host"] if found else text).strip("[]").lower()
-        port = int(found["port"]) if found else 0
+        match = _HOST_AND_PORT.fullmatch(text)
+        host = (match["host"] if match else text).strip("[]").lower()
+        port = int(match["port"]) if match else 0
         try:
             return cls(str(ip_network(host)), port)
         except ValueError:
@@ -230,10 +230,10 @@ async def _followed(client: Any, request: _Request) -> Fetched:
         # By hand, because httpx2 reads the whole body of a redirect before it follows it, however long it is.
         try:
             if not request.follows or not response.has_redirect_location:
-                shown = _without_password(url)
-                given = {name.lower(): value for name, value in response.headers.items()}
+                printable = _without_password(url)
+                headers = {name.lower(): value for name, value in response.headers.items()}
                 body = await _body(response, request.most, request.received)
-                return Fetched(response.status_code, response.reason_phrase, shown, given, body)
+                return Fetched(response.status_code, response.reason_phrase, printable, headers, body)
             url = _joined(url, response.headers["location"])
         finally:
             await response.aclose()
@@ -269,14 +269,14 @@ async def _checked(
     host: str, port: int, grants: list[Grant], *, granted: bool
 ) -> list[IPv4Address | IPv6Address]:
     """The addresses of a host that may be connected to, at least one. Raises FetchError."""
-    found = await _addresses(host.strip("[]"), port)
+    addresses = await _addresses(host.strip("[]"), port)
     open_ones = [
         address
-        for address in found
+        for address in addresses
         if granted or is_public(address) or any(grant.covers(host, address, port) for grant in grants)
     ]
     if not open_ones:
-        where = ", ".join(map(str, found)) or "no address"
+        where = ", ".join(map(str, addresses)) or "no address"
         raise FetchError(
             f"expected a place of the public internet, found {host}:{port} at {where}; to allow it, name it "
             f'in etc/narval.toml: fetch_allow = ["{host}:{port}"]',

@@ -97,9 +97,9 @@ class FileEvents:
             folders.setdefault(target, (part, False))
         for path, (part, deep) in folders.items():
             with contextlib.suppress(OSError):
-                found = path.stat()
+                status = path.stat()
                 if path.is_dir():
-                    yield _WatchedFolder(str(path), found.st_dev, found.st_ino, part, deep)
+                    yield _WatchedFolder(str(path), status.st_dev, status.st_ino, part, deep)
 
     # --- on the thread of the watch -------------------------------------------------------------------
 

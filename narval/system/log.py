@@ -144,12 +144,12 @@ def _tail(path: Path) -> list[dict[str, Any]]:
             texts = file.read().decode("utf-8", "replace").splitlines()
     except OSError:
         return []
-    found = []
+    lines = []
     for text in texts[-KEPT:]:
         try:
             line = json.loads(text)
         except ValueError:
             continue
         if isinstance(line, dict) and isinstance(line.get("seq"), int):
-            found.append(line)
-    return found
+            lines.append(line)
+    return lines

@@ -44,41 +44,41 @@ def read_regular(path: Path | str, most: int = MAX_BYTES) -> bytes:
     return data
 
 
-def read_source(path: Path, shown: str, most: int = MAX_BYTES) -> Source:
+def read_source(path: Path, label: str, most: int = MAX_BYTES) -> Source:
     """The text of a file that is shown to people under a name.
 
     Raises FileNotFoundError, and DefinitionError where it cannot be read.
     """
     try:
-        return Source(shown, read_regular(path, most))
+        return Source(label, read_regular(path, most))
     except FileNotFoundError:
         raise
     except (OSError, ValueError) as error:
-        raise DefinitionError([_fault(shown, error)]) from None
+        raise DefinitionError([_fault(label, error)]) from None
 
 
-def read_file(path: Path, shown: str, most: int = MAX_BYTES) -> Source | Fault:
+def read_file(path: Path, label: str, most: int = MAX_BYTES) -> Source | Fault:
     """The text of a file that is shown to people under a name, or the reason for which it cannot be read."""
     try:
-        return Source(shown, read_regular(path, most))
+        return Source(label, read_regular(path, most))
     except (OSError, ValueError) as error:
-        return _fault(shown, error)
+        return _fault(label, error)
 
 
-def _check(found: os.stat_result, most: int) -> None:
-    if not stat.S_ISREG(found.st_mode):
+def _check(status: os.stat_result, most: int) -> None:
+    if not stat.S_ISREG(status.st_mode):
         raise UnfitFileError(
-            errno.EINVAL, f"expected a file, found {kind_of(found.st_mode)}; move it away, or rename it"
+            errno.EINVAL, f"expected a file, found {kind_of(status.st_mode)}; move it away, or rename it"
         )
-    if found.st_size > most:
-        raise _too_large(most, found.st_size)
+    if status.st_size > most:
+        raise _too_large(most, status.st_size)
 
 
 def _too_large(most: int, size: int) -> UnfitFileError:
     return UnfitFileError(errno.EFBIG, f"expected at most {most:,} bytes, found {size:,}")
 
 
-def _fault(shown: str, error: OSError | ValueError) -> Fault:
+def _fault(label: str, error: OSError | ValueError) -> Fault:
     reason = getattr(error, "strerror", None) or str(error)
     message = reason if isinstance(error, UnfitFileError) else f"cannot be read: {reason}"
-    return Fault(shown[:200], 1, 1, message)
+    return Fault(label[:200], 1, 1, message)

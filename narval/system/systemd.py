@@ -80,10 +80,10 @@ def is_journal(handle: int, environ: MutableMapping[str, str] = os.environ) -> b
     """True if an open file leads to the journal of the system (JOURNAL_STREAM)."""
     device, _, inode = environ.get("JOURNAL_STREAM", "").partition(":")
     try:
-        found = os.fstat(handle)
+        status = os.fstat(handle)
     except OSError:
         return False
-    return (device, inode) == (str(found.st_dev), str(found.st_ino))
+    return (device, inode) == (str(status.st_dev), str(status.st_ino))
 
 
 class JournalFormatter(logging.Formatter):

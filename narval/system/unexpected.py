@@ -10,10 +10,10 @@ WORDS = "this could not be read by narval itself"
 """The beginning of such a fault."""
 
 
-def unexpected(shown: str, error: Exception) -> Fault:
+def unexpected(label: str, error: Exception) -> Fault:
     """The fault of a file that narval fails to read, which says where in narval that is."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
     what = traceback.format_exception_only(error)[-1].strip()
     message = f"{WORDS} ({what:.200}{place}); that is an error in narval: report it, with this file"
-    return Fault(shown, 1, 1, message)
+    return Fault(label, 1, 1, message)

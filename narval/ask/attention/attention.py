@@ -70,8 +70,8 @@ def _disk(daemon: Daemon) -> Iterator[Form]:
     """The disk that the store lies on, if it is nearly full."""
     if daemon.home is None or daemon.files.settings.store:
         return
-    found = os.statvfs(daemon.home.path)
-    left, whole = found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
+    disk = os.statvfs(daemon.home.path)
+    left, whole = disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize
     if left < max(DISK_LEFT, whole / 100):
         text = f"the disk of the home is nearly full: {size(left)} of {size(whole)} are left; make room there"
         yield item("disk", "high", f"{text}, or nothing can be recorded", {"page": "status"})
@@ -102,14 +102,14 @@ def _incidents(rows: dict[str, IncidentRow]) -> Iterator[Form]:
 
 def _told(row: IncidentRow) -> str:
     """A row of incidents in a sentence."""
-    found, count = row.newest, len(row.of)
-    if found.what != RUN:
+    newest, count = row.newest, len(row.of)
+    if newest.what != RUN:
         times = f"{counted(count, 'error')} " if count > 1 else ""
-        about = f"{found.definition}: " if found.definition else ""
-        return f"{times}{about}{found.type}: {found.message}"
-    runs = f"{counted(count, 'run')} of {found.definition} failed" if count > 1 else _one(row)
-    at = f" at {found.part}" if found.part else ""
-    return f"{runs}{at}: {found.type}: {found.message}"
+        about = f"{newest.definition}: " if newest.definition else ""
+        return f"{times}{about}{newest.type}: {newest.message}"
+    runs = f"{counted(count, 'run')} of {newest.definition} failed" if count > 1 else _one(row)
+    at = f" at {newest.part}" if newest.part else ""
+    return f"{runs}{at}: {newest.type}: {newest.message}"
 
 
 def _one(row: IncidentRow) -> str:
@@ -159,10 +159,10 @@ def _tries(run: Run) -> Iterator[Wait]:
 def _missed(daemon: Daemon) -> Iterator[Form]:
     """Moments that came late within a day, by the reason."""
     since = daemon.rounds.clock.now() - A_DAY
-    late = [found for found in daemon.agent.clockwork.late if found.came >= since]
-    for why in dict.fromkeys(found.why for found in late):
-        found = [one for one in late if one.why == why]
-        dropped = sum(one.dropped for one in found)
+    late = [missed for missed in daemon.agent.clockwork.late if missed.came >= since]
+    for why in dict.fromkeys(missed.why for missed in late):
+        missed = [one for one in late if one.why == why]
+        dropped = sum(one.dropped for one in missed)
         lost = f", {dropped} of which were dropped" if dropped else ""
-        text = f"{counted(len(found), 'moment')} came late{lost}: {why}; `narval calendar` tells which"
-        yield item("missed", "middle", text, {"page": "calendar"}, found[0].at)
+        text = f"{counted(len(missed), 'moment')} came late{lost}: {why}; `narval calendar` tells which"
+        yield item("missed", "middle", text, {"page": "calendar"}, missed[0].at)

@@ -60,8 +60,8 @@ async def calendar(daemon: Daemon, start: str | None = None, end: str | None = N
     expected = list(islice(_expected(dates, agent.clockwork.zone, max(first, now), last), MOST + 1))
     entries += [_late(late) for late in agent.clockwork.late if first <= late.at < last]
     entries += [
-        _entry(at, "date", found.run, found.part, _told(found.times), expected=True)
-        for at, found in expected[:MOST]
+        _entry(at, "date", occurrence.run, occurrence.part, _told(occurrence.times), expected=True)
+        for at, occurrence in expected[:MOST]
     ]
     entries.sort(key=lambda entry: entry["at"])
     days: dict[str, Form] = {day: _day(day, clock) for day, clock in _set_clocks(first, last, zone)}
@@ -88,8 +88,8 @@ def _range(start: str | None, end: str | None, zone: ZoneInfo, now: float) -> tu
         until = datetime.fromtimestamp(first, zone).date() + timedelta(days=USUAL)
         last = read_date(end or until.isoformat(), zone.key)
     except ValueError:
-        wanted = "a date such as 2026-11-23, or a moment such as 2026-11-23T07:00"
-        raise RequestError(f"expected start and end to be {wanted}, got {start!r} and {end!r}") from None
+        expectation = "a date such as 2026-11-23, or a moment such as 2026-11-23T07:00"
+        raise RequestError(f"expected start and end to be {expectation}, got {start!r} and {end!r}") from None
     if not 0 < last - first <= LONGEST:
         raise RequestError(
             f"expected an end after the start, and at most 366 days after it, got {start} and {end}"
@@ -125,7 +125,7 @@ async def _set(agent: AgentState, first: float, last: float) -> tuple[list[Form]
 
     What is forgotten is counted by day.
     """
-    found: list[Form] = []
+    forms: list[Form] = []
     dates: list[_Dates] = []
     forgotten: dict[int, tuple[float, int]] = {}
     seen, time_slice = 0, TimeSlice()
@@ -142,18 +142,18 @@ async def _set(agent: AgentState, first: float, last: float) -> tuple[list[Form]
         if run is not None and run.state is not None:
             waits = [wait for wait in _waits(run) if wait.until == at]
             dates += [_Dates(run, wait.id, times, at) for wait in waits if (times := _times(run, wait))]
-            found += [_waited(at, run, wait) for wait in waits if at >= first]
+            forms += [_waited(at, run, wait) for wait in waits if at >= first]
             if not waits and at >= first:
                 heeds = isinstance(run.engine, HeedsPeople)
-                found.append(_entry(at, "reminder" if heeds else "wake", run))
+                forms.append(_entry(at, "reminder" if heeds else "wake", run))
         elif isinstance(job, StartRun) and at >= first:
-            found.append(_entry(at, "start", None, text="begins again, after its back-off", name=job.name))
-    found += [
+            forms.append(_entry(at, "start", None, text="begins again, after its back-off", name=job.name))
+    forms += [
         _entry(at, "forget", None, text=f"{count} runs that are over are forgotten")
         for at, count in forgotten.values()
         if at >= first
     ]
-    return found, dates, seen > MOST
+    return forms, dates, seen > MOST
 
 
 def _waits(run: Run) -> Iterator[Wait]:
@@ -199,14 +199,14 @@ def _span(span: tuple[int, ...]) -> str:
 
 def _expected(dates: list[_Dates], zone: str, first: float, last: float) -> Iterator[tuple[float, _Dates]]:
     """The later dates of the same texts, in order: no more is worked out than is asked for."""
-    return heapq.merge(*(_of(found, zone, first, last) for found in dates), key=lambda pair: pair[0])
+    return heapq.merge(*(_of(each, zone, first, last) for each in dates), key=lambda pair: pair[0])
 
 
-def _of(found: _Dates, zone: str, first: float, last: float) -> Iterator[tuple[float, _Dates]]:
-    schedule = schedule_of(found.times, zone)
-    at = schedule.next(max(found.at, first - 1))
+def _of(dates: _Dates, zone: str, first: float, last: float) -> Iterator[tuple[float, _Dates]]:
+    schedule = schedule_of(dates.times, zone)
+    at = schedule.next(max(dates.at, first - 1))
     while at is not None and at < last:
-        yield at, found
+        yield at, dates
         at = schedule.next(at)
 
 

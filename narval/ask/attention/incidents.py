@@ -73,13 +73,13 @@ async def incidents(
 
 async def _all_rows(agent: AgentState) -> dict[str, IncidentRow]:
     """The rows of the newest errors and failures, whatever became of them."""
-    found, time_slice = IncidentRows(), TimeSlice()
+    rows, time_slice = IncidentRows(), TimeSlice()
     for eid in list(islice(agent.memory.index.newest_named(NAMES), LOOKED_AT)):
         await time_slice.yield_if_due()
         element = agent.memory.element(eid)
         if element is not None:
-            found.put(agent, element)
-    return found.rows
+            rows.put(agent, element)
+    return rows.rows
 
 
 def _row(daemon: Daemon, rows: dict[str, IncidentRow], incident: str) -> IncidentRow:
@@ -95,7 +95,7 @@ def _form(agent: AgentState, id: str, row: IncidentRow, most: int) -> Form:
     memory, zone, newest = agent.memory, ZoneInfo(agent.clockwork.zone), row.newest
     eids = sorted(row.of)
     is_open = any(eid not in memory.outdated for eid in eids)
-    known = None if is_open else _acknowledged(agent, id)
+    acknowledged = None if is_open else _acknowledged(agent, id)
     return {
         "incident": id,
         "what": newest.what,
@@ -104,14 +104,15 @@ def _form(agent: AgentState, id: str, row: IncidentRow, most: int) -> Form:
         "part": newest.part or None,
         "type": newest.type,
         "message": newest.message,
-        "place": (place_of(agent, told) if (told := memory.element(eids[-1])) is not None else "") or None,
-        "state": "open" if is_open else "acknowledged" if known is not None else "settled",
+        "place": (place_of(agent, element) if (element := memory.element(eids[-1])) is not None else "")
+        or None,
+        "state": "open" if is_open else "acknowledged" if acknowledged is not None else "settled",
         "count": len(eids),
         "first": json_forms.moment(row.of[eids[0]][0]),
         "last": json_forms.moment(row.of[eids[-1]][0]),
         "days": _days([at for at, _ in row.of.values()], zone),
         "newest": [row.of[eid][1] or eid for eid in reversed(eids[-most:])],
-        "acknowledged": known,
+        "acknowledged": acknowledged,
     }
 
 
@@ -155,11 +156,11 @@ async def acknowledge(
     """
     if not reason.strip():
         raise RequestError("expected a reason, got none: say why nothing more is to be done")
-    found = await _open_row(daemon, incident)
-    if found.newest.what == FILE:
-        where = found.newest.definition
+    row = await _open_row(daemon, incident)
+    if row.newest.what == FILE:
+        where = row.newest.definition
         raise RequestError(f"the incident {incident} is over when {where} is good: alter that file")
-    newest, eids = found.newest, tuple(sorted(found.of))
+    newest, eids = row.newest, tuple(sorted(row.of))
     about = {"what": newest.what, "definition": newest.definition, "part": newest.part, "type": newest.type}
 
     def work(turn: Turn) -> dict[str, Any]:

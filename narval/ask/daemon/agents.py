@@ -109,8 +109,8 @@ async def _of_all_daemons(
     return forms
 
 
-def _owned(known: Ownership | None) -> dict[str, Any]:
-    return {"owner": (known and known.home) or None, "epoch": known.epoch if known is not None else None}
+def _owned(owner: Ownership | None) -> dict[str, Any]:
+    return {"owner": (owner and owner.home) or None, "epoch": owner.epoch if owner is not None else None}
 
 
 @operation("read")
@@ -125,8 +125,8 @@ async def show_agent(daemon: Daemon, name: str) -> dict[str, Any]:
     before = daemon.agents.rows.get(name)
     state = daemon.agents.state_of(before) if before is not None else None  # asking activates it
     async with daemon.agents.asked(name, reads=True) as host:
-        shown = _shown(daemon, host)
-    return shown if state is None else {**shown, "state": state}
+        answer = _shown(daemon, host)
+    return answer if state is None else {**answer, "state": state}
 
 
 def _shown(daemon: Daemon, host: AgentHost) -> dict[str, Any]:
@@ -251,7 +251,7 @@ async def send(
     The agent that is asked sends them, in one turn; the ids of the messages once that is recorded. What is
     not taken within `keep` seconds becomes a dead letter.
     """
-    found, mail = await elements_in(elements), daemon.host.mail
+    parsed, mail = await elements_in(elements), daemon.host.mail
     if mail.office.find(to) is None:
         daemon.agents.rows.find(to)  # says which there are
     if keep is not None and keep <= 0:
@@ -260,7 +260,7 @@ async def send(
     who = {"by": asker.person, "actor": asker.actor}
 
     def work(turn: Turn) -> list[str]:
-        return send_from_outside(mail, turn, to, found, **who, keep=keep)
+        return send_from_outside(mail, turn, to, parsed, **who, keep=keep)
 
     return {"to": to, "messages": await daemon.host.submit(work)}
 
@@ -270,11 +270,11 @@ async def letters(daemon: Daemon, dead: bool = False) -> list[dict[str, Any]]:
     """The messages that the agent has sent and that are to be taken by it, as far as they are not taken;
     with `dead`, those it has sent that could not be (G32).
     """
-    found, own = daemon.store.letters, daemon.agent.store.agent
+    pending, own = daemon.store.letters, daemon.agent.store.agent
     if dead:
-        return [_letter(row) | {"letter": row.line, "reason": row.reason} for row in found.dead(own)]
+        return [_letter(row) | {"letter": row.line, "reason": row.reason} for row in pending.dead(own)]
     names = {row.agent: row.name for row in daemon.store.agents()}
-    rows = {row[:3]: row for row in (*found.sent(own), *found.messages(own))}
+    rows = {row[:3]: row for row in (*pending.sent(own), *pending.messages(own))}
     return [_letter(row) | {"to": names.get(row.agent, "?")} for row in rows.values()]
 
 

@@ -27,21 +27,21 @@ async def changed(
     news, clock, deadline = daemon.host.waiters.news, daemon.rounds.clock, time.monotonic() + wait
     if wait > 0:
         await news.rest(wait)
-    last, found = after, news.since(after, clock.now())
-    while found is None or not (run is None or found.lost or run in found.runs):
-        last = found.turn if found is not None else last
+    last, changes = after, news.since(after, clock.now())
+    while changes is None or not (run is None or changes.lost or run in changes.runs):
+        last = changes.turn if changes is not None else last
         left = deadline - time.monotonic()
         if left <= 0:
             break
         await news.more(left)
         if run is not None:
             await news.rest(deadline - time.monotonic())
-        found = news.since(last, clock.now())
-    if found is None:
-        found = Changes(last)
-    elif not found.lost:
-        found = found._replace(work=_are_of_people(daemon.agent, found.runs))
-    return found._asdict() | {"runs": list(found.runs)}
+        changes = news.since(last, clock.now())
+    if changes is None:
+        changes = Changes(last)
+    elif not changes.lost:
+        changes = changes._replace(work=_are_of_people(daemon.agent, changes.runs))
+    return changes._asdict() | {"runs": list(changes.runs)}
 
 
 def _are_of_people(agent: AgentState, eids: Iterable[int]) -> bool:

@@ -55,14 +55,14 @@ async def take_hook(daemon: Daemon, name: str, element: bytes, key: str = "") ->
         raise ElementError("invalid", f"the webhook {name} gives <{hook.element}>, not <{found:.80}>")
 
     def work(turn: Turn) -> dict[str, Any]:
-        known = {value: (number, eid) for number, eid, value in _keys(turn, name)}
-        if key and key in known:
-            return {"hook": name, "eid": known[key][1], "again": True}
+        keys = {value: (number, eid) for number, eid, value in _keys(turn, name)}
+        if key and key in keys:
+            return {"hook": name, "eid": keys[key][1], "again": True}
         raise_if_refused(turn, [xml])
         raise_if_over_limit(turn, [xml])
         eid = turn.add(xml, Origin(step=f"{ORIGIN}{name}"))
         if key:
-            number = 1 + max((number for number, _ in known.values()), default=0)
+            number = 1 + max((number for number, _ in keys.values()), default=0)
             turn.transaction.batch.meta.append((f"{ORIGIN}{name}/{number % KEYS}", f"{number} {eid} {key}"))
         return {"hook": name, "eid": eid, "again": False}
 

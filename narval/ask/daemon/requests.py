@@ -44,11 +44,11 @@ async def reload(daemon: Daemon, *, asker: Asker = PROGRAM) -> dict[str, Any]:
 @operation("read")
 async def log(daemon: Daemon, after: int = 0, wait: float = 0.0, lines: int = 200) -> list[dict[str, Any]]:
     """The daemon's own log: the last lines, or those after a number, for which it may `wait`."""
-    found = daemon.logbook.lines(after, lines)
-    while not found and wait > 0:
+    logged = daemon.logbook.lines(after, lines)
+    while not logged and wait > 0:
         wait = await daemon.logbook.grown(wait)
-        found = daemon.logbook.lines(after, lines)
-    return found
+        logged = daemon.logbook.lines(after, lines)
+    return logged
 
 
 async def work(daemon: Daemon, *, until_idle: bool = False, timeout: float | None = None) -> dict[str, Any]:

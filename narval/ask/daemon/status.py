@@ -84,8 +84,8 @@ def fleet(daemon: Daemon) -> dict[str, Any]:
     """
     leases, away = daemon.store.leases, store_away(daemon)
     latest = leases.latest if leases is not None else None
-    known = daemon.store.daemons() if isinstance(daemon.store, ServerLook) else ()
-    rows = sorted(latest.daemons if latest is not None else known, key=attrgetter("home"))
+    daemons = daemon.store.daemons() if isinstance(daemon.store, ServerLook) else ()
+    rows = sorted(latest.daemons if latest is not None else daemons, key=attrgetter("home"))
     return {
         "fleet": [
             {
@@ -114,9 +114,9 @@ def _standing(holder: Holder | None) -> str:
 def _agents(daemon: Daemon) -> dict[str, int]:
     """The number of agents in each state, the home's own among them."""
     rows = daemon.agents.rows
-    known = rows.in_full()
-    states = Counter(map(daemon.agents.state_of, known))
-    states[PASSIVE] += len(rows) - len(known)
+    agents = rows.in_full()
+    states = Counter(map(daemon.agents.state_of, agents))
+    states[PASSIVE] += len(rows) - len(agents)
     return {state: states[state] + (state == ACTIVE) for state in (ACTIVE, PASSIVE, SUSPENDED)}
 
 
@@ -128,12 +128,12 @@ def _kinds(agent: AgentState) -> dict[str, dict[str, int]]:
 
 def _waits(agent: AgentState) -> dict[str, int]:
     """The number of active runs that wait for a call, an element, a moment; a run may wait for several."""
-    found = {"call": 0, "condition": 0, "time": 0}
+    counts = {"call": 0, "condition": 0, "time": 0}
     for run in agent.runs.active.values():
-        found["call"] += bool(run.calls)
-        found["condition"] += bool(run.watches)
-        found["time"] += bool(run.wakes)
-    return found
+        counts["call"] += bool(run.calls)
+        counts["condition"] += bool(run.watches)
+        counts["time"] += bool(run.wakes)
+    return counts
 
 
 def _calls(daemon: Daemon) -> list[dict[str, Any]]:

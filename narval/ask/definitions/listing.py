@@ -27,9 +27,9 @@ async def definitions(daemon: Daemon) -> dict[str, Any]:
     faults now, so that the last good version is at work (M40).
     """
     runs, loaded, faulty = await endings(daemon.agent), _loaded(daemon), _faulty(daemon)
-    found = sorted(daemon.agent.library, key=lambda found: (found.kind, found.full_name))
+    listed = sorted(daemon.agent.library, key=lambda definition: (definition.kind, definition.full_name))
     return {
-        "definitions": [_row(definition, loaded, faulty, runs) for definition in found],
+        "definitions": [_row(definition, loaded, faulty, runs) for definition in listed],
         "faults": [json_forms.fault(fault) for fault in faults_of(daemon)],
     }
 
@@ -81,11 +81,11 @@ async def actions(daemon: Daemon, *, shipped: bool = False) -> list[dict[str, An
     """
     if shipped:
         return await asyncio.to_thread(_shipped, files_of(daemon).loaded.texts)
-    found = sorted(daemon.agent.library.of("action").items())
+    listed = sorted(daemon.agent.library.of("action").items())
     rules = daemon.agent.lookup.people.approvals
     return [
         {**json_forms.action(action), "asks": [_rule(rule) for rule in rules if rule.action == name]}
-        for name, action in found
+        for name, action in listed
         if isinstance(action, Action)
     ]
 
@@ -98,10 +98,10 @@ def _rule(rule: Approval) -> str:
 def _shipped(texts: Mapping[str, ModuleText]) -> list[dict[str, Any]]:
     ships = shipped_modules()
     loaded = ships.load(ships.names).modules
-    found = (action for group in sorted(loaded) for action in loaded[group].found)
+    shipped = (action for group in sorted(loaded) for action in loaded[group].found)
     return [
         {**json_forms.action(action), "replaced_by": _replacing(texts.get(action.group))}
-        for action in sorted(found, key=lambda action: action.full_name)
+        for action in sorted(shipped, key=lambda action: action.full_name)
         if isinstance(action, Action)
     ]
 

@@ -88,39 +88,39 @@ def find_definition(daemon: Daemon, name: str, kind: str | None) -> Definition:
     return several[0]
 
 
-async def _file(daemon: Daemon, found: Definition) -> dict[str, Any] | None:
+async def _file(daemon: Daemon, definition: Definition) -> dict[str, Any] | None:
     """The text of its file and the faults in it: of a module as it is loaded, of another as it lies there;
     None of what is in no file.
     """
-    faults = [json_forms.fault(fault) for fault in faults_of(daemon) if fault.path == found.path]
+    faults = [json_forms.fault(fault) for fault in faults_of(daemon) if fault.path == definition.path]
     for text in files_of(daemon).loaded.texts.values():
         for source in text.files.values():
-            if source.path == found.path:
+            if source.path == definition.path:
                 return {"text": source.data.decode("utf-8", "replace"), "faults": faults}
     if daemon.home is None:
         return None
-    read = await asyncio.to_thread(read_file, daemon.home.path / found.path, found.path)
+    read = await asyncio.to_thread(read_file, daemon.home.path / definition.path, definition.path)
     if isinstance(read, Fault):
         return {"text": "", "faults": [json_forms.fault(read)]}
     return {"text": read.data.decode("utf-8", "replace"), "faults": faults}
 
 
-def _calls(library: Library, found: Definition) -> Iterator[dict[str, Any]]:
+def _calls(library: Library, definition: Definition) -> Iterator[dict[str, Any]]:
     """The definitions that one names, with the place of the first time; those that are not there too."""
-    for reference in found.references:
+    for reference in definition.references:
         target, _ = named_by(reference, library)
         kind = target.kind if target is not None else reference.kind or None
         name = target.full_name if target is not None else reference.target
         yield {"kind": kind, "name": name, "what": reference.what, "line": reference.line}
 
 
-async def _callers(library: Library, found: Definition) -> Any:
+async def _callers(library: Library, definition: Definition) -> Any:
     """The definitions that name one, with the place of the first time."""
     time_slice = TimeSlice()
     for caller in library:
         await time_slice.yield_if_due()
         for reference in caller.references:
-            if reference.target.endswith(found.name) and named_by(reference, library)[0] is found:
+            if reference.target.endswith(definition.name) and named_by(reference, library)[0] is definition:
                 row = {"kind": caller.kind, "name": caller.full_name}
                 yield row | {"what": reference.what, "line": reference.line}
 
@@ -133,14 +133,14 @@ def _distinct(rows: Any) -> list[dict[str, Any]]:
     return list(first.values())
 
 
-def _dates(agent: AgentState, found: Definition) -> Iterator[dict[str, Any]]:
+def _dates(agent: AgentState, definition: Definition) -> Iterator[dict[str, Any]]:
     """The moments for which its runs wait, soonest first, with the part that does and for what; and that at
     which one begins again.
     """
-    names = found.kind, found.full_name
+    names = definition.kind, definition.full_name
     runs = [run for run in agent.runs.active.values() if key(run) == names]
     waits = ((wake.at, run.eid) for run in runs for wake in run.wakes.values())
-    begins = ((at, 0) for at, _, job in agent.clockwork.timers.soonest(JOBS) if _begins(job, found))
+    begins = ((at, 0) for at, _, job in agent.clockwork.timers.soonest(JOBS) if _begins(job, definition))
     for at, eid in heapq.nsmallest(DATES, {*waits, *begins}):
         row = {"at": moment(at), "run": eid or None, "part": None, "text": "another run begins"}
         yield row if not eid else row | _part_waiting(agent, agent.runs[eid], at)
@@ -153,5 +153,5 @@ def _part_waiting(agent: AgentState, run: Run, at: float) -> dict[str, Any]:
     return {"part": wait.id, "text": wait.text} if wait is not None else {"text": ""}
 
 
-def _begins(job: object, found: Definition) -> bool:
-    return isinstance(job, StartRun) and job.name == found.full_name
+def _begins(job: object, definition: Definition) -> bool:
+    return isinstance(job, StartRun) and job.name == definition.full_name

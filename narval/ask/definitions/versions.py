@@ -57,8 +57,8 @@ async def difference(
     """The difference between the texts of two versions as a unified diff (M43): from the one whose digest
     begins with `old` to that of `new`, without it to the current one. Raises RequestError.
     """
-    kept = _kept(daemon, name, kind)
-    before, after = _version(kept, name, old), _version(kept, name, new)
+    rows = _kept(daemon, name, kind)
+    before, after = _version(rows, name, old), _version(rows, name, new)
     old_text, new_text = (text_of(row.kind, row.path, row.source).splitlines() for row in (before, after))
     old_name, new_name = (f"{row.path} {row.digest[:12]}" for row in (before, after))
     lines = difflib.unified_diff(old_text, new_text, old_name, new_name, lineterm="")
@@ -79,17 +79,17 @@ def _kept(daemon: Daemon, name: str, kind: str | None) -> list[DefinitionRow]:
     return sorted((row for row in rows if row.kind in kinds), key=lambda row: (-row.loaded, not row.current))
 
 
-def _version(kept: list[DefinitionRow], name: str, digest: str | None) -> DefinitionRow:
+def _version(rows: list[DefinitionRow], name: str, digest: str | None) -> DefinitionRow:
     if digest is None:
-        current = next((row for row in kept if row.current), None)
+        current = next((row for row in rows if row.current), None)
         if current is None:
             raise RequestError(f"no version of {name} is loaded now; name the digests of two")
         return current
-    found = [row for row in kept if row.digest.startswith(digest)] if len(digest) >= SHORTEST else []
-    if len(found) != 1:
-        known = ", ".join(row.digest[:12] for row in kept)
+    matching = [row for row in rows if row.digest.startswith(digest)] if len(digest) >= SHORTEST else []
+    if len(matching) != 1:
+        digests = ", ".join(row.digest[:12] for row in rows)
         raise RequestError(
             f"expected the digest of a version of {name}, or its first {SHORTEST} characters or more, "
-            f"got {digest!r:.80}; there are {known}"
+            f"got {digest!r:.80}; there are {digests}"
         )
-    return found[0]
+    return matching[0]

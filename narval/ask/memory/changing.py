@@ -29,24 +29,24 @@ async def add(
     nothing reads, on elements that narval or an action interprets.
     """
     schemas, origin = files_of(daemon).schemas, asker.origin()
-    found = await admitted(schemas, elements)
-    if replace is not None and len(found) != 1:
-        raise RequestError(f"one element replaces another: expected one, got {len(found)}")
+    parsed = await admitted(schemas, elements)
+    if replace is not None and len(parsed) != 1:
+        raise RequestError(f"one element replaces another: expected one, got {len(parsed)}")
 
     def work(turn: Turn) -> list[int]:
-        raise_if_over_limit(turn, found)
+        raise_if_over_limit(turn, parsed)
         if turn.surroundings.schemas is not schemas:
-            raise_if_refused(turn, found)
+            raise_if_refused(turn, parsed)
         if replace is not None:
             if _outdatable(daemon, replace).eid in turn.agent.memory.outdated:
                 raise RequestError(
                     f"element {replace} was replaced before: `narval why {replace}` tells by what"
                 )
             made = structs.replace(origin or Origin(), inputs=(replace,))
-            return [replace_element(turn, replace, found[0], made)]
-        return [turn.add(element, origin) for element in found]
+            return [replace_element(turn, replace, parsed[0], made)]
+        return [turn.add(element, origin) for element in parsed]
 
-    eids, slips = await daemon.host.submit(work), _slips(daemon, found)
+    eids, slips = await daemon.host.submit(work), _slips(daemon, parsed)
     return {"eids": eids, "warnings": slips} if slips else {"eids": eids}
 
 
@@ -56,12 +56,12 @@ LOOKED_AT = 1000
 
 def _slips(daemon: Daemon, elements: list[bytes]) -> list[str]:
     """Warnings about attributes that nothing reads, each once."""
-    known, told = known_attributes(daemon.agent.library), dict[str, None]()
+    attributes, warnings = known_attributes(daemon.agent.library), dict[str, None]()
     for element in (Element(0, xml) for xml in elements[:LOOKED_AT]):
-        if element.name in known:
-            unread = unread_attributes(known, element.name, element.attributes)
-            told |= dict.fromkeys(message for _, message in unread)
-    return list(told)
+        if element.name in attributes:
+            unread = unread_attributes(attributes, element.name, element.attributes)
+            warnings |= dict.fromkeys(message for _, message in unread)
+    return list(warnings)
 
 
 @operation("write")

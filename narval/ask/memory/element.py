@@ -35,21 +35,21 @@ async def element(daemon: Daemon, eid: int) -> dict[str, Any]:
     depth 6 and 200 each way; `more` says which way there are more. Forward the runs are looked at that hold
     or used an element, 5,000 elements and runs at most. Raises RequestError for one that is not there.
     """
-    agent, found = daemon.agent, _there(daemon, eid)
+    agent, stored = daemon.agent, _there(daemon, eid)
     memory, makers = agent.memory, Makers(agent)
-    behind, more_behind = await back(agent, makers, found)
-    ahead, more_ahead = await forward(agent, makers, found)
+    behind, more_behind = await back(agent, makers, stored)
+    ahead, more_ahead = await forward(agent, makers, stored)
     holders = list(memory.contexts.holders(eid))
     return {
-        **json_forms.element(agent, found),
-        **makers.maker(found),
-        "attributes": {name: value for name, value in found.attributes.items() if name != "eid"},
+        **json_forms.element(agent, stored),
+        **makers.maker(stored),
+        "attributes": {name: value for name, value in stored.attributes.items() if name != "eid"},
         "declared": memory.declared[eid].partition(":")[0] if eid in memory.declared else None,
         "held_by": [_run(agent.runs[run]) for run in heapq.nlargest(HOLDERS, holders) if run in agent.runs],
         "holders": len(holders),
-        "forgotten": await _forgotten(agent, found, holders),
-        "before": list(_versions(memory, found, behind)),
-        "after": list(_versions(memory, found, ahead)),
+        "forgotten": await _forgotten(agent, stored, holders),
+        "before": list(_versions(memory, stored, behind)),
+        "after": list(_versions(memory, stored, ahead)),
         "back": behind,
         "on": ahead,
         "more": {"back": more_behind, "on": more_ahead},
@@ -60,9 +60,9 @@ def _there(daemon: Daemon, eid: int) -> Element:
     memory = daemon.agent.memory
     if memory.is_run(eid):
         raise RequestError(f"{eid} is a run; `{command(daemon, f'show {eid}')}` shows it")
-    found = memory.element(eid)
-    if found is not None:
-        return found
+    element = memory.element(eid)
+    if element is not None:
+        return element
     if 0 < eid < memory.next_eid:
         raise RequestError(
             f"element or run {eid} was forgotten: nothing is kept of it; `narval log` may tell of it"
@@ -129,7 +129,7 @@ def _decay(agent: AgentState, run: Run | None, decays: dict[str, float | None]) 
             with suppress(UnreadableError):
                 decays[run.digest] = definition_of(agent, run).decay
         if run.decays and run.ended is not None and (decay := decays.get(run.digest)) is not None:
-            kept = agent.clockwork.kept if isinstance(run.engine, HeedsPeople) else 0.0
-            moments.append(run.ended + max(decay, kept))
+            retention = agent.clockwork.kept if isinstance(run.engine, HeedsPeople) else 0.0
+            moments.append(run.ended + max(decay, retention))
         run = agent.runs.get(run.caller.run) if run.caller is not None else None
     return min(moments, default=None)

@@ -50,10 +50,10 @@ async def memory(
     def form(element: Element | None) -> dict[str, Any] | None:
         return json_forms.element(daemon.agent, element) if element is not None else None
 
-    wanted = Wanted.of(xpath, current, since, definition)
-    found = await gathered(map(form, _matching(daemon, wanted, context, limit, before)), limit)
+    query = Wanted.of(xpath, current, since, definition)
+    page = await gathered(map(form, _matching(daemon, query, context, limit, before)), limit)
     await daemon.rounds.recorded()  # what changed meanwhile is recorded as well
-    return found
+    return page
 
 
 @operation("read")
@@ -93,22 +93,22 @@ async def elements(
     """
     if look < 1:
         raise RequestError(f"expected look to be 1 or more, got {look}")
-    agent, wanted = daemon.agent, Wanted.of(xpath, current, since, definition)
-    found, tried, last, older = list[dict[str, Any]](), 0, 0, None
+    agent, query = daemon.agent, Wanted.of(xpath, current, since, definition)
+    page, tried, last, older = list[dict[str, Any]](), 0, 0, None
     time_slice = TimeSlice()
-    for eid in _eids(daemon, wanted.bound, context, look if limit is None else limit, before, make=False):
-        if tried == look or len(found) == limit:
+    for eid in _eids(daemon, query.bound, context, look if limit is None else limit, before, make=False):
+        if tried == look or len(page) == limit:
             older = last
             break
         await time_slice.yield_if_due()
         element = agent.memory.element(eid)
-        if element is not None and wanted.is_past(element):
+        if element is not None and query.is_past(element):
             break
         tried, last = tried + 1, eid
-        if element is not None and wanted.fits(agent, element):
-            found.append(json_forms.element(agent, element))
+        if element is not None and query.fits(agent, element):
+            page.append(json_forms.element(agent, element))
     await daemon.rounds.recorded()  # what changed meanwhile is recorded as well
-    return {"elements": found, "tried": tried, "older": older}
+    return {"elements": page, "tried": tried, "older": older}
 
 
 @operation("read")
@@ -136,9 +136,9 @@ def matching(
 
     All, oldest first; with `limit` the newest so many, newest first; with `before` only those of lower eids.
     """
-    wanted = Wanted.of(xpath, current, since, definition)
-    found = _matching(daemon, wanted, context, limit, before)
-    return list(islice((element for element in found if element is not None), limit))
+    query = Wanted.of(xpath, current, since, definition)
+    matches = _matching(daemon, query, context, limit, before)
+    return list(islice((element for element in matches if element is not None), limit))
 
 
 class Wanted(Struct, frozen=True):
@@ -171,13 +171,13 @@ class Wanted(Struct, frozen=True):
 
 
 def _matching(
-    daemon: Daemon, wanted: Wanted, context: int | None, limit: int | None = None, before: int | None = None
+    daemon: Daemon, query: Wanted, context: int | None, limit: int | None = None, before: int | None = None
 ) -> Iterator[Element | None]:
     """Each candidate: the element if it is wanted, else None. Memory may change between two of them."""
     agent = daemon.agent
-    for eid in _eids(daemon, wanted.bound, context, limit, before):
+    for eid in _eids(daemon, query.bound, context, limit, before):
         element = agent.memory.element(eid)
-        yield element if element is not None and wanted.fits(agent, element) else None
+        yield element if element is not None and query.fits(agent, element) else None
 
 
 def _eids(
@@ -210,7 +210,7 @@ def _from_below(ascending: list[int], below: int | None) -> Iterator[int]:
 
 def _bound(xpath: str) -> Bound:
     """A pattern to look for in memory. Raises PatternError for one with variables: they are a recipe's."""
-    found = condition(xpath)
-    if found.variables:
-        raise PatternError(xpath, f"${min(found.variables)} is known only in a recipe")
-    return found.bind({})
+    bound = condition(xpath)
+    if bound.variables:
+        raise PatternError(xpath, f"${min(bound.variables)} is known only in a recipe")
+    return bound.bind({})

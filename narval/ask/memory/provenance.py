@@ -89,10 +89,10 @@ async def back(agent: AgentState, makers: Makers, element: Element) -> tuple[lis
                 if before not in depths and len(depths) <= MOST_NODES:
                     depths[before] = depths[eid] + 1
                     order.append(before)
-        shown = [before for before in inputs if before in depths]
-        more = more or len(shown) < len(inputs)
+        linked = [before for before in inputs if before in depths]
+        more = more or len(linked) < len(inputs)
         if eid != element.eid:
-            nodes.append(makers.node(eid, depths[eid], shown, len(inputs) - len(shown)))
+            nodes.append(makers.node(eid, depths[eid], linked, len(inputs) - len(linked)))
     return nodes, more
 
 
@@ -111,15 +111,15 @@ async def forward(agent: AgentState, makers: Makers, element: Element) -> tuple[
         inputs = found.origin.inputs if found is not None and found.origin is not None else ()
         if depths.keys().isdisjoint(inputs):
             continue
-        shown = [before for before in inputs if before in depths]
-        depth = min(depths[before] for before in shown) + 1
+        linked = [before for before in inputs if before in depths]
+        depth = min(depths[before] for before in linked) + 1
         if len(nodes) == MOST_NODES:
             return nodes, True
         if depth > DEEPEST:
             more = True
             continue
         depths[eid] = depth
-        nodes.append(makers.node(eid, depth, shown, len(inputs) - len(shown)))
+        nodes.append(makers.node(eid, depth, linked, len(inputs) - len(linked)))
         left -= tracks.open(eid, left)
     return nodes, more or left <= 0
 

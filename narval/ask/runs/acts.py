@@ -45,12 +45,12 @@ async def start(
 
     A process may be given attributes: its first `environment`.
     """
-    found, origin = await admitted(files_of(daemon).schemas, elements or ()), asker.origin()
+    parsed, origin = await admitted(files_of(daemon).schemas, elements or ()), asker.origin()
     if each:
-        check_started(len(found))
-        runs = await _start(daemon, name, [[element] for element in found], environment, origin)
+        check_started(len(parsed))
+        runs = await _start(daemon, name, [[element] for element in parsed], environment, origin)
         return {"runs": [run.eid for run in runs]}
-    [run] = await _start(daemon, name, [found], environment, origin)
+    [run] = await _start(daemon, name, [parsed], environment, origin)
     if wait:
         await daemon.host.ended(run, timeout)
     return json_forms.run(daemon.agent, run)
@@ -74,8 +74,8 @@ async def _start(
         if (refused := cannot_start(definition)) is not None:
             raise TokenError(*refused)
         attributes = _attributes(definition, environment) if environment else {}
-        given = [element for context in contexts for element in context]
-        raise_if_over_limit(turn, given, runs=len(contexts))
+        elements = [element for context in contexts for element in context]
+        raise_if_over_limit(turn, elements, runs=len(contexts))
         admitted = [tuple(add_all(turn, context, origin)) for context in contexts]
         started = (turn.start(name, context, environment=attributes, origin=origin) for context in admitted)
         return [run for run in started if run is not None]
@@ -90,9 +90,9 @@ def _attributes(definition: Definition, environment: dict[str, Any]) -> dict[str
     if not isinstance(engine, HasEnvironment):
         having = [kind for kind in runnable_kinds() if isinstance(engine_of(kind), HasEnvironment)]
         *others, last = [f"{article(kind)} {kind}" for kind in having]
-        wanted = f"{', '.join(others)} or {last}" if others else last
+        alternatives = f"{', '.join(others)} or {last}" if others else last
         is_a = f"{definition.full_name} is {article(definition.kind)} {definition.kind}"
-        raise RequestError(f"{is_a}: only {wanted} has an environment")
+        raise RequestError(f"{is_a}: only {alternatives} has an environment")
     try:
         return engine.read_environment(environment)
     except (TypeError, ValueError) as error:

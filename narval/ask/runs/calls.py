@@ -122,9 +122,9 @@ class _Teller:
         row = self._begin(seq, line["call"], line, "person" if asks else "call", line["step"])
         row |= {"call": line["call"], "kind": line["kind"], "target": line["name"]}
         row |= {"agent": line.get("agent"), "try": line.get("attempt", 1)}
-        given = [{"input": slot, "elements": eids} for slot, eids in line.get("inputs", ())]
+        slots = [{"input": slot, "elements": eids} for slot, eids in line.get("inputs", ())]
         others = line.get("elements", ())
-        row["inputs"] = [*given, *([{"input": None, "elements": others}] if others else [])]
+        row["inputs"] = [*slots, *([{"input": None, "elements": others}] if others else [])]
         row["nearby"] = line.get("nearby", ())
         child = self._children.get(line["call"])
         if child is not None:

@@ -42,7 +42,7 @@ def _judge_together(agent: AgentState, run: Run, wait: Wait, conditions: list[di
 
     Of each no more elements are looked at than there are conditions: with so many it has one of its own.
     """
-    taking = [at for at, found in enumerate(conditions) if not found.get("absent")]
+    taking = [at for at, condition in enumerate(conditions) if not condition.get("absent")]
     if len(taking) > MOST_TOGETHER or not all(conditions[at]["met"] for at in taking):
         return
     fitting = {}
@@ -50,9 +50,9 @@ def _judge_together(agent: AgentState, run: Run, wait: Wait, conditions: list[di
         eids = _satisfying(agent, run, wait.conditions[at], wait.scopes[at])
         fitting[at] = set(islice(dict.fromkeys(islice(eids, LOOKED_AT)), len(taking)))
     rivals = _rivals(fitting)
-    wanted = set[int]().union(*(fitting[at] for at in rivals))
-    elements = f"element {min(wanted)}" if len(wanted) == 1 else f"{len(wanted)} elements"
-    lacking = len(rivals) - len(wanted)
+    candidates = set[int]().union(*(fitting[at] for at in rivals))
+    elements = f"element {min(candidates)}" if len(candidates) == 1 else f"{len(candidates)} elements"
+    lacking = len(rivals) - len(candidates)
     needed = "one more is needed" if lacking == 1 else f"{lacking} more are needed"
     for at in rivals:
         value = f"{elements}, which {len(rivals)} conditions want: {needed}"
@@ -73,17 +73,17 @@ def _rivals(fitting: Mapping[int, set[int]]) -> tuple[int, ...]:
 
 
 def _condition(agent: AgentState, run: Run, bound: Bound, scope: MarkScope | None) -> dict[str, Any]:
-    found = next(_satisfying(agent, run, bound, scope), None)
-    return _met(bound, found) | (_nearest(agent.memory, run.eid, bound, scope) if found is None else {})
+    eid = next(_satisfying(agent, run, bound, scope), None)
+    return _met(bound, eid) | (_nearest(agent.memory, run.eid, bound, scope) if eid is None else {})
 
 
 def _absent(agent: AgentState, run: Run, bound: Bound) -> dict[str, Any]:
     """A condition that nothing may fit (N44): met, or not by the element that does."""
     memory = agent.memory
-    found = next(_satisfying(agent, run, bound, None), None)
-    if found is None and memory.reserved_for(bound, None):
-        found = next((eid for eid in memory.select(bound) if eid in memory.reserved), None)
-    return _met(bound, found) | {"met": found is None, "absent": True}
+    match = next(_satisfying(agent, run, bound, None), None)
+    if match is None and memory.reserved_for(bound, None):
+        match = next((eid for eid in memory.select(bound) if eid in memory.reserved), None)
+    return _met(bound, match) | {"met": match is None, "absent": True}
 
 
 def _met(bound: Bound, eid: int | None) -> dict[str, Any]:
@@ -98,8 +98,8 @@ def _lasting(
     if seconds is None:
         return _condition(agent, run, bound, scope)
     memory = agent.memory
-    found = ((fits_since(memory, eid, bound, scope), eid) for eid in _satisfying(agent, run, bound, scope))
-    since, eid = min(found, default=(None, None))
+    matches = ((fits_since(memory, eid, bound, scope), eid) for eid in _satisfying(agent, run, bound, scope))
+    since, eid = min(matches, default=(None, None))
     if since is None or eid is None:
         return {**_condition(agent, run, bound, scope), "lasting": seconds, "since": None, "until": None}
     until = since + seconds

@@ -112,8 +112,8 @@ def _edge(edge: GraphEdge) -> str:
         f"{name}={_quoted(clean_lines(edge.tooltip))}" for name in ("tooltip", "labeltooltip") if edge.tooltip
     ]
     attributes = ", ".join(filter(None, [label, _EDGES[edge.kind], *named]))
-    shown = f" [{attributes}]" if attributes else ""
-    return f"  {_quoted(edge.start)} -> {_quoted(edge.end)}{shown};"
+    suffix = f" [{attributes}]" if attributes else ""
+    return f"  {_quoted(edge.start)} -> {_quoted(edge.end)}{suffix};"
 
 
 def _text(text: str) -> str:

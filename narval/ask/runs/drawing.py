@@ -67,15 +67,15 @@ def _graph(
 
 def graph_of(engine: Engine, definition: Any, state: Any) -> Graph:
     """The graph of a run in a state; of one that is over no part is under way (M31)."""
-    found = engine.graph(definition, state)
-    return settled(found) if state.over else found
+    graph = engine.graph(definition, state)
+    return settled(graph) if state.over else graph
 
 
-def form(found: Graph) -> dict[str, Any]:
+def form(graph: Graph) -> dict[str, Any]:
     """A graph as plain data, with the digest of what decides its layout."""
-    parts = [part_row(part) for part in found.parts if isinstance(part, GraphNode)]
-    arcs = arc_rows([part for part in found.parts if isinstance(part, GraphEdge)])
-    return {"name": found.name, "parts": parts, "arcs": arcs, "layout": _layout(parts, arcs)}
+    parts = [part_row(part) for part in graph.parts if isinstance(part, GraphNode)]
+    arcs = arc_rows([part for part in graph.parts if isinstance(part, GraphEdge)])
+    return {"name": graph.name, "parts": parts, "arcs": arcs, "layout": _layout(parts, arcs)}
 
 
 def arc_ids(edges: list[GraphEdge]) -> Iterator[str]:

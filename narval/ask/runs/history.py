@@ -46,21 +46,21 @@ async def history(
             raise RequestError("expected limit to be 1 or more, and no after along with limit or before")
         pages = newest(daemon.agent.store, found.eid, NEWEST if before is None else before)
         return concealed(found, await gathered(pages, limit))
-    shown = await gathered(lines(daemon.agent.store, found.eid, after), None)
-    while not shown and wait > 0 and found.active:
-        known = found.entries
+    page = await gathered(lines(daemon.agent.store, found.eid, after), None)
+    while not page and wait > 0 and found.active:
+        entries = found.entries
         wait = await daemon.host.turned(wait)
-        if found.entries != known or not found.active:
-            shown = await gathered(lines(daemon.agent.store, found.eid, after), None)
-    return concealed(found, shown)
+        if found.entries != entries or not found.active:
+            page = await gathered(lines(daemon.agent.store, found.eid, after), None)
+    return concealed(found, page)
 
 
-def concealed(run: Run, shown: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def concealed(run: Run, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Lines without what their run keeps from those who look while it goes on (P27)."""
     engine = run.engine
     if isinstance(engine, Conceals) and run.active:
-        return [engine.conceal(run.definition, run.state, line) for line in shown]
-    return shown
+        return [engine.conceal(run.definition, run.state, line) for line in lines]
+    return lines
 
 
 def lines(store: AgentStore, run: int, after: int = 0) -> Iterator[dict[str, Any]]:
@@ -93,5 +93,5 @@ def _shown(line: dict[str, Any]) -> dict[str, Any]:
     line["at"] = moment(line["at"])
     if "agent" in line:  # that of a call; `agent` is the one whose run this is
         line["of"] = line.pop("agent")
-    found: dict[str, Any] = hide_secrets(line)
-    return found
+    form: dict[str, Any] = hide_secrets(line)
+    return form

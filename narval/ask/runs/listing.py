@@ -21,8 +21,8 @@ def _page(arguments: Mapping[str, Any]) -> RunsPage | None:
     """The page of runs that is asked for; None for a listing of all."""
     if _NARROWING & {name for name, value in arguments.items() if value is not None}:
         return None
-    wanted = _wanted(**{name: value for name, value in arguments.items() if name not in _NARROWING})
-    return wanted if wanted.limit is not None and wanted.limit > 0 else None
+    query = _wanted(**{name: value for name, value in arguments.items() if name not in _NARROWING})
+    return query if query.limit is not None and query.limit > 0 else None
 
 
 def _wanted(kind: str | None = None, **arguments: Any) -> RunsPage:
@@ -50,27 +50,27 @@ async def runs(
     Items of work (P6) and standing runs are left out unless they are the kind asked for. All, oldest first;
     with `limit` the newest so many, newest first; with `before` only those of lower eids.
     """
-    agent, wanted, start = daemon.agent, _wanted(kind, state=state, name=name), moment_from(since)
+    agent, query, start = daemon.agent, _wanted(kind, state=state, name=name), moment_from(since)
 
     def form(eid: int) -> dict[str, Any] | None:
         run = agent.runs.get(eid)
-        if run is None or not wanted.has(run.kind, run.name, run.status, run.phase):
+        if run is None or not query.has(run.kind, run.name, run.status, run.phase):
             return None
         if (definition and not run.digest.startswith(definition)) or (start and run.started < start):
             return None
         if (error is None and text is None) or run.error is not None:
-            shown = json_forms.run(agent, run)
-            return shown if _erred(shown["error"], error, text) else None
+            row = json_forms.run(agent, run)
+            return row if _erred(row["error"], error, text) else None
         return None
 
-    newest = partial(agent.memory.index.newest_named, wanted.kinds)
-    eids = eids_of(limit, before, lambda: list(agent.memory.index.named(wanted.kinds)), newest)
+    newest = partial(agent.memory.index.newest_named, query.kinds)
+    eids = eids_of(limit, before, lambda: list(agent.memory.index.named(query.kinds)), newest)
     return await gathered(map(form, eids), limit)
 
 
-def _erred(found: dict[str, Any] | None, type: str | None, text: str | None) -> bool:
+def _erred(error: dict[str, Any] | None, type: str | None, text: str | None) -> bool:
     """True of an error of this type that has these words; of any, and of none, where nothing is asked."""
     if type is None and text is None:
         return True
-    named = found is not None and type in (None, found["type"])
-    return named and (text or "").casefold() in str(found["message"] if found else "").casefold()
+    named = error is not None and type in (None, error["type"])
+    return named and (text or "").casefold() in str(error["message"] if error else "").casefold()

@@ -40,13 +40,13 @@ async def part(daemon: Daemon, run: int, id: str) -> dict[str, Any]:
             return {"run": run, "arc": arc, "ends": ends, "reason": arc["told"] or None}
     calls = [row for row in await tries_and_waits(daemon, found) if row["part"] == id]
     is_call_alone = id not in nodes and any(row["call"] for row in calls)
-    told = {**_UNTOLD, "state": found.status} if is_call_alone else await why(daemon, run, id)
+    reasons = {**_UNTOLD, "state": found.status} if is_call_alone else await why(daemon, run, id)
     return {
         "run": run,
-        "state": told["state"],
+        "state": reasons["state"],
         "part": part_row(nodes[id]) if id in nodes else None,
-        "reason": told["reason"],
-        "waiting": told["waiting"],
+        "reason": reasons["reason"],
+        "waiting": reasons["waiting"],
         "arcs": [row for row in arc_rows(edges) if id in (row["from"], row["to"])],
         "calls": [_with_elements(daemon.agent, found, row) for row in calls[-TRIES:]],
         "left_out": max(0, len(calls) - TRIES),

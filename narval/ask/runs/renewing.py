@@ -33,8 +33,8 @@ async def renew(daemon: Daemon, run: int, reason: str = "", *, asker: Asker = PR
     """
 
     def again(turn: Turn) -> Run:
-        known = turn.agent.runs.get(run)
-        if known is not None and known.engine.definition_kind == ASKING:
+        record = turn.agent.runs.get(run)
+        if record is not None and record.engine.definition_kind == ASKING:
             check_may_renew(daemon, asker, run)
         begun = _begin_anew(turn, active_run(daemon, run))
         if is_hearsay(turn.agent.memory, (run,)):
@@ -58,9 +58,11 @@ def _begin_anew(turn: Turn, run: Run) -> Run:
     if engine.definition_kind in standing_kinds():
         why = f"{run.name} has a standing run, and what begins there is of the newest version"
         raise RequestError(f"run {run.eid} is not begun anew: {why}")
-    given = run.state.first, ()
+    arguments = run.state.first, ()
     first, inputs = (
-        engine.begun_anew(run.definition, run.state, definition) if isinstance(engine, Renewable) else given
+        engine.begun_anew(run.definition, run.state, definition)
+        if isinstance(engine, Renewable)
+        else arguments
     )
     begun = turn.start(
         run.name,

@@ -87,17 +87,17 @@ class _Pictures:
 
 def _differences(before: Parts, then: Parts) -> Row:
     """The parts and arcs that stand otherwise than before, each with its id and how it stands."""
-    found: Row = {"parts": [], "arcs": []}
+    differences: Row = {"parts": [], "arcs": []}
     arcs = arc_ids([part for part in then if isinstance(part, GraphEdge)])
     for old, new in zip_longest(before, then):
         arc = next(arcs) if isinstance(new, GraphEdge) else ""
         if new == old:
             continue
         if isinstance(new, GraphEdge):
-            found["arcs"].append([arc, new.kind, new.badge])
+            differences["arcs"].append([arc, new.kind, new.badge])
         elif new is not None and (not isinstance(old, GraphNode) or _stands(old) != _stands(new)):
-            found["parts"].append(_stands(new))
-    return found
+            differences["parts"].append(_stands(new))
+    return differences
 
 
 def _stands(node: GraphNode) -> list[str]:

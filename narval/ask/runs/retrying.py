@@ -30,7 +30,7 @@ async def retry_plan(daemon: Daemon, run: int, step: str | None = None) -> dict[
     """
     found, agent = find_run(daemon, run), daemon.agent
     definition, resume = planner(daemon, found, step)(agent.library, agent.memory.element)
-    kept = {part.id: part for part in resume.kept}
+    carried = {part.id: part for part in resume.kept}
     reached = [
         part["id"]
         for part in form(graph_of(found.engine, definition, state_of(agent, found)))["parts"]
@@ -40,8 +40,10 @@ async def retry_plan(daemon: Daemon, run: int, step: str | None = None) -> dict[
         "run": run,
         "name": found.name,
         "from": resume.part,
-        "kept": [{"id": part.id, "state": part.state, "elements": list(part.eids)} for part in kept.values()],
-        "again": [id for id in reached if id not in kept],
+        "kept": [
+            {"id": part.id, "state": part.state, "elements": list(part.eids)} for part in carried.values()
+        ],
+        "again": [id for id in reached if id not in carried],
         "reused": [{"part": one.id, "input": one.slot, "elements": list(one.eids)} for one in resume.again],
         "definition": definition.digest,
         "before": found.digest,

@@ -70,22 +70,22 @@ async def json_of(arguments: Sequence[str]) -> Any:
 
 async def _all(stream: asyncio.StreamReader) -> bytes:
     """All that a child says. Raises RequestError where that is too long."""
-    found = bytearray()
+    output = bytearray()
     while piece := await stream.read(_PIECE):
-        found += piece
-        if len(found) > LONGEST:
+        output += piece
+        if len(output) > LONGEST:
             raise RequestError(
                 f"its answer is longer than {LONGEST // 1_000_000} MB: have less time pass, or less happen"
             )
-    return bytes(found)
+    return bytes(output)
 
 
 async def _last(stream: asyncio.StreamReader) -> bytes:
     """The end of what a child complains of."""
-    found = b""
+    tail = b""
     while piece := await stream.read(_PIECE):
-        found = (found + piece)[-_PIECE:]
-    return found
+        tail = (tail + piece)[-_PIECE:]
+    return tail
 
 
 def _why(said: str, status: int | None) -> str:

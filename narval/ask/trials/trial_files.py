@@ -51,10 +51,10 @@ class TrialFiles:
     def get(self, key: str, person: str | None, now: float) -> dict[str, Any] | None:
         """The result of a key for a person; None where there is none, or none any more."""
         try:
-            found = msgspec.json.decode(self._file(key).read_bytes(), type=KeptResult)
+            result = msgspec.json.decode(self._file(key).read_bytes(), type=KeptResult)
         except (OSError, msgspec.DecodeError, UnicodeDecodeError):
             return None
-        return found.answer if found.until > now and found.person == person else None
+        return result.answer if result.until > now and result.person == person else None
 
     def _file(self, key: str) -> Path:
         return self._folder / (hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest() + _SUFFIX)
@@ -64,8 +64,8 @@ class TrialFiles:
         bytes_kept = 0
         files = [(file.stat(), file) for file in self._folder.iterdir() if file.is_file()]
         files.sort(key=lambda pair: pair[0].st_mtime, reverse=True)
-        for number, (found, file) in enumerate(files):
-            bytes_kept += found.st_size
-            if number >= MOST or bytes_kept > MOST_BYTES or found.st_mtime < now - KEPT:
+        for number, (modified, file) in enumerate(files):
+            bytes_kept += modified.st_size
+            if number >= MOST or bytes_kept > MOST_BYTES or modified.st_mtime < now - KEPT:
                 with suppress(FileNotFoundError):
                     file.unlink()

@@ -79,7 +79,7 @@ async def simulate(
     """
     if (definition is None) == (scenario is None):
         raise RequestError("expected a definition or a scenario, one of the two")
-    home, trials, kept = _home(daemon), _trials(daemon), _files(daemon)
+    home, trials, files = _home(daemon), _trials(daemon), _files(daemon)
     if definition is not None and runnable(daemon.agent.library, definition) is None:
         raise no_definition(daemon, definition)
     given = {"--at": start, "--until": duration, "--memory": memory if definition is not None else None}
@@ -109,7 +109,7 @@ async def simulate(
     }
     id = secrets.token_hex(8)
     answer = {"trial": id, "asked": asked, "report": report}
-    await asyncio.to_thread(kept.keep, f"trial {id}", asker.person, answer, daemon.rounds.clock.now())
+    await asyncio.to_thread(files.keep, f"trial {id}", asker.person, answer, daemon.rounds.clock.now())
     return answer
 
 
@@ -132,21 +132,21 @@ def _scenarios(daemon: Daemon) -> dict[str, Path]:
 
 def _named(daemon: Daemon, name: str) -> Path:
     """The file of a scenario of the home. Raises RequestError."""
-    found = _scenarios(daemon)
-    if name not in found:
-        known = f"; there are {', '.join(sorted(found))}" if found else ", nor any other"
-        raise RequestError(f"there is no scenario {name!r:.80}{known:.400}")
-    return found[name]
+    scenarios = _scenarios(daemon)
+    if name not in scenarios:
+        names = f"; there are {', '.join(sorted(scenarios))}" if scenarios else ", nor any other"
+        raise RequestError(f"there is no scenario {name!r:.80}{names:.400}")
+    return scenarios[name]
 
 
 def _edited(daemon: Daemon, place: Path, texts: dict[str, str]) -> Path:
     """A home like that of the daemon, but for the texts of some files. Raises RequestError."""
     assert daemon.home is not None
-    known = {definition.path for definition in daemon.agent.library} | {
+    paths = {definition.path for definition in daemon.agent.library} | {
         fault.path for fault in daemon.files.faults
     }
     for path in texts:
-        if path not in known or daemon.home.modules.name in Path(path).parts:  # code is not for pasting
+        if path not in paths or daemon.home.modules.name in Path(path).parts:  # code is not for pasting
             raise RequestError(f"expected the path of a file with definitions, got {path!r:.80}")
     place.mkdir()
     for part in daemon.home.path.iterdir():
@@ -174,50 +174,50 @@ async def explore(daemon: Daemon, kind: str, name: str, *, asker: Asker = PROGRA
 
     They are kept for a day, by the digest of the definition.
     """
-    found, trials, kept = _definition(daemon, kind, name), _trials(daemon), _files(daemon)
-    known = await explored(daemon, kind, name)
-    if known is not None:
-        return known
+    definition, trials, files = _definition(daemon, kind, name), _trials(daemon), _files(daemon)
+    earlier = await explored(daemon, kind, name)
+    if earlier is not None:
+        return earlier
     home = _home(daemon)
-    report = await trials.run(asker, [*home, "check", str(Path(home[1]) / found.path), "--explore"])
+    report = await trials.run(asker, [*home, "check", str(Path(home[1]) / definition.path), "--explore"])
     about = {
         what: [row for row in report[what] if row["definition"] == name] for what in ("findings", "explored")
     }
-    answer = {"kind": kind, "name": name, "digest": found.digest, **about}
-    await asyncio.to_thread(kept.keep, _key(daemon, found), None, answer, daemon.rounds.clock.now())
+    answer = {"kind": kind, "name": name, "digest": definition.digest, **about}
+    await asyncio.to_thread(files.keep, _key(daemon, definition), None, answer, daemon.rounds.clock.now())
     return answer
 
 
 @operation("read")
 async def explored(daemon: Daemon, kind: str, name: str) -> dict[str, Any] | None:
     """The findings that `explore` has kept about a definition as it is now; null where there are none."""
-    found = _definition(daemon, kind, name)
+    definition = _definition(daemon, kind, name)
     if daemon.home is None:
         return None
-    key, now = _key(daemon, found), daemon.rounds.clock.now()
+    key, now = _key(daemon, definition), daemon.rounds.clock.now()
     return await asyncio.to_thread(_files(daemon).get, key, None, now)
 
 
-def _key(daemon: Daemon, found: Definition) -> str:
-    return f"explored {daemon.name} {found.kind} {found.full_name} {found.digest}"
+def _key(daemon: Daemon, definition: Definition) -> str:
+    return f"explored {daemon.name} {definition.kind} {definition.full_name} {definition.digest}"
 
 
 def _definition(daemon: Daemon, kind: str, name: str) -> Definition:
     """A definition that is loaded. Raises RequestError."""
-    found = daemon.agent.library.get(kind, name)
-    if found is None:
+    definition = daemon.agent.library.get(kind, name)
+    if definition is None:
         raise no_definition(daemon, name)
-    return found
+    return definition
 
 
 @operation("read")
 async def trial(daemon: Daemon, trial: str, *, asker: Asker = PROGRAM) -> dict[str, Any]:
     """The result of a simulation, for a day, to who asked for it."""
     key, now = f"trial {trial}", daemon.rounds.clock.now()
-    found = await asyncio.to_thread(_files(daemon).get, key, asker.person, now)
-    if found is None:
+    result = await asyncio.to_thread(_files(daemon).get, key, asker.person, now)
+    if result is None:
         raise RequestError(f"there is no result {trial!r:.40} of yours: they are kept for a day")
-    return found
+    return result
 
 
 def _files(daemon: Daemon) -> TrialFiles:

@@ -24,12 +24,12 @@ Known = Mapping[str, frozenset[str]]
 
 def known_attributes(library: Library) -> Known:
     """The attributes that narval reads, and those that the inputs of actions say they read."""
-    known = {name: frozenset(attributes) for name, attributes in OWN.items()}
+    table = {name: frozenset(attributes) for name, attributes in OWN.items()}
     for definition in library:
         for name, attributes in attributes_read(definition).items():
             if name not in COMMON:
-                known[name] = known.get(name, frozenset()) | attributes
-    return known
+                table[name] = table.get(name, frozenset()) | attributes
+    return table
 
 
 def attributes_read(definition: Definition) -> Known:
@@ -42,9 +42,9 @@ def attributes_read(definition: Definition) -> Known:
     return read
 
 
-def unread_attributes(known: Known, name: str, attributes: Iterable[str]) -> Iterator[tuple[str, str]]:
+def unread_attributes(table: Known, name: str, attributes: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Each attribute of a root that nothing reads, and a message with the one that may be meant."""
-    read = known[name]
+    read = table[name]
     for attribute in attributes:
         if attribute not in read | OF_ANY and not attribute.startswith(("{", "xml")):
             yield attribute, f"nothing reads the attribute {attribute!r} of {name}{closest(attribute, read)}"

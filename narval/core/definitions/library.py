@@ -211,7 +211,7 @@ class Library:
         """The listeners to every run, by name: the bits of the events they listen to."""
         if self._listeners is None:
             listeners: Iterable[Any] = self.of("listener").values()
-            self._listeners = {found.name: found.mask for found in listeners if found.everywhere}
+            self._listeners = {listener.name: listener.mask for listener in listeners if listener.everywhere}
         return self._listeners
 
     def replace(self, definitions: Iterable[Definition], *, without: Iterable[str] = ()) -> Library:
@@ -220,8 +220,10 @@ class Library:
         What was read from the files `without` is left out first.
         """
         dropped = frozenset(without)
-        kept = (definition for definition in self if definition.path not in dropped)
-        named = {(definition.kind, definition.full_name): definition for definition in (*kept, *definitions)}
+        remaining = (definition for definition in self if definition.path not in dropped)
+        named = {
+            (definition.kind, definition.full_name): definition for definition in (*remaining, *definitions)
+        }
         return Library(named.values())
 
     def __iter__(self) -> Iterator[Definition]:
@@ -251,15 +253,15 @@ def check_targets(
             because = _because(reference, broken_files or {}) if wrong else ""
             faults.extend([reference.fault(because)] if because else wrong)
             continue
-        found, several = named_by(reference, library)
+        target, several = named_by(reference, library)
         if several:
             names = " and ".join(definition.full_name for definition in several)
             message = f"{reference.what}: {names} are of this name; write which is meant in full"
             faults.append(reference.fault(message))
-        elif found is None and not reference.optional:
+        elif target is None and not reference.optional:
             faults.append(reference.fault(_unknown(reference, library, broken_files or {}, unloaded)))
-        elif found is not None and reference.check is not None:
-            faults.extend(reference.check(found))
+        elif target is not None and reference.check is not None:
+            faults.extend(reference.check(target))
     return faults
 
 

@@ -30,8 +30,8 @@ def suffixes() -> frozenset[str]:
 
 def suffix_of(root: str) -> str:
     """The suffix of files with that root; the commonest where no kind has it."""
-    found = (kind.suffixes[0] for kind in KINDS.values() if (local_name(root) or root) in kind.roots)
-    return next(found, ".xml")
+    suffixes = (kind.suffixes[0] for kind in KINDS.values() if (local_name(root) or root) in kind.roots)
+    return next(suffixes, ".xml")
 
 
 def parse(source: Source) -> Parsed:
@@ -49,8 +49,8 @@ def parse(source: Source) -> Parsed:
     for kind in kinds:
         if name in kind.roots:
             return _parse(kind, source, root)
-    wanted = " or ".join(dict.fromkeys(_shown(root).lower() for kind in kinds for root in kind.roots))
-    message = f"expected the root {wanted}, found {_shown(name)}"
+    roots = " or ".join(dict.fromkeys(_shown(root).lower() for kind in kinds for root in kind.roots))
+    message = f"expected the root {roots}, found {_shown(name)}"
     raise DefinitionError([source.fault(message, root.line, root.column)])
 
 
@@ -79,10 +79,10 @@ def read_within(kind: str, reading: Any, node: XmlNode, group: str, name: str = 
 
     `reading` is that of its file, in which all that is wrong with it is noted.
     """
-    found: Definition | None = import_module(f"{KINDS[kind].language}.parser").read_within(
+    definition: Definition | None = import_module(f"{KINDS[kind].language}.parser").read_within(
         reading, node, group, name
     )
-    return found
+    return definition
 
 
 def _parse(kind: Kind, source: Source, root: XmlNode | None) -> Parsed:
@@ -96,14 +96,14 @@ def parse_module(
     """The definitions that an imported file of a module declares, and all that is wrong with them (N30)."""
     values = vars(module)
     names = {*values, *(name for value in values.values() for name in getattr(value, "__dict__", ()))}
-    found: list[ModuleDefinition] = []
+    parsed: list[ModuleDefinition] = []
     faults: set[Fault] = set()
     # Most modules have actions alone, or nothing: the other parsers are not imported for them.
     for parser in dict.fromkeys(parser for name, parser in DECLARATIONS.items() if name in names):
         definitions, wrong = import_module(parser).declared(module, source, group)
-        found += definitions
+        parsed += definitions
         faults.update(wrong)
-    return found, sorted(faults)
+    return parsed, sorted(faults)
 
 
 def compose(library: Library) -> tuple[Library, list[Fault]]:
@@ -134,6 +134,6 @@ def doubts(definitions: Iterable[Definition], people: Directory, *, writes: bool
     return [
         fault
         for name, kind in KINDS.items()
-        if kind.asks and (asking := [found for found in definitions if found.kind == name])
+        if kind.asks and (asking := [definition for definition in definitions if definition.kind == name])
         for fault in import_module(f"{kind.language}.checks").doubts(asking, people, writes=writes)
     ]

@@ -224,18 +224,18 @@ def stated_inputs(written: Iterable[Narrowing]) -> Prototype:
     """
     faults: list[Fault] = []
     inputs = []
-    for given in written:
+    for slot in written:
         faults += (
-            given.fault(f"a step cannot set {attribute!r} of an input: only its target can", attribute)
-            for attribute in given.stated
+            slot.fault(f"a step cannot set {attribute!r} of an input: only its target can", attribute)
+            for attribute in slot.stated
             if attribute not in _STATED
         )
-        if not given.match:
-            faults.append(given.fault("input needs a match that says which elements it takes; add one"))
+        if not slot.match:
+            faults.append(slot.fault("input needs a match that says which elements it takes; add one"))
         use, listed, optional, outdates = (
-            given.stated.get(name, False) for name in ("use", "list", "optional", "outdates")
+            slot.stated.get(name, False) for name in ("use", "list", "optional", "outdates")
         )
-        inputs.append(Input(given.id, given.match, use, listed, optional, outdates, given.namespaces))
+        inputs.append(Input(slot.id, slot.match, use, listed, optional, outdates, slot.namespaces))
     if faults:
         raise DefinitionError(faults)
     return Prototype(tuple(inputs))
@@ -270,8 +270,8 @@ def _narrowed(
             message = f"expected one {what} node for {narrowing.id!r}, found two"
             faults.append(narrowing.fault(message, "id"))
         elif narrowing.id not in ids:
-            known = closest(narrowing.id, ids) or f"; the target has no {what}"
-            message = f"expected the id of an {what} of the target, found {narrowing.id!r}{known}"
+            suggestion = closest(narrowing.id, ids) or f"; the target has no {what}"
+            message = f"expected the id of an {what} of the target, found {narrowing.id!r}{suggestion}"
             faults.append(narrowing.fault(message, "id"))
         by_id[narrowing.id] = narrowing
     for slot in declared:

@@ -59,10 +59,10 @@ def _span(first: int, last: int) -> int:
 
 
 def _union(bits: Iterable[int]) -> int:
-    found = 0
+    union = 0
     for part in bits:
-        found |= part
-    return found
+        union |= part
+    return union
 
 
 def _values(ranges: Ranges, least: int, most: int) -> int:
@@ -204,12 +204,12 @@ class _Date:
     def _later(self, hour: int, minute: int, second: int) -> int:
         """The first second of the day after this one that fits, or -1; a full minute or hour carries over."""
         if self._hours >> hour & 1:
-            if self._minutes >> minute & 1 and (found := _from(self._seconds, second + 1)) >= 0:
-                return hour * 3600 + minute * 60 + found
-            if (found := _from(self._minutes, minute + 1)) >= 0:
-                return hour * 3600 + found * 60 + self._midnight % 60
-        if (found := _from(self._hours, hour + 1)) >= 0:
-            return found * 3600 + self._midnight % 3600
+            if self._minutes >> minute & 1 and (at := _from(self._seconds, second + 1)) >= 0:
+                return hour * 3600 + minute * 60 + at
+            if (at := _from(self._minutes, minute + 1)) >= 0:
+                return hour * 3600 + at * 60 + self._midnight % 60
+        if (at := _from(self._hours, hour + 1)) >= 0:
+            return at * 3600 + self._midnight % 3600
         return -1
 
 
@@ -229,25 +229,25 @@ class Schedule:
         self.zone = zone
         self._dates = tuple([_Date(time) for time in self.times])
         self._owed = tuple(
-            [found for time, found in zip(times, self._dates, strict=True) if time.missed == "once"]
+            [date for time, date in zip(times, self._dates, strict=True) if time.missed == "once"]
         )
         self._fixed = isinstance(zone, timezone)
         self._kept = (0.0, 0.0)
 
     def next(self, after: float) -> float | None:
         """The first moment strictly after `after` at which a date fits, or None: none ever comes."""
-        asked, kept = self._kept
-        if asked <= after < kept:
-            return kept
-        found = self._next(self._dates, after)
-        if found is not None:
-            self._kept = (after, found)
-        return found
+        asked, cached = self._kept
+        if asked <= after < cached:
+            return cached
+        moment = self._next(self._dates, after)
+        if moment is not None:
+            self._kept = (after, moment)
+        return moment
 
     def missed(self, since: float, now: float) -> bool:
         """True if a date lay in (since, now]; those with `missed="skip"` do not count."""
-        found = self._next(self._owed, since)
-        return found is not None and found <= now
+        moment = self._next(self._owed, since)
+        return moment is not None and moment <= now
 
     def _next(self, dates: tuple[_Date, ...], after: float) -> float | None:
         try:
@@ -323,8 +323,8 @@ def finer_omitted(times: Iterable[Time]) -> list[str]:
     """
     omitted = 0
     for time in times:
-        given = (any(getattr(time, name) for name in names) for names in _FINEST_FIRST)
-        omitted = max(omitted, next((row for row, is_given in enumerate(given) if is_given), 0))
+        stated = (any(getattr(time, name) for name in names) for names in _FINEST_FIRST)
+        omitted = max(omitted, next((row for row, is_given in enumerate(stated) if is_given), 0))
     return [names[0] for names in _FINEST_FIRST[:omitted]]
 
 

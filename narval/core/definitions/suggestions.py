@@ -11,16 +11,16 @@ MOST_WORDS = 2000
 
 def nearest(word: str, words: Iterable[str]) -> str | None:
     """The word that was probably meant."""
-    if len(known := sorted(set(words))) > MOST_WORDS:
+    if len(candidates := sorted(set(words))) > MOST_WORDS:
         return None
-    found = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
-    return found[0] if found else None
+    matches = difflib.get_close_matches(word, candidates, n=1, cutoff=0.6)
+    return matches[0] if matches else None
 
 
 def closest(word: str, words: Iterable[str]) -> str:
     """The end of a message: the word that was probably meant, or all there are if they are few."""
-    known = sorted(set(words))
-    near = nearest(word, known)
+    candidates = sorted(set(words))
+    near = nearest(word, candidates)
     if near is not None:
         return f"; did you mean {near!r}?"
-    return f"; there is {', '.join(map(repr, known))}" if 0 < len(known) <= 12 else ""
+    return f"; there is {', '.join(map(repr, candidates))}" if 0 < len(candidates) <= 12 else ""

@@ -124,8 +124,8 @@ class Element(msgspec.Struct, eq=False, gc=False):
         return hash((self.eid, self.xml))
 
     def __repr__(self) -> str:
-        shown = self.xml[:60].decode("utf-8", "replace")
-        return f"<Element {self.eid}: {shown}{'…' if len(self.xml) > 60 else ''}>"
+        excerpt = self.xml[:60].decode("utf-8", "replace")
+        return f"<Element {self.eid}: {excerpt}{'…' if len(self.xml) > 60 else ''}>"
 
 
 class Tree:

@@ -92,9 +92,9 @@ def _read(text: str) -> tuple[Form, list[str]] | None:
 def _form(around: tuple[str, ...]) -> Form | None:
     """The form of the text around values; None when that is no element, or one with namespaces."""
     text = '""'.join(around)
-    found = _is_form(text)
-    if found is None:
+    form = _is_form(text)
+    if form is None:
         return None
     attributes = _names(text)
     positions = {name: position for position, name in enumerate(attributes)}
-    return None if "xmlns" in positions or len(positions) < len(attributes) else Form(found[1], positions)
+    return None if "xmlns" in positions or len(positions) < len(attributes) else Form(form[1], positions)

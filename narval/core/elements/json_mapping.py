@@ -80,7 +80,7 @@ def json_of_element(node: etree._Element) -> str:
         return _scalar(str(node.tag), text, own or "string")
     if text.strip():
         members.setdefault(_TEXT, []).append(_quoted(text))
-    return f"{{{', '.join(_member(key, found, types) for key, found in members.items())}}}"
+    return f"{{{', '.join(_member(key, values, types) for key, values in members.items())}}}"
 
 
 class _Filling:
@@ -208,9 +208,9 @@ def _members(node: etree._Element, types: Mapping[str, str]) -> dict[str, list[s
     return members
 
 
-def _member(key: str, found: list[str], types: Mapping[str, str]) -> str:
-    is_list = len(found) != 1 or types.get(key) == "list"
-    value = f"[{', '.join(found)}]" if is_list else found[0]
+def _member(key: str, values: list[str], types: Mapping[str, str]) -> str:
+    is_list = len(values) != 1 or types.get(key) == "list"
+    value = f"[{', '.join(values)}]" if is_list else values[0]
     return f"{_quoted(key)}: {value}"
 
 
@@ -248,12 +248,12 @@ def _quoted(text: str) -> str:
     return _NO_XML.sub(_escape, dumps(text, ensure_ascii=False))
 
 
-def _escape(found: re.Match[str]) -> str:
-    return r"\\" if found[0] == "\\" else f"\\u{ord(found[0]):04x}"
+def _escape(match: re.Match[str]) -> str:
+    return r"\\" if match[0] == "\\" else f"\\u{ord(match[0]):04x}"
 
 
 def _unescaped(text: str) -> str:
-    return _ESCAPED.sub(lambda found: found[1] or chr(int(found[2], 16)), text)
+    return _ESCAPED.sub(lambda match: match[1] or chr(int(match[2], 16)), text)
 
 
 def _check_name(name: str) -> None:

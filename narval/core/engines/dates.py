@@ -102,14 +102,16 @@ def reckon(
 def _date(expression: Pattern, of: Mapping[str, Eids], view: View) -> float:
     """The moment that an expression gives of elements. Raises ValueError, which names them."""
     names = sorted(expression.variables)
-    found = {name: [element for eid in of[name] if (element := view.element(eid))] for name in names}
-    text = view.text_of(expression, found)
+    elements = {name: [element for eid in of[name] if (element := view.element(eid))] for name in names}
+    text = view.text_of(expression, elements)
     try:
         return read_date(text, view.zone)
     except ValueError:
-        wanted = "a date and time such as 2026-11-25T10:00+01:00 or 2026-11-25T10:00, or a date"
+        expectation = "a date and time such as 2026-11-25T10:00+01:00 or 2026-11-25T10:00, or a date"
         given = "; ".join(f"${name} is {_named(of[name])}" for name in names)
-        raise ValueError(f"expected {expression.text} to give {wanted}, got {text!r:.80}; {given}") from None
+        raise ValueError(
+            f"expected {expression.text} to give {expectation}, got {text!r:.80}; {given}"
+        ) from None
 
 
 def _named(eids: Eids) -> str:

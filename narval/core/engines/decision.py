@@ -135,8 +135,10 @@ class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_onl
         replaced: tuple[int, ...] = ()
         if earlier is not None:
             replaced = tuple(self.view.matching(earlier, None))
-            known = [old for eid in replaced if (old := self.view.element(eid)) is not None]
-            if any(old.xml == element.xml for old in known) or not (known or earlier.admits(element.name)):
+            predecessors = [old for eid in replaced if (old := self.view.element(eid)) is not None]
+            if any(old.xml == element.xml for old in predecessors) or not (
+                predecessors or earlier.admits(element.name)
+            ):
                 return None
         if key is not None:
             if self.view.unique_seen(*key):
@@ -169,21 +171,21 @@ class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_onl
     # --- conditions -----------------------------------------------------------------------------------
 
     def one_for_each(
-        self, search: CandidateSearch, wanted: Wanted, again: Sequence[tuple[int, ...]] = ()
+        self, search: CandidateSearch, conditions: Wanted, again: Sequence[tuple[int, ...]] = ()
     ) -> tuple[int, ...] | None:
         """One element for each condition, each its own, nearest first (N23); None if one has none.
 
         `again` are those that a condition may take though they are marked there.
         """
-        return self.one_for_each_slot(self.slots(search, wanted, again))
+        return self.one_for_each_slot(self.slots(search, conditions, again))
 
     def slots(
-        self, search: CandidateSearch, wanted: Wanted, again: Sequence[tuple[int, ...]] = ()
+        self, search: CandidateSearch, conditions: Wanted, again: Sequence[tuple[int, ...]] = ()
     ) -> list[Slot]:
         """The conditions, each with the elements that fit it, nearest first."""
         return [
             Slot(str(at), search.ranks(bound, scope, again[at] if again else ()))
-            for at, (bound, scope) in enumerate(wanted)
+            for at, (bound, scope) in enumerate(conditions)
         ]
 
     def one_for_each_slot(self, slots: list[Slot]) -> tuple[int, ...] | None:
@@ -191,18 +193,18 @@ class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_onl
         assigned = assign(slots)
         return None if assigned.missing else tuple([assigned.given[slot.id][0] for slot in slots])
 
-    def use_matches(self, wanted: Wanted, eids: tuple[int, ...], counts: tuple[int, ...] = ()) -> None:
+    def use_matches(self, conditions: Wanted, eids: tuple[int, ...], counts: tuple[int, ...] = ()) -> None:
         """Add what conditions were given to the context, and mark what they use (N3, N18).
 
         `counts` says how many of the elements each was given, if not one.
         """
-        for scope, given in used(wanted, eids, counts):
+        for scope, given in used(conditions, eids, counts):
             self.command(commands.MarkUsed(scope, given))
         self.add_to_context(tuple(dict.fromkeys(eids)))
 
-    def watch(self, watch: str, wanted: Wanted, *, or_outdated: bool = False) -> None:
+    def watch(self, watch: str, conditions: Wanted, *, or_outdated: bool = False) -> None:
         """Set a watch for elements that satisfy conditions (N24), or for their replacement too."""
-        bounds, scopes = tuple(bound for bound, _ in wanted), tuple(scope for _, scope in wanted)
+        bounds, scopes = tuple(bound for bound, _ in conditions), tuple(scope for _, scope in conditions)
         self.command(commands.Watch(watch, bounds, scopes, or_outdated))
 
     # --- the end --------------------------------------------------------------------------------------
@@ -226,14 +228,14 @@ class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_onl
 
 
 def used(
-    wanted: Wanted, eids: tuple[int, ...], counts: tuple[int, ...] = ()
+    conditions: Wanted, eids: tuple[int, ...], counts: tuple[int, ...] = ()
 ) -> Iterator[tuple[MarkScope, tuple[int, ...]]]:
     """The elements that conditions use up, out of those they were given, and where each is marked as used.
 
     `counts` says how many of `eids` each condition was given, if not one.
     """
     at = 0
-    for (_, scope), count in zip(wanted, counts or repeat(1, len(eids)), strict=True):
+    for (_, scope), count in zip(conditions, counts or repeat(1, len(eids)), strict=True):
         if scope is not None and count:
             yield scope, eids[at : at + count]
         at += count

@@ -132,11 +132,11 @@ class Retryable(Protocol):
     """An engine whose runs can be begun again from a part of an earlier one."""
 
     def plan_resume(
-        self, definition: Any, before: Any, part: str | None, given: Iterable[Reusable], element: Lookup, /
+        self, definition: Any, before: Any, part: str | None, reusable: Iterable[Reusable], element: Lookup, /
     ) -> Resume:
         """Plan what a new run takes over from an earlier one, to begin again from a part of it.
 
-        `given` are the inputs of the earlier run's calls. Raises RequestError where it cannot be done.
+        `reusable` are the inputs of the earlier run's calls. Raises RequestError where it cannot be done.
         """
 
     def resumed_from(self, state: Any, /) -> tuple[int, str] | None:

@@ -61,10 +61,10 @@ def import_engines(library: Library) -> None:
 
 def runnable(library: Library, name: str) -> Definition | None:
     """The definition of that name that can be run; an action of the same name is another thing."""
-    known = library.by_kind_and_name
+    definitions = library.by_kind_and_name
     for kind, row in KINDS.items():
-        if row.engine and (found := known.get((kind, name))) is not None:
-            return found
+        if row.engine and (definition := definitions.get((kind, name))) is not None:
+            return definition
     return None
 
 
@@ -86,8 +86,8 @@ def is_beside(run_kind: str) -> bool:
 def taking(library: Library, name: str) -> tuple[RunDefinition, str] | None:
     """The definition of that name to which objects are put, and the kind of run that begins with one."""
     for kind, row in KINDS.items():
-        if row.cases and (found := library.by_kind_and_name.get((kind, name))) is not None:
-            return cast("RunDefinition", found), row.cases
+        if row.cases and (definition := library.by_kind_and_name.get((kind, name))) is not None:
+            return cast("RunDefinition", definition), row.cases
     return None
 
 

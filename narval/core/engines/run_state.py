@@ -110,11 +110,11 @@ class RunState(msgspec.Struct, omit_defaults=True):
         return ()
 
 
-def illegal_move(run: RunState, part: str, found: str, to: str) -> InternalError:
+def illegal_move(run: RunState, part: str, current: str, to: str) -> InternalError:
     """The error for a part of a run that cannot go from one state to another, with the run's story."""
     story = ", ".join(f"{name} {state}" for name, state in run.progress())
     return InternalError(
-        f"{run.KIND} {run.eid} of {run.definition} ({run.status}): {part} cannot go from {found} to {to}; "
+        f"{run.KIND} {run.eid} of {run.definition} ({run.status}): {part} cannot go from {current} to {to}; "
         f"so far: {story or 'nothing'}"
     )
 

@@ -41,9 +41,9 @@ def reader(attribute: str) -> Reader:
     find, is_plain, opening = re.compile(written).match, _PLAIN.match, f' {attribute}="'.encode()
 
     def read(_: int, xml: bytes) -> bytes | None:
-        found = find(xml)
-        if found is not None:
-            return found[1]
+        values = find(xml)
+        if values is not None:
+            return values[1]
         plain = is_plain(xml)
         if plain is not None and opening not in plain[0]:
             return None

@@ -78,11 +78,11 @@ class ResultSets:
 
     def get(self, bound: Bound) -> ResultSet | None:
         """The result set of a condition; None when there is none."""
-        kept = self._kept.get(bound.identity)
-        if kept is None:
+        cached = self._kept.get(bound.identity)
+        if cached is None:
             return None
         self._kept.move_to_end(bound.identity)
-        return kept[0]
+        return cached[0]
 
     def of(self, bound: Bound, names: frozenset[str], fill: Callable[[], Iterable[int]]) -> ResultSet | None:
         """A new result set of a condition on elements of these names; None until it was queried often."""

@@ -99,23 +99,23 @@ class Thresholds(_Chunk[Item]):
         """The items whose numbers are less, in order."""
         if not self._rest:
             return self.items[: bisect_left(self.numbers, number)]
-        found: list[Item] = []
+        items: list[Item] = []
         for chunk in (self, *self._rest):
             if chunk.numbers[0] >= number:
                 break
-            found += chunk.items[: bisect_left(chunk.numbers, number)]
-        return found
+            items += chunk.items[: bisect_left(chunk.numbers, number)]
+        return items
 
     def beyond(self, number: float) -> list[Item]:
         """The items whose numbers are greater; in order within each chunk."""
         if not self._rest:
             return self.items[bisect_right(self.numbers, number) :]
-        found: list[Item] = []
+        items: list[Item] = []
         for chunk in (*reversed(self._rest), self):
             if chunk.numbers[-1] <= number:
                 break
-            found += chunk.items[bisect_right(chunk.numbers, number) :]
-        return found
+            items += chunk.items[bisect_right(chunk.numbers, number) :]
+        return items
 
     def _chunk_of(self, number: float, item: Item) -> tuple[_Chunk[Item], int]:
         """The chunk that an item belongs to, and the number of the other chunks that begin no later."""

@@ -56,9 +56,9 @@ class Memory:
 
     def element(self, eid: int) -> Element | None:
         """The element of that eid; None when there is none or it was forgotten."""
-        found = self.elements.get(eid)
-        if found is not None:
-            return found
+        element = self.elements.get(eid)
+        if element is not None:
+            return element
         render = self._rendered.get(eid)
         return render(eid) if render is not None else None
 
@@ -139,7 +139,7 @@ class Memory:
 
     def fill(
         self,
-        kept: Iterable[tuple[Element, str, bool]],
+        rows: Iterable[tuple[Element, str, bool]],
         unique_values: Iterable[tuple[str, str, str]] = (),
         next_eid: int = 1,
     ) -> None:
@@ -149,7 +149,7 @@ class Memory:
         """
         self.unique_values.update(unique_values)
         eid = 0
-        for element, declared, outdated in kept:
+        for element, declared, outdated in rows:
             eid = element.eid
             if declared:  # its bytes may be shared by many agents, so it is not packed
                 self.elements.add(element)
@@ -180,8 +180,8 @@ class Memory:
         return element is not None and bound.test(self.elements.tree(element))
 
     def _candidates(self, bound: Bound) -> Iterable[int]:
-        found = self.index.candidates(bound)
-        return self if found is None else found
+        candidates = self.index.candidates(bound)
+        return self if candidates is None else candidates
 
     def _current(self, bound: Bound) -> Iterator[int]:
         """All elements that fit and have not been replaced."""
@@ -274,8 +274,8 @@ def _unoutdate(memory: Memory, change: changes.Outdated) -> None:
         memory.index.result_sets.drop_named(element.name)
 
 
-def _without(eids: tuple[int, ...], known: Container[int]) -> tuple[int, ...]:
-    return tuple([eid for eid in eids if eid not in known])
+def _without(eids: tuple[int, ...], excluded: Container[int]) -> tuple[int, ...]:
+    return tuple([eid for eid in eids if eid not in excluded])
 
 
 def _news(change: Any, new: tuple[int, ...]) -> Change | None:

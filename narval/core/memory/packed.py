@@ -75,8 +75,8 @@ class ElementTable:
 
     def get(self, eid: int) -> Element | None:
         """The element of that eid; None when there is none."""
-        kept = self._kept.get(eid)
-        return self._unpacked(eid, kept) if isinstance(kept, bytes) else kept
+        cached = self._kept.get(eid)
+        return self._unpacked(eid, cached) if isinstance(cached, bytes) else cached
 
     def tree(self, element: Element) -> Tree:
         """The tree of an element; from a bounded cache if it is one of these."""
@@ -84,21 +84,21 @@ class ElementTable:
 
     def name(self, eid: int) -> str | None:
         """The root name of an element, which is not unpacked; None when there is none of that eid."""
-        kept = self._kept.get(eid)
-        if isinstance(kept, bytes):
-            _, number, _ = _HEAD.unpack_from(kept)
+        cached = self._kept.get(eid)
+        if isinstance(cached, bytes):
+            _, number, _ = _HEAD.unpack_from(cached)
             name: str = self._names[number]
             return name
-        return kept.name if kept is not None else None
+        return cached.name if cached is not None else None
 
     def documents(self, eids: Iterable[int]) -> Iterator[tuple[int, bytes]]:
         """Eid and XML of those elements that are there, without unpacking anything else."""
         for eid in eids:
-            kept = self._kept.get(eid)
-            if isinstance(kept, bytes):
-                yield eid, kept[_HEAD.size + _HEAD.unpack_from(kept)[2] :]
-            elif kept is not None:
-                yield eid, kept.xml
+            cached = self._kept.get(eid)
+            if isinstance(cached, bytes):
+                yield eid, cached[_HEAD.size + _HEAD.unpack_from(cached)[2] :]
+            elif cached is not None:
+                yield eid, cached.xml
 
     def __contains__(self, eid: object) -> bool:
         return eid in self._kept
@@ -110,13 +110,13 @@ class ElementTable:
         return len(self._kept)
 
     def _age(self) -> None:
-        kept, packed, young = self._kept, self._packed, self._young
+        cached, packed, young = self._kept, self._packed, self._young
         oldest = young[:TOGETHER]
         del young[:TOGETHER]
         for eid in oldest:
-            element = kept.get(eid)
+            element = cached.get(eid)
             if isinstance(element, Element):
-                kept[eid] = packed(element)
+                cached[eid] = packed(element)
 
     def _packed(self, element: Element) -> Element | bytes:
         made, xml, name = element.origin, element.xml, element.name
@@ -132,9 +132,9 @@ class ElementTable:
             return element
         return _HEAD.pack(element.added, number, len(origin)) + origin + xml
 
-    def _unpacked(self, eid: int, kept: bytes) -> Element:
-        added, number, length = _HEAD.unpack_from(kept)
+    def _unpacked(self, eid: int, packed: bytes) -> Element:
+        added, number, length = _HEAD.unpack_from(packed)
         xml = _HEAD.size + length
-        fields: Any = _decode(kept[_HEAD.size : xml]) if length else None
+        fields: Any = _decode(packed[_HEAD.size : xml]) if length else None
         origin = Origin(*fields) if fields is not None else None
-        return Element(eid, kept[xml:], added, origin, self._names[number])
+        return Element(eid, packed[xml:], added, origin, self._names[number])

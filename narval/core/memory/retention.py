@@ -85,10 +85,10 @@ class IdleTracker:
 
     def next(self) -> float | None:
         """The moment at which the next element may be due; None when there is none."""
-        known = [self._added[self._first] + self._after] if self._first < len(self._added) else []
+        moments = [self._added[self._first] + self._after] if self._first < len(self._added) else []
         if self._heap:
-            known.append(self._heap[0][0])
-        return min(known, default=None)
+            moments.append(self._heap[0][0])
+        return min(moments, default=None)
 
     def is_due(self, now: float) -> bool:
         """True if an element may be due."""

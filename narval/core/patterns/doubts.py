@@ -45,6 +45,6 @@ def never_holds(text: str, node: Expression) -> str:
             and isinstance(side.value, str)
             and number(side.value) != number(side.value)
         ):
-            shown = text[side.start : side.end]
-            return f"{node.operator} compares numbers, and {shown} is none"
+            excerpt = text[side.start : side.end]
+            return f"{node.operator} compares numbers, and {excerpt} is none"
     return ""

@@ -194,15 +194,15 @@ class Explainer:
         """The mismatch of a path: the first step or predicate after which no node is left."""
         held, before = 0, [at]
         for piece in self.parts.pieces(node):
-            found = self.parts.evaluate(piece.upto, at)
-            if not isinstance(found, list):
+            value = self.parts.evaluate(piece.upto, at)
+            if not isinstance(value, list):
                 break
-            if not found:
+            if not value:
                 if isinstance(piece.last, PathStep):
                     return Mismatch(self.parts.step(piece.last), self.instead(piece, before), held)
                 return self.nearest_node(piece.last, before).after(held)
             held += 1 if isinstance(piece.last, PathStep) else _weight(piece.last)
-            before = found
+            before = value
         return Mismatch(self.parts.written(node), self.seen(node, at), held)
 
     def nearest_node(self, predicate: Expression, nodes: Sequence[Any]) -> Mismatch:
@@ -242,13 +242,13 @@ class Explainer:
 
     def sides(self, left: Expression, right: Expression, at: etree._Element) -> str:
         opened = [side for side in (left, right) if _open_path(side) is not None]
-        shown = [self.described(side, at) for side in opened]
+        descriptions = [self.described(side, at) for side in opened]
         if len(opened) == 2:
-            return f"{shown[0]} and {shown[1]}"
+            return f"{descriptions[0]} and {descriptions[1]}"
         closed = right if opened == [left] else left
         if opened and variables(closed):
-            return f"{shown[0]}, where {self.parts.written(closed)} is {self.described(closed, at)}"
-        return shown[0] if opened else self.described(left, at)
+            return f"{descriptions[0]}, where {self.parts.written(closed)} is {self.described(closed, at)}"
+        return descriptions[0] if opened else self.described(left, at)
 
     def described(self, node: Expression, at: etree._Element) -> str:
         value = self.parts.evaluate(self.parts.written(node), at)
@@ -295,8 +295,8 @@ def _shown(value: Any) -> str:
     if isinstance(value, list):
         if not value:
             return "absent"
-        shown = ", ".join(map(_item, value[:_MOST_VALUES]))
-        return shown if len(value) <= _MOST_VALUES else f"{shown}, … ({len(value)} in all)"
+        items = ", ".join(map(_item, value[:_MOST_VALUES]))
+        return items if len(value) <= _MOST_VALUES else f"{items}, … ({len(value)} in all)"
     return _item(value)
 
 

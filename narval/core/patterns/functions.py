@@ -126,9 +126,9 @@ def _check_call(node: FunctionCall) -> None:
         near = get_close_matches(node.name, FUNCTIONS, 1, cutoff=0.8)
         hint = f"; did you mean {near[0]}()?" if near else ""
         raise ExpressionError(f"unknown function {node.name}(){hint}", node.start)
-    given = len(node.arguments)
-    if not signature.least <= given <= signature.most:
-        raise ExpressionError(f"{node.name}() takes {_count(signature)}, found {given}", node.start)
+    count = len(node.arguments)
+    if not signature.least <= count <= signature.most:
+        raise ExpressionError(f"{node.name}() takes {_count(signature)}, found {count}", node.start)
     if signature.nodes and node.arguments:
         _must_be_nodes(node.arguments[0], f"{node.name}() takes nodes")
 
@@ -148,5 +148,5 @@ def _check_step(step: PathStep, namespaces: Mapping[str, str]) -> None:
 
 
 def _must_be_nodes(node: Expression, why: str) -> None:
-    if (found := type_of(node)) != "nodes":
-        raise ExpressionError(f"{why}, not a {found}", node.start)
+    if (kind := type_of(node)) != "nodes":
+        raise ExpressionError(f"{why}, not a {kind}", node.start)

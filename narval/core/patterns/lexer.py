@@ -44,13 +44,13 @@ class ExpressionError(Exception):
 
 def tokens(text: str) -> list[Token]:
     """The tokens of an expression, the last the end; raises ExpressionError."""
-    found = list(scan(_TOKEN, text))
-    for token in found:
+    matches = list(scan(_TOKEN, text))
+    for token in matches:
         if token.kind == "junk":
             is_quote = token.text in "\"'"
             message = "a string that is not closed" if is_quote else f"unexpected {token.text!r}"
             raise ExpressionError(message, token.at)
-    return found
+    return matches
 
 
 def lift(text: str) -> tuple[str, tuple[str | int | float, ...]]:
@@ -82,8 +82,8 @@ def lift(text: str) -> tuple[str, tuple[str | int | float, ...]]:
 
 def check_depth(text: str) -> None:
     """Raise ExpressionError where brackets nest deeper than any expression needs."""
-    depth, blank = 0, _STRING.sub(lambda found: " " * len(found[0]), text)
-    for found in re.finditer(r"[\[({\])}]", blank):
-        depth += 1 if found[0] in "[({" else -1
+    depth, blank = 0, _STRING.sub(lambda match: " " * len(match[0]), text)
+    for match in re.finditer(r"[\[({\])}]", blank):
+        depth += 1 if match[0] in "[({" else -1
         if depth > MOST_DEPTH:
-            raise ExpressionError(f"brackets nested deeper than {MOST_DEPTH}", found.start())
+            raise ExpressionError(f"brackets nested deeper than {MOST_DEPTH}", match.start())

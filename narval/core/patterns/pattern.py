@@ -117,8 +117,8 @@ def compile_pattern(text: str, namespaces: Mapping[str, str] | None = None) -> P
     """The pattern of a text, cached; raises PatternError. `al` is the control namespace unless declared."""
     if not namespaces and "al:" not in text:
         return _pattern(text, ())
-    known = {"al": CONTROL, **(namespaces or {})}
-    used = ((prefix, uri) for prefix, uri in known.items() if prefix and f"{prefix}:" in text)
+    prefixes = {"al": CONTROL, **(namespaces or {})}
+    used = ((prefix, uri) for prefix, uri in prefixes.items() if prefix and f"{prefix}:" in text)
     return _pattern(text, tuple(sorted(used)))
 
 
@@ -146,8 +146,8 @@ class Condition:
     @property
     def names(self) -> frozenset[str] | None:
         """The root names it can match, as lxml writes them; None for any."""
-        known = [names for pattern in self.patterns if (names := pattern.shape.names) is not None]
-        return frozenset.intersection(*known) if known else None
+        name_sets = [names for pattern in self.patterns if (names := pattern.shape.names) is not None]
+        return frozenset.intersection(*name_sets) if name_sets else None
 
     @property
     def text(self) -> str:
@@ -183,9 +183,11 @@ def named_one_of(names: frozenset[str] | None) -> Bound:
     """The condition that an element has one of these root names, as lxml writes them; None: any."""
     if names is None:
         return condition("*").bind()
-    known = [etree.QName(name) for name in sorted(names)]
-    spaces = {f"p{at}": name.namespace for at, name in enumerate(known) if name.namespace}
-    texts = (f"p{at}:{name.localname}" if name.namespace else name.localname for at, name in enumerate(known))
+    qnames = [etree.QName(name) for name in sorted(names)]
+    spaces = {f"p{at}": name.namespace for at, name in enumerate(qnames) if name.namespace}
+    texts = (
+        f"p{at}:{name.localname}" if name.namespace else name.localname for at, name in enumerate(qnames)
+    )
     return condition(" | ".join(texts) or "*[false()]", namespaces=spaces).bind()
 
 
@@ -359,7 +361,7 @@ class Bound:
     def from_plain(cls, plain: Mapping[str, Any], element: Callable[[int], Element | None]) -> Bound:
         """The condition that `plain` describes; an element that was forgotten since is left out."""
         named = {
-            name: [found for eid in eids if (found := _stored(eid, element)) is not None]
+            name: [item for eid in eids if (item := _stored(eid, element)) is not None]
             for name, eids in plain["variables"].items()
         }
         return Condition(map(compile_pattern, plain["texts"], plain["namespaces"])).bind(named)
@@ -374,8 +376,8 @@ class Bound:
         return f"<Bound {self.text}>"
 
 
-def _stored(found: int | str, element: Callable[[int], Element | None]) -> Element | None:
-    return Element(0, found.encode()) if isinstance(found, str) else element(found)
+def _stored(value: int | str, element: Callable[[int], Element | None]) -> Element | None:
+    return Element(0, value.encode()) if isinstance(value, str) else element(value)
 
 
 def fits(element: Element, pattern: str, namespaces: Mapping[str, str] | None = None) -> bool:

@@ -74,26 +74,26 @@ class Regex:
     def tokens(self, text: str, work: Work) -> list[str]:
         """The parts of a text between the matches; raises WorkError."""
         data, end, parts = text.encode(), 0, []
-        for found in self._matches(self._plain, data, work):
-            parts.append(data[end : found.start()].decode())
-            end = found.end()
+        for match in self._matches(self._plain, data, work):
+            parts.append(data[end : match.start()].decode())
+            end = match.end()
         return [*parts, data[end:].decode()] if data else []
 
     def replaced(self, text: str, replacement: Callable[[Any], bytes], work: Work) -> str:
         """The text with what `replacement` makes of each match; raises WorkError."""
         data, end, parts = text.encode(), 0, []
-        for found in self._matches(self._capturing, data, work):
-            made = replacement(found)
+        for match in self._matches(self._capturing, data, work):
+            made = replacement(match)
             work.read(len(made) + 4096)
-            parts += [data[end : found.start()], made]
-            end = found.end()
+            parts += [data[end : match.start()], made]
+            end = match.end()
         return b"".join([*parts, data[end:]]).decode()
 
     def replacement(self, text: str, *, literal: bool) -> Callable[[Any], bytes]:
         """The function that writes the replacement of a match; raises ExpressionError."""
         if literal:
             made = text.encode()
-            return lambda found: made
+            return lambda match: made
         parts: list[bytes | int] = []
         at = 0
         while at < len(text):
@@ -111,8 +111,8 @@ class Regex:
                 group, at = group * 10 + int(text[at]), at + 1
             parts.append(group)
         groups = self._capturing.groups
-        return lambda found: b"".join(
-            part if isinstance(part, bytes) else (found[part] or b"") if part <= groups else b""
+        return lambda match: b"".join(
+            part if isinstance(part, bytes) else (match[part] or b"") if part <= groups else b""
             for part in parts
         )
 
@@ -123,9 +123,9 @@ class Regex:
         beyond what they take: if another match began there, the first would have taken that too.
         """
         self._count(len(data), work)
-        for found in regex.finditer(data):
-            self._count(0 if self._goes_on else len(data) - found.end(), work)
-            yield found
+        for match in regex.finditer(data):
+            self._count(0 if self._goes_on else len(data) - match.end(), work)
+            yield match
 
     def _count(self, size: int, work: Work) -> None:
         """Count one search through so many bytes: 4 ns a byte, or what RE2 takes without its states."""
@@ -252,20 +252,20 @@ class _Translation:
                 self._at += 1
         if self._at == begin:
             raise ExpressionError("not a regular expression: an empty class", start)
-        found = _class_of(text[begin : self._at], start)
+        characters = _class_of(text[begin : self._at], start)
         if negative:
-            found.complement()
+            characters.complement()
         if text.startswith("-[", self._at):
             self._at += 1
-            found -= self._bracket(depth + 1)
+            characters -= self._bracket(depth + 1)
             if not text.startswith("]", self._at):
                 raise ExpressionError("not a regular expression: expected ']' here", self._at)
         self._at += 1
-        return found
+        return characters
 
-    def _emit_class(self, found: CharacterClass) -> None:
-        positive, negative = _ranges(found.positive.codepoints), _ranges(found.negative.codepoints)
-        if not found.negative:
+    def _emit_class(self, characters: CharacterClass) -> None:
+        positive, negative = _ranges(characters.positive.codepoints), _ranges(characters.negative.codepoints)
+        if not characters.negative:
             written = f"[{positive}]" if positive else r"[^\x{0}-\x{10FFFF}]"
         else:
             written = f"(?:[{positive}]|[^{negative}])" if positive else f"[^{negative}]"

@@ -136,13 +136,13 @@ def _parsed(text: str, namespaces: Mapping[str, str]) -> Token:
 def _check_ranges(text: str) -> None:
     """Raise ForbiddenError for ranges that are long: elementpath enumerates some while it reads them."""
     numbers = 1
-    for found in _RANGE.finditer(text):
-        between = int(found[2]) - int(found[1])
+    for match in _RANGE.finditer(text):
+        between = int(match[2]) - int(match[1])
         if between > _LONGEST_RANGE:
-            raise ForbiddenError(_RANGE_RULE, found.start())
+            raise ForbiddenError(_RANGE_RULE, match.start())
         numbers *= max(1, between)
         if numbers > _LONGEST_RANGE:
-            raise ForbiddenError(_RANGES_RULE, found.start())
+            raise ForbiddenError(_RANGES_RULE, match.start())
 
 
 def _evaluate_without_context(root: Token) -> None:
@@ -272,8 +272,8 @@ def _names(token: Token) -> frozenset[str] | None:
         sides = [_names(child) for child in token]
         return None if None in sides else frozenset().union(*filter(None, sides))
     if symbol == "and" or symbol in _COMPARISONS:
-        known = [names for child in token if (names := _names(child)) is not None]
-        return known[0] if known else None
+        name_sets = [names for child in token if (names := _names(child)) is not None]
+        return name_sets[0] if name_sets else None
     if symbol in ("(", "child") and len(token) == 1:
         return _names(token[0])
     return None

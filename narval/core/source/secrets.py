@@ -28,7 +28,7 @@ def without_secrets(text: str) -> str:
     if "://" in text:
         text = _URL.sub(rf"\1{HIDDEN}", text)
     if "=" in text or ":" in text:
-        text = _NAMED.sub(lambda found: (found[1] or found[2]) + HIDDEN, text)
+        text = _NAMED.sub(lambda match: (match[1] or match[2]) + HIDDEN, text)
     return text
 
 

@@ -76,8 +76,8 @@ class Source:
     @cached_property
     def xml_text(self) -> str:
         """The text with its XML declaration, and a line `#!` before it, blanked out; all places stay."""
-        found = NOT_XML.match(self.text)
-        head = found[0] if found is not None else ""
+        match = NOT_XML.match(self.text)
+        head = match[0] if match is not None else ""
         return re.sub(r"[^\r\n]", " ", head) + self.text[len(head) :] if head.strip() else self.text
 
     @cached_property
@@ -121,16 +121,16 @@ class Source:
         name = declared[1].decode("ascii", "replace")
         line, column = end_of(self.data[: declared.start(1)].decode("latin-1"), self)
         try:
-            known = codecs.lookup(name).name
-            "".encode(known)
+            codec = codecs.lookup(name).name
+            "".encode(codec)
         except (LookupError, ValueError):
-            known = "undefined"
-        if known.replace("_", "-") in _NOT_FOR_FILES:
+            codec = "undefined"
+        if codec.replace("_", "-") in _NOT_FOR_FILES:
             raise self.error(f"unknown encoding {name!r}; save the file as UTF-8", line, column)
-        if known.startswith(("utf-16", "utf-32")):
+        if codec.startswith(("utf-16", "utf-32")):
             message = f"the file says it is {name}, but it is not; remove the declaration"
             raise self.error(message, line, column)
-        return known
+        return codec
 
 
 NOT_XML = re.compile(r"(?:#![^\r\n]*)?\s*(?:<\?xml\s[^>]*\?>)?")

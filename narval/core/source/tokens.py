@@ -70,11 +70,11 @@ class TokenCursor:
         """Read a token if it is of one of those kinds."""
         return self.advance() if self.next.kind in kinds else None
 
-    def expect(self, wanted: str, *kinds: str) -> Token:
-        """Read a token of one of those kinds; `wanted` describes it in the error."""
+    def expect(self, expectation: str, *kinds: str) -> Token:
+        """Read a token of one of those kinds; `expectation` describes it in the error."""
         token = self.accept(*kinds)
         if token is None:
-            raise self.unexpected(wanted)
+            raise self.unexpected(expectation)
         return token
 
     def shown(self) -> str:
@@ -85,9 +85,9 @@ class TokenCursor:
         """The error to raise, as reading cannot go on here."""
         return self._error(message, self.next.at)
 
-    def unexpected(self, wanted: str) -> Exception:
+    def unexpected(self, expectation: str) -> Exception:
         """The error to raise where something else was expected than the token to be read."""
-        return self.lost(f"expected {wanted}, found {self.shown()}")
+        return self.lost(f"expected {expectation}, found {self.shown()}")
 
 
 def short(written: str) -> str:

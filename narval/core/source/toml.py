@@ -147,7 +147,7 @@ class _PlaceReader:
 
 def _endless_number(source: Source) -> DefinitionError:
     """The fault of a whole number of more digits than Python reads."""
-    words = ((found.start(), found["word"]) for found in _TOKEN.finditer(source.text) if found["word"])
+    words = ((match.start(), match["word"]) for match in _TOKEN.finditer(source.text) if match["word"])
     whole = ((at, word.lstrip("+-").replace("_", "")) for at, word in words)
     digits, at = max((len(word), at) for at, word in whole if word.isdecimal())
     return source.error(f"expected a number of fewer digits, found {digits:,}", *source.place(at))

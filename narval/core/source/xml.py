@@ -85,11 +85,11 @@ class XmlNode:
 
         With `all_namespaces` those in scope are declared too, since patterns within it may use them.
         """
-        wanted = set(self.namespaces) - self._markup.declared
+        prefixes = set(self.namespaces) - self._markup.declared
         if not all_namespaces:
-            wanted &= set().union(*(node._markup.prefixes for node in self.walk()))
+            prefixes &= set().union(*(node._markup.prefixes for node in self.walk()))
         declarations = ""
-        for prefix in sorted(wanted):
+        for prefix in sorted(prefixes):
             uri = escape(self.namespaces[prefix]).replace("\n", "&#10;").replace("\t", "&#9;")
             declarations += f' xmlns{":" if prefix else ""}{prefix}="{uri}"'
         written = self._markup.document.utf8[self._markup.start : self._markup.end]
@@ -123,11 +123,11 @@ _TEXT_PIECE = re.compile(
 def _walk(text: str, position: int, count: int, piece: re.Pattern[str]) -> int:
     """The offset after `count` characters as XML reads them: references are one, comments none."""
     while True:
-        found = piece.match(text, position)
-        if found is None or (count <= 0 and found["skipped"] is None):
+        match = piece.match(text, position)
+        if match is None or (count <= 0 and match["skipped"] is None):
             return position
-        count -= found["skipped"] is None
-        position = found.end()
+        count -= match["skipped"] is None
+        position = match.end()
 
 
 class _Document:

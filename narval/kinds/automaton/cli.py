@@ -35,13 +35,13 @@ def automaton(context: click.Context, session: Session, file: Path) -> None:
     """
     import asyncio
 
-    shown, interrupted = asyncio.run(_run(file, sys.stderr.fileno() if session.as_json else None))
+    outcome, interrupted = asyncio.run(_run(file, sys.stderr.fileno() if session.as_json else None))
     if session.as_json:
-        session.give(shown, lambda _: None)
+        session.give(outcome, lambda _: None)
     if interrupted:
         context.exit(INTERRUPTED)
-    if shown["phase"] != "done":
-        error = shown["error"] or {"type": shown["phase"], "message": f"it is {shown['state']}"}
+    if outcome["phase"] != "done":
+        error = outcome["error"] or {"type": outcome["phase"], "message": f"it is {outcome['state']}"}
         click.echo(f"narval: {clean(file)}: {clean_lines(error['message'])}", err=True)
         context.exit(NOT_WELL)
 

@@ -28,13 +28,13 @@ def _tokens_by_id(context: click.Context, _: str) -> completion.Choices:
 
 def _attributes(context: click.Context, _: str) -> completion.Choices:
     """The attributes of the process named before."""
-    shown = completion.asked(context, "environment", run=completion.named_run(context))
-    yield from shown["environment"].items()
+    answer = completion.asked(context, "environment", run=completion.named_run(context))
+    yield from answer["environment"].items()
 
 
 def _newest_tokens(context: click.Context) -> list[dict[str, Any]]:
-    found = completion.asked(context, "tokens", run=completion.named_run(context))["tokens"]
-    return list(reversed(found))
+    tokens = completion.asked(context, "tokens", run=completion.named_run(context))["tokens"]
+    return list(reversed(tokens))
 
 
 _processes = completion.source(completion.of_runs, kind="process")
@@ -184,8 +184,8 @@ def tokens(
         session.give(session.ask("tokens", run=run, at=at), _tokens)
         return
     direction, order = "back" if back else "forward", order or "creation"
-    found = session.ask("traverse", run=run, token=start, order=order, direction=direction, at=at)
-    session.give(found, lambda answer: listing(WALKED, answer["tokens"], "no tokens there"))
+    rows = session.ask("traverse", run=run, token=start, order=order, direction=direction, at=at)
+    session.give(rows, lambda answer: listing(WALKED, answer["tokens"], "no tokens there"))
 
 
 def _tokens(answer: dict[str, Any]) -> None:
@@ -228,16 +228,16 @@ def environment(
     process. NAME= sets an empty text. What is set for a token is seen by those that come from it.
     """
     name, sign, value = (attribute or "").partition("=")
-    given = [(name, value), *pairs] if sign else list(pairs)
+    settings = [(name, value), *pairs] if sign else list(pairs)
     if attribute is not None and not name:
         raise click.UsageError(f"expected NAME=VALUE, got {attribute!r}")
     if pairs and name and not sign:
         raise click.UsageError(
             f"expected --set alone, or {name}=VALUE beside it, got {name}, which shows one"
         )
-    values = dict(given)
-    if len(values) < len(given):
-        twice = next(key for key in values if [one for one, _ in given].count(key) > 1)
+    values = dict(settings)
+    if len(values) < len(settings):
+        twice = next(key for key in values if [one for one, _ in settings].count(key) > 1)
         raise click.UsageError(f"{twice} is given twice")
     place = {"run": run, "token": token, "of_set": of_set, "index": index}
     if values:

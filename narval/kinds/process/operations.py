@@ -102,16 +102,16 @@ async def traverse(
     that it came of. They are in the order of creation, by breadth or by depth first; as after line `at` of
     its history.
     """
-    for given, kinds in ((order, Order), (direction, Direction)):
-        if given not in get_args(kinds):
-            raise RequestError(f"expected {' or '.join(get_args(kinds))}, got {given!r:.40}")
+    for value, kinds in ((order, Order), (direction, Direction)):
+        if value not in get_args(kinds):
+            raise RequestError(f"expected {' or '.join(get_args(kinds))}, got {value!r:.40}")
     definition, state = definition_and_state(daemon, _process(daemon, run), at)
     if token not in state.nodes and token not in state.arcs:
         raise refusal("no-token", f"process {run} has no token {token}")
-    found = traversal.traverse(state, token, order, direction)
+    tokens = traversal.traverse(state, token, order, direction)
     rows = (
         node_row(definition, state, one) if isinstance(one, NodeToken) else arc_row(definition, state, one)
-        for one in found
+        for one in tokens
     )
     return {"run": run, "tokens": list(rows)}
 
@@ -125,8 +125,10 @@ async def environment(
     index: int | None = None,
 ) -> dict[str, Any]:
     """The attributes of a process, of a token over them, of a set or one of its members."""
-    found = _environment(daemon, run, token) if of_set is None else _of_set(daemon, run, token, of_set, index)
-    return {"run": run, "environment": found}
+    answer = (
+        _environment(daemon, run, token) if of_set is None else _of_set(daemon, run, token, of_set, index)
+    )
+    return {"run": run, "environment": answer}
 
 
 @operation("write")
@@ -210,8 +212,8 @@ async def _ask_run(
     except (UnicodeEncodeError, OverflowError) as refused:
         raise RequestError(f"{name}: {refused}") from None
     answers: list[Answer] = []
-    told = Signalled(0, 0.0, "", name, (), arguments, **asker.recorded)
-    await daemon.host.submit(lambda turn: answers.extend(say(turn, eid, told)))
+    event = Signalled(0, 0.0, "", name, (), arguments, **asker.recorded)
+    await daemon.host.submit(lambda turn: answers.extend(say(turn, eid, event)))
     if not answers:
         error = f"run {eid} of {run.name} could not do it: it is {run.status}; narval why {eid} says more"
         raise refusal("failed", error)
@@ -237,12 +239,12 @@ def _parts(daemon: Daemon, eid: int, at: int | None = None) -> dict[str, list[di
 
 def _environment(daemon: Daemon, eid: int, token: int | None) -> dict[str, str]:
     parts = _parts(daemon, eid)
-    shown = {row["id"]: row["value"] for row in parts["environment"]}
+    values = {row["id"]: row["value"] for row in parts["environment"]}
     if token is None:
-        return shown
+        return values
     for row in parts["tokens"]:
         if row["id"] == token:
-            return {**shown, **row["environment"]}
+            return {**values, **row["environment"]}
     raise refusal("no-token", f"process {eid} has no node token {token}")
 
 
@@ -252,17 +254,17 @@ def _of_set(daemon: Daemon, eid: int, token: int | None, name: str, index: int |
     if token is not None and token not in state.nodes:
         raise refusal("no-token", f"process {eid} has no node token {token}")
     sets = state.nodes[token].sets if token is not None else state.sets
-    found = [state.sets[number] for number in sets if state.sets[number].name == name]
-    if not found:
+    numbers = [state.sets[number] for number in sets if state.sets[number].name == name]
+    if not numbers:
         raise refusal("no-set-member", f"process {eid} has no token set named {name}")
-    return dict(found[-1].environment if index is None else found[-1].members.get(index, {}))
+    return dict(numbers[-1].environment if index is None else numbers[-1].members.get(index, {}))
 
 
 def _check_listener(daemon: Daemon, name: str) -> None:
     """Raise RequestError unless a module declares a listener of that name."""
-    known = daemon.agent.library.of("listener")
-    if name not in known:
-        there = ", ".join(sorted(known)) or "none"
+    listeners = daemon.agent.library.of("listener")
+    if name not in listeners:
+        there = ", ".join(sorted(listeners)) or "none"
         raise RequestError(f"there is no listener {name!r} in modules/; there is {there}")
 
 
@@ -280,12 +282,12 @@ def texts(values: dict[str, Any]) -> dict[str, str | None]:
         raise RequestError(str(error)) from None
 
 
-def new_set(given: dict[str, Any]) -> dict[str, Any]:
+def new_set(row: dict[str, Any]) -> dict[str, Any]:
     """A new set of tokens, checked: name, count, environment, members. Raises RequestError."""
-    unknown = given.keys() - {"name", "count", "environment", "members"}
+    unknown = row.keys() - {"name", "count", "environment", "members"}
     if unknown:
         raise RequestError(f"a set of tokens has name, count, environment and members, not {min(unknown)!r}")
-    name, count, members = given.get("name"), given.get("count"), given.get("members") or {}
+    name, count, members = row.get("name"), row.get("count"), row.get("members") or {}
     if not isinstance(name, str) or not name:
         raise RequestError(f"expected the name of the set of tokens, got {name!r:.80}")
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_MEMBERS:
@@ -295,7 +297,7 @@ def new_set(given: dict[str, Any]) -> dict[str, Any]:
     return {
         "name": name,
         "count": count,
-        "environment": texts(given.get("environment") or {}),
+        "environment": texts(row.get("environment") or {}),
         "members": {
             key: [texts({key: value})[key] for value in values[:count]] for key, values in members.items()
         },

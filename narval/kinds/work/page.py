@@ -117,7 +117,7 @@ def _problems(refused: WorkRefusedError | None) -> dict[str, str]:
     """The messages for fields, by name (P42)."""
     if refused is None or refused.kind != "bad-field" or not refused.detail:
         return {}
-    return {str(found["field"]): str(found["message"]) for found in json.loads(refused.detail)}
+    return {str(problem["field"]): str(problem["message"]) for problem in json.loads(refused.detail)}
 
 
 @act("/a/{agent}/work/{item:int}/{what}", roles=WORKERS)
@@ -130,12 +130,12 @@ async def work_act(visit: Visit) -> Redirect | Shown:
     for name, value in form.pairs:
         if name.startswith(FIELD) and value:
             typed.setdefault(name.removeprefix(FIELD), []).append(value)
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for field in ACTS_ON_ITEMS[what].fields:
         text = form.get(field.asked_as)
-        given[field.name] = typed if field is VALUES else text.split() if field.is_list else text
+        values[field.name] = typed if field is VALUES else text.split() if field.is_list else text
     try:
-        await visit.act(what.replace("-", "_"), item=number, **given)
+        await visit.act(what.replace("-", "_"), item=number, **values)
     except WorkRefusedError as refused:
         if refused.kind == "no-item":
             raise

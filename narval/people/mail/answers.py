@@ -35,10 +35,10 @@ def read_answer(body: str, outcomes: Collection[str]) -> MailAnswer:
     for line in lines[first + 1 :]:
         if not line or line.startswith(">") or line == "--":
             break
-        found = _FIELD.fullmatch(line)
-        if found is None:
+        match = _FIELD.fullmatch(line)
+        if match is None:
             raise ValueError(line)
-        fields.setdefault(found[1], []).append(found[2])
+        fields.setdefault(match[1], []).append(match[2])
     if word in outcomes:
         return MailAnswer("answer", {"outcome": word, "fields": fields})
     return MailAnswer(word, {"reason": " ".join(fields.get("reason", ()))})
@@ -69,7 +69,7 @@ def _without_comments(results: str) -> str:
 
     Nothing is left of results in which one of these has no end, or an end without a beginning.
     """
-    kept: list[str] = []
+    lines: list[str] = []
     depth, is_quoted = 0, False
     characters = iter(results)
     for character in characters:
@@ -81,12 +81,12 @@ def _without_comments(results: str) -> str:
             depth += 1
         elif character == ")":
             depth -= 1
-            kept.append(" ")
+            lines.append(" ")
             if depth < 0:
                 return ""
         elif not depth and character == '"':
             is_quoted = True
-            kept.append(character)
+            lines.append(character)
         elif not depth:
-            kept.append(character)
-    return "" if depth or is_quoted else "".join(kept)
+            lines.append(character)
+    return "" if depth or is_quoted else "".join(lines)

@@ -66,7 +66,7 @@ def marked(xml: bytes) -> bytes:
     mail = parse(xml)
     answered = f"{mail.get('in-reply-to', '')} {mail.get('references', '')}"
     items = [token.partition("-")[0] for token in _last_token(mail)]
-    items += [found[1].decode() for found in NOTICE_ID.finditer(answered.encode())]
+    items += [match[1].decode() for match in NOTICE_ID.finditer(answered.encode())]
     if local_name(mail.tag) != "email" or mail.get("kind") or not items:
         return xml
     mail.set("work", items[-1])
@@ -81,10 +81,10 @@ def _last_token(mail: etree._Element) -> list[str]:
 def _tell(turn: Turn, item: Run, mail: etree._Element, token: str, call: str) -> None:
     person, people = item.state.notices[call].to, turn.agent.lookup.people
     name, arguments = "turned-away", dict[str, Any]()
-    known = people.by_address(mail.get("from", ""))
+    sender = people.by_address(mail.get("from", ""))
     if (why := _no_answer(mail)) is not None:
         arguments = {"kind": "no-answer", "message": why}
-    elif known is None or known.name != person:
+    elif sender is None or sender.name != person:
         message = f"expected a mail of {person}, got one from {mail.get('from', 'nobody')}"
         arguments = {"kind": "not-authentic", "message": message}
     elif people.mail_trust and not _is_vouched_for(mail, people.mail_trust):
@@ -98,18 +98,18 @@ def _tell(turn: Turn, item: Run, mail: etree._Element, token: str, call: str) ->
             line = blanked(str(error).encode()).decode()
             said = f"found {line!r:.80}" if line else "found nothing of your own there"
             arguments = {"kind": "not-understood", "message": f"{_wanted(item.definition)}; {said}"}
-    by = known.name if known is not None else ""
+    by = sender.name if sender is not None else ""
     act = PersonsAct("mail", mail.get("key", ""), token)
-    told = Signalled(0, 0.0, "", name, arguments={**arguments, "notice": call}, by=by, act=act)
-    turn.tell(item.eid, replace(told, signal=str(turn.agent.numbers.last + 1)))
+    event = Signalled(0, 0.0, "", name, arguments={**arguments, "notice": call}, by=by, act=act)
+    turn.tell(item.eid, replace(event, signal=str(turn.agent.numbers.last + 1)))
 
 
 def _wanted(work: WorkDefinition) -> str:
     """The words that are an answer (P61)."""
     words = ", ".join([*(outcome.name for outcome in work.outcomes), *ACTS])
     fields = f", and below it a line for each field: {', '.join(f'{name}: …' for name in work.fields)}"
-    wanted = f"expected one of {words}, alone on the first line above what is quoted"
-    return f"{wanted}{fields if work.fields else ''}"
+    expectation = f"expected one of {words}, alone on the first line above what is quoted"
+    return f"{expectation}{fields if work.fields else ''}"
 
 
 def _no_answer(mail: etree._Element) -> str | None:
@@ -125,6 +125,6 @@ def _no_answer(mail: etree._Element) -> str | None:
 
 def _is_vouched_for(mail: etree._Element, server: str) -> bool:
     """True if the results of the trusted server say so; those of others do not count (P65)."""
-    found = (node for node in mail.iterchildren("authentication") if node.get("server") == server.lower())
-    first = next(found, None)
+    results = (node for node in mail.iterchildren("authentication") if node.get("server") == server.lower())
+    first = next(results, None)
     return first is not None and is_authentic(first.text or "", mail.get("from", ""))

@@ -86,8 +86,8 @@ class Notices:
         """The call that writes to a person. Raises ActionError where there is no server or no address."""
         account, person = self._agent.lookup.mail, self._agent.lookup.people.person(call.step)
         if account is None:
-            wanted = "add [mail] to etc/narval.toml"
-            raise ActionError(f"there is no server to send mail by; {wanted}", "no-server", final=True)
+            remedy = "add [mail] to etc/narval.toml"
+            raise ActionError(f"there is no server to send mail by; {remedy}", "no-server", final=True)
         if person is None or not person.mail:
             raise ActionError(f"{call.step} has no address in etc/people.toml", "no-address", final=True)
         result: dict[str, Any] = {}
@@ -143,13 +143,13 @@ class Notices:
     async def _key(self) -> bytes:
         """The key of the agent's tokens, which is made when it is first needed, and kept in the store."""
         async with self._making:
-            known = self._agent.store.meta.get(KEY)
-            if known is None:
+            key = self._agent.store.meta.get(KEY)
+            if key is None:
                 made, done = secrets.token_hex(32), asyncio.get_running_loop().create_future()
                 self._post(Request(partial(_keep, made), partial(_settle, done)))
                 await done
-                known = made
-        return bytes.fromhex(known)
+                key = made
+        return bytes.fromhex(key)
 
 
 def _keep(key: str, turn: Turn) -> None:

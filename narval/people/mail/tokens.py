@@ -45,8 +45,8 @@ def token_of(key: bytes, agent: str, item: int, person: str, call: str, shown: s
 
 
 def _mac(key: bytes, size: int, *words: str) -> str:
-    told = "\0".join(words).encode()
-    return b32encode(hmac.digest(key, told, "sha256")[:size]).decode().lower()
+    text = "\0".join(words).encode()
+    return b32encode(hmac.digest(key, text, "sha256")[:size]).decode().lower()
 
 
 def hash_of(token: str) -> str:
@@ -80,7 +80,7 @@ def last_token(text: str) -> list[str]:
 
 def blanked(xml: bytes) -> bytes:
     """An element without the tokens in it, or the parts of them that lie apart (P68)."""
-    parts = {_whole(part) for found in TOKEN.findall(xml) for part in found[1:]}
+    parts = {_whole(part) for match in TOKEN.findall(xml) for part in match[1:]}
     xml = TOKEN.sub(rb"\1-%s-%s" % (BLANK, BLANK), xml)
     for part in parts:
         xml = re.sub(re.escape(part.encode()), BLANK, xml, flags=re.IGNORECASE)

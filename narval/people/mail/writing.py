@@ -127,27 +127,30 @@ def outgoing(mail: Element, call_id: str) -> Outgoing:
     """An `email` element as it goes out. Raises ActionError for what its author cannot have meant."""
     from email.utils import format_datetime
 
-    given = mail.attributes
-    senders, to, cc = (_addresses(given.get(name, ""), name) for name in ("from", "to", "cc"))
+    attributes = mail.attributes
+    senders, to, cc = (_addresses(attributes.get(name, ""), name) for name in ("from", "to", "cc"))
     if len(senders) != 1 or not to:
         raise _wrong("expected one address in from, and at least one in to", "bad-address")
     if len(to) + len(cc) > MAX_ADDRESSES:
         message = f"expected at most {MAX_ADDRESSES} recipients, got {len(to) + len(cc)}"
         raise _wrong(message, "too-many-recipients")
     for name in ("from-name", "subject", "auto", "date"):
-        if re.search(r"[\x00-\x1f\x7f]", given.get(name, "")):
+        if re.search(r"[\x00-\x1f\x7f]", attributes.get(name, "")):
             raise _wrong(f"{name} holds a line break, which could pass for a header", "header-injection")
-    fields = {"From": _writer(given.get("from-name", ""), senders[0]), "To": ", ".join(to)}
+    fields = {"From": _writer(attributes.get("from-name", ""), senders[0]), "To": ", ".join(to)}
     fields |= {"Cc": ", ".join(cc)} if cc else {}
-    fields |= {"Subject": given.get("subject", ""), "Date": format_datetime(_moment(given.get("date")))}
-    if given.get("auto"):
-        fields["Auto-Submitted"] = given["auto"]
+    fields |= {
+        "Subject": attributes.get("subject", ""),
+        "Date": format_datetime(_moment(attributes.get("date"))),
+    }
+    if attributes.get("auto"):
+        fields["Auto-Submitted"] = attributes["auto"]
     text = re.sub(r"\r\n?", "\n", mail.tree().findtext("body") or "")
-    ident = given.get("message-id") or f"{_digest(call_id)}@{senders[0].rpartition('@')[2]}"
+    ident = attributes.get("message-id") or f"{_digest(call_id)}@{senders[0].rpartition('@')[2]}"
     if not _PLAIN_ID.fullmatch(ident):
         raise _wrong(f"expected a message-id like word@example.org, got {ident!r}", "header-injection")
-    header = _id_fields(ident, given) + "".join(starmap(_field, fields.items())).encode("ascii")
-    data = header + _content(text, flows=given.get("format") == _FLOWED)
+    header = _id_fields(ident, attributes) + "".join(starmap(_field, fields.items())).encode("ascii")
+    data = header + _content(text, flows=attributes.get("format") == _FLOWED)
     return Outgoing(ident, senders[0], list(dict.fromkeys([*to, *cc])), data)
 
 
@@ -188,11 +191,11 @@ def _content(text: str, *, flows: bool = False) -> bytes:
     return f"{fields}\n{body}".replace("\n", "\r\n").encode("ascii")
 
 
-def _id_fields(ident: str, given: Mapping[str, str]) -> bytes:
+def _id_fields(ident: str, attributes: Mapping[str, str]) -> bytes:
     """The fields that name mails, an id a line: the standard library would encode long ones as if they were
     words, and no reader would find its thread.
     """
-    answered, chain = given.get("in-reply-to", ""), given.get("references", "")
+    answered, chain = attributes.get("in-reply-to", ""), attributes.get("references", "")
     text = ""
     for name, value in (("Message-ID", ident), ("In-Reply-To", answered), ("References", chain)):
         ids = [f"<{ident}>" for ident in value.split() if _PLAIN_ID.fullmatch(ident)]

@@ -45,8 +45,8 @@ _MODULE_OF = {name: f"{__name__}.{module}" for name, module in _WHERE.items()} |
 
 
 def _command(name: str) -> Command | CommandGroup:
-    found: Command | CommandGroup = getattr(importlib.import_module(_MODULE_OF[name]), name)
-    return found
+    command: Command | CommandGroup = getattr(importlib.import_module(_MODULE_OF[name]), name)
+    return command
 
 
 COMMANDS = LazyTable(sorted(_MODULE_OF, key=_ORDER.index), _command)

@@ -123,8 +123,8 @@ class CommandGroup(_Explained, click.Group):
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
         """Read the arguments; what stands before the name of a command below is put behind it."""
-        known = [each for command in (self, *self.commands.values()) for each in command.params]
-        valued = {name for each in known if not getattr(each, "is_flag", True) for name in each.opts}
+        parameters = [each for command in (self, *self.commands.values()) for each in command.params]
+        valued = {name for each in parameters if not getattr(each, "is_flag", True) for name in each.opts}
         at = 0
         while at < len(args) and args[at].startswith("-"):
             at += 2 if args[at] in valued else 1
@@ -213,8 +213,8 @@ def asking(
 
     def command_of(people: Callable[[Any], object]) -> Command:
         @wraps(people)
-        def give(session: Session, /, **given: Any) -> None:
-            listed = {key: [*value] if isinstance(value, tuple) else value for key, value in given.items()}
+        def give(session: Session, /, **values: Any) -> None:
+            listed = {key: [*value] if isinstance(value, tuple) else value for key, value in values.items()}
             answer = ask(session, **listed) if ask is not None else session.ask(operation, **listed)
             session.give(answer, people)
             if not well(answer):
@@ -235,12 +235,12 @@ def command_group(
     def alone(function: Callable[..., Any]) -> Callable[..., Any]:
         @click.pass_context
         @wraps(function)
-        def called(context: click.Context, /, *given: Any, **named: Any) -> Any:
+        def called(context: click.Context, /, *arguments: Any, **named: Any) -> Any:
             if context.invoked_subcommand is not None:
                 return None
             assert isinstance(context.command, CommandGroup)
             context.command.refuse_as(context)
-            return function(context.ensure_object(Session), *given, **named)
+            return function(context.ensure_object(Session), *arguments, **named)
 
         return called
 
@@ -264,12 +264,12 @@ def common_options(*, acting: bool = True) -> list[click.Parameter]:
     return options
 
 
-def _note(context: click.Context, option: click.Parameter, given: Path | str | bool | None) -> None:
-    if given == "":
+def _note(context: click.Context, option: click.Parameter, value: Path | str | bool | None) -> None:
+    if value == "":
         what = "an agent" if option.name == "agent" else "a person"
         raise click.BadParameter(f"expected the name of {what}, got an empty one", context, option)
-    if given and option.name:
-        context.ensure_object(Session).note(option.name, given)
+    if value and option.name:
+        context.ensure_object(Session).note(option.name, value)
 
 
 _HOME = "The home to use, rather than NARVAL_HOME or ~/.narval."

@@ -46,14 +46,14 @@ def source(choices: Callable[..., Choices], *, or_file: bool = False, **settings
     def complete(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
         from click.shell_completion import CompletionItem
 
-        found: dict[str, CompletionItem] = {}
+        items: dict[str, CompletionItem] = {}
         with suppress(Exception, _TooLongError), _at_most(LOOKED_WITHIN):
             for value, about in choices(context, incomplete, **settings):
                 if value.startswith(incomplete):
-                    found.setdefault(value, CompletionItem(value, help=clean(about)))
-        if or_file and not found:
+                    items.setdefault(value, CompletionItem(value, help=clean(about)))
+        if or_file and not items:
             return [CompletionItem(incomplete, type="file")]
-        return list(found.values())
+        return list(items.values())
 
     return complete
 
@@ -126,9 +126,9 @@ def named_run(context: click.Context) -> int:
 
 def _parts(context: click.Context, _: str, keys: tuple[str, ...] = PARTS) -> Choices:
     """The parts of the run that was named before."""
-    shown = asked(context, "show", run=named_run(context))
+    answer = asked(context, "show", run=named_run(context))
     for key in keys:
-        for part in shown.get(key, ()):
+        for part in answer.get(key, ()):
             yield str(part["id"]), part["state"]
 
 

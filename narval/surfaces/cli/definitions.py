@@ -64,8 +64,8 @@ def definitions(
     elif new is not None:
         raise click.UsageError("--to goes with --diff")
     elif all_versions:
-        kept = session.ask("versions", name=name, kind=kind)
-        session.give(kept, lambda rows: listing(VERSIONS, rows, "no versions are kept"))
+        versions = session.ask("versions", name=name, kind=kind)
+        session.give(versions, lambda rows: listing(VERSIONS, rows, "no versions are kept"))
     else:
         found = session.ask("definition", name=name, kind=kind)
         session.give(found, lambda answer: click.echo("\n".join(definition_lines(answer))))
@@ -130,10 +130,10 @@ def diff(context: click.Context, /, session: Session, name: str | None) -> None:
 
     from narval.files.alterations import compare
 
-    found = compare(session.home, name)
-    rows = [to_builtins(file) for file in found]
+    changes = compare(session.home, name)
+    rows = [to_builtins(file) for file in changes]
     session.give(rows, lambda _: _tell(rows, listed=name is None))
-    context.exit(NOT_WELL if any(file.diff for file in found) else 0)
+    context.exit(NOT_WELL if any(file.diff for file in changes) else 0)
 
 
 def _tell(rows: list[dict[str, str]], *, listed: bool) -> None:

@@ -127,8 +127,8 @@ async def _pages(console: Console, home: Home, *, wanted: bool) -> AsyncIterator
         assert web.stdout is not None
         await web.stdout.readline()  # it answers
         link = await asyncio.create_subprocess_exec(*narval, "web", "login", stdout=pipe)
-        told, _ = await link.communicate()
-        console.print(f"Watch it in a browser:  [bold]{escape(told.decode().strip())}[/]\n", soft_wrap=True)
+        output, _ = await link.communicate()
+        console.print(f"Watch it in a browser:  [bold]{escape(output.decode().strip())}[/]\n", soft_wrap=True)
         yield
     finally:
         with suppress(ProcessLookupError):
@@ -207,13 +207,13 @@ def _list_questions(console: Console, home: Home, asked: list[dict[str, Any]]) -
 
 async def _ask(console: Console, home: Home, daemon: Daemon, owner: Asker) -> None:
     """Ask the owner each question, to be answered by a word."""
-    known: list[int] = []
+    items: list[int] = []
     while True:
-        rows = await worklist(daemon, known=known, wait=NOTHING_MORE, asker=owner)
+        rows = await worklist(daemon, known=items, wait=NOTHING_MORE, asker=owner)
         for row in rows:
-            if row["item"] not in known:
+            if row["item"] not in items:
                 await _ask_one(console, home, daemon, owner, row)
-        known = [row["item"] for row in await worklist(daemon, asker=owner)]
+        items = [row["item"] for row in await worklist(daemon, asker=owner)]
 
 
 async def _ask_one(console: Console, home: Home, daemon: Daemon, owner: Asker, row: dict[str, Any]) -> None:
@@ -270,14 +270,15 @@ async def _follow(console: Console, daemon: Daemon) -> None:
 
 
 def _line(element: Element) -> str:
-    shown = element.attributes
+    attributes = element.attributes
     if element.name == "sent":
-        return f"  answered   {shown.get('to', '')}"
-    if shown["verdict"] == "ask":
-        return f"  doubtful   {shown.get('from', '?')}: {shown.get('subject', '')} [dim]({shown['why']})[/]"
-    if shown["verdict"] == "leave":
-        return f"  left alone {shown.get('from', '?')}: {shown.get('subject', '')} [dim]({shown['why']})[/]"
-    return f"  came in    {shown.get('from', '?')}: {shown.get('subject', '')}"
+        return f"  answered   {attributes.get('to', '')}"
+    mail = f"{attributes.get('from', '?')}: {attributes.get('subject', '')}"
+    if attributes["verdict"] == "ask":
+        return f"  doubtful   {mail} [dim]({attributes['why']})[/]"
+    if attributes["verdict"] == "leave":
+        return f"  left alone {mail} [dim]({attributes['why']})[/]"
+    return f"  came in    {mail}"
 
 
 if __name__ == "__main__":

@@ -78,13 +78,13 @@ def start(
         **({":ttl": ttl} if ttl else {}),
         **({":open": "yes"} if is_open else {}),
     }
-    given: dict[str, Any] = {"environment": attributes} if attributes else {}
+    arguments: dict[str, Any] = {"environment": attributes} if attributes else {}
     if each:
-        given["each"] = True
+        arguments["each"] = True
     purpose: Purpose = "work" if wait else "record"
     with session.connect(purpose) as connection:
         with naming(files, documents):
-            run = connection.ask("start", name=name, elements=documents, **given)
+            run = connection.ask("start", name=name, elements=documents, **arguments)
         if not session.as_json:
             click.echo("\n".join(map(str, run["runs"])) if each else run["eid"])
         if wait:
@@ -162,9 +162,9 @@ echo '<order item="milk"/>' | narval send shop - --keep 7d
 echo '<order item="milk"/>' | narval send shop - --agent ada"""
 
 
-def _seconds(context: click.Context, option: click.Parameter, given: str | None) -> float | None:
+def _seconds(context: click.Context, option: click.Parameter, text: str | None) -> float | None:
     try:
-        return None if given is None else read_duration(given)
+        return None if text is None else read_duration(text)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
 
@@ -184,7 +184,7 @@ def send(session: Session, to: str, files: tuple[BinaryIO, ...], keep: float | N
     documents = documents_of(files)
     with session.connect("record") as connection, naming(files, documents):
         answer = connection.ask("send", to=to, elements=documents, keep=keep)
-    session.give(answer, lambda found: click.echo("".join(f"{id}\n" for id in found["messages"]), nl=False))
+    session.give(answer, lambda reply: click.echo("".join(f"{id}\n" for id in reply["messages"]), nl=False))
 
 
 _LETTERS = """\
@@ -203,7 +203,7 @@ def letters(session: Session, dead: bool) -> None:
     LETTER again, to whoever has the name of its receiver now; `drop` keeps it no more.
     """
     rows = session.ask("letters", dead=dead)
-    session.give(rows, lambda found: listing(DEAD_LETTERS if dead else LETTERS, found, "no letters wait"))
+    session.give(rows, lambda listed: listing(DEAD_LETTERS if dead else LETTERS, listed, "no letters wait"))
 
 
 letter_argument = click.argument("letter", type=int, shell_complete=completion.dead_letters)
@@ -301,7 +301,7 @@ def memory(
         if as_xml or count or look is not None or page.before is not None or any(query.values()):
             raise click.UsageError("--facets lists the names of all elements: of the rest, it takes --limit")
         rows = session.ask("facets", limit=page.limit)
-        session.give(rows, lambda found: listing(FACETS, found, "no elements"))
+        session.give(rows, lambda listed: listing(FACETS, listed, "no elements"))
         return
     if look is not None and (as_xml or count):
         raise click.UsageError("--look excludes --xml and --count, which try all")

@@ -57,16 +57,20 @@ class Page:
 
     def give(self, session: Session, rows: list[dict[str, Any]], people: Callable[[Any], object]) -> None:
         """Write what `ask` gave; tell people where there is more, with the command that shows it."""
-        shown = rows[: self.limit]
-        session.give(shown, people)
-        if len(shown) < len(rows) and not session.as_json:
-            click.echo(f"{len(shown)} shown; the next: {self.going_on(session, shown[-1]['eid'])}", err=True)
+        visible = rows[: self.limit]
+        session.give(visible, people)
+        if len(visible) < len(rows) and not session.as_json:
+            click.echo(
+                f"{len(visible)} shown; the next: {self.going_on(session, visible[-1]['eid'])}", err=True
+            )
 
 
 def limit_option(which: str) -> Callable[..., Any]:
     """The option --limit of a listing that is not of eids: the parameter `most`, None for all."""
     help = f"Only the {which} N, or all, rather than {PAGE}."
-    return click.option("--limit", "most", type=Limit(), callback=lambda *given: _most(given[-1]), help=help)
+    return click.option(
+        "--limit", "most", type=Limit(), callback=lambda *values: _most(values[-1]), help=help
+    )
 
 
 def _most(limit: int | str | None) -> int | None:
@@ -78,8 +82,8 @@ def paged(function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command --limit and --before, which make its parameter `page`."""
 
     @wraps(function)
-    def command(*given: Any, limit: int | str | None, before: int | None, **named: Any) -> Any:
-        return function(*given, page=Page(_most(limit), before, limit is not None), **named)
+    def command(*arguments: Any, limit: int | str | None, before: int | None, **named: Any) -> Any:
+        return function(*arguments, page=Page(_most(limit), before, limit is not None), **named)
 
     asked = click.option("--limit", type=Limit(), help=f"Only the newest N, or all, rather than {PAGE}.")
     below = click.option("--before", type=int, metavar="EID", help="Only those with lower eids.")
@@ -97,8 +101,8 @@ def _command(session: Session, before: int) -> str:
     words += _names(context)
     for parameter in context.command.params:
         name = str(parameter.name)
-        given = context.get_parameter_source(name) == ParameterSource.COMMANDLINE
-        if not given or name == "before" or not parameter.expose_value:
+        source = context.get_parameter_source(name) == ParameterSource.COMMANDLINE
+        if not source or name == "before" or not parameter.expose_value:
             continue
         if isinstance(parameter, click.Option):
             words.append(parameter.opts[-1])

@@ -61,10 +61,12 @@ at_option = click.option(
 @paged
 def runs(session: Session, page: Page, state: str | None, **query: str | None) -> None:
     """List the runs there are, newest first."""
-    found = page.ask(session, "runs", state=state, **query)  # options are named as its arguments
-    if state not in (None, *STATES) and not (found or session.ask("runs", state=state, limit=1)):
+    answer = page.ask(session, "runs", state=state, **query)  # options are named as its arguments
+    if state not in (None, *STATES) and not (answer or session.ask("runs", state=state, limit=1)):
         raise click.BadParameter(f"{state!r} is not one of {', '.join(STATES)}.", param_hint="'--state'")
-    page.give(session, found, lambda rows: answers.runs(rows, lambda shown: listing(RUNS, shown, "no runs")))
+    page.give(
+        session, answer, lambda rows: answers.runs(rows, lambda listed: listing(RUNS, listed, "no runs"))
+    )
 
 
 @command("show", example="narval show 12\nnarval show 12 --svg run.svg\nnarval show mail.triage --graph")
@@ -106,13 +108,13 @@ def show(
 
         session.give(answer, graph)
     elif as_xml:
-        session.give(answer, lambda found: click.echo(xml_text(found["xml"]).encode("utf-8")))
+        session.give(answer, lambda reply: click.echo(xml_text(reply["xml"]).encode("utf-8")))
     elif svg is not None:
         from narval.surfaces.cli.render.svg import svg as drawn
 
         svg.write(drawn(answer["dot"]))
     elif as_dot:
-        session.give(answer, lambda found: click.echo(found["dot"].encode("utf-8"), nl=False))
+        session.give(answer, lambda reply: click.echo(reply["dot"].encode("utf-8"), nl=False))
     else:
         session.give(answer, answers.run)
 
@@ -210,7 +212,7 @@ def cancel(session: Session, run: int | None, name: str | None, reason: str) -> 
     if (run is None) == (name is None):
         raise click.UsageError("expected RUN or --name, and not both")
     answer = session.ask("cancel", run=run, name=name, reason=reason)
-    session.give(answer, lambda found: click.echo(f"run {found['eid']} is {found['state']}"))
+    session.give(answer, lambda reply: click.echo(f"run {reply['eid']} is {reply['state']}"))
 
 
 _SIGNAL = """\
@@ -291,4 +293,4 @@ def retry(session: Session, run: int, step: str | None, dry: bool) -> None:
         session.give(session.ask("retry_plan", run=run, step=step), answers.retry_plan)
         return
     answer = session.ask("retry", run=run, step=step)
-    session.give(answer, lambda found: click.echo(found["eid"]))
+    session.give(answer, lambda reply: click.echo(reply["eid"]))

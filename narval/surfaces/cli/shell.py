@@ -31,4 +31,4 @@ def completion(session: Session, shell: str) -> None:
     shell_class = get_completion_class(shell)
     assert shell_class is not None
     script = shell_class(main, {}, "narval", "_NARVAL_COMPLETE").source().rstrip()
-    session.give({"shell": shell, "script": script}, lambda told: click.echo(told["script"]))
+    session.give({"shell": shell, "script": script}, lambda reply: click.echo(reply["script"]))

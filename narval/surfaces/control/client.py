@@ -49,8 +49,8 @@ class Client:
         agent: str = "",
         session: str = "",
     ) -> None:
-        given = {"agent": agent, "as": acting_as, "session": session}
-        asking = {name: value for name, value in given.items() if value}
+        options = {"agent": agent, "as": acting_as, "session": session}
+        asking = {name: value for name, value in options.items() if value}
         self._path, self._answer, self._asking = path, answer, [asking] if asking else []
         self._number = 0
         patience = PATIENCE if patience is None else patience

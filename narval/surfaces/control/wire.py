@@ -100,8 +100,8 @@ def fields(body: bytes, *, most: int = 4) -> list[Any]:
     except (ValueError, msgpack.exceptions.UnpackException) as error:
         raise WireError(f"expected msgpack, got something else: {error or type(error).__name__}") from None
     if not isinstance(content, list) or not 4 <= len(content) <= most:
-        wanted = "4" if most == 4 else f"4 to {most}"
-        raise WireError(f"expected an array of {wanted} fields, got {_outline(content)}")
+        expectation = "4" if most == 4 else f"4 to {most}"
+        raise WireError(f"expected an array of {expectation} fields, got {_outline(content)}")
     return content
 
 
@@ -165,8 +165,8 @@ def _with_length(body: bytes) -> bytes:
 
 
 def _outline(value: Any) -> str:
-    shown = repr(value)
-    return f"{type(value).__name__} {shown[:40]}{'…' if len(shown) > 40 else ''}"
+    text = repr(value)
+    return f"{type(value).__name__} {text[:40]}{'…' if len(text) > 40 else ''}"
 
 
 # --- errors -------------------------------------------------------------------------------------------------

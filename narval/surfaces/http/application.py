@@ -98,10 +98,10 @@ class Site:
             visitor, look, do, path, query, layouts=self._layouts, asked=more, fields=fields, live=live
         )
 
-    async def values(self, visit: Visit, route: PageRoute | None, shown: Shown) -> dict[str, Any]:
+    async def values(self, visit: Visit, route: PageRoute | None, page: Shown) -> dict[str, Any]:
         """The values of a page's template: its own, and those of the frame."""
         command = {"command": route.command.format(**visit.path)} if route is not None else {}
-        return {**await self._frame(visit), **command, "visit": visit, **shown.values}
+        return {**await self._frame(visit), **command, "visit": visit, **page.values}
 
 
 def mounted(routes: Sequence[PageRoute], site: Site) -> list[Mounted]:
@@ -109,8 +109,8 @@ def mounted(routes: Sequence[PageRoute], site: Site) -> list[Mounted]:
 
     def found(path: str, route: PageRoute, endpoint: Endpoint, method: str = "GET") -> Mounted:
         made = Mounted(path, _permitted(route, site, endpoint), methods=[method])
-        for name, found in made.param_convertors.items():
-            if isinstance(found, IntegerConvertor):
+        for name, convertor in made.param_convertors.items():
+            if isinstance(convertor, IntegerConvertor):
                 made.param_convertors[name] = _Number()
         return made
 
@@ -146,8 +146,8 @@ class _Number(IntegerConvertor):
 
 
 def _visitor(request: Request) -> Visitor:
-    found = request.scope.get(VISITOR)
-    return found if isinstance(found, Visitor) else NOBODY
+    visitor = request.scope.get(VISITOR)
+    return visitor if isinstance(visitor, Visitor) else NOBODY
 
 
 def _visit(request: Request, site: Site, fields: Fields | None = None, *, live: bool = False) -> Visit:
@@ -178,14 +178,12 @@ def _look(route: PageRoute, site: Site) -> Endpoint:
 
 def _data(route: PageRoute, site: Site) -> Endpoint:
     async def endpoint(request: Request) -> Response:
-        shown = await route.handler(_visit(request, site))
-        if isinstance(shown, Redirect):
-            return RedirectResponse(shown.url, 303)
-        content = json_bytes(shown.answer) + b"\n"
-        headers = {"Link": ", ".join(f'<{url}>; rel="{name}"' for name, url in shown.links.items())}
-        return Response(
-            content, shown.status, headers if shown.links else None, media_type="application/json"
-        )
+        page = await route.handler(_visit(request, site))
+        if isinstance(page, Redirect):
+            return RedirectResponse(page.url, 303)
+        content = json_bytes(page.answer) + b"\n"
+        headers = {"Link": ", ".join(f'<{url}>; rel="{name}"' for name, url in page.links.items())}
+        return Response(content, page.status, headers if page.links else None, media_type="application/json")
 
     return endpoint
 
@@ -197,10 +195,10 @@ def _live(route: PageRoute, site: Site) -> Endpoint:
 
         async def again() -> tuple[Shown, dict[str, Any]]:
             visit = _visit(request, site, live=True)
-            shown = await route.handler(visit)
-            if isinstance(shown, Redirect):
+            page = await route.handler(visit)
+            if isinstance(page, Redirect):
                 raise RequestError("this page is elsewhere now")
-            return shown, await site.values(visit, route, shown)
+            return page, await site.values(visit, route, page)
 
         return await site.follow(request, route, again)
 
@@ -210,33 +208,33 @@ def _live(route: PageRoute, site: Site) -> Endpoint:
 def _act(route: PageRoute, site: Site) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         visit = _visit(request, site, request.scope.get(FIELDS) or Fields())
-        shown = await route.handler(visit)
-        if isinstance(shown, Shown) and shown.status < 400:
+        page = await route.handler(visit)
+        if isinstance(page, Shown) and page.status < 400:
             raise TypeError(
                 f"{route.name} answers a form with a page, which would send it again when reloaded"
             )
-        return await _answer(request, site, visit, route, shown)
+        return await _answer(request, site, visit, route, page)
 
     return endpoint
 
 
 async def _answer(
-    request: Request, site: Site, visit: Visit, route: PageRoute | None, shown: Shown | Redirect
+    request: Request, site: Site, visit: Visit, route: PageRoute | None, page: Shown | Redirect
 ) -> Response:
-    if isinstance(shown, Redirect):
-        return RedirectResponse(shown.url, 303)
-    template = site.templates.get_template(shown.template)
-    values = await site.values(visit, route, shown)
-    values["live"] = _live_address(request, site, shown)
-    wanted = request.headers.get(FRAGMENT)
-    if wanted in template.blocks:
-        return HTMLResponse(block(template, wanted, values), shown.status)
-    return HTMLResponse(rendered(template, values), shown.status)
+    if isinstance(page, Redirect):
+        return RedirectResponse(page.url, 303)
+    template = site.templates.get_template(page.template)
+    values = await site.values(visit, route, page)
+    values["live"] = _live_address(request, site, page)
+    fragment = request.headers.get(FRAGMENT)
+    if fragment in template.blocks:
+        return HTMLResponse(block(template, fragment, values), page.status)
+    return HTMLResponse(rendered(template, values), page.status)
 
 
-def _live_address(request: Request, site: Site, shown: Shown) -> str:
+def _live_address(request: Request, site: Site, page: Shown) -> str:
     """The address of the page's stream; "" for one that does not change."""
-    if site.follow is None or shown.follows is None or shown.over or request.method != "GET":
+    if site.follow is None or page.follows is None or page.over or request.method != "GET":
         return ""
     query = f"?{request.url.query}" if request.url.query else ""
     return f"{request.url.path.rstrip('/')}/live{query}"
@@ -265,5 +263,5 @@ async def _told(site: Site, request: Request, status: int, sentence: str) -> Res
     visit = _visit(request, site)
     if request.url.path.endswith(".json"):
         return Response(json_bytes({"error": sentence}) + b"\n", status, media_type="application/json")
-    shown = Shown("error.html", {"sentence": sentence, "status": status}, status=status)
-    return await _answer(request, site, visit, None, shown)
+    page = Shown("error.html", {"sentence": sentence, "status": status}, status=status)
+    return await _answer(request, site, visit, None, page)

@@ -165,12 +165,12 @@ class Guard:
 
     def _headers(self, scope: Scope) -> Mapping[str, str]:
         """The headers of a request that is small enough and whose Host is ours. Raises RefusedError."""
-        given = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
+        headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
         target = scope.get("raw_path") or scope["path"].encode()
         length = len(target) + len(scope["query_string"])
-        if length + sum(len(name) + len(value) + 4 for name, value in given) > self._limits.header:
+        if length + sum(len(name) + len(value) + 4 for name, value in headers) > self._limits.header:
             raise RefusedError(431, f"A request's header is at most {self._limits.header:,} bytes long.")
-        names = {name for name, _ in given}
+        names = {name for name, _ in headers}
         if "transfer-encoding" in names and ("content-length" in names or scope["http_version"] == "1.0"):
             # a proxy may see the end of this request elsewhere than we do, and what follows as another one
             raise RefusedError(
@@ -178,13 +178,13 @@ class Guard:
                 "A request has Content-Length or, in HTTP/1.1, Transfer-Encoding, not both.",
                 connection="close",
             )
-        hosts = [value for name, value in given if name == "host"]
+        hosts = [value for name, value in headers if name == "host"]
         if len(hosts) != 1 or not self._place.accepts(hosts[0]) or not target.startswith(b"/"):
             raise RefusedError(400, f"Expected the address {self._place.address or 'of this machine'}.")
-        found: dict[str, str] = {}
-        for name, value in given:
-            found[name] = f"{found[name]}; {value}" if name in found else value
-        return found
+        by_name: dict[str, str] = {}
+        for name, value in headers:
+            by_name[name] = f"{by_name[name]}; {value}" if name in by_name else value
+        return by_name
 
     def _check_origin(self, headers: Mapping[str, str]) -> None:
         """Raise RefusedError unless a form comes from one of our own pages.
@@ -259,8 +259,8 @@ class Guard:
         count = count + 1 if begun == period else 1
         self._counts[number, what] = period, count
         if count > most:
-            told = f"{most} an hour" if what else f"{most} a second"
-            raise RefusedError(429, f"Too many requests of one session: at most {told}.", retry_after=wait)
+            rate = f"{most} an hour" if what else f"{most} a second"
+            raise RefusedError(429, f"Too many requests of one session: at most {rate}.", retry_after=wait)
 
     async def _form(self, headers: Mapping[str, str], receive: Receive, most: int) -> Fields:
         """The fields of a form of so many bytes at most. Raises RefusedError."""
@@ -318,21 +318,21 @@ class _Answer:
         """Answer with a sentence."""
         body = f"{refusal}\n".encode()
         headers = {"content-type": "text/plain; charset=utf-8", "content-length": str(len(body))}
-        given = [(name.encode(), text.encode()) for name, text in {**headers, **refusal.headers}.items()]
-        await self.send({"type": "http.response.start", "status": refusal.status, "headers": given})
+        encoded = [(name.encode(), text.encode()) for name, text in {**headers, **refusal.headers}.items()]
+        await self.send({"type": "http.response.start", "status": refusal.status, "headers": encoded})
         await self.send({"type": "http.response.body", "body": body})
 
-    def _headers(self, given: Any) -> list[tuple[bytes, bytes]]:
-        found = [(name.lower(), value) for name, value in given]
+    def _headers(self, raw: Any) -> list[tuple[bytes, bytes]]:
+        headers = [(name.lower(), value) for name, value in raw]
         self._is_stream = any(
-            name == b"content-type" and value.startswith(b"text/event-stream") for name, value in found
+            name == b"content-type" and value.startswith(b"text/event-stream") for name, value in headers
         )
-        kept = self._keeps_cache and any(name == b"cache-control" for name, _ in found)
+        caches = self._keeps_cache and any(name == b"cache-control" for name, _ in headers)
         own = [(name.encode(), text.encode()) for name, text in SECURITY.items()]
-        own = [pair for pair in own if not (kept and pair[0] == b"cache-control")]
+        own = [pair for pair in own if not (caches and pair[0] == b"cache-control")]
         named = {name for name, _ in own}
         date = (b"date", formatdate(usegmt=True).encode())
-        return [date, *own, *(pair for pair in found if pair[0] not in named)]
+        return [date, *own, *(pair for pair in headers if pair[0] not in named)]
 
 
 def _not_logged_in(scope: Scope, headers: Mapping[str, str], *, has_ended: bool) -> RefusedError:
@@ -346,8 +346,8 @@ def _not_logged_in(scope: Scope, headers: Mapping[str, str], *, has_ended: bool)
         who = "Your session has ended" if has_ended else "Nobody is logged in here, or no longer"
         return RefusedError(401, f"{who}: narval web login makes a link to log in.")
     query = scope["query_string"].decode("latin-1")
-    wanted = KEPT if is_form else _target(scope) + (f"?{query}" if query else "")
-    return RefusedError(303, "Log in first.", location=f"{LOGIN}?next={quote(wanted, safe='')}")
+    target = KEPT if is_form else _target(scope) + (f"?{query}" if query else "")
+    return RefusedError(303, "Log in first.", location=f"{LOGIN}?next={quote(target, safe='')}")
 
 
 def _target(scope: Scope) -> str:

@@ -41,10 +41,10 @@ def of_form(name: str, body: bytes) -> bytes:
         )
     except ValueError as error:
         raise BodyError(f"expected at most {FIELDS} fields of a form, in UTF-8: {error}") from None
-    given: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for key, value in pairs:
-        given.setdefault(key, []).append(value)
-    return _element(name, {key: found[0] if len(found) == 1 else found for key, found in given.items()})
+        fields.setdefault(key, []).append(value)
+    return _element(name, {key: values[0] if len(values) == 1 else values for key, values in fields.items()})
 
 
 def of_xml(name: str, body: bytes) -> bytes:
@@ -69,5 +69,5 @@ BODY_READERS: Mapping[str, Callable[[str, bytes], bytes]] = {
 """The readers of bodies by their media type."""
 
 
-def _element(name: str, given: Any) -> bytes:
-    return etree.tostring(element_of_json(name, given, typed=False), encoding="utf-8")
+def _element(name: str, content: Any) -> bytes:
+    return etree.tostring(element_of_json(name, content, typed=False), encoding="utf-8")

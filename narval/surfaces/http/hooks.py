@@ -81,13 +81,13 @@ class Hooks:
             hook = (await self._hooks()).get(call.name)
             if hook is None:
                 return _refusal(404, "There is no such webhook.")
-            given = hashlib.sha256(call.token.encode()).hexdigest()
-            if not hmac.compare_digest(given, hook["sha256"]):
+            digest = hashlib.sha256(call.token.encode()).hexdigest()
+            if not hmac.compare_digest(digest, hook["sha256"]):
                 return _refusal(401, "Expected the token of this webhook: Authorization: Bearer TOKEN.")
             wait = self._wait(hook)
             if wait:
-                told = f"Too many calls: this webhook takes {hook['calls']} a minute."
-                return HookAnswer(429, {"error": told}, wait)
+                message = f"Too many calls: this webhook takes {hook['calls']} a minute."
+                return HookAnswer(429, {"error": message}, wait)
             return await self._recorded(hook, call)
         except RefusedError as refusal:
             return _refusal(refusal.status, str(refusal))
@@ -110,11 +110,11 @@ class Hooks:
             body += piece
             if len(body) > hook["bytes"]:
                 return _refusal(413, f"Expected at most {hook['bytes']:,} bytes.")
-        given = hook["element"], bytes(body)
+        recorded = hook["element"], bytes(body)
         async with self._places:
-            element = read(*given) if len(body) < LONG else await asyncio.to_thread(read, *given)
-            told = await self._writing.ask("take_hook", name=hook["hook"], element=element, key=call.key)
-        return HookAnswer(202, {"eid": told["eid"], "again": told["again"]})
+            element = read(*recorded) if len(body) < LONG else await asyncio.to_thread(read, *recorded)
+            answer = await self._writing.ask("take_hook", name=hook["hook"], element=element, key=call.key)
+        return HookAnswer(202, {"eid": answer["eid"], "again": answer["again"]})
 
     async def _hooks(self) -> dict[str, dict[str, Any]]:
         """The webhooks by name, as they were a second ago at most."""
@@ -157,7 +157,7 @@ def hook_route(hooks: Hooks) -> Route:
                 request.path_params["name"],
                 token.strip() if kind.lower() == "bearer" else request.query_params.get("token", ""),
                 request.headers.get("content-type", "").partition(";")[0].strip().lower(),
-                next((found for name in KEYS if (found := request.headers.get(name))), ""),
+                next((value for name in KEYS if (value := request.headers.get(name))), ""),
                 body(request),
             )
         )

@@ -106,12 +106,12 @@ class LoginPages:
 
     async def _log_in(self, request: Request) -> Response:
         fields = request.scope[FIELDS]
-        token, wanted = fields.get(TOKEN), _local(fields.get("next"))
+        token, target = fields.get(TOKEN), _local(fields.get("next"))
         link = self._sessions.link(token)
         people = await self._people.people() if link is not None else None
         if link is not None and people is None:
-            told = "No daemon is at work that knows you. Start it (narval run), and use the link then."
-            return await self._page(request, told, status=503)
+            message = "No daemon is at work that knows you. Start it (narval run), and use the link then."
+            return await self._page(request, message, status=503)
         secret = self._begun(token, link, people or ())
         if secret is None:
             if self._waiting >= WAITING:
@@ -124,13 +124,13 @@ class LoginPages:
                     await asyncio.sleep(FAILED)
             finally:
                 self._waiting -= 1
-            told = "This link was used already, is older than ten minutes, or is for nobody known here."
-            return await self._page(request, told, status=403)
+            message = "This link was used already, is older than ten minutes, or is for nobody known here."
+            return await self._page(request, message, status=403)
         self._end(request)
         ended, session = request.scope.get(ENDED), self._sessions.peek(secret)
         if ended is not None and session is not None and self._forms.hand_over(ended, session):
-            wanted = KEPT
-        answer = RedirectResponse(wanted, 303)
+            target = KEPT
+        answer = RedirectResponse(target, 303)
         self._set_cookie(answer, secret, int(WHOLE))
         return answer
 
@@ -177,13 +177,13 @@ class LoginPages:
             "next": _local(wanted),
             "known": request.scope.get(VISITOR),
         }
-        shown = Shown("login.html", values)
+        page = Shown("login.html", values)
         visit = self._site.visit(NOBODY, {})
-        template = self._site.templates.get_template(shown.template)
-        return HTMLResponse(rendered(template, await self._site.values(visit, None, shown)), status)
+        template = self._site.templates.get_template(page.template)
+        return HTMLResponse(rendered(template, await self._site.values(visit, None, page)), status)
 
 
-def _local(wanted: str) -> str:
+def _local(target: str) -> str:
     """The address of a page of ours that somebody wanted; the first one for anything else."""
-    fits = wanted.startswith("/") and not wanted.startswith("//") and wanted.isprintable()
-    return wanted if fits and "\\" not in wanted and wanted.isascii() else "/"
+    fits = target.startswith("/") and not target.startswith("//") and target.isprintable()
+    return target if fits and "\\" not in target and target.isascii() else "/"

@@ -175,8 +175,8 @@ def name_in(part: str) -> str:
 
 def with_query(query: Mapping[str, Any]) -> str:
     """The query of an address, with `?`; parameters that are None or empty are left out."""
-    given = {name: value for name, value in query.items() if value not in (None, "", False)}
-    return f"?{urlencode(given)}" if given else ""
+    arguments = {name: value for name, value in query.items() if value not in (None, "", False)}
+    return f"?{urlencode(arguments)}" if arguments else ""
 
 
 Handler = Callable[[Visit], Awaitable["Shown | Redirect"]]

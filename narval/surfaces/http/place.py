@@ -30,8 +30,8 @@ class WebPlace(msgspec.Struct, frozen=True):
         parts = urlsplit(address)
         name = parts.netloc.lower()
         if parts.scheme != "https" or parts.path.strip("/") or parts.query or not _PROXY.fullmatch(name):
-            wanted = "expected an address such as https://narval.example.org"
-            raise OperatorError(f"{wanted} for --behind, without a path, got {address!r:.80}")
+            expectation = "expected an address such as https://narval.example.org"
+            raise OperatorError(f"{expectation} for --behind, without a path, got {address!r:.80}")
         return cls(behind=name.removesuffix(":443"))
 
     @property
@@ -60,10 +60,10 @@ class WebPlace(msgspec.Struct, frozen=True):
         host = host.lower()
         if self.behind:
             return host in (self.behind, f"{self.behind}:443")
-        found = _LOOPBACK.fullmatch(host)
-        if found is None:
+        match = _LOOPBACK.fullmatch(host)
+        if match is None:
             return False
-        return self.port is None or (found[1] or "80") == str(self.port)
+        return self.port is None or (match[1] or "80") == str(self.port)
 
     def origin(self, host: str) -> str:
         """The Origin of our own pages, as reached under a Host of ours."""

@@ -64,12 +64,12 @@ def visible(value: Any) -> Any:
         return "" if value is None else value
     if isinstance(value, Exact):
         return _NO_FORM.sub(_escape, value)
-    shown = without_secrets(value)
-    return _HIDING.sub(_escape, shown)
+    text = without_secrets(value)
+    return _HIDING.sub(_escape, text)
 
 
-def _escape(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
@@ -80,7 +80,7 @@ def rendered(template: Template, values: Mapping[str, Any]) -> str:
 
 def block(template: Template, name: str, values: Mapping[str, Any]) -> str:
     """One block of a page."""
-    return _blocks(template, values, lambda found: found == name)[name]
+    return _blocks(template, values, lambda each: each == name)[name]
 
 
 def live_blocks(template: Template, values: Mapping[str, Any]) -> dict[str, str]:
@@ -98,9 +98,11 @@ def _blocks(
     context = template.new_context(dict(values))
     own, context.blocks = context.blocks, {name: [_empty] for name in context.blocks}
     "".join(template.root_render_func(context))
-    for name, found in context.blocks.items():
-        context.blocks[name] = [*own.get(name, []), *(one for one in found if one is not _empty)]
-    return {name: "".join(found[0](context)) for name, found in context.blocks.items() if is_wanted(name)}
+    for name, renderers in context.blocks.items():
+        context.blocks[name] = [*own.get(name, []), *(one for one in renderers if one is not _empty)]
+    return {
+        name: "".join(renderers[0](context)) for name, renderers in context.blocks.items() if is_wanted(name)
+    }
 
 
 def _empty(context: Context) -> Iterator[str]:
@@ -110,24 +112,24 @@ def _empty(context: Context) -> Iterator[str]:
 
 def leads(drawn: Mapping[str, Any]) -> dict[str, list[Any]]:
     """The arcs that leave each part of a graph, by its id."""
-    found: dict[str, list[Any]] = {}
+    targets: dict[str, list[Any]] = {}
     for arc in drawn["arcs"]:
-        found.setdefault(arc["from"], []).append(arc)
-    return found
+        targets.setdefault(arc["from"], []).append(arc)
+    return targets
 
 
 # --- words --------------------------------------------------------------------------------------------------
 
 
-def _moment(given: str) -> datetime:
-    return datetime.fromisoformat(given)
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)
 
 
-def age(given: str | None) -> str:
+def age(text: str | None) -> str:
     """The time since a moment, for people: `3 min ago`; of one to come `in 3 min`."""
-    if not given:
+    if not text:
         return ""
-    seconds = time.time() - _moment(given).timestamp()
+    seconds = time.time() - _moment(text).timestamp()
     return f"{_about(seconds)} ago" if seconds >= 0 else f"in {_about(-seconds)}"
 
 
@@ -150,12 +152,12 @@ def clock(given: str | None) -> str:
     return f"{there.day} {there:%b}{'' if near else f' {there:%Y}'} {there:%H:%M}"
 
 
-def day(given: str) -> str:
+def day(text: str) -> str:
     """The day of a moment in its own zone."""
-    there = _moment(given)
+    there = _moment(text)
     return f"{there:%A} {there.day} {there:%B %Y}"
 
 
-def utc_text(given: str) -> str:
+def utc_text(text: str) -> str:
     """A moment in UTC."""
-    return f"{_moment(given).astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return f"{_moment(text).astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"

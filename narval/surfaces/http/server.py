@@ -121,10 +121,10 @@ def unix_socket(path: Path, *, for_group: bool = False) -> Iterator[socket.socke
 
 def _clear(path: Path) -> None:
     try:
-        found = path.lstat()
+        status = path.lstat()
     except FileNotFoundError:
         return
-    if not stat.S_ISSOCK(found.st_mode):
+    if not stat.S_ISSOCK(status.st_mode):
         raise OperatorError(f"expected no file at {path}, or the socket of a program that ended")
     with socket.socket(socket.AF_UNIX) as probe, wire.address(path) as name:
         try:

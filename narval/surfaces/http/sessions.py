@@ -103,8 +103,8 @@ class Sessions:
         """The token of a new link, for a person or for whoever has a login; it is kept nowhere else."""
         token = secrets.token_urlsafe(BYTES)
         link = LoginLink(_digest(token), person, self._clock() + LINK, login)
-        with self._altering() as (kept, write):
-            write(msgspec.structs.replace(kept, links=(*kept.links, link)))
+        with self._altering() as (state, write):
+            write(msgspec.structs.replace(state, links=(*state.links, link)))
         return token
 
     def link(self, token: str) -> LoginLink | None:
@@ -116,26 +116,26 @@ class Sessions:
     def log_in(self, token: str, person: str, role: WebRole) -> str | None:
         """Use a link up: the secret of a new session; None where it was used up already."""
         digest, secret, now = _digest(token), secrets.token_urlsafe(BYTES), self._clock()
-        with self._altering() as (kept, write):
-            others = tuple(link for link in kept.links if link.digest != digest)
-            if len(others) == len(kept.links):
+        with self._altering() as (state, write):
+            others = tuple(link for link in state.links if link.digest != digest)
+            if len(others) == len(state.links):
                 return None
-            begun = WebSession(_digest(secret), kept.last + 1, person, role, now, now)
-            write(_Kept(begun.number, others, (*kept.sessions, begun), kept.ended))
+            begun = WebSession(_digest(secret), state.last + 1, person, role, now, now)
+            write(_Kept(begun.number, others, (*state.sessions, begun), state.ended))
         return secret
 
     # --- sessions ---------------------------------------------------------------------------------------
 
     def find(self, secret: str) -> WebSession | None:
         """The session of a secret, noted as in use; None where there is none any more."""
-        found = self.peek(secret)
+        session = self.peek(secret)
         now = self._clock()
-        if found is not None and now - found.seen > NOTED:
-            with self._altering() as (kept, write):
-                seen = msgspec.structs.replace(found, seen=now)
-                own = tuple(seen if one.digest == seen.digest else one for one in kept.sessions)
-                write(msgspec.structs.replace(kept, sessions=own))
-        return found
+        if session is not None and now - session.seen > NOTED:
+            with self._altering() as (state, write):
+                seen = msgspec.structs.replace(session, seen=now)
+                own = tuple(seen if one.digest == seen.digest else one for one in state.sessions)
+                write(msgspec.structs.replace(state, sessions=own))
+        return session
 
     def peek(self, secret: str) -> WebSession | None:
         """The session of a secret, not noted as in use."""
@@ -155,10 +155,10 @@ class Sessions:
 
     def end(self, number: int) -> bool:
         """End a session; False where there is none of that number."""
-        with self._altering() as (kept, write):
-            over = [one for one in kept.sessions if one.number == number]
+        with self._altering() as (state, write):
+            over = [one for one in state.sessions if one.number == number]
             if over:
-                write(kept.without(*over))
+                write(state.without(*over))
         return bool(over)
 
     # --- the file ---------------------------------------------------------------------------------------
@@ -166,8 +166,8 @@ class Sessions:
     def _read(self) -> _Kept:
         """The content of the file; of one that cannot be understood nothing: everybody logs in anew."""
         try:
-            found = self._file.stat()
-            state = found.st_ino, found.st_mtime_ns, found.st_size
+            status = self._file.stat()
+            state = status.st_ino, status.st_mtime_ns, status.st_size
             if self._known[0] != state:
                 self._known = state, msgspec.json.decode(self._file.read_bytes(), type=_Kept)
         except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError):
@@ -184,13 +184,13 @@ class Sessions:
         finally:
             os.close(handle)
 
-    def _write(self, kept: _Kept) -> None:
+    def _write(self, state: _Kept) -> None:
         scratch = self._file.with_suffix(".new")
         with suppress(FileNotFoundError):
             scratch.unlink()
         handle = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with open(handle, "wb") as file:
-            file.write(msgspec.json.encode(kept))
+            file.write(msgspec.json.encode(state))
             file.flush()
             os.fsync(handle)
         scratch.replace(self._file)

@@ -91,8 +91,8 @@ class OfMessages:
 
         With `keep`, what is not taken within so many seconds becomes a dead letter. Raises RequestError.
         """
-        given = [_bytes(element) for element in elements]
-        return list(ask(self, on_agents.send, to, given, keep)["messages"])
+        xml = [_bytes(element) for element in elements]
+        return list(ask(self, on_agents.send, to, xml, keep)["messages"])
 
 
 class Agent(OfMessages, OfKinds):
@@ -158,10 +158,10 @@ class Agent(OfMessages, OfKinds):
 
         Raises ElementError, and RequestError for a `memory` of several.
         """
-        found = elements_of(_bytes(element))
-        if len(found) != 1:
-            raise RequestError(f"expected one element, got {len(found)}; add_all takes several")
-        return int(ask(self, changing.add, found, replace)["eids"][0])
+        elements = elements_of(_bytes(element))
+        if len(elements) != 1:
+            raise RequestError(f"expected one element, got {len(elements)}; add_all takes several")
+        return int(ask(self, changing.add, elements, replace)["eids"][0])
 
     def add_all(self, elements: Iterable[Given]) -> list[int]:
         """Add elements in one turn; their eids. Of a root `memory`, its children are added."""
@@ -189,13 +189,13 @@ class Agent(OfMessages, OfKinds):
 
         A process may be given attributes: its first `environment`.
         """
-        given = [_bytes(element) for element in elements]
-        return int(ask(self, acts.start, name, given, environment=environment)["eid"])
+        xml = [_bytes(element) for element in elements]
+        return int(ask(self, acts.start, name, xml, environment=environment)["eid"])
 
     def start_each(self, name: str, elements: Iterable[Given]) -> list[int]:
         """Start a run of `group.name` for each element, in one turn; their eids."""
-        given = [_bytes(element) for element in elements]
-        return list(ask(self, acts.start, name, given, each=True)["runs"])
+        xml = [_bytes(element) for element in elements]
+        return list(ask(self, acts.start, name, xml, each=True)["runs"])
 
     def until_idle(self) -> None:
         """Work until nothing can go on without something from outside."""
@@ -225,17 +225,17 @@ class Agent(OfMessages, OfKinds):
 
     def signal(self, run: int, name: str, *elements: Given, **arguments: str) -> dict[str, Any]:
         """Tell a run something under a name, with elements and attributes; its answer."""
-        given = [_bytes(element) for element in elements]
-        return ask(self, on_signals.signal, run, name, given, arguments)
+        xml = [_bytes(element) for element in elements]
+        return ask(self, on_signals.signal, run, name, xml, arguments)
 
     def ask(self, operation: str, **arguments: Any) -> Any:
         """Any operation by name, in the forms of the command line's `--json`."""
         return self.runner.run(invoke(self.daemon, self.asker, operation, arguments))
 
 
-def _bytes(given: Given) -> bytes:
-    if isinstance(given, Element):
-        return given.xml
-    if isinstance(given, etree._Element):
-        return canonical(given)
-    return given.encode("utf-8") if isinstance(given, str) else given
+def _bytes(value: Given) -> bytes:
+    if isinstance(value, Element):
+        return value.xml
+    if isinstance(value, etree._Element):
+        return canonical(value)
+    return value.encode("utf-8") if isinstance(value, str) else value

@@ -59,8 +59,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
     try:
         result = yield
     except BaseException:
-        if told := [text for _, text in _failed_runs(pyfuncitem)]:
-            pyfuncitem.add_report_section("call", "runs that failed", "\n".join(told))
+        if failures := [text for _, text in _failed_runs(pyfuncitem)]:
+            pyfuncitem.add_report_section("call", "runs that failed", "\n".join(failures))
         raise
     failed, mark = list(_failed_runs(pyfuncitem)), pyfuncitem.get_closest_marker(FAILS)
     expected = set(mark.args) if mark is not None else set()

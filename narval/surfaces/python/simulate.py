@@ -48,8 +48,8 @@ def simulate(
         _memory_file(daemon),
         dict(_others(daemon)),
     )
-    given = {"at": at, "until": until, "memory": memory}
-    stated = {name: _read(name, text) for name, text in given.items() if text is not None}
+    options = {"at": at, "until": until, "memory": memory}
+    stated = {name: _read(name, text) for name, text in options.items() if text is not None}
     scenario = msgspec.structs.replace(_scenario(here, what), **stated)
     start = daemon.rounds.clock.now() if scenario.at is None else start_of(here, scenario)
     with _unlogged(daemon):
@@ -101,11 +101,11 @@ def _recalled(daemon: Daemon, row: AgentRow) -> Remembered:
 def _remembered(agent: AgentState) -> Remembered:
     """The memory of an agent as it is now, without its runs."""
     memory = agent.memory
-    found = ((eid, memory.element(eid)) for eid in memory if not memory.is_run(eid))
+    elements = ((eid, memory.element(eid)) for eid in memory if not memory.is_run(eid))
     return Remembered(
         [
             KeptElement(element, memory.declared.get(eid, ""), eid in memory.outdated)
-            for eid, element in found
+            for eid, element in elements
             if element is not None
         ],
         [MarkRow(*scope, *use) for scope, uses in memory.marks.items() for use in uses.items()],

@@ -97,32 +97,32 @@ class ProgramTask:
         left = timeout
         while True:
             wait = SLICE if left is None else min(SLICE, left)
-            found = self._ask("task_get", wait=wait)
+            answer = self._ask("task_get", wait=wait)
             left = None if left is None else left - wait
-            if found["object"] is not None or (left is not None and left <= 0):
-                return self._has(found)
+            if answer["object"] is not None or (left is not None and left <= 0):
+                return self._has(answer)
 
-    def _has(self, found: Mapping[str, Any]) -> WorkObject | None:
+    def _has(self, answer: Mapping[str, Any]) -> WorkObject | None:
         """Have the object that an answer tells of."""
-        before, eid = self.workobject, found["object"]
+        before, eid = self.workobject, answer["object"]
         if eid is None:
             self.workobject = None
         elif before is None or before.element.eid != eid:
-            self.workobject = WorkObject(Element(eid, found["xml"].encode()), found["case"] or 0)
+            self.workobject = WorkObject(Element(eid, answer["xml"].encode()), answer["case"] or 0)
         return self.workobject
 
     def assert_(self, state: str) -> str:
         """Move along an edge to a state (K49); the state that the task is in then. In a terminal one the
         object is routed, and is no object of the task any more.
         """
-        found = self._ask("task_assert", state=state, wait=FOR_GOOD)
-        return self._moved(found)
+        answer = self._ask("task_assert", state=state, wait=FOR_GOOD)
+        return self._moved(answer)
 
-    def _moved(self, found: Mapping[str, Any]) -> str:
-        if not found.get("object") and self.workobject is not None:
-            self.workobject.give_away(f"task {found['task']} has come to {found['state']}")
+    def _moved(self, answer: Mapping[str, Any]) -> str:
+        if not answer.get("object") and self.workobject is not None:
+            self.workobject.give_away(f"task {answer['task']} has come to {answer['state']}")
             self.workobject = None
-        return str(found["state"])
+        return str(answer["state"])
 
     def raise_event(
         self,
@@ -140,18 +140,18 @@ class ProgramTask:
         It may carry an element, or with `with_object` the task's own object, which is no object of the task
         then (K59). Of a synchronous one `result` is done, expired or failed.
         """
-        given = [_bytes(element)] if element is not None else []
-        more = {"users": list(users), "roles": list(roles), "elements": given, "with_object": with_object}
+        elements = [_bytes(element)] if element is not None else []
+        more = {"users": list(users), "roles": list(roles), "elements": elements, "with_object": with_object}
         texts = [str(parameter) for parameter in parameters]
-        found: dict[str, Any] = self._ask(
+        answer: dict[str, Any] = self._ask(
             "task_raise", event=event, name=name, parameters=texts, mode=mode, wait=FOR_GOOD, **more
         )
-        if "state" in found:
-            self._moved(found)
+        if "state" in answer:
+            self._moved(answer)
         elif with_object and self.workobject is not None:
             self.workobject.give_away(f"it went with the event {event}")
             self.workobject = None
-        return found
+        return answer
 
     def wait_on_event(self, event: str, timeout: float = 0) -> dict[str, Any] | None:
         """Wait until an event is raised for the task (K53): its number and `parameters`; None after `timeout`
@@ -167,8 +167,8 @@ class ProgramTask:
 
     def _waited(self, event: str, timeout: float, *, end: bool) -> dict[str, Any] | None:
         limit = timeout if timeout > 0 else None
-        found = self._ask("task_wait", event=event, end=end, timeout=limit, wait=FOR_GOOD)
-        return None if found["timed_out"] or found["event"] is None else found
+        answer = self._ask("task_wait", event=event, end=end, timeout=limit, wait=FOR_GOOD)
+        return None if answer["timed_out"] or answer["event"] is None else answer
 
     def get_current_state(self) -> str:
         """The state that the task is in (K50); "" without an object."""
@@ -187,9 +187,9 @@ class ProgramTask:
         self._ask("add", elements=[_bytes(element)], replace=before.eid)
         before.give_away("another version has taken its place")
         self.workobject = None
-        found = self.current_object()
-        assert found is not None
-        return found
+        current = self.current_object()
+        assert current is not None
+        return current
 
     def down(self) -> None:
         """End the task (K55); an object that it still has goes back to the queue."""
@@ -224,8 +224,8 @@ def init(
     """
     global _own
     limits = {} if lease is None else {"lease": lease}
-    found = _ask(home, agent, user, "task_init", name=name, role=role, **limits)
-    _own = ProgramTask(found["task"], home, agent)
+    answer = _ask(home, agent, user, "task_init", name=name, role=role, **limits)
+    _own = ProgramTask(answer["task"], home, agent)
     return _own
 
 
@@ -268,9 +268,9 @@ def run(
     """
     done = 0
     with init(name, user, role, home=home) as task:
-        while (found := task.get_work_object(timeout)) is not None:
+        while (item := task.get_work_object(timeout)) is not None:
             try:
-                main(found)
+                main(item)
             except BaseException:
                 _fail(task)
                 raise
@@ -354,7 +354,7 @@ def _ask(home: str | Path | None, agent: str, user: str, operation: str, **argum
         return client.ask(operation, **arguments)
 
 
-def _bytes(given: str | bytes | Element) -> bytes:
-    if isinstance(given, Element):
-        return given.xml
-    return given.encode() if isinstance(given, str) else given
+def _bytes(value: str | bytes | Element) -> bytes:
+    if isinstance(value, Element):
+        return value.xml
+    return value.encode() if isinstance(value, str) else value

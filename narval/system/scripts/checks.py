@@ -28,8 +28,8 @@ def faults_of_scripts(definitions: Iterable[Definition]) -> Iterator[Fault]:
 def _faults(script: ScriptText) -> Iterator[Fault]:
     language = LANGUAGES.get(script.language.lower())
     if language is None:
-        known = ", ".join(sorted(name for name in LANGUAGES if name))
-        message = f"{script.name}: expected a script in {known}, found {script.language!r:.60}"
+        languages = ", ".join(sorted(name for name in LANGUAGES if name))
+        message = f"{script.name}: expected a script in {languages}, found {script.language!r:.60}"
         yield Fault(script.path, script.line, script.column, message)
     elif script.text and (fault := syntax_fault(language, script.text)) is not None:
         down, right, message = fault

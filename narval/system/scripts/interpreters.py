@@ -97,9 +97,9 @@ def run(script: Script, write: Callable[[str], None]) -> Ran:
     """Run a script; `write` is called with each line it printed. Raises ActionError."""
     language = LANGUAGES.get(script.language.strip().lower())
     if language is None:
-        known = ", ".join(sorted({name for name in LANGUAGES if name}))
+        languages = ", ".join(sorted({name for name in LANGUAGES if name}))
         raise ActionError(
-            f"the script of node {script.node!r} is in {script.language!r}; there is {known}",
+            f"the script of node {script.node!r} is in {script.language!r}; there is {languages}",
             "script-language",
             final=True,
         )
@@ -193,10 +193,10 @@ def _js_left(
 ) -> list[dict[str, Any]]:
     """The effects of the script; where it failed, its prints count alone."""
     try:
-        found = json.loads(context.eval("__narval.result()"))
-        for line in found["printed"]:
+        result = json.loads(context.eval("__narval.result()"))
+        for line in result["printed"]:
             write(str(line))
-        return [] if refusal is not None else _checked(found["effects"])
+        return [] if refusal is not None else _checked(result["effects"])
     except ActionError:
         raise
     except Exception as error:

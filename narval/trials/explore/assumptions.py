@@ -83,11 +83,11 @@ class Assumptions:
         """True if an element fits."""
         if self._known_to_fit(eid, asked):
             return True
-        known = asked.union(*self._fitting.get(eid, ()))
-        if (eid, asked) in self._unfit or contradictory(known) or self._is_named_otherwise(eid, asked):
+        fitting = asked.union(*self._fitting.get(eid, ()))
+        if (eid, asked) in self._unfit or contradictory(fitting) or self._is_named_otherwise(eid, asked):
             return False
         if self._choices.whether():
-            self._fitting.setdefault(eid, []).append(known)
+            self._fitting.setdefault(eid, []).append(fitting)
             return True
         self._unfit.add((eid, asked))
         return False
@@ -113,7 +113,7 @@ class Assumptions:
             self._taken.update((eid, None) for eid in fact.eids)
 
     def _known_to_fit(self, eid: int, asked: Demands) -> bool:
-        return any(asked <= known for known in self._fitting.get(eid, ()))
+        return any(asked <= fitting for fitting in self._fitting.get(eid, ()))
 
     def _may_be(self, eid: int, asked: Demands, scope: MarkScope | None) -> bool:
         """True if nothing known contradicts it."""

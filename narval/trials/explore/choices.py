@@ -21,8 +21,8 @@ class Choices:
 
     __slots__ = ("_given", "taken")
 
-    def __init__(self, given: list[int]) -> None:
-        self._given = given
+    def __init__(self, choices: list[int]) -> None:
+        self._given = choices
         self.taken: list[tuple[int, int]] = []
         """The answers, each with how many there are."""
 

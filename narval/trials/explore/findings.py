@@ -79,16 +79,18 @@ def examine(
     if not isinstance(engine, Walkable):
         return Examined([], walked=False)
     explored = explore(definition, library, most, enough)
-    found = findings(explored)
+    results = findings(explored)
     if isinstance(engine, HasExits):
-        found = sorted([*found, *dead_ends(definition, library, engine)])
-    return Examined(found, explored.states, explored.complete)
+        results = sorted([*results, *dead_ends(definition, library, engine)])
+    return Examined(results, explored.states, explored.complete)
 
 
 def findings(explored: Explored) -> list[Finding]:
     """All that is to be told of a definition, in the order of the file."""
-    told = _Findings(explored)
-    return sorted([*(told.proofs() if explored.complete else told.unproved()), *told.stories()])
+    collected = _Findings(explored)
+    return sorted(
+        [*(collected.proofs() if explored.complete else collected.unproved()), *collected.stories()]
+    )
 
 
 class _Findings:
@@ -246,10 +248,10 @@ def dead_ends(definition: Definition, library: Library, engine: HasExits) -> Ite
 
 def _are_closed(ways: Iterable[tuple[Condition, ...]], name: str, pattern: str) -> bool:
     """True if each way has a condition on elements of a name that none of a pattern fits."""
-    given = compile_pattern(pattern, {})
+    compiled = compile_pattern(pattern, {})
     return all(
         any(
-            contradictory(demands(Condition((*wanted.patterns, given)).bind()))
+            contradictory(demands(Condition((*wanted.patterns, compiled)).bind()))
             for wanted in way
             if wanted.names == frozenset({name}) and not wanted.variables
         )

@@ -75,8 +75,8 @@ class Explored(msgspec.Struct):
 
     def at(self, part: PartKey, words: Iterable[str], well: bool) -> SearchNode | None:
         """The nearest place where a part is in one of these states, while all goes well or not."""
-        found = [node for word in words if (node := self.seen.get((part, word, well))) is not None]
-        return min(found, key=lambda node: node.reached.depth, default=None)
+        nodes = [node for word in words if (node := self.seen.get((part, word, well))) is not None]
+        return min(nodes, key=lambda node: node.reached.depth, default=None)
 
 
 def structure_of(definition: Definition) -> Structure:

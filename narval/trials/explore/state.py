@@ -60,14 +60,19 @@ class ExplorationState(msgspec.Struct, frozen=True):
     """The number of timers that have fired though the same will be asked for again."""
 
     def after(
-        self, event: Event, state: Any, given: Iterable[Command], next_eid: int, errors: dict[int, ErrorSeen]
+        self,
+        event: Event,
+        state: Any,
+        commands: Iterable[Command],
+        next_eid: int,
+        errors: dict[int, ErrorSeen],
     ) -> ExplorationState:
         """The progress after an event and the commands that followed."""
         in_force, finish = self.in_force.copy(), None
         seen = {**self.errors, **errors}
         again = type(event) is TimerFired and in_force.wakes[event.wake].standing
         in_force.note(event)
-        for command in given:
+        for command in commands:
             effect = EFFECTS[type(command)].in_force
             if effect is not None:
                 effect(in_force, command)

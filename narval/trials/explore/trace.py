@@ -32,15 +32,15 @@ def tell(node: SearchNode, about: tuple[str, str] = NOTHING) -> list[str]:
 
 def _line(node: SearchNode, about: tuple[str, str]) -> str:
     before = node.before
-    known = before.words if before is not None else dict.fromkeys(node.words, "")
+    words = before.words if before is not None else dict.fromkeys(node.words, "")
     moved = [
         f"{part[1]} {word}"
         for part, word in node.words.items()
-        if word != known[part] and (word not in _QUIET or (part == about and before is not None))
+        if word != words[part] and (word not in _QUIET or (part == about and before is not None))
     ]
     happened = _happened(node, before.reached if before is not None else None)
     if node.memory:
-        there = [text if found else f"no {text}" for text, found in node.memory.items()]
+        there = [text if holds else f"no {text}" for text, holds in node.memory.items()]
         happened += f" (in memory: {', '.join(there)})"
     followed = moved + _ended(node.reached)
     return f"{happened}: {', '.join(followed)}" if followed else happened

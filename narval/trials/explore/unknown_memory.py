@@ -51,9 +51,9 @@ class Targets:
         """The definition as an engine is to see it, or None."""
         identity = kind, name
         if identity not in self._made:
-            found = self._library.get(kind, name)
-            has_prototype = getattr(found, "prototype", None) is not None
-            self._made[identity] = _Target(found) if has_prototype else found
+            definition = self._library.get(kind, name)
+            has_prototype = getattr(definition, "prototype", None) is not None
+            self._made[identity] = _Target(definition) if has_prototype else definition
         return self._made[identity]
 
     def outputs(self, kind: str, name: str) -> tuple[OutputElement, ...]:
@@ -142,20 +142,20 @@ class AnyMemory:
 
     def matching(self, bound: Bound, scope: MarkScope | None, *, newest_first: bool = False) -> Iterator[int]:
         """The elements known to fit, then a few more, or none; their age decides nothing here."""
-        assumptions, asked, found = self._assumptions, demands(bound), False
+        assumptions, asked, matches = self._assumptions, demands(bound), False
         for eid in assumptions.met():
             if assumptions.surely(eid, asked, scope):
-                found = True
+                matches = True
                 yield eid
         for _ in range(MANY):
             if assumptions.surely_none(asked, scope):
                 return
             if not self._choices.whether():
-                if not found:
+                if not matches:
                     assumptions.none_fits(asked, scope)
                     self.answers.setdefault(bound.text, False)
                 return
-            found = True
+            matches = True
             self.answers[bound.text] = True
             yield assumptions.fresh(asked, scope)
 
@@ -173,8 +173,8 @@ class AnyMemory:
 
     def fits(self, element: Element, bound: Bound) -> bool:
         """True if an element fits; known of an argument that the definition holds as it is."""
-        known = element.origin is None or not bound.admits(element.name)
-        if known and element.eid < 0 and not any(pattern.variables for pattern in bound.patterns):
+        may_fit = element.origin is None or not bound.admits(element.name)
+        if may_fit and element.eid < 0 and not any(pattern.variables for pattern in bound.patterns):
             return bound.test(Tree(element))
         return self._assumptions.fits(element.eid, demands(bound))
 

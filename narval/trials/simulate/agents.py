@@ -28,8 +28,8 @@ class AgentsAtPlay:
     definitions.
     """
 
-    def __init__(self, daemon: Daemon, own_name: str, known: Mapping[str, Known]) -> None:
-        self.daemon, self.own_name, self.known = daemon, own_name, known
+    def __init__(self, daemon: Daemon, own_name: str, agents: Mapping[str, Known]) -> None:
+        self.daemon, self.own_name, self.known = daemon, own_name, agents
 
     def __contains__(self, name: str) -> bool:
         return name == self.own_name or name in self.daemon.agents.rows
@@ -52,8 +52,8 @@ class AgentsAtPlay:
         """The hosts of the agents at work, that of the one that is simulated first."""
         yield self.daemon.host
         others = sorted(self.daemon.agents.rows.in_full())
-        found = (self.daemon.agents.at_work.host(row.name) for row in others)
-        yield from (host for host in found if host is not None)
+        hosts = (self.daemon.agents.at_work.host(row.name) for row in others)
+        yield from (host for host in hosts if host is not None)
 
     def next_moment(self) -> float | None:
         """The next moment that a run of any agent waits for."""
@@ -62,11 +62,11 @@ class AgentsAtPlay:
 
 
 def agents_to_begin_with(
-    home: SimulatedHome, memory: Memory, start: float, known: Remembered
+    home: SimulatedHome, memory: Memory, start: float, recalled: Remembered
 ) -> tuple[dict[AgentRow, Callable[[], Remembered]], dict[str, AgentFolder]]:
-    """The agents with what each remembers, `known` that which is simulated; the folders of the others."""
+    """The agents with what each remembers, `recalled` that which is simulated; the folders of the others."""
     rows: dict[AgentRow, Callable[[], Remembered]] = {
-        simulated_row(HOME_AGENT, home.settings.name): lambda: known
+        simulated_row(HOME_AGENT, home.settings.name): lambda: recalled
     }
     folders: dict[str, AgentFolder] = {}
     for number, (name, other) in enumerate(home.others.items(), HOME_AGENT + 1):
@@ -79,18 +79,18 @@ def agents_to_begin_with(
     return rows, folders
 
 
-def beginning_now(known: Remembered, declared: Sequence[bytes] | None, start: float) -> Remembered:
+def beginning_now(recalled: Remembered, declared: Sequence[bytes] | None, start: float) -> Remembered:
     """A memory as it is, in which no `start-plan` acts, and no `task-object`: a simulation starts what it is
     asked to and no more.
 
     `declared` is what the file declares (N4); what is new of it must not act either.
     """
     starts = [xml for xml in declared or () if parse(xml).tag in STARTING]
-    known = with_declared(
-        known, [(f"{MEMORY}:{hashlib.sha256(xml).hexdigest()}", xml) for xml in starts], start
+    recalled = with_declared(
+        recalled, [(f"{MEMORY}:{hashlib.sha256(xml).hexdigest()}", xml) for xml in starts], start
     )
-    obeyed = [MarkRow(*ACTED, kept.element.eid) for kept in known.elements if kept.element.name in STARTING]
-    return msgspec.structs.replace(known, marks=[*known.marks, *obeyed])
+    obeyed = [MarkRow(*ACTED, row.element.eid) for row in recalled.elements if row.element.name in STARTING]
+    return msgspec.structs.replace(recalled, marks=[*recalled.marks, *obeyed])
 
 
 def _recalled(other: OtherAgent, start: float) -> Remembered:

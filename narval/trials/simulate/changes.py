@@ -46,7 +46,7 @@ def changes_of(report: SimulationReport) -> dict[str, Any]:
                 "run": call.run,
                 "step": call.step,
                 "how": call.how,
-                "given": [element.xml.decode("utf-8") for _, given in call.inputs for element in given],
+                "given": [element.xml.decode("utf-8") for _, elements in call.inputs for element in elements],
             }
             for call in report.calls
             if call.how != RAN

@@ -26,14 +26,14 @@ Refusal = Callable[[bytes], str | None]
 
 def default_answer(prototype: Prototype, refusal: Refusal) -> list[bytes] | None:
     """An element for each mandatory output; None if that of some output cannot be derived."""
-    found: list[bytes] = []
+    elements: list[bytes] = []
     for output in prototype.outputs:
         if not output.optional:
             element = _element(output, prototype.outputs, refusal)
             if element is None:
                 return None
-            found.append(element)
-    return found
+            elements.append(element)
+    return elements
 
 
 def _element(output: Output, outputs: Iterable[Output], refusal: Refusal) -> bytes | None:

@@ -66,14 +66,14 @@ def _done(host: AgentHost, run: int, call: Call, id: str, outcome: Outcome) -> N
 
 def _back(run: int, call: Call, id: str, outcome: Outcome, turn: Turn) -> None:
     origin = Origin(run, call.step, call.call, agent=call.agent, message=id)
-    eids = tuple([turn.add(stamped(given.xml, call.agent, id), origin) for given in outcome.elements])
+    eids = tuple([turn.add(stamped(element.xml, call.agent, id), origin) for element in outcome.elements])
     problem, abandoned = outcome.problem, outcome.abandoned
     turn.tell(run, Returned(0, 0.0, call.call, eids=eids, problem=problem, abandoned=abandoned))
 
 
 def _elements(turn: Turn, eids: tuple[int, ...]) -> list[Element]:
-    found = (turn.agent.memory.element(eid) for eid in eids)
-    return [element for element in found if element is not None]
+    elements = (turn.agent.memory.element(eid) for eid in eids)
+    return [element for element in elements if element is not None]
 
 
 async def _yields_nothing(elements: Any) -> None:

@@ -171,7 +171,7 @@ class SimulatedExecutor(Executor):
             context.step,
             context.target.action,
             context.attempt,
-            tuple((id, _elements(given)) for id, given in context.inputs.items()),
+            tuple((id, _elements(elements)) for id, elements in context.inputs.items()),
             context.agent,
         )
 
@@ -225,22 +225,22 @@ class SimulatedExecutor(Executor):
         heapq.heappush(self._due, (until, next(self._order), context.id))
 
 
-def is_of(wanted: CannedAnswer | Expectation, call: RecordedCall) -> bool:
+def is_of(criteria: CannedAnswer | Expectation, call: RecordedCall) -> bool:
     """Test whether a call is of the action, recipe and step that are named, with an input that fits."""
-    if wanted.action not in ("", call.action) or wanted.recipe not in ("", call.recipe):
+    if criteria.action not in ("", call.action) or criteria.recipe not in ("", call.recipe):
         return False
-    if wanted.step not in ("", call.step):
+    if criteria.step not in ("", call.step):
         return False
-    if wanted.condition is None:
+    if criteria.condition is None:
         return True
-    bound = wanted.condition.bind()
-    return any(bound.test(Tree(element)) for _, given in call.inputs for element in given)
+    bound = criteria.condition.bind()
+    return any(bound.test(Tree(element)) for _, elements in call.inputs for element in elements)
 
 
-def _elements(given: Element | list[Element] | None) -> tuple[Element, ...]:
-    if given is None:
+def _elements(value: Element | list[Element] | None) -> tuple[Element, ...]:
+    if value is None:
         return ()
-    return tuple(given) if isinstance(given, list) else (given,)
+    return tuple(value) if isinstance(value, list) else (value,)
 
 
 def _with(xml: bytes, attributes: Mapping[str, str]) -> bytes:

@@ -22,8 +22,8 @@ SUFFIX = ".xml"
 
 def scenario_files(home: Home) -> list[Path]:
     """The scenarios of a home."""
-    found = (home.path / SCENARIOS).rglob(f"*{SUFFIX}")
-    return sorted(path for path in found if path.is_file() and is_scenario_file(path))
+    files = (home.path / SCENARIOS).rglob(f"*{SUFFIX}")
+    return sorted(path for path in files if path.is_file() and is_scenario_file(path))
 
 
 def is_scenario_file(path: Path) -> bool:
@@ -86,10 +86,10 @@ def _as_checked(home: Home) -> SimulatedHome:
 
 def _source(home: Home | None, path: Path) -> Source:
     """The file, with its path relative to the home if it lies there."""
-    resolved, shown = path.resolve(), str(path)
+    resolved, label = path.resolve(), str(path)
     if home is not None and resolved.is_relative_to(home.path.resolve()):
-        shown = str(resolved.relative_to(home.path.resolve()))
-    read = regular_file.read_file(path, shown)
+        label = str(resolved.relative_to(home.path.resolve()))
+    read = regular_file.read_file(path, label)
     if isinstance(read, Fault):
         raise DefinitionError([read])
     return read

@@ -74,12 +74,12 @@ def _outdate(outdating: ScheduledOutdating, turn: Turn) -> None:
 
 
 def _signal(signal: ScheduledSignal, turn: Turn) -> None:
-    told = Signalled(0, 0.0, "", signal.name, tuple(map(OutputElement, signal.elements)))
+    event = Signalled(0, 0.0, "", signal.name, tuple(map(OutputElement, signal.elements)))
     runs = list(_runs(signal, turn))
     if not runs:
         raise _nothing(f"a run of {signal.recipe} under way", signal.condition)
     for run in runs:
-        for answer in say(turn, run, told):
+        for answer in say(turn, run, event):
             if answer.problem is not None:
                 raise _UnmetError(f"run {run} did not take it: {answer.problem.message}")
 
@@ -88,8 +88,8 @@ def _raise(raised: ScheduledRaise, turn: Turn) -> None:
     server = turn.agent.signals.standing.get(raised.recipe, 0)
     arguments: dict[str, Plain] = {"event": raised.event, "parameters": [*raised.parameters], "mode": "async"}
     by = raised.by or next((person.name for person in turn.agent.lookup.people.people), "")
-    told = Signalled(0, 0.0, "", "raise", (), arguments, by, act=PersonsAct("scenario"))
-    answers = list(say(turn, server, told))
+    event = Signalled(0, 0.0, "", "raise", (), arguments, by, act=PersonsAct("scenario"))
+    answers = list(say(turn, server, event))
     if not answers:
         raise _UnmetError(f"expected the standing run of {raised.recipe}, which has events, found none")
     if (problem := answers[0].problem) is not None:
@@ -112,8 +112,8 @@ def _current(memory: Memory, condition: Condition) -> Iterator[int]:
 
 
 def _nothing(what: str, condition: Condition | None) -> _UnmetError:
-    wanted = f" that fits {condition.text}" if condition is not None else ""
-    return _UnmetError(f"expected {what}{wanted}, found none at that moment")
+    suffix = f" that fits {condition.text}" if condition is not None else ""
+    return _UnmetError(f"expected {what}{suffix}, found none at that moment")
 
 
 _WAYS: dict[type, Callable[..., None]] = {

@@ -65,11 +65,11 @@ def mails_of(home: SimulatedHome, path: Path, progress: Callable[[int], None]) -
         outcome = answer_at_once(call)
     if outcome.problem is not None:
         raise RequestError(f"{path} cannot be read as mails: {outcome.problem.message}")
-    found = list(_once(outcome.elements))
-    unread = (read_error(element)[1] for element in found if element.name != MAIL)
-    if not found:
+    elements = list(_once(outcome.elements))
+    unread = (read_error(element)[1] for element in elements if element.name != MAIL)
+    if not elements:
         raise RequestError(f"there are no mails in {path}")
-    mails = tuple(element.xml for element in found if element.name == MAIL)
+    mails = tuple(element.xml for element in elements if element.name == MAIL)
     return Mails(str(path), mails, tuple(_by_file(message, links) for message in unread))
 
 
@@ -87,8 +87,8 @@ def _mailbox(path: Path) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
         return
     files = sorted(file for file in path.rglob("*.eml") if file.is_file())
     if not files:
-        wanted = "a Maildir (with new/ or cur/ in it), an mbox, or a folder of files .eml"
-        raise RequestError(f"expected mails at {path}: {wanted}; found none")
+        expectation = "a Maildir (with new/ or cur/ in it), an mbox, or a folder of files .eml"
+        raise RequestError(f"expected mails at {path}: {expectation}; found none")
     with tempfile.TemporaryDirectory(prefix="narval-mails-") as folder:
         new = Path(folder, "new")
         new.mkdir()
@@ -135,7 +135,7 @@ def outcome_of(report: SimulationReport, mails: Mails) -> dict[str, Any]:
             said = root_attributes(line["xml"])
             about = line.get("who", ""), said.get("mail", "")
             verdicts[about] = said.get("verdict", ""), said.get("rule", ""), said.get("why", "")
-    counts = sorted(Counter(verdicts.values()).items(), key=lambda found: (-found[1], found[0]))
+    counts = sorted(Counter(verdicts.values()).items(), key=lambda pair: (-pair[1], pair[0]))
     return {
         "folder": mails.folder,
         "mails": len(mails.elements),
@@ -152,7 +152,7 @@ def _letters(report: SimulationReport) -> Iterator[dict[str, Any]]:
     """The letters that calls would send, each once however often it is tried."""
     for call in report.calls:
         if call.how != RAN and call.attempt == 1:
-            for letter in (element for _, given in call.inputs for element in given):
+            for letter in (element for _, elements in call.inputs for element in elements):
                 said = letter.attributes
                 if letter.name == DRAFT or (letter.name == MAIL and "kind" in said):
                     about = {name: said.get(name, "") for name in ("to", "subject", "in-reply-to")}

@@ -42,15 +42,15 @@ def remembered(home: Home, settings: Settings, agent: str = "") -> Remembered:
             numbers = {row.name: row.agent for row in store.agents()} if agent else {"": store.own}
             if agent not in numbers:
                 return Remembered()
-            known = store.of(numbers[agent])
+            rows = store.of(numbers[agent])
             try:
-                found = stored(known)
+                recalled = stored(rows)
             except (StoreError, ValueError):
                 if store.is_still():
                     raise
             else:
                 if store.is_still():
-                    return found
+                    return recalled
     raise StoreError(f"the store is being written all the time, and not by a daemon of this home: {path}")
 
 
@@ -119,9 +119,9 @@ class _SimulatedAgent(VolatileAgent):
 
     @cached_property
     def _known(self) -> Remembered:
-        known = self._recall()
-        self._meta.setdefault("next_eid", str(known.next_eid))
-        return known
+        recalled = self._recall()
+        self._meta.setdefault("next_eid", str(recalled.next_eid))
+        return recalled
 
     @property
     def meta(self) -> Mapping[str, str]:
@@ -141,12 +141,12 @@ class _SimulatedAgent(VolatileAgent):
         return iter(self._known.keys)
 
 
-def with_declared(known: Remembered, declared: Sequence[tuple[str, bytes]], at: float) -> Remembered:
+def with_declared(recalled: Remembered, declared: Sequence[tuple[str, bytes]], at: float) -> Remembered:
     """The same memory with declared elements that it lacks, such as `start-plan`s that must not act."""
-    there = {kept.declared for kept in known.elements}
-    next_eid = max([known.next_eid, *(kept.element.eid + 1 for kept in known.elements)])
+    there = {row.declared for row in recalled.elements}
+    next_eid = max([recalled.next_eid, *(row.element.eid + 1 for row in recalled.elements)])
     new = [
         KeptElement(Element(next_eid + number, xml, at), key, False)
         for number, (key, xml) in enumerate((key, xml) for key, xml in declared if key not in there)
     ]
-    return Remembered([*known.elements, *new], known.marks, known.keys, next_eid + len(new))
+    return Remembered([*recalled.elements, *new], recalled.marks, recalled.keys, next_eid + len(new))

@@ -32,15 +32,19 @@ class _Names:
     """The names that agents know: what can be started, what can be called, which work there is."""
 
     def __init__(self, agents: Iterable[Known]) -> None:
-        libraries = [known.library for known in agents]
-        found = [(library, definition) for library in libraries for definition in library]
-        names = ((library, definition.full_name) for library, definition in found)
+        libraries = [agent.library for agent in agents]
+        definitions = [(library, definition) for library in libraries for definition in library]
+        names = ((library, definition.full_name) for library, definition in definitions)
         self.runs = {name: None for library, name in names if runnable(library, name) is not None}
         self.calls: dict[str, Action | Transform] = {}
         for library in reversed(libraries):
             self.calls |= cast(Any, {**library.of("action"), **library.of("transform")})
-        self.programs = {name for _, definition in found for name in getattr(definition, "programs", ())}
-        remote = {call.target for _, definition in found for call in getattr(definition, "remote_calls", ())}
+        self.programs = {
+            name for _, definition in definitions for name in getattr(definition, "programs", ())
+        }
+        remote = {
+            call.target for _, definition in definitions for call in getattr(definition, "remote_calls", ())
+        }
         self.called = {**self.calls, **dict.fromkeys((*self.programs, *remote))}
         self.work = {name: None for library in libraries for name in library.of("work")}
 
@@ -115,8 +119,8 @@ def _no_end(answer: CannedAnswer) -> str:
     if answer.elements:
         return f"{answer.action} is a program, and gives no elements; error says how it ends"
     if answer.error and not re.fullmatch(r"[0-9]{1,3}|SIG[A-Z0-9]+", answer.error):
-        wanted = "a status, such as 3, or a signal, such as SIGTERM"
-        return f"{answer.action} is a program: error: expected {wanted}, found {answer.error!r}"
+        expectation = "a status, such as 3, or a signal, such as SIGTERM"
+        return f"{answer.action} is a program: error: expected {expectation}, found {answer.error!r}"
     return ""
 
 

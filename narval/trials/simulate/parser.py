@@ -151,7 +151,7 @@ def is_scenario(data: bytes) -> bool:
     return re.match(rb"(?:\xef\xbb\xbf)?\s*<(?:[\w.-]+:)?scenario[\s/>]", head) is not None
 
 
-def read_scenario(source: Source, known: Mapping[str, Known] | None = None) -> Scenario:
+def read_scenario(source: Source, agents: Mapping[str, Known] | None = None) -> Scenario:
     """The scenario of a file. Raises DefinitionError with all its faults.
 
     With what is known of each agent by its name ("": the one that is simulated), what it names must be there,
@@ -164,8 +164,8 @@ def read_scenario(source: Source, known: Mapping[str, Known] | None = None) -> S
     reading = Reading(source, SCENARIO_WORDS)
     scenario = _Parser(source, reading).read(root)
     faults = {*reading.faults}
-    if known is not None:
-        faults |= {*faults_of_names(source, scenario, known)}
+    if agents is not None:
+        faults |= {*faults_of_names(source, scenario, agents)}
     if faults:
         raise DefinitionError(faults)
     return scenario

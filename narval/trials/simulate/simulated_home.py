@@ -96,18 +96,18 @@ def _others(
     with suppress(RequestError, StoreError):  # who begins with the memory as it is will be told
         rows = {row.name: row for row in other_agents(home, settings)}
     for name in sorted({*folders, *rows}):
-        found, recall = folders.get(name), partial(remembered, home, settings, name)
-        of = (loaded, schemas) if found is None else (found.loaded, found.schemas)
-        given, declared = ({}, None) if found is None else (found.given, found.declared)
-        files = AgentFiles(*of, settings.usual.with_given(given or {}), (), declared)
-        stopped = given is None or (name in rows and rows[name].state == SUSPENDED)
-        yield name, OtherAgent(folder_of(name, files), recall, found is not None, stopped)
+        folder, recall = folders.get(name), partial(remembered, home, settings, name)
+        of = (loaded, schemas) if folder is None else (folder.loaded, folder.schemas)
+        own, declared = ({}, None) if folder is None else (folder.given, folder.declared)
+        files = AgentFiles(*of, settings.usual.with_given(own or {}), (), declared)
+        stopped = own is None or (name in rows and rows[name].state == SUSPENDED)
+        yield name, OtherAgent(folder_of(name, files), recall, folder is not None, stopped)
 
 
 def folder_of(name: str, files: AgentFiles) -> AgentFolder:
     """A folder as an agent would have it for which these files count, and which says all its settings."""
-    given = msgspec.structs.asdict(files.settings)
-    return AgentFolder(name, given, (), files.loaded, files.schemas, files.declared)
+    fields = msgspec.structs.asdict(files.settings)
+    return AgentFolder(name, fields, (), files.loaded, files.schemas, files.declared)
 
 
 def _as_own(settings: Settings, name: str, given: Given) -> Settings:

@@ -69,8 +69,8 @@ async def play_scenario(
 
     Raises RequestError where it cannot be played, and StoreError where memory cannot be copied.
     """
-    known, declared = _beginning(home, scenario, start)
-    simulation = _Simulation(home, scenario, start, known)
+    recalled, declared = _beginning(home, scenario, start)
+    simulation = _Simulation(home, scenario, start, recalled)
     try:
         await simulation.daemon.simulate(declared)
         return await simulation.play(progress)
@@ -97,14 +97,14 @@ def _beginning(
 class _Simulation:
     """One scenario being played by a daemon in memory."""
 
-    def __init__(self, home: SimulatedHome, scenario: Scenario, start: float, known: Remembered) -> None:
+    def __init__(self, home: SimulatedHome, scenario: Scenario, start: float, recalled: Remembered) -> None:
         self._home, self._scenario, self._start = home, scenario, start
         self._agenda = Agenda()
         self._clock = SimulatedClock(start)
-        rows, folders = agents_to_begin_with(home, scenario.memory, start, known)
+        rows, folders = agents_to_begin_with(home, scenario.memory, start, recalled)
         self._trace = Trace(self._clock, {row.agent: row.name for row in rows})
         self._people = ActsOfPeople(scenario.acts, self._agenda, self._trace, self._ask)
-        self._outcome = _Outcome(len(known.elements))
+        self._outcome = _Outcome(len(recalled.elements))
         settings = msgspec.structs.replace(home.settings, durability="crash", store=None, stop_grace=0.0)
         hooks = SimulationHooks(
             self._is_pure,
@@ -150,8 +150,8 @@ class _Simulation:
 
     def _is_pure(self, call: CallContext) -> bool:
         library, name = self._agents.known[call.agent].library, call.target.action
-        found = library.get("action", name) or library.get("node-type", name)
-        return getattr(found, "pure", False)
+        definition = library.get("action", name) or library.get("node-type", name)
+        return getattr(definition, "pure", False)
 
     def _recipe(self, call: CallContext) -> str:
         run = self._agents.host(call.agent).agent.runs.get(call.run)
@@ -159,13 +159,13 @@ class _Simulation:
 
     def _prototype(self, call: CallContext) -> Prototype | None:
         """The prototype of an action, as the step that calls it tightens that (N14)."""
-        found = self._agents.known[call.agent].library.get("action", call.target.action)
+        action = self._agents.known[call.agent].library.get("action", call.target.action)
         run = self._agents.host(call.agent).agent.runs.get(call.run)
-        if not isinstance(found, Action):
+        if not isinstance(action, Action):
             return None
         steps = getattr(run.definition, "steps", {}) if run is not None else {}
         step = steps.get(call.step)
-        return step.prototype(found.prototype) if step is not None else found.prototype
+        return step.prototype(action.prototype) if step is not None else action.prototype
 
     def _listen(self, batch: Batch) -> None:
         """Note one turn; stop a definition that starts itself without end."""
@@ -265,15 +265,15 @@ class _Simulation:
 
     def _explain(self, lines: list[Line]) -> None:
         """Add to each call how it came by its answer, known once it was made, and to an error its place."""
-        known: dict[str, deque[RecordedCall]] = {}
+        calls: dict[str, deque[RecordedCall]] = {}
         for call in self._executor.new_calls():
-            known.setdefault(call.call, deque()).append(call)
+            calls.setdefault(call.call, deque()).append(call)
         for line in lines:
             if line["what"] == "ended" and line["error"]:
                 line["place"] = _place(self._agents.host(line.get("who", "")).agent, line["run"])
             elif line["what"] == "called":
                 host = self._agents.host(line.get("who", ""))
-                tries = known.get(host.dispatcher.outside_id(line["call"]))
+                tries = calls.get(host.dispatcher.outside_id(line["call"]))
                 if tries:
                     line |= tries.popleft().answer()
                 elif line.get("agent", "") in self._agents:
@@ -287,8 +287,8 @@ class _Simulation:
             async with self.daemon.of(name) as seen:
                 listed = [run for kind in run_kinds() for run in await list_runs(seen, kind=kind)]
                 listed.sort(key=lambda run: run["eid"])
-                told = [(run, await why(seen, run["eid"])) for run in listed if run["phase"] == "active"]
-                waiting += [answer | who for run, answer in told if not _just_stands(run, answer)]
+                reasons = [(run, await why(seen, run["eid"])) for run in listed if run["phase"] == "active"]
+                waiting += [answer | who for run, answer in reasons if not _just_stands(run, answer)]
             runs += (run | who for run in listed)
         return SimulationReport(
             scenario=self._scenario,
@@ -313,9 +313,9 @@ def _place(agent: AgentState, eid: int) -> str | None:
     return place_of(agent, error) or None if error is not None else None
 
 
-def _just_stands(run: dict[str, Any], told: dict[str, Any]) -> bool:
+def _just_stands(run: dict[str, Any], reasons: dict[str, Any]) -> bool:
     """True of a standing run that waits for nothing but to be told something."""
-    return is_standing(run["kind"]) and all(wait["for"] == "signal" for wait in told["waiting"])
+    return is_standing(run["kind"]) and all(wait["for"] == "signal" for wait in reasons["waiting"])
 
 
 class _Outcome:
@@ -341,8 +341,8 @@ class _Outcome:
 
 def _set_by_author(library: Library, call: CallContext) -> Mapping[str, str]:
     """The attributes that the prompt of a call sets, as `model.ask` would; {} for any other call."""
-    found = library.get("action", call.target.action)
-    prompt = call.inputs.get(found.model) if isinstance(found, Action) and found.model else None
+    action = library.get("action", call.target.action)
+    prompt = call.inputs.get(action.model) if isinstance(action, Action) and action.model else None
     if not isinstance(prompt, Element):
         return {}
     return {each.get("name", ""): each.get("value", "") for each in prompt.tree().iterchildren("set")}
@@ -355,11 +355,11 @@ _Phases = Mapping[int, tuple[str, str]]
 def _count(expectation: Expectation, memory: Memory, runs: _Phases, calls: Sequence[RecordedCall]) -> int:
     """Count the elements, runs or calls of an expectation, of one agent."""
     if expectation.what == "run":
-        wanted = (expectation.recipe, expectation.phase)
-        return sum(wanted in ((name, ""), (name, phase)) for name, phase in runs.values())
+        key = (expectation.recipe, expectation.phase)
+        return sum(key in ((name, ""), (name, phase)) for name, phase in runs.values())
     if expectation.what == "call":
         return sum(is_of(expectation, call) for call in calls)
     if expectation.condition is None:
         return 0
-    found = memory.select(expectation.condition.bind())
-    return sum(eid not in memory.outdated for eid in found)
+    elements = memory.select(expectation.condition.bind())
+    return sum(eid not in memory.outdated for eid in elements)

@@ -151,9 +151,9 @@ class AgentTrace:
             to = {"to": command.name.split(), "elements": sent}
             return {"at": at, "what": "sent", "run": run, "step": command.step, **to}
         if isinstance(command, asked.Call) and command.kind == asked.SIGNAL:
-            told = command.payload or {}
+            payload = command.payload or {}
             line = {"at": at, "what": "told", "run": run, "name": command.name}
-            return {**line, "hearer": told.get("run"), "signal": told.get("signal")}
+            return {**line, "hearer": payload.get("run"), "signal": payload.get("signal")}
         if isinstance(command, asked.Call) and (command.agent or not is_runnable(command.kind)):
             inputs = {id: list(eids) for id, eids in command.inputs}
             line = {"at": at, "what": "called", "run": run, "step": command.step}

@@ -110,14 +110,14 @@ class ActsOfPeople:
     def _do(self, act: ScheduledAct, agent: str, item: int, turn: Turn) -> None:
         people = turn.agent.lookup.people
         by = act.by or next((person.name for person in people.people), "")
-        known = turn.agent.runs.active.get(item)
-        ways = known.definition.ways if known is not None else ()
-        told = Signalled(
+        record = turn.agent.runs.active.get(item)
+        ways = record.definition.ways if record is not None else ()
+        event = Signalled(
             0, 0.0, "", act.act, arguments=_arguments(act), by=by, act=PersonsAct(*ways[:1] or ("",))
         )
-        problem = next((answer.problem for answer in say(turn, item, told)), None)
+        problem = next((answer.problem for answer in say(turn, item, event)), None)
         why = f"{problem.kind}: {problem.message}" if problem is not None else None
-        if known is None:
+        if record is None:
             why = "over: it was over by then"
         line: Line = {"at": turn.at, "what": "acted", "run": item, "by": by, "act": act.act}
         self._trace.add(agent, {**line, "outcome": act.outcome or None, "refused": why})

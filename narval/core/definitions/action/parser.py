@@ -125,8 +125,8 @@ class _ActionMaker:
         try:
             vocabulary.name(name)
         except (TypeError, ValueError):
-            wanted = "expected a name without dots, slashes and blanks"
-            self._fault(place, f"@action: {wanted}, found {name!r:.80}")
+            expectation = "expected a name without dots, slashes and blanks"
+            self._fault(place, f"@action: {expectation}, found {name!r:.80}")
             return
         description = writable(str(declaration.description or first_paragraph(function)))
         action = Action(
@@ -153,7 +153,7 @@ class _ActionMaker:
         place: Place,
     ) -> None:
         """Keep an action of either form, as its author wrote it, with what its function and file say."""
-        same = next((known for known in self.actions if known.name == action.name), None)
+        same = next((other for other in self.actions if other.name == action.name), None)
         if same is not None:
             self._fault(place, f"expected a new action name, found {action.name!r} of line {same.line} again")
         defined, _ = definition_of(self.source, action.function, function)
@@ -164,8 +164,8 @@ class _ActionMaker:
         if outside and action.pure:
             self._fault(place, "what a pure action does is seen nowhere; leave out pure, or outside")
         if action.model and action.model not in (slot.id for slot in action.prototype.inputs):
-            wanted = "expected the id of the input that names the model"
-            self._fault(place, f"model: {wanted}, found {action.model!r:.80}")
+            expectation = "expected the id of the input that names the model"
+            self._fault(place, f"model: {expectation}, found {action.model!r:.80}")
         try:
             xml = render(action, runs, source, outside)
         except ValueError as error:
@@ -196,11 +196,11 @@ class _ActionMaker:
             self._patterns(declared, place, decorator)
         return Prototype(tuple(inputs), tuple(outputs))
 
-    def _usable(self, values: Iterable[object], wanted: type[Slot], place: Place) -> Iterator[Slot]:
+    def _usable(self, values: Iterable[object], slot_type: type[Slot], place: Place) -> Iterator[Slot]:
         """The values that are an input or output with an id and patterns; the others are faults."""
-        word = wanted.__name__
+        word = slot_type.__name__
         for value in values:
-            if not isinstance(value, wanted):
+            if not isinstance(value, slot_type):
                 self._fault(place, f'@action: expected {word}("id", "pattern", …), found {value!r:.80}')
             elif not isinstance(value.id, str) or not re.fullmatch(r"\S+", value.id):
                 self._fault(place, f"{word}: expected an id without blanks, found {value.id!r:.80}")
@@ -295,9 +295,9 @@ class _ActionMaker:
     def _where(self, function: Any, runs: str | None, source: bool, pure: bool, place: Place) -> Where:
         generator, coroutine = inspect.isasyncgenfunction(function), inspect.iscoroutinefunction(function)
         if source != generator:
-            wanted = "a source is an async generator: expected async def with a yield"
+            expectation = "a source is an async generator: expected async def with a yield"
             unmarked = 'an async generator is a source: expected source=True (source="yes" in XML)'
-            self._fault(place, wanted if source else unmarked)
+            self._fault(place, expectation if source else unmarked)
         if (message := misplaced_run(runs, generator or coroutine, PLACES)) is not None:
             self._fault(place, message)
         if pure and generator:
@@ -344,10 +344,12 @@ class _Tree:
         patterns.check_variables({"plan"}, "$plan, as an action knows no step")
 
     def _same_group(self, reading: Reading, entry: Entry, attribute: str) -> None:
-        given, group = entry.get(attribute), self._maker.group
-        if given is not None and given != group:
-            wanted = f"expected the module's name, {group!r}, found {given!r}; correct it or leave it out"
-            reading.fault(entry, f"{attribute}: {wanted}", attribute)
+        value, group = entry.get(attribute), self._maker.group
+        if value is not None and value != group:
+            expectation = (
+                f"expected the module's name, {group!r}, found {value!r}; correct it or leave it out"
+            )
+            reading.fault(entry, f"{attribute}: {expectation}", attribute)
 
     def _action(self, reading: Reading, patterns: Patterns, entry: Entry) -> None:
         self._same_group(reading, entry, "group")

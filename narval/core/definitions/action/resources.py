@@ -13,20 +13,20 @@ _WANTED = 'names with numbers, such as {"GPU": 1}'
 _WRITTEN = "names with numbers, such as GPU=1"
 
 
-def resources_of(value: object, wanted: str = _WANTED) -> Resources:
+def resources_of(value: object, expectation: str = _WANTED) -> Resources:
     """The resources that a declaration in Python asks for. Raises ValueError with what was expected."""
     if not isinstance(value, Mapping) or not all(_is_resource(*item) for item in value.items()):
-        raise ValueError(wanted)
+        raise ValueError(expectation)
     return tuple(sorted((name, float(number)) for name, number in value.items()))
 
 
 def read_resources(text: str) -> Resources:
     """The resources that an attribute names, as in `GPU=1 license=0.5`. Raises ValueError."""
     try:
-        found = {name: float(number) for name, number in (word.split("=") for word in text.split())}
+        amounts = {name: float(number) for name, number in (word.split("=") for word in text.split())}
     except ValueError:
         raise ValueError(_WRITTEN) from None
-    return resources_of(found, _WRITTEN)
+    return resources_of(amounts, _WRITTEN)
 
 
 def shown_resources(resources: Resources) -> str:

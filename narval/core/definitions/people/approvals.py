@@ -39,13 +39,13 @@ def doubts_of_rules(rules: Iterable[Approval], library: Library) -> Iterator[tup
     for position, rule in enumerate(rules):
         work, actions = library.get(ASKING, rule.work), library.of(ACTION)
         if rule.action not in actions:
-            known = closest(rule.action, actions)
-            yield position, f"approval: there is no action {rule.action!r} here{known}"
+            suggestion = closest(rule.action, actions)
+            yield position, f"approval: there is no action {rule.action!r} here{suggestion}"
         if rule.condition is not None:
             yield from ((position, doubt.message) for of in rule.condition.patterns for doubt in of.doubts)
         if work is None:
-            known = closest(rule.work, library.of(ASKING))
-            message = f"approval: there is no work {rule.work!r}{known}"
+            suggestion = closest(rule.work, library.of(ASKING))
+            message = f"approval: there is no work {rule.work!r}{suggestion}"
             yield position, f"{message}; no call of {rule.action} is made"
         elif (lack := _lacks_outcome(work)) is not None:
             yield position, lack
@@ -55,5 +55,7 @@ def _lacks_outcome(work: Any) -> str | None:
     """The words for work that nobody can agree by; None for any other."""
     if work.outcome(APPROVED) is not None:
         return None
-    known = ", ".join(outcome.name for outcome in work.outcomes)
-    return f"approve: {work.full_name} has no outcome {APPROVED!r}, by which a call is made; it has {known}"
+    outcomes = ", ".join(outcome.name for outcome in work.outcomes)
+    return (
+        f"approve: {work.full_name} has no outcome {APPROVED!r}, by which a call is made; it has {outcomes}"
+    )

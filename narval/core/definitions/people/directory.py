@@ -130,20 +130,20 @@ class Directory(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def _holding(self) -> Mapping[str, tuple[str, ...]]:
         """The holders of each role, in the order of the file."""
-        found: dict[str, list[str]] = {}
+        holders: dict[str, list[str]] = {}
         for name, roles in self._counting.items():
             for role in roles:
-                found.setdefault(role, []).append(name)
-        return {role: tuple(names) for role, names in found.items()}
+                holders.setdefault(role, []).append(name)
+        return {role: tuple(names) for role, names in holders.items()}
 
     @cached_property
     def _represented(self) -> Mapping[str, tuple[Person, ...]]:
         """The people for whom each is to act when they are away."""
-        found: dict[str, list[Person]] = {}
+        by_name: dict[str, list[Person]] = {}
         for person in self.people:
             if person.away is not None and person.away.instead:
-                found.setdefault(person.away.instead, []).append(person)
-        return {name: tuple(people) for name, people in found.items()}
+                by_name.setdefault(person.away.instead, []).append(person)
+        return {name: tuple(people) for name, people in by_name.items()}
 
     # --- who somebody is --------------------------------------------------------------------------------
 
@@ -178,8 +178,8 @@ class Directory(msgspec.Struct, frozen=True, dict=True):
 
     def is_admin(self, person: str) -> bool:
         """True for an administrator, who may reassign and release what others have."""
-        known = person in self._by_name
-        return known and (
+        is_listed = person in self._by_name
+        return is_listed and (
             person in (self.owner, *self.admin_people) or self.role_of(person, self.admin_roles) is not None
         )
 
@@ -240,20 +240,20 @@ class Directory(msgspec.Struct, frozen=True, dict=True):
 
     def represented_by(self, person: str, day: date) -> tuple[str, ...]:
         """The people for whom one acts on a day: who is away, or was to act for those and is too."""
-        found = [person]
-        for name in found:
+        chain = [person]
+        for name in chain:
             for absent in self._represented.get(name, ()):
                 if absent.away is not None and absent.away.covers(day):
-                    found.append(absent.name)
-        return tuple(found[1:])
+                    chain.append(absent.name)
+        return tuple(chain[1:])
 
     def substitutes(self, person: str, day: date) -> Iterator[str]:
         """The people who act for one on a day: who is named, and who acts for that one if away too."""
-        found = self._by_name.get(person)
-        while found is not None and found.away is not None and found.away.covers(day):
-            found = self._by_name.get(found.away.instead)
-            if found is not None:
-                yield found.name
+        current = self._by_name.get(person)
+        while current is not None and current.away is not None and current.away.covers(day):
+            current = self._by_name.get(current.away.instead)
+            if current is not None:
+                yield current.name
 
 
 def day_of(moment: float, zone: str) -> date:

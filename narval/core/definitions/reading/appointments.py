@@ -71,21 +71,21 @@ def _check(reading: Reading, entry: Entry) -> None:
 
 def _expression(reading: Reading, patterns: Patterns, entry: Entry, own: frozenset[str]) -> Pattern | None:
     """The expression that gives a date; a fault if it can give none of an element."""
-    wanted = "at: expected an expression of an element that a step produced, such as $STEP/@start"
+    expectation = "at: expected an expression of an element that a step produced, such as $STEP/@start"
     if _A_DATE.match(written := entry.get("at", "")):
-        reading.fault(entry, f"{wanted}, found {written!r}; for a fixed date give its fields", "at")
+        reading.fault(entry, f"{expectation}, found {written!r}; for a fixed date give its fields", "at")
         return None
     pattern = patterns.of_attribute(entry, "at")
     if pattern is None:
         return None
-    given = sorted(pattern.variables & own)
+    names = sorted(pattern.variables & own)
     if pattern.shape.xpath3:
         reading.fault(entry, f"at: expected an expression of XPath 1.0, found {pattern.text!r}", "at")
     elif not pattern.variables:
-        reading.fault(entry, f"{wanted}, found {pattern.text!r}; for a fixed date give its fields", "at")
-    elif given:
+        reading.fault(entry, f"{expectation}, found {pattern.text!r}; for a fixed date give its fields", "at")
+    elif names:
         late = (
-            f"${given[0]} is given by a condition of this transition, which is judged when the date has come"
+            f"${names[0]} is given by a condition of this transition, which is judged when the date has come"
         )
         reading.fault(entry, f"at: {late}; let a transition before it take the element", "at")
     return pattern

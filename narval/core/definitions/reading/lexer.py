@@ -111,9 +111,9 @@ class Cursor(TokenCursor):
         self.fault(message)
         return super().lost(message)
 
-    def named(self, wanted: str) -> tuple[str, int, int]:
-        """Read a name; return it with its line and column. `wanted` describes it in the fault."""
-        name = self.expect(wanted, NAME)
+    def named(self, expectation: str) -> tuple[str, int, int]:
+        """Read a name; return it with its line and column. `expectation` describes it in the fault."""
+        name = self.expect(expectation, NAME)
         return name.text, *self.place(name)
 
     def place(self, token: Token) -> tuple[int, int]:

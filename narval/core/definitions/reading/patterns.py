@@ -83,7 +83,7 @@ class Patterns:
 
     def check_variables(
         self,
-        known: Collection[str],
+        names: Collection[str],
         expected: str,
         without: str = "",
         elsewhere: Mapping[str, str] | None = None,
@@ -95,8 +95,8 @@ class Patterns:
         for pattern, locate, within in self.read:
             if without and within is not None and within.word == without:
                 continue
-            for variable in sorted(pattern.variables.difference(known)):
-                message = f"expected {expected}, found {variable!r}{closest(variable, known)}"
+            for variable in sorted(pattern.variables.difference(names)):
+                message = f"expected {expected}, found {variable!r}{closest(variable, names)}"
                 message = f"${variable}: {(elsewhere or {}).get(variable, message)}"
                 self._reading.fault_at(locate(self.offset(pattern, variable)), message)
 

@@ -23,7 +23,7 @@ _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]"
 
 
 def declarations(
-    module: ModuleType, attribute: str, wanted: type[Declaration]
+    module: ModuleType, attribute: str, declaration_type: type[Declaration]
 ) -> Iterator[tuple[str, Any, Declaration]]:
     """The name, value and declaration of all that a module declares itself; imported ones are left out."""
     seen: set[int] = set()
@@ -31,7 +31,7 @@ def declarations(
         own = getattr(value, "__dict__", {})
         declaration = own.get(attribute) if isinstance(own, Mapping) else None
         if (
-            isinstance(declaration, wanted)
+            isinstance(declaration, declaration_type)
             and id(value) not in seen
             and getattr(value, "__module__", None) == module.__name__
         ):

@@ -20,9 +20,9 @@ def ranges(least: int, most: int, *, from_last: bool = False) -> Callable[[str],
 
     With `from_last` values may be counted from the last, which is -1.
     """
-    wanted = f"* or a list of numbers and ranges from {least} to {most}, such as 1,3,5-7 or */5"
+    expectation = f"* or a list of numbers and ranges from {least} to {most}, such as 1,3,5-7 or */5"
     if from_last:
-        wanted += f", or from -{most} to -1, which is the last"
+        expectation += f", or from -{most} to -1, which is the last"
 
     def part(text: str) -> tuple[int, ...] | None:
         written = _PART.fullmatch(text)
@@ -40,10 +40,10 @@ def ranges(least: int, most: int, *, from_last: bool = False) -> Callable[[str],
     def read(text: str) -> Ranges:
         if text == "*":
             return ()
-        found = [part(each) for each in text.split(",")]
-        if None in found:
-            raise ValueError(wanted)
-        return tuple(sorted(each for each in found if each is not None))
+        parts = [part(each) for each in text.split(",")]
+        if None in parts:
+            raise ValueError(expectation)
+        return tuple(sorted(each for each in parts if each is not None))
 
     return read
 
@@ -61,6 +61,6 @@ def times(reading: Reading, entries: Iterable[Entry]) -> Iterator[Time]:
     for entry in entries:
         time = Time(**entry.values, line=entry.node.line)
         if never((time,)):
-            given = [field for field in _RARE if entry.get(field)]
-            reading.fault(entry, f"this date never comes; correct {' or '.join(given)}", given[0])
+            fields = [field for field in _RARE if entry.get(field)]
+            reading.fault(entry, f"this date never comes; correct {' or '.join(fields)}", fields[0])
         yield time

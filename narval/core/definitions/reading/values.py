@@ -70,12 +70,12 @@ class ArgumentValue:
         for tree in (tree for of_name in trees.values() for tree in of_name):
             if tree.size * count > self._limits.size or tree.has_more_nodes(self._limits.nodes // count):
                 raise ElementError("too-large", f"{{{self.text}}} is of elements too large for it")
-        found: Any = self._xpath(
+        value: Any = self._xpath(
             _NOWHERE, **{name: [tree.root for tree in of_name] for name, of_name in trees.items()}
         )
         if not self._selects:
-            return [str(found)]
-        return [node if isinstance(node, str) else string_of(node) for node in found]
+            return [str(value)]
+        return [node if isinstance(node, str) else string_of(node) for node in value]
 
 
 argument_value = lru_cache(maxsize=1024)(ArgumentValue)
@@ -104,15 +104,15 @@ class TextTemplate(msgspec.Struct, frozen=True):
 
     def listed(self, bindings: Mapping[str, Sequence[Element]]) -> list[str]:
         """The texts of all nodes that its values select, and the words beside them. Raises ElementError."""
-        found: list[str] = []
+        texts: list[str] = []
         for part in self.parts:
-            found += part.split() if isinstance(part, str) else part.texts_for(bindings)
-        return [text for text in found if text]
+            texts += part.split() if isinstance(part, str) else part.texts_for(bindings)
+        return [text for text in texts if text]
 
 
 def values_in(text: str) -> Iterator[str]:
     """The values in a text, in their braces."""
-    return (found[0] for found in _PIECES.finditer(text) if found[0] != "{{")
+    return (piece[0] for piece in _PIECES.finditer(text) if piece[0] != "{{")
 
 
 def filled(text: str, bindings: Mapping[str, Sequence[Element]]) -> str:

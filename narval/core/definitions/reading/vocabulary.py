@@ -64,12 +64,12 @@ def yes_no(text: str) -> bool:
     return text == "yes"
 
 
-def matching(pattern: str, wanted: str) -> Callable[[str], str]:
-    """A reader of texts that are as a regular expression says; `wanted` describes them."""
+def matching(pattern: str, expectation: str) -> Callable[[str], str]:
+    """A reader of texts that are as a regular expression says; `expectation` describes them."""
 
     def read(text: str) -> str:
         if not re.fullmatch(pattern, text):
-            raise ValueError(wanted)
+            raise ValueError(expectation)
         return text
 
     return read
@@ -120,9 +120,9 @@ def integer(least: int | None = None) -> Callable[[str], int]:
     """A reader of whole numbers."""
 
     def read(text: str) -> int:
-        wanted = "a whole number" if least is None else f"a whole number of {least} or more"
+        expectation = "a whole number" if least is None else f"a whole number of {least} or more"
         if not re.fullmatch(r"[+-]?[0-9]{1,9}", text) or (least is not None and int(text) < least):
-            raise ValueError(wanted)
+            raise ValueError(expectation)
         return int(text)
 
     return read

@@ -16,18 +16,18 @@ def reached(start: Iterable[str], edges: Iterable[tuple[Collection[str], Collect
     for number, ins in enumerate(missing):
         for node in ins:
             leaving.setdefault(node, []).append(number)
-    found: set[str] = set()
+    seen: set[str] = set()
     pending = [*start, *(node for ins, outs in edges if not ins for node in outs)]
     while pending:
         node = pending.pop()
-        if node in found:
+        if node in seen:
             continue
-        found.add(node)
+        seen.add(node)
         for number in leaving.get(node, ()):
             missing[number].discard(node)
             if not missing[number]:
                 pending.extend(edges[number][1])
-    return found
+    return seen
 
 
 def cycles(after: Mapping[str, Iterable[tuple[str, Mark]]]) -> Iterator[tuple[list[str], Mark]]:

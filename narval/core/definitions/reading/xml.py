@@ -161,7 +161,7 @@ class Reading:
         return entry
 
     def _misplaced(self, child: XmlNode, name: str, word: str, allowed: tuple[str, ...]) -> None:
-        places = sorted(outer for outer, known in self._words.items() if name in (known.children or ()))
+        places = sorted(outer for outer, words in self._words.items() if name in (words.children or ()))
         if not allowed:
             hint = "; it has no elements within it"
         elif places:
@@ -179,7 +179,9 @@ class Reading:
                 continue
             if name is None:
                 places = [
-                    f"<{outer}>" for outer, known in self._words.items() if known.attribute_named(local)
+                    f"<{outer}>"
+                    for outer, vocabulary in self._words.items()
+                    if vocabulary.attribute_named(local)
                 ]
                 hint = closest("" if 0 < len(places) <= _FEW else local, word.attributes)
                 if 0 < len(places) <= _FEW:
@@ -199,15 +201,17 @@ class Reading:
         try:
             entry.values[name] = read(text.strip())
         except ValueError as error:
-            wanted, *hint = error.args
-            self.fault(entry, f"{name}: expected {wanted}, found {text!r}{''.join(hint)}", name)
+            expectation, *hint = error.args
+            self.fault(entry, f"{name}: expected {expectation}, found {text!r}{''.join(hint)}", name)
 
     def one(self, entry: Entry, word: str) -> Entry | None:
         """The entry of that word within another, which may have at most one of it."""
-        found = list(entry.of(word))
-        for extra in found[1:]:
-            self.fault(extra, f"{entry.word} may have one {word}, found another on line {found[0].node.line}")
-        return found[0] if found else None
+        entries = list(entry.of(word))
+        for extra in entries[1:]:
+            self.fault(
+                extra, f"{entry.word} may have one {word}, found another on line {entries[0].node.line}"
+            )
+        return entries[0] if entries else None
 
     def by_name(self, entries: Iterable[Entry], attribute: str = "id") -> dict[str, Entry]:
         """The first entry of each id, or of each value of another attribute; the others are faults."""
@@ -231,13 +235,15 @@ class Reading:
         made = [(entry, make(entry)) for entry in read]
         return {name: part for entry, part in made if first.get(name := entry.get(attribute)) is entry}
 
-    def lookup(self, entry: Entry, attribute: str, known: Mapping[str, Named], expected: str) -> Named | None:
+    def lookup(
+        self, entry: Entry, attribute: str, by_name: Mapping[str, Named], expected: str
+    ) -> Named | None:
         """The part that an attribute names; None where it is absent, and a fault where it is unknown."""
         name = entry.get(attribute)
-        if name is not None and name not in known:
-            message = f"expected {expected}, found {name!r}{closest(name, known)}"
+        if name is not None and name not in by_name:
+            message = f"expected {expected}, found {name!r}{closest(name, by_name)}"
             self.fault(entry, f"{attribute}: {message}", attribute)
-        return known.get(name) if name is not None else None
+        return by_name.get(name) if name is not None else None
 
     def descriptions(self, entry: Entry) -> dict[str, str]:
         """The descriptions within an entry, by language (table 2.17)."""
@@ -259,18 +265,18 @@ class Reading:
         self,
         entry: Entry,
         noun: str,
-        given: Mapping[str, str | None],
+        attributes: Mapping[str, str | None],
         adjust: Callable[[etree._Element], None] = lambda root: None,
     ) -> bytes | None:
         """The bytes of a definition alone, as memory shows them (N2) and as they can be read again.
 
-        Those of the attributes `given` that the file does not have are added; `adjust` alters the rest. None,
-        and a fault, where memory cannot keep it.
+        The `attributes` that the file does not have are added; `adjust` alters the rest. None, and a fault,
+        where memory cannot keep it.
         """
         try:
             root = parse_untrusted(entry.node.xml(all_namespaces=True))
             adjust(root)
-            for name, value in given.items():
+            for name, value in attributes.items():
                 if value is not None and name not in entry.written:
                     root.set(name, value)
             return canonical(root)

@@ -100,20 +100,22 @@ def _fitting(
 ) -> tuple[list[Output], Tree | None]:
     """The outputs that an element fits; and its tree, where its name alone did not tell."""
     tree: Tree | None = None
-    found = []
+    fitting = []
     for output, bound in bounds:
         if name not in bound.sufficient:
             tree = tree or Tree(element)
             if not bound.test(tree):
                 continue
-        found.append(output)
-    return found, tree
+        fitting.append(output)
+    return fitting, tree
 
 
 def _misfit(prototype: Prototype, raw: OutputElement, element: Element, fitting: list[Output]) -> str:
     if not fitting:
-        wanted = ", ".join(f"{output.id} ({output.condition.text})" for output in prototype.outputs) or "none"
-        return f"element {element.name} fits no output; declared: {wanted}"
+        outputs = (
+            ", ".join(f"{output.id} ({output.condition.text})" for output in prototype.outputs) or "none"
+        )
+        return f"element {element.name} fits no output; declared: {outputs}"
     if len(fitting) > 1:
         return f"element {element.name} fits several outputs: {', '.join(output.id for output in fitting)}"
     return f"element {element.name} was returned for output {raw.output} but fits {fitting[0].id}"
@@ -141,9 +143,9 @@ def _earlier(text: str, element: Element) -> Bound | None:
     """The condition on elements that one takes the place of, as its output says by `replaces`; None where it
     lacks the attribute, or has a namespace.
     """
-    found = REPLACES.fullmatch(text)
-    assert found is not None, text
-    name, attribute = found["name"] or element.name, found["attribute"]
+    match = REPLACES.fullmatch(text)
+    assert match is not None, text
+    name, attribute = match["name"] or element.name, match["attribute"]
     if attribute not in element.attributes or name.startswith("{"):
         return None
     return condition(f"{name}[@{attribute} = $new/@{attribute}]").bind({"new": (element,)})

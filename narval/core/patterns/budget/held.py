@@ -90,9 +90,9 @@ def terms(tree: Expression | None) -> tuple[Term, ...]:
     """The costs of an expression that grow with what its variables hold; without a tree the worst."""
     if tree is None:
         return Term(0, 3, JOINED), Term(0, 0, TEXT_IN_TEXT, "all")
-    found: set[Term] = set()
-    _visit(tree, _Place(), found)
-    return tuple(sorted(term for term in found if term.held or term.reads))
+    terms: set[Term] = set()
+    _visit(tree, _Place(), terms)
+    return tuple(sorted(term for term in terms if term.held or term.reads))
 
 
 def most_nodes(costs: Iterable[Term], elements: Iterable[Element]) -> int | None:
@@ -134,71 +134,71 @@ def _counted(trees: Iterable[Tree]) -> tuple[int, int]:
     return nodes, characters
 
 
-def _visit(node: Expression, place: _Place, found: set[Term]) -> _Size:
+def _visit(node: Expression, place: _Place, terms: set[Term]) -> _Size:
     """Find the costs of a part of an expression; the size of what it leads to."""
     match node:
         case Variable():
-            return _note(place, place, _Size(0, 1, True), "all", found)
+            return _note(place, place, _Size(0, 1, True), "all", terms)
         case Path():
-            return _visit_path(node, place, found)
+            return _visit_path(node, place, terms)
         case Filter(primary=primary, predicates=predicates):
-            size = _visit(primary, place, found)
+            size = _visit(primary, place, terms)
             for predicate in predicates:
-                _visit(predicate, place.for_each(size), found)
+                _visit(predicate, place.for_each(size), terms)
             return size
         case BinaryOperation(operator=operator) if operator in COMPARISONS:
-            sizes = [_visit(part, place._replace(read=True), found) for part in parts(node)]
-            found.add(Term(*place.times(*sizes), LOOKS))
+            sizes = [_visit(part, place._replace(read=True), terms) for part in parts(node)]
+            terms.add(Term(*place.times(*sizes), LOOKS))
             return _Size()
         case BinaryOperation(operator="|"):
-            sizes = [_visit(part, place, found) for part in parts(node)]
+            sizes = [_visit(part, place, terms) for part in parts(node)]
             of_held = any(size.of_held for size in sizes)
             if of_held:
-                found.add(Term(place.own, place.held + 2, PARENTS))
+                terms.add(Term(place.own, place.held + 2, PARENTS))
             own, held = max(size.own for size in sizes), max(size.held for size in sizes)
             return _Size(own, held, of_held)
         case FunctionCall(name=name, arguments=arguments):
-            return _visit_call(name, arguments, place, found)
+            return _visit_call(name, arguments, place, terms)
     for part in parts(node):
-        _visit(part, place, found)
+        _visit(part, place, terms)
     return _Size()
 
 
-def _visit_call(name: str, arguments: tuple[Expression, ...], place: _Place, found: set[Term]) -> _Size:
+def _visit_call(name: str, arguments: tuple[Expression, ...], place: _Place, terms: set[Term]) -> _Size:
     reads = name not in _BLIND
-    sizes = [_visit(argument, place._replace(read=reads), found) for argument in arguments]
+    sizes = [_visit(argument, place._replace(read=reads), terms) for argument in arguments]
     if not arguments and reads and place.within:
-        found.add(Term(place.own, max(0, place.held - 1), TEXT_OF_EACH, "all"))
+        terms.add(Term(place.own, max(0, place.held - 1), TEXT_OF_EACH, "all"))
     if name in IN_TEXT and (sizes[0].of_held or place.within):
-        found.add(Term(place.own, place.held, TEXT_IN_TEXT, "all"))
+        terms.add(Term(place.own, place.held, TEXT_IN_TEXT, "all"))
     if name != "id":
         return _Size()
     return _Size(0, 1, True) if place.within else _Size(1, 0)
 
 
-def _visit_path(path: Path, place: _Place, found: set[Term]) -> _Size:
+def _visit_path(path: Path, place: _Place, terms: set[Term]) -> _Size:
     if path.origin is None or isinstance(path.origin, str):
         size = _Size(0, 0, place.within)
         alone = (
             2 if path.origin == "/" and not place.within else 1 if place.top and path.origin is None else 0
         )
     else:
-        size, alone = _visit(path.origin, place._replace(read=False), found), 0
+        size, alone = _visit(path.origin, place._replace(read=False), terms), 0
     reads = "all"
     for at, step in enumerate(path.steps):
         many = size.own + size.held > 0
         if size.of_held and many and step.axis not in NARROW:
-            found.add(_join(place, step, apart=at == 0 and isinstance(path.origin, Variable)))
+            terms.add(_join(place, step, apart=at == 0 and isinstance(path.origin, Variable)))
         alone, size = _step(step, alone, size)
         for predicate in step.predicates:
-            _visit(predicate, place.for_each(size), found)
+            _visit(predicate, place.for_each(size), terms)
         reads = "attributes" if step.axis == "attribute" else "all"
     near = path.origin is None and not place.top and all(step.axis in NARROW for step in path.steps)
     if near and (place.held if place.within else place.own) and size.own + size.held:
         size = size._replace(shared=True)
     each = any(step.axis in DOWN for step in path.steps) and reads == "all"
     around = place._replace(held=place.held - 1) if near and place.within else place
-    return _note(place, around, size, reads, found, TEXT_OF_EACH if each else TEXT)
+    return _note(place, around, size, reads, terms, TEXT_OF_EACH if each else TEXT)
 
 
 def _join(place: _Place, step: PathStep, *, apart: bool) -> Term:
@@ -221,10 +221,10 @@ def _step(step: PathStep, alone: int, size: _Size) -> tuple[int, _Size]:
 
 
 def _note(
-    place: _Place, around: _Place, size: _Size, reads: str, found: set[Term], text: int = TEXT
+    place: _Place, around: _Place, size: _Size, reads: str, terms: set[Term], text: int = TEXT
 ) -> _Size:
     """Note that a path is walked, and that its text is read, if it is, as often as what is `around` it."""
-    found.add(Term(*place.times(size), LOOKS))
+    terms.add(Term(*place.times(size), LOOKS))
     if size.of_held and place.read:
-        found.add(Term(around.own, around.held, text, reads))
+        terms.add(Term(around.own, around.held, text, reads))
     return size

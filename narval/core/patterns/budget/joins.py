@@ -38,7 +38,7 @@ IN_TEXT = ("contains", "substring-before", "substring-after")
 
 def joins(tree: Expression) -> Joins:
     """The joins of the paths of an expression, at worst."""
-    return max(_joins_of(tree, top=True), key=lambda found: found.value)
+    return max(_joins_of(tree, top=True), key=lambda kind: kind.value)
 
 
 def _joins_of(node: Expression, *, top: bool) -> Iterator[Joins]:
@@ -71,7 +71,7 @@ def _of_path(path: Path, top: bool) -> Joins:
                 many, alone = many or alone == 0, max(0, alone - 1)
             continue
         if many and step.axis == "parent":
-            worst = max(worst, Joins.PARENTS, key=lambda found: found.value)
+            worst = max(worst, Joins.PARENTS, key=lambda kind: kind.value)
         elif many:
             worst = Joins.NODES
         many, alone = many or step.axis != "parent", 0

@@ -28,14 +28,14 @@ class AutomatonDecision(Decision[Automaton, AutomatonState, AutomatonChange], kw
 
     def started_by(self, state: str) -> tuple[str, ...]:
         """A state, and all that it has started, directly or not."""
-        found: dict[str, None] = {}
+        names: dict[str, None] = {}
         pending = [state]
         while pending:
             name = pending.pop()
-            if name not in found:
-                found[name] = None
+            if name not in names:
+                names[name] = None
                 pending.extend(self.state.of(name).started)
-        return tuple(found)
+        return tuple(names)
 
     def kill(self, states: Iterable[str]) -> None:
         """These are as if they had never run; programs of theirs are ended, with their whole groups.

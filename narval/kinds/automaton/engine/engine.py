@@ -178,8 +178,8 @@ def _unheard(decision: AutomatonDecision, signal: str) -> str:
     interrupts = [state.name for state in states if signal in state.interrupted_by]
     if interrupts:
         return f"{signal} interrupts {', '.join(interrupts)}, and none of these is under way"
-    known = {name for state in states for name in (state.wait, *state.interrupted_by) if name}
-    heard = f"; they listen to {', '.join(sorted(known))}" if known else ""
+    names = {name for state in states for name in (state.wait, *state.interrupted_by) if name}
+    heard = f"; they listen to {', '.join(sorted(names))}" if names else ""
     return f"no state of {definition.full_name} listens to {signal}{heard}"
 
 

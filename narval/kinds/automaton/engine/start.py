@@ -125,9 +125,9 @@ def _fed(decision: AutomatonDecision, state: State) -> tuple[tuple[str, tuple[in
     fed = []
     for feed in state.inputs:
         bound = feed.condition.bind({})
-        found = tuple(decision.view.among(decision.view.context(decision.state.eid), bound, None))
-        if found:
-            fed.append((feed.name, found if not feed.name else found[-1:]))
+        eids = tuple(decision.view.among(decision.view.context(decision.state.eid), bound, None))
+        if eids:
+            fed.append((feed.name, eids if not feed.name else eids[-1:]))
     return tuple(fed)
 
 

@@ -82,7 +82,7 @@ def _needed(ways: Mapping[str, list[Ends]], choices: set[str]) -> dict[str, Ends
     pending = [*after.get(START, ())]
     while pending:
         name = pending.pop()
-        sums = [found for way in ways[name] if (found := _needed_by(way, needed, choices)) is not None]
+        sums = [count for way in ways[name] if (count := _needed_by(way, needed, choices)) is not None]
         if not sums or name == START:
             continue
         least = frozenset.intersection(*sums)
@@ -111,12 +111,12 @@ def _clash(ends: Ends | None) -> tuple[str, list[str]] | None:
 def never_started(states: Mapping[str, State]) -> Iterator[tuple[State, str]]:
     """The states that cannot start, and why: nothing leads there, or a join lacks one that comes after it."""
     unmet = unmet_joins(states)
-    found = startable(states, unmet)
+    started = startable(states, unmet)
     for state in states.values():
-        if state.name in found:
+        if state.name in started:
             continue
-        there = [awaited.name for awaited in state.awaits if awaited.name in found]
-        missing = [awaited.name for awaited in state.awaits if awaited.name not in found]
+        there = [awaited.name for awaited in state.awaits if awaited.name in started]
+        missing = [awaited.name for awaited in state.awaits if awaited.name not in started]
         never = f"state {state.name!r} can never start"
         if state.name in unmet:
             awaited = _all(awaited.name for awaited in state.awaits)
@@ -179,8 +179,8 @@ def _endless(automaton: Automaton) -> Iterator[tuple[int, str]]:
     for names, _ in cycles(after):
         cycle = [states[name] for name in names]
         if all(state.max_visits is None and not state.after and not state.wait for state in cycle):
-            shown = " → ".join([*names, names[0]])
-            message = f"{shown} may go round for ever; max-visits on one of them sets a limit"
+            path = " → ".join([*names, names[0]])
+            message = f"{path} may go round for ever; max-visits on one of them sets a limit"
             yield cycle[0].line, message
 
 

@@ -156,8 +156,8 @@ class Automaton(RunDefinition, frozen=True, eq=False):
 
     def line_of(self, part: str) -> int:
         """The line of its file on which a state begins."""
-        found = self.states.get(part)
-        return found.line if found is not None else self.line
+        state = self.states.get(part)
+        return state.line if state is not None else self.line
 
     @property
     def remote_calls(self) -> Iterator[RemoteCall]:

@@ -55,19 +55,19 @@ class _AutomatonBuilder:
     def build(self) -> Automaton | None:
         """The automaton, linked; None when it lacks a start, or what makes it one."""
         reading, entry = self._reading, self._entry
-        known = reading.each_once(entry.of("state"), _StateReader(reading, entry).state, "name")
-        link(known, self._transitions(known))
-        if START not in known:
+        states = reading.each_once(entry.of("state"), _StateReader(reading, entry).state, "name")
+        link(states, self._transitions(states))
+        if START not in states:
             reading.fault(entry, f"expected a state called {START!r}, which every run begins with")
         else:
             entries = {written.get("name"): written for written in reversed(list(entry.of("state")))}
-            for state, message in never_started(known):
+            for state, message in never_started(states):
                 reading.fault(entries[state.name], message, "name")
         xml = reading.xml(entry, "automaton", {"group": self.group, "name": self.name}, _lower)
-        if START not in known or xml is None:
+        if START not in states or xml is None:
             return None
         return Automaton(
-            known,
+            states,
             max_parallel=entry.get("max-parallel"),
             timeout=entry.get("timeout"),
             restart=entry.get("restart", False),

@@ -214,10 +214,10 @@ def _ask_script(run: Run, arguments: Mapping[str, Any]) -> Plain:
     script = Script(**script_of(run, "allowBacktrack", arguments["token"]), time=SCRIPT_LONGEST / 2)
     folder = str(Path(narval.__file__).parent.parent)
     line = [sys.executable, "-m", "narval.system.scripts.one_shot"]
-    given = msgspec.msgpack.encode(script)
+    data = msgspec.msgpack.encode(script)
     try:
         done = subprocess.run(
-            line, input=given, capture_output=True, timeout=SCRIPT_LONGEST, cwd=folder, check=True
+            line, input=data, capture_output=True, timeout=SCRIPT_LONGEST, cwd=folder, check=True
         )
         answer = msgspec.msgpack.decode(done.stdout, type=ScriptAnswer)
     except subprocess.TimeoutExpired:
@@ -285,8 +285,8 @@ def _guard(answer: object) -> Plain:
     raise _bad("Accept, Discard, Skip(arc) or Delay(until)", answer)
 
 
-def _is(answer: object, wanted: type) -> bool:
-    return answer is wanted or isinstance(answer, wanted)
+def _is(answer: object, expected: type) -> bool:
+    return answer is expected or isinstance(answer, expected)
 
 
 def _join(question: Question) -> Plain:
@@ -328,11 +328,11 @@ _ASKERS: Mapping[str, Callable[[Question], Plain]] = {
 _KINDS = {"node": "node-type", "date": "date-function", "string": "string-function"}
 
 
-def _bad(wanted: str, answer: object) -> ActionError:
+def _bad(expected: str, answer: object) -> ActionError:
     try:
-        shown = repr(answer)
+        text = repr(answer)
     except Exception:
-        shown = "what cannot be shown"
+        text = "what cannot be shown"
     return ActionError(
-        f"expected {wanted}, got {type(answer).__name__} {shown:.80}", "bad-answer", final=True
+        f"expected {expected}, got {type(answer).__name__} {text:.80}", "bad-answer", final=True
     )

@@ -126,26 +126,26 @@ def nearest(run: Run, token: int, node: str) -> dict[str, Any] | None:
     """The nearest token on a node of that name, as plain data: a token of a run, or one that it came of."""
     if token not in run.state.nodes:
         return None
-    found = traversal.nearest(run.definition, run.state, token, node)
-    return None if found is None else _token_view(run, found.id)
+    match = traversal.nearest(run.definition, run.state, token, node)
+    return None if match is None else _token_view(run, match.id)
 
 
 def _near(run: Run, token: int) -> list[dict[str, Any]]:
     """A token, and those before it as far as code in a worker may look, the nearest first, told in brief."""
-    found = traversal.traverse(run.state, token, "breadth", "back")
-    near = islice((one for one in found if isinstance(one, NodeToken)), ANCESTORS)
+    tokens = traversal.traverse(run.state, token, "breadth", "back")
+    near = islice((one for one in tokens if isinstance(one, NodeToken)), ANCESTORS)
     return [brief_view(run.definition, run.state, one) for one in near if not one.backtracked]
 
 
 def _before(run: Run, token: int) -> dict[str, Any]:
     """A token, and those before it as far as a script may look, by id."""
-    found, waiting = dict[str, Any](), deque([token])
-    while waiting and len(found) < ANCESTORS:
+    ancestors, waiting = dict[str, Any](), deque([token])
+    while waiting and len(ancestors) < ANCESTORS:
         number = waiting.popleft()
-        if str(number) not in found:
-            found[str(number)] = _token_view(run, number)
-            waiting.extend(found[str(number)].get("parents", ()))
-    return found
+        if str(number) not in ancestors:
+            ancestors[str(number)] = _token_view(run, number)
+            waiting.extend(ancestors[str(number)].get("parents", ()))
+    return ancestors
 
 
 def _token_view(run: Run, token: int) -> dict[str, Any]:

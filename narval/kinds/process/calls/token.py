@@ -205,8 +205,8 @@ class Token:
         """The nearest token on a node of that name that was not gone back from: itself, or one that it came
         of; None where there is none. It can only be looked at.
         """
-        found = self._nearest(node) if self._nearest is not None else None
-        return Token(found, at=self._at) if found is not None else None
+        number = self._nearest(node) if self._nearest is not None else None
+        return Token(number, at=self._at) if number is not None else None
 
     def set(self, name: str, value: object) -> None:
         """Set an attribute of its own; those that come from it have it too."""

@@ -22,22 +22,22 @@ _NONE: Mapping[str, Any] = {}
 
 def of_token(run: Run, token: int) -> Mapping[str, Any]:
     """The attributes of a token: its own, or else what it has from those it comes from."""
-    known = run.transient
-    if not known:
+    transient = run.transient
+    if not transient:
         return _NONE
     waiting = [token]
     while waiting:
         number = waiting[-1]
-        before = sources(run.state, run.state.nodes[number]) if number not in known else ()
-        missing = [source for source in before if source not in known]
+        before = sources(run.state, run.state.nodes[number]) if number not in transient else ()
+        missing = [source for source in before if source not in transient]
         if missing:
             waiting += missing
             continue
         waiting.pop()
-        if number not in known:
-            found = [known[source] for source in before if known[source]]
-            known[number] = _NONE if not found else found[0] if len(found) == 1 else _merged(found)
-    return known[token]
+        if number not in transient:
+            values = [transient[source] for source in before if transient[source]]
+            transient[number] = _NONE if not values else values[0] if len(values) == 1 else _merged(values)
+    return transient[token]
 
 
 def _merged(layers: list[Mapping[str, Any]]) -> Mapping[str, Any]:

@@ -92,11 +92,11 @@ def _send(
 def _call_run(decision: ProcessDecision, node: Node, token: NodeToken, kind: str, target: Any) -> None:
     """Call a run, nested in this one; a process begins with the attributes of the token (section 9)."""
     nearby = conditions.around(decision, token).nearby
-    given: dict[str, Plain] | None = None
+    arguments: dict[str, Plain] | None = None
     if kind == "process":
-        given = {"environment": environment.full(decision.state, token), "token": token.id}
+        arguments = {"environment": environment.full(decision.state, token), "token": token.id}
     made = NodeCallMade(token.id, decision.identifier())
-    _send(decision, made, kind, target.full_name, node, nearby=nearby, payload=given)
+    _send(decision, made, kind, target.full_name, node, nearby=nearby, payload=arguments)
 
 
 def _call_remote(decision: ProcessDecision, node: Node, token: NodeToken, kind: str, name: str) -> None:

@@ -218,9 +218,9 @@ class ArcTokenCreated(TokenChange, frozen=True):
         if not self.aside:
             state.queue.join(token.id)
         for number in token.sets:
-            found = state.sets[number]
-            found.arcs[token.id] = None
-            found.heading[token.to] = found.heading.get(token.to, 0) + 1
+            token_set = state.sets[number]
+            token_set.arcs[token.id] = None
+            token_set.heading[token.to] = token_set.heading.get(token.to, 0) + 1
 
 
 class ArcTokenProcessed(TokenChange, frozen=True):
@@ -351,8 +351,8 @@ class EnvironmentSet(ProcessChange, frozen=True):
         elif self.set is None:
             state.environment = _written(state.environment, self.values)
         elif self.index is None:
-            found = state.sets[self.set]
-            found.environment = _written(found.environment, self.values)
+            token_set = state.sets[self.set]
+            token_set.environment = _written(token_set.environment, self.values)
         else:
             members = state.sets[self.set].members
             members[self.index] = _written(members.get(self.index, {}), self.values)

@@ -64,8 +64,8 @@ def stop(decision: ProcessDecision, *, abandon: bool = True) -> None:
 def _finish(decision: ProcessDecision) -> None:
     state = decision.state
     if state.PHASES[state.status] == "done":
-        kept = (token for token in state.nodes.values() if token.produced and not token.backtracked)
-        eids = tuple(eid for token in kept for eid in token.produced)
+        tokens = (token for token in state.nodes.values() if token.produced and not token.backtracked)
+        eids = tuple(eid for token in tokens for eid in token.produced)
     else:
         eids = (state.error,) if state.error is not None else ()
     decision.report_end(eids)

@@ -25,8 +25,8 @@ def bindings(decision: ProcessDecision, variables: frozenset[str], asking: Node 
         newest = decision.state.newest.get(beside + name)
         if newest is not None:
             eids = decision.state.nodes[newest].produced
-        found = (decision.view.element(eid) for eid in eids)
-        bound[name] = tuple(element for element in found if element is not None)
+        elements = (decision.view.element(eid) for eid in eids)
+        bound[name] = tuple(element for element in elements if element is not None)
     return bound
 
 

@@ -244,8 +244,8 @@ def _reason_of_token(definition: Process, state: ProcessState, token: NodeToken)
     if token.guard == "DelayUntil" and token.completed is None:
         return f"token {token.id}: its guard said to ask again later, {token.delays} times so far"
     if token.completed is None and token.id in state.failed:
-        told = f"token {token.id} {word_of(state, token)}: element {state.failed[token.id]} says why"
-        return f"{told}; it is to be run again, or completed"
+        text = f"token {token.id} {word_of(state, token)}: element {state.failed[token.id]} says why"
+        return f"{text}; it is to be run again, or completed"
     if token.completed is None:
         what = f"{node.type} has not come back" if token.call else "it is to be completed"
         return f"token {token.id} is active: {what}"

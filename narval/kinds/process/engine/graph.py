@@ -35,15 +35,15 @@ def _node(node: Node, state: ProcessState, tokens: list[NodeToken]) -> GraphNode
     """Its name, type and join, and its tokens; the tooltip says what each of them did."""
     about = [] if node.type == "node" else [node.called]
     about += [] if node.join == "or" else [f"{node.join} {node.join_text}".rstrip()]
-    shown, status = tokens[-SHOWN:], state_of(state, node.id)
+    visible, status = tokens[-SHOWN:], state_of(state, node.id)
     return GraphNode(
         node.id,
         (f"{'▸ ' * node.is_start}{node.name}", *([", ".join(about)] if about else [])),
         status,
         "waiting" if node.type == "wait" else "tokens",
-        tuple(TokenMark(str(token.id), word_of(state, token)) for token in shown),
-        len(tokens) - len(shown),
-        "\n".join([f"{node.id}: {status}", *(_told(state, token) for token in shown)]),
+        tuple(TokenMark(str(token.id), word_of(state, token)) for token in visible),
+        len(tokens) - len(visible),
+        "\n".join([f"{node.id}: {status}", *(_told(state, token) for token in visible)]),
         ":".join(node.external),
         kind=node.type,
         tone=_tone(state, node, status),

@@ -79,14 +79,14 @@ def names_of(arcs: Any) -> tuple[str, ...]:
 def with_set(decision: ProcessDecision, token: NodeToken, names: tuple[str, ...], made: Effect) -> int | None:
     """Complete with a new token set (section 2); the set. Raises Refused."""
     count = made.get("count")
-    given, members = made.get("environment") or {}, made.get("members") or {}
+    attributes, members = made.get("environment") or {}, made.get("members") or {}
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
         raise OperationRefused("bad-argument", f"expected a number of members, got: {count!r:.80}")
-    if not isinstance(given, dict) or not isinstance(members, dict):
+    if not isinstance(attributes, dict) or not isinstance(members, dict):
         raise OperationRefused("bad-argument", "expected the attributes of a token set by name")
     lists = {name: value if isinstance(value, list) else [value] for name, value in members.items()}
     try:
-        texts = environment.texts(given)
+        texts = environment.texts(attributes)
         spread = environment.spread(lists, count)
     except TypeError as error:
         raise OperationRefused("bad-argument", str(error)) from None

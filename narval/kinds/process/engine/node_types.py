@@ -18,5 +18,5 @@ WAIT = "wait"
 
 def hooks(decision: ProcessDecision, node: Node) -> frozenset[str]:
     """The hooks of the user's class for the type of a node; none where there is no such class."""
-    found = decision.view.definition("node-type", node.type) if node.type not in BUILT_IN else None
-    return found.hooks if found is not None else frozenset()
+    node_type = decision.view.definition("node-type", node.type) if node.type not in BUILT_IN else None
+    return node_type.hooks if node_type is not None else frozenset()

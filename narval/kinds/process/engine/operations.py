@@ -51,9 +51,9 @@ def _while_executing(decision: ProcessDecision, event: Signalled) -> Value:
 def _hear(decision: ProcessDecision, event: Signalled) -> Value:
     """Any other signal becomes an element of the process' own, which `wait` nodes may wait for."""
     if not any(node.conditions for node in decision.definition.nodes.values()):
-        known = ", ".join([*_EXECUTING, *_ANYTIME])
+        operations = ", ".join([*_EXECUTING, *_ANYTIME])
         raise OperationRefused(
-            "not-listening", f"no node waits for {event.name}, and it is no operation ({known})"
+            "not-listening", f"no node waits for {event.name}, and it is no operation ({operations})"
         )
     try:
         xml = element_of(event, decision.state.eid)
@@ -187,10 +187,10 @@ def _of_set(
 ) -> Value:
     """The attributes of a token set, or of a member: of the set a token is in, or the newest of the name."""
     among = token.sets if token is not None else decision.state.sets
-    found = [number for number in among if decision.state.sets[number].name == name]
-    if not found:
+    numbers = [number for number in among if decision.state.sets[number].name == name]
+    if not numbers:
         raise OperationRefused("no-set-member", f"there is no token set named {name}")
-    chosen = found[-1]
+    chosen = numbers[-1]
     place = index if isinstance(index, int) and not isinstance(index, bool) else None
     node_effects.write(decision, values, token_set=chosen, index=place)
     token_set = decision.state.sets[chosen]
@@ -257,14 +257,14 @@ def _nodes(decision: ProcessDecision, arguments: Arguments) -> list[str]:
         raise OperationRefused("bad-argument", "expected a node or the number of a token")
     external = arguments.get("external")
     path = tuple(str(external).split(":")) if external else None
-    found = [node.id for node in decision.definition.named(name, path)]
-    if not found:
+    ids = [node.id for node in decision.definition.named(name, path)]
+    if not ids:
         is_token = name.isdecimal() and int(name) in decision.state.nodes
         hint = "; that is the id of a token: name it as the token" if is_token else ""
         raise OperationRefused(
             "no-token", f"process {decision.definition.full_name} has no node {name}{hint}"
         )
-    return found
+    return ids
 
 
 def _active(decision: ProcessDecision, arguments: Arguments) -> NodeToken:

@@ -87,8 +87,8 @@ def _outcome(decision: ProcessDecision, node: Node, eids: tuple[int, ...]) -> st
     """
     target = decision.view.definition(*node.target) if node.target is not None else None
     attribute = getattr(target, "outcome_attribute", "")
-    given = [decision.view.element(eid) for eid in eids] if attribute else []
-    outcomes = (found.attributes.get(attribute, "") for found in given if found is not None)
+    elements = [decision.view.element(eid) for eid in eids] if attribute else []
+    outcomes = (element.attributes.get(attribute, "") for element in elements if element is not None)
     return next((outcome for outcome in outcomes if outcome in node.outs_by_name), "")
 
 
@@ -109,8 +109,8 @@ def _kept(decision: ProcessDecision, node: Node, event: Returned) -> tuple[Failu
     verdict = judge(prototype, event.elements, decision.view, bindings)
     if verdict.fault:
         return Failure("bad-output", verdict.fault), ()
-    kept = (decision.keep(output, node.id, event.call) for output in verdict.accepted)
-    eids = tuple(eid for eid in kept if eid is not None)
+    outputs = (decision.keep(output, node.id, event.call) for output in verdict.accepted)
+    eids = tuple(eid for eid in outputs if eid is not None)
     errors = [decision.keep(output, node.id, event.call) for output in verdict.errors]
     if errors:
         return Failure("action-failed", f"node {node.id} gave error element {errors[0]}"), ()

@@ -140,11 +140,11 @@ class ProcessState(RunState, omit_defaults=True, gc=False):
     def leave_sets(self, token: ArcToken) -> None:
         """Let an arc token be active in none of its sets."""
         for number in token.sets:
-            found = self.sets[number]
-            if found.arcs.pop(token.id, True) is None:
-                found.heading[token.to] -= 1
-                if not found.heading[token.to]:
-                    del found.heading[token.to]
+            token_set = self.sets[number]
+            if token_set.arcs.pop(token.id, True) is None:
+                token_set.heading[token.to] -= 1
+                if not token_set.heading[token.to]:
+                    del token_set.heading[token.to]
 
     def inherited(self, arcs: list[int] | tuple[int, ...]) -> dict[str, str]:
         """The attributes of the tokens that these arc tokens come from, later ones winning (section 8)."""

@@ -25,14 +25,14 @@ def unreachable(process: Process, library: Library) -> list[Finding]:
     if not process.start_nodes or _is_imported(process, library):
         return []  # tokens come from the process that imports it
     reach = _Reach(process, library)
-    told = [
+    messages = [
         Finding(process.path, node.line, 1, "error", node.id, f"node {node.id!r} never gets a token: {why}")
         for node, why in reach.never()
     ]
-    told += [
+    messages += [
         Finding(process.path, arc.line, 1, "note", arc.start.id, _idle(arc)) for arc in reach.idle_arcs()
     ]
-    return sorted(told)
+    return sorted(messages)
 
 
 def _idle(arc: Arc) -> str:

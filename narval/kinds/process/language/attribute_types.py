@@ -50,27 +50,27 @@ def kept(name: object, value: object) -> str | None:
     return text
 
 
-def from_text(text: str | None, wanted: Any) -> Any:
+def from_text(text: str | None, target: Any) -> Any:
     """A text as a value of a type. Raises ValueError where it is none, TypeError for an unknown type."""
     if text is None:
         return None
-    read = _READERS.get(wanted)
+    read = _READERS.get(target)
     if read is not None:
         return read(text)
-    if isinstance(wanted, type) and issubclass(wanted, Enum):
-        return _member(text, wanted)
-    own = getattr(wanted, "from_text", None)
+    if isinstance(target, type) and issubclass(target, Enum):
+        return _member(text, target)
+    own = getattr(target, "from_text", None)
     if callable(own):
         return own(text)
-    raise TypeError(f"no converter for {getattr(wanted, '__name__', wanted)}")
+    raise TypeError(f"no converter for {getattr(target, '__name__', target)}")
 
 
-def is_convertible(wanted: Any) -> bool:
+def is_convertible(target: Any) -> bool:
     """True if a text can become a value of that type."""
     return (
-        wanted in _READERS
-        or (isinstance(wanted, type) and issubclass(wanted, Enum))
-        or callable(getattr(wanted, "from_text", None))
+        target in _READERS
+        or (isinstance(target, type) and issubclass(target, Enum))
+        or callable(getattr(target, "from_text", None))
     )
 
 
@@ -78,10 +78,10 @@ def is_convertible(wanted: Any) -> bool:
 
 
 def _whole(text: str, bits: int = 0) -> int:
-    found = int(text.strip())
-    if bits and not -(1 << (bits - 1)) <= found < 1 << (bits - 1):
-        raise ValueError(f"{found} does not fit {bits} bits")
-    return found
+    number = int(text.strip())
+    if bits and not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
+        raise ValueError(f"{number} does not fit {bits} bits")
+    return number
 
 
 def _boolean(text: str) -> bool:
@@ -111,11 +111,11 @@ def _longs(text: str) -> list[int]:
         raise ValueError(f"expected 64-bit numbers in base64: {error}") from None
 
 
-def _member(text: str, wanted: type[Enum]) -> Enum:
-    by_name = {member.name.lower(): member for member in wanted}
+def _member(text: str, enum: type[Enum]) -> Enum:
+    by_name = {member.name.lower(): member for member in enum}
     found = by_name.get(text.strip().lower())
     if found is None:
-        raise ValueError(f"expected one of {', '.join(member.name for member in wanted)}, found {text!r:.80}")
+        raise ValueError(f"expected one of {', '.join(member.name for member in enum)}, found {text!r:.80}")
     return found
 
 

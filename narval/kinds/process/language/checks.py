@@ -130,9 +130,9 @@ def _of_node(
     left = {*node.outs_by_name, *imported.arcs.get((process.full_name, node.name), ())}
     for skip in _skips(node):
         if skip.arc not in left and (skip.arc or left):
-            shown = f"arc {skip.arc!r}" if skip.arc else "arc without a name"
+            label = f"arc {skip.arc!r}" if skip.arc else "arc without a name"
             hint = closest(skip.arc, filter(None, left))
-            yield f"{where} has no {shown} to skip to: the token ends here{hint}", skip.line, skip.column
+            yield f"{where} has no {label} to skip to: the token ends here{hint}", skip.line, skip.column
 
 
 def _nested(process: Process, node: Node, library: Library) -> Iterator[tuple[str, int, int]]:
@@ -150,12 +150,12 @@ def _nested(process: Process, node: Node, library: Library) -> Iterator[tuple[st
 def _names(node: Node) -> Iterator[tuple[str, str, int, int]]:
     """The names that the guard and the join of a node ask about, with their kinds and places."""
     statement = _statement(node)
-    found = [] if statement is None else list(names_asked(statement))
+    names = [] if statement is None else list(names_asked(statement))
     for requirement in chain.from_iterable(node.joinlang):
         if requirement.when is not None:
             asked = predicates(requirement.when)
-            found += (("predicate", name) for name in asked if name.name != "first")
-    return ((kind, name.name, name.line, name.column) for kind, name in found)
+            names += (("predicate", name) for name in asked if name.name != "first")
+    return ((kind, name.name, name.line, name.column) for kind, name in names)
 
 
 def _names_of_properties(node: Node, library: Library) -> Iterator[tuple[str, str, int, int]]:
@@ -170,8 +170,8 @@ def _names_of_properties(node: Node, library: Library) -> Iterator[tuple[str, st
 
 def _skips(node: Node) -> Iterator[Skip]:
     statement = _statement(node)
-    found = () if statement is None else results(statement)
-    return (result for result in found if isinstance(result, Skip))
+    values = () if statement is None else results(statement)
+    return (result for result in values if isinstance(result, Skip))
 
 
 def _statement(node: Node) -> Statement | None:

@@ -143,12 +143,12 @@ class _CodeMaker:
         except Exception as error:
             self._fault(f"its annotations cannot be read: {error}")
             return hooks, {}
-        for name, wanted in properties.items():
-            if not is_property_type(wanted) and isinstance(wanted, RubricType):
-                self._fault(f"the property {name!r}: expected Rubric[str], [int] or [date], found {wanted}")
-            elif not is_property_type(wanted):
-                shown = getattr(wanted, "__name__", wanted)
-                self._fault(f"the property {name!r}: no text can become {shown}; give it from_text")
+        for name, type_ in properties.items():
+            if not is_property_type(type_) and isinstance(type_, RubricType):
+                self._fault(f"the property {name!r}: expected Rubric[str], [int] or [date], found {type_}")
+            elif not is_property_type(type_):
+                type_name = getattr(type_, "__name__", type_)
+                self._fault(f"the property {name!r}: no text can become {type_name}; give it from_text")
         return hooks, properties
 
     def _is_made_alone(self, value: type) -> None:
@@ -210,8 +210,8 @@ def _render(code: Code, runs: str | None) -> bytes:
         etree.SubElement(root, "description", {"lang": language}).text = text
     for hook in (hook for hook in HOOKS if hook in code.hooks):
         etree.SubElement(root, "hook", {"name": hook})
-    for name, wanted in code.properties.items():
-        etree.SubElement(root, "property", {"name": name, "type": getattr(wanted, "__name__", str(wanted))})
+    for name, type_ in code.properties.items():
+        etree.SubElement(root, "property", {"name": name, "type": getattr(type_, "__name__", str(type_))})
     for event in (event for event, bit in EVENTS.items() if code.mask >> bit & 1):
         etree.SubElement(root, "event", {"name": event})
     return etree.tostring(root, encoding="utf-8")

@@ -34,21 +34,21 @@ def compose(process: Process, imported: Mapping[str, Process]) -> Process:
     draft = process.draft
     if draft is None:
         return process
-    found = {**imported, **draft.within}
-    faults = list(misdirected(process, found))
+    processes = {**imported, **draft.within}
+    faults = list(misdirected(process, processes))
     if faults:
         raise DefinitionError(faults)
-    nodes = {id: node for external in process.externals for id, node in _copies(external, found)}
+    nodes = {id: node for external in process.externals for id, node in _copies(external, processes)}
     for node in draft.nodes:
         if node.id in nodes:
             raise DefinitionError([_fault(process, node.line, 1, f"the name {node.id!r} is taken: {_TAKEN}")])
         nodes[node.id] = msgspec.structs.replace(node)
     if len(nodes) > MAX_NODES:
         raise DefinitionError([_fault(process, process.line, 1, f"more than {MAX_NODES:,} nodes")])
-    arcs = [arc for external in process.externals for arc in _inner_arcs(external, found, nodes)]
+    arcs = [arc for external in process.externals for arc in _inner_arcs(external, processes, nodes)]
     arcs += [_arc(arc, nodes) for arc in draft.arcs]
     numbered, linked = link(nodes.values(), arcs)
-    xml = _whole(process, found)
+    xml = _whole(process, processes)
     by_id, digest = {node.id: node for node in numbered}, hashlib.sha256(xml).hexdigest()
     return msgspec.structs.replace(process, nodes=by_id, arcs=linked, digest=digest, xml=xml)
 
@@ -56,12 +56,12 @@ def compose(process: Process, imported: Mapping[str, Process]) -> Process:
 _TAKEN = "a node that is imported is called so, EXTERNAL:NAME; rename this one"
 
 
-def misdirected(process: Process, found: Mapping[str, Process]) -> Iterator[Fault]:
+def misdirected(process: Process, processes: Mapping[str, Process]) -> Iterator[Fault]:
     """The ends of arcs at nodes that an external does not define itself."""
     for arc in process.draft.arcs if process.draft is not None else ():
         for (external, name), place in ((arc.start, arc.start_place), (arc.end, arc.end_place)):
-            if external in found and name not in (own := _own_names(found[external])):
-                there = found[external].full_name
+            if external in processes and name not in (own := _own_names(processes[external])):
+                there = processes[external].full_name
                 message = f"expected a node that {there} itself defines, found {name!r}{closest(name, own)}"
                 yield _fault(process, *place, message)
 
@@ -71,8 +71,8 @@ def _own_names(process: Process) -> list[str]:
     return [node.name for node in own if not node.external]
 
 
-def _copies(external: External, found: Mapping[str, Process]) -> Iterator[tuple[str, Node]]:
-    process = found[external.name]
+def _copies(external: External, processes: Mapping[str, Process]) -> Iterator[tuple[str, Node]]:
+    process = processes[external.name]
     for node in process.nodes.values():
         id = f"{external.name}:{node.id}"
         copy = msgspec.structs.replace(
@@ -92,8 +92,10 @@ def _cancelled(node: Node, process: Process) -> Iterable[str]:
     return process.nodes if node.cancels_all else node.cancels
 
 
-def _inner_arcs(external: External, found: Mapping[str, Process], nodes: Mapping[str, Node]) -> Iterator[Arc]:
-    for arc in found[external.name].arcs:
+def _inner_arcs(
+    external: External, processes: Mapping[str, Process], nodes: Mapping[str, Node]
+) -> Iterator[Arc]:
+    for arc in processes[external.name].arcs:
         start, end = (nodes[f"{external.name}:{end.id}"] for end in (arc.start, arc.end))
         yield Arc(start, end, arc.name, arc.back, arc.line)
 
@@ -103,7 +105,7 @@ def _arc(arc: DraftArc, nodes: Mapping[str, Node]) -> Arc:
     return Arc(nodes[start], nodes[end], arc.name, arc.back, arc.end_place[0])
 
 
-def _whole(process: Process, found: Mapping[str, Process]) -> bytes:
+def _whole(process: Process, processes: Mapping[str, Process]) -> bytes:
     """The definition with those of its externals in it."""
     if not process.externals:
         return process.xml
@@ -111,7 +113,7 @@ def _whole(process: Process, found: Mapping[str, Process]) -> bytes:
     for child in root.iterchildren("external"):
         for old in child.iterchildren("process-definition"):
             child.remove(old)
-        child.append(parse(found[child.get("name", "").strip()].xml))
+        child.append(parse(processes[child.get("name", "").strip()].xml))
     try:
         xml = canonical(root)
         if len(xml) > MAX_BYTES:
@@ -185,15 +187,15 @@ class _Composer:
         called = self._library.called(KIND, external.definition, draft.group)
         if len(called) != 1:
             return None
-        found = cast("Process", called[0])
-        if found.full_name in self._importing:
-            circle = " → ".join([*self._importing[self._importing.index(found.full_name) :], found.full_name])
+        inner = cast("Process", called[0])
+        if inner.full_name in self._importing:
+            circle = " → ".join([*self._importing[self._importing.index(inner.full_name) :], inner.full_name])
             self._fault(draft, external, f"a process cannot import itself: {circle}")
             return None
         if len(self._importing) >= MOST_LEVELS:
             self._fault(draft, external, f"externals within externals are deeper than {MOST_LEVELS} levels")
             return None
-        return self.process(found)
+        return self.process(inner)
 
     def _fault(self, draft: Process, external: External, why: str) -> None:
         message = f"external {external.name!r}: {why}"

@@ -79,13 +79,13 @@ def in_order(entries: Iterable[Entry]) -> list[Entry]:
 
 def custom_id(root: Entry) -> str:
     """The SHA-1 by which the source tells whether a definition has changed (section 13)."""
-    found = hashlib.sha1(usedforsecurity=False)
+    digest = hashlib.sha1(usedforsecurity=False)
     for part in _parts(root):
         if isinstance(part, bytes):
-            found.update(part)
+            digest.update(part)
         elif part and part.strip():
-            found.update(part.encode("utf-8", "surrogatepass"))
-    return found.hexdigest()
+            digest.update(part.encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
 
 
 def _parts(root: Entry) -> Iterator[str | bytes | None]:

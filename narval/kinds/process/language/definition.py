@@ -165,10 +165,10 @@ def link(nodes: Iterable[Node], arcs: Iterable[Arc]) -> tuple[tuple[Node, ...], 
 
 
 def _by_name(arcs: Iterable[Arc]) -> Mapping[str, tuple[Arc, ...]]:
-    found: dict[str, list[Arc]] = {}
+    by_name: dict[str, list[Arc]] = {}
     for arc in arcs:
-        found.setdefault(arc.name, []).append(arc)
-    return {name: tuple(named) for name, named in found.items()}
+        by_name.setdefault(arc.name, []).append(arc)
+    return {name: tuple(named) for name, named in by_name.items()}
 
 
 class DraftArc(msgspec.Struct, frozen=True):
@@ -216,8 +216,8 @@ class Process(RunDefinition, frozen=True, eq=False, kw_only=True):
 
     def line_of(self, part: str) -> int:
         """The line of its file on which a node begins."""
-        found = self.nodes.get(part)
-        return found.line if found is not None else self.line
+        node = self.nodes.get(part)
+        return node.line if node is not None else self.line
 
     @property
     def remote_calls(self) -> Iterator[RemoteCall]:
@@ -252,5 +252,5 @@ class Process(RunDefinition, frozen=True, eq=False, kw_only=True):
     def named(self, name: str, external: tuple[str, ...] | None = None) -> tuple[Node, ...]:
         """The nodes of a name, or of an id; with `external`, those alone that came that way."""
         exact = self.nodes.get(name)
-        found = (exact,) if exact is not None else tuple(n for n in self.nodes.values() if n.name == name)
-        return tuple(node for node in found if external is None or node.external == external)
+        nodes = (exact,) if exact is not None else tuple(n for n in self.nodes.values() if n.name == name)
+        return tuple(node for node in nodes if external is None or node.external == external)

@@ -92,8 +92,8 @@ def _set(cursor: Cursor) -> tuple[Requirement, ...]:
 
 
 def _requirement(cursor: Cursor) -> Requirement:
-    wanted = "node, tokenset, all arcs or at least … arcs"
-    kind = cursor.expect(wanted, "node", "tokenset", "all", "at").kind
+    expectation = "node, tokenset, all arcs or at least … arcs"
+    kind = cursor.expect(expectation, "node", "tokenset", "all", "at").kind
     if kind == "node":
         name = string(cursor.expect("the name of a node in quotes", STRING))
         return NodeRequired(name, _when(cursor))

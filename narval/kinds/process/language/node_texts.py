@@ -69,8 +69,8 @@ class NodeTextReader:
         if written is not None and text and entry.get("joinParam", text) != text:
             reading.fault(written, "joinParam says something else; remove one of the two")
         if kind in ("joinlang", "class") and not text:
-            wanted = "require all arcs" if kind == "joinlang" else "NAME"
-            reading.fault(entry, f"the join {kind} needs a text; add <join>{wanted}</join>")
+            expectation = "require all arcs" if kind == "joinlang" else "NAME"
+            reading.fault(entry, f"the join {kind} needs a text; add <join>{expectation}</join>")
         elif kind == "joinlang":
             return text, self._joinlang(entry, written)
         return text, ()

@@ -202,18 +202,18 @@ class _NodeReader:
 
     def _with_inline(self, entry: Entry, custom: list[Custom]) -> list[Custom]:
         """The custom pairs of a node; of what stands within it, its name as the target (P71)."""
-        found = list(inline_of(entry))
-        for extra in found[1:]:
-            self._reading.fault(extra, f"a node has one target, found another on line {found[0].line}")
-        if not found:
+        inline = list(inline_of(entry))
+        for extra in inline[1:]:
+            self._reading.fault(extra, f"a node has one target, found another on line {inline[0].line}")
+        if not inline:
             return custom
-        word, place = _local_name(found[0]), (found[0].line, found[0].column)
-        kept = [part for part in custom if part.key.partition(".")[0] != word]
-        for part in kept:
+        word, place = _local_name(inline[0]), (inline[0].line, inline[0].column)
+        others = [part for part in custom if part.key.partition(".")[0] != word]
+        for part in others:
             if part.key == "target":
                 self._reading.fault_at(part.place, f"this node has its {word} within it; remove one of them")
         target = f"{self._group}.{self._process}:{entry.get('name')}"
-        return [*(part for part in kept if part.key != "target"), Custom("target", target, place)]
+        return [*(part for part in others if part.key != "target"), Custom("target", target, place)]
 
     def _conditions(self, entry: Entry) -> tuple[TransitionCondition, ...]:
         for condition in entry.of("condition"):
@@ -306,17 +306,17 @@ class _ArcReader:
 
     def _arc(self, start: tuple[str, str], place: Place, arc: Entry) -> Iterator[DraftArc]:
         external, to = arc.get("external", ""), arc.get("to")
-        known = True
+        is_known = True
         if external and external not in self._externals:
             hint = closest(external, self._externals)
             message = f"expected the name of an external of this process, found {external!r}{hint}"
             self._reading.fault(arc, message, "external")
-            known = False
+            is_known = False
         elif to is not None and not external and to not in self._nodes:
             hint = closest(to, self._nodes)
             self._reading.fault(arc, f"expected the name of a node, found {to!r}{hint}", "to")
-            known = False
-        if known and to and start[1]:
+            is_known = False
+        if is_known and to and start[1]:
             back = arc.get("back", False)
             yield DraftArc(start, (external, to), arc.get("name", ""), back, place, arc.place("to"))
 

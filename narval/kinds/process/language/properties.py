@@ -57,8 +57,8 @@ class RubricType(msgspec.Struct, frozen=True):
 
 
 @lru_cache(maxsize=256)
-def _read(text: str, wanted: tuple[type, ...]) -> rubric.ParsedRubric:
-    return rubric.parse(text, wanted=wanted)
+def _read(text: str, results: tuple[type, ...]) -> rubric.ParsedRubric:
+    return rubric.parse(text, wanted=results)
 
 
 def statements(
@@ -69,8 +69,8 @@ def statements(
     Names in them say at which character of the text they stand, from column 1.
     """
     for key, text in custom:
-        wanted = _type_of(properties, key)
-        if isinstance(wanted, RubricType) and (statement := wanted.read(text).statement) is not None:
+        type_ = _type_of(properties, key)
+        if isinstance(type_, RubricType) and (statement := type_.read(text).statement) is not None:
             yield key, statement
 
 
@@ -78,11 +78,11 @@ def _type_of(properties: Mapping[str, Any], key: str) -> Any:
     """The type of the property that a dotted key names, or None."""
     first, _, rest = key.partition(".")
     name = property_named(properties, first)
-    wanted = properties[name] if name is not None else None
+    type_ = properties[name] if name is not None else None
     if not rest:
-        return wanted
-    if isinstance(wanted, type) and not is_convertible(wanted):
-        return _type_of(properties_of(wanted), rest)
+        return type_
+    if isinstance(type_, type) and not is_convertible(type_):
+        return _type_of(properties_of(type_), rest)
     return None
 
 
@@ -90,22 +90,22 @@ def are_evaluated(properties: Mapping[str, Any]) -> bool:
     """True if some property, or a part of one, is written in Rubric."""
     seen, waiting = set[type](), list(properties.values())
     while waiting:
-        wanted = waiting.pop()
-        if isinstance(wanted, RubricType):
+        type_ = waiting.pop()
+        if isinstance(type_, RubricType):
             return True
-        if isinstance(wanted, type) and wanted not in seen and not is_convertible(wanted):
-            seen.add(wanted)
-            waiting.extend(properties_of(wanted).values())
+        if isinstance(type_, type) and type_ not in seen and not is_convertible(type_):
+            seen.add(type_)
+            waiting.extend(properties_of(type_).values())
     return False
 
 
 def properties_of(owner: type) -> Mapping[str, Any]:
     """The annotated attributes of a class, and of those it inherits from, with their types."""
-    known = owner.__dict__.get(_PROPERTIES)
-    if known is None:
-        known = types.MappingProxyType(_read_properties(owner))
-        setattr(owner, _PROPERTIES, known)
-    return known
+    properties = owner.__dict__.get(_PROPERTIES)
+    if properties is None:
+        properties = types.MappingProxyType(_read_properties(owner))
+        setattr(owner, _PROPERTIES, properties)
+    return properties
 
 
 _PROPERTIES = "__narval_properties__"
@@ -121,13 +121,13 @@ def _read_properties(owner: type) -> dict[str, Any]:
     }
 
 
-def is_property_type(wanted: Any) -> bool:
+def is_property_type(type_: Any) -> bool:
     """True if a custom element can become a value of that type: of a text, or of parts."""
-    if isinstance(wanted, RubricType):
-        return wanted.is_known
-    if is_convertible(wanted):
+    if isinstance(type_, RubricType):
+        return type_.is_known
+    if is_convertible(type_):
         return True
-    return isinstance(wanted, type) and bool(getattr(wanted, "__annotations__", None))
+    return isinstance(type_, type) and bool(getattr(type_, "__annotations__", None))
 
 
 def assign(target: object, key: str, text: str, evaluated: Any = None) -> None:
@@ -140,9 +140,9 @@ def assign(target: object, key: str, text: str, evaluated: Any = None) -> None:
     if name is None:
         raise LookupError(f"no property {first!r}")
     if not rest:
-        wanted = properties[name]
-        of_rubric = isinstance(wanted, RubricType)
-        setattr(target, name, wanted.value(evaluated) if of_rubric else from_text(text.strip(), wanted))
+        type_ = properties[name]
+        of_rubric = isinstance(type_, RubricType)
+        setattr(target, name, type_.value(evaluated) if of_rubric else from_text(text.strip(), type_))
         return
     inner = getattr(target, name, None)
     if inner is None:
@@ -171,8 +171,8 @@ def made(code: type, custom: Mapping[str, str], evaluated: Mapping[str, Any] | N
 def property_named(properties: Mapping[str, Any], written: str) -> str | None:
     """The property that a custom element names: as it is written, or as Python would write it."""
     snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", written).replace("-", "_").lower()
-    found = (name for name in (written, snake, f"{snake}_") if name in properties)
-    return next(found, None)
+    names = (name for name in (written, snake, f"{snake}_") if name in properties)
+    return next(names, None)
 
 
 OF_NODE = frozenset({"timeout", "retries", "backoff", "on-error", "approve"})
@@ -187,10 +187,10 @@ def faults(
     """
     if _is_of_node(properties, key):
         return
-    wanted = _type_of(properties, key)
-    if isinstance(wanted, RubricType):
+    type_ = _type_of(properties, key)
+    if isinstance(type_, RubricType):
         text = text.strip()
-        for fault in wanted.read(text).faults:
+        for fault in type_.read(text).faults:
             yield within(place, text, fault.at), f"the property {key!r}: {fault.message}"
     elif (problem := _misfit(properties, key, text)) is not None:
         yield place, problem
@@ -215,17 +215,17 @@ def _misfit(properties: Mapping[str, Any], key: str, text: str) -> str | None:
     if name is None:
         hint = closest(first, properties) or "; it has no properties" * (not properties)
         return f"there is no property {first!r}{hint}"
-    wanted = properties[name]
+    type_ = properties[name]
     if rest:
-        if is_convertible(wanted) or not isinstance(wanted, type):
+        if is_convertible(type_) or not isinstance(type_, type):
             return f"the property {first!r} has no parts, found {rest!r}"
-        return _misfit(properties_of(wanted), rest, text)
+        return _misfit(properties_of(type_), rest, text)
     try:
-        from_text(text.strip(), wanted)
+        from_text(text.strip(), type_)
     except TypeError as error:
         return f"the property {first!r}: {error}"
     except Exception as error:
-        return f"the property {first!r}: expected {_word(wanted)}, found {text.strip()!r:.80} ({error})"
+        return f"the property {first!r}: expected {_word(type_)}, found {text.strip()!r:.80} ({error})"
     return None
 
 
@@ -240,5 +240,5 @@ def _bare(hint: Any) -> Any:
     return hint
 
 
-def _word(wanted: Any) -> str:
-    return str(getattr(wanted, "__name__", wanted))
+def _word(type_: Any) -> str:
+    return str(getattr(type_, "__name__", type_))

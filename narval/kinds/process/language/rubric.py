@@ -104,8 +104,8 @@ def results(statement: Statement) -> Iterator[Result]:
 class _RubricReader:
     """Reads statements by descent; what cannot be understood is left out up to the next THEN or ELSE."""
 
-    def __init__(self, cursor: Cursor, wanted: tuple[type, ...]) -> None:
-        self.cursor, self._wanted = cursor, wanted
+    def __init__(self, cursor: Cursor, results: tuple[type, ...]) -> None:
+        self.cursor, self._wanted = cursor, results
         self._ifs = 0
 
     def program(self) -> Statement | None:
@@ -170,10 +170,10 @@ class _RubricReader:
 
     def _names(self) -> list[str]:
         """The results that are wanted, as people write them: a function only where a string is right."""
-        known = (
+        names = (
             self._wanted if Text in self._wanted else [one for one in self._wanted if one is not StringValue]
         )
-        return [_SHOWN[type] for type in known]
+        return [_SHOWN[type] for type in names]
 
 
 _SHOWN: dict[type, str] = {

@@ -51,10 +51,10 @@ def _true_false(text: str) -> bool:
 
 def _join(text: str) -> JoinType:
     """The way in which tokens that come to a node become one."""
-    known: dict[str, JoinType] = {**{join: join for join in JOINS}, **ALIASES}
-    if text not in known:
-        raise ValueError("a join", closest(text, known))
-    return known[text]
+    joins: dict[str, JoinType] = {**{join: join for join in JOINS}, **ALIASES}
+    if text not in joins:
+        raise ValueError("a join", closest(text, joins))
+    return joins[text]
 
 
 def _number(text: str) -> float:

@@ -38,14 +38,14 @@ def bindings(recipe: Recipe, state: PlanState, variables: frozenset[str], elemen
             step = state.step(name)
             eids = step.errors or step.produced
         elif name in recipe.names:
-            given = (state.transition(id).taken_by(at) for id, at in recipe.names[name])
-            eids = tuple(dict.fromkeys(eid for eids in given for eid in eids))
+            taken = (state.transition(id).taken_by(at) for id, at in recipe.names[name])
+            eids = tuple(dict.fromkeys(eid for eids in taken for eid in eids))
         else:
             eids = (state.eid,) if name == PLAN else ()
         if state.instead:
             eids = tuple([_version(state, eid) for eid in eids])
-        found = (element(eid) for eid in eids)
-        bound[name] = tuple(present for present in found if present is not None)
+        elements = (element(eid) for eid in eids)
+        bound[name] = tuple(present for present in elements if present is not None)
     return bound
 
 
@@ -63,11 +63,11 @@ def conditions_of(recipe: Recipe, state: PlanState, transition: Transition, elem
     one host are not three more in another order.
     """
     names = partial(bindings, recipe, state, element=element)
-    wanted = resolve(transition.conditions, recipe.full_name, transition.id, names)
+    conditions = resolve(transition.conditions, recipe.full_name, transition.id, names)
     if not transition.inner_names:
-        return wanted
+        return conditions
     shared = recipe.full_name, transition.id, SHARED
-    return [(bound, None if scope is None else shared) for bound, scope in wanted]
+    return [(bound, None if scope is None else shared) for bound, scope in conditions]
 
 
 class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=False):

@@ -48,8 +48,8 @@ def _given_up(state: PlanState, transition: str) -> str:
     if gone:
         of = f"element {gone[0]}, which was" if len(gone) == 1 else f"elements {listed(gone)}, which were"
         return f"its date was that of {of} outdated, and nothing has taken the place"
-    told = ", or could not be told" if state.status in ("failed-end", "failed") else ""
-    return f"its date was missed, and is not made up for{told}"
+    suffix = ", or could not be told" if state.status in ("failed-end", "failed") else ""
+    return f"its date was missed, and is not made up for{suffix}"
 
 
 def _unhandled(state: PlanState, step: Step) -> str:

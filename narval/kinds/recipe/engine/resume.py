@@ -23,18 +23,18 @@ BROKEN = ("failed", "error")
 
 
 def plan_resume(
-    recipe: Recipe, before: PlanState, chosen: str | None, given: Iterable[Reusable], element: Lookup
+    recipe: Recipe, before: PlanState, chosen: str | None, reusable: Iterable[Reusable], element: Lookup
 ) -> Resume:
     """The parts that a plan of `recipe` takes over from an earlier one. Raises RequestError if none can.
 
-    `chosen` is the step to begin again from: without one, that which failed. `given` is what the calls of the
-    earlier plan were given: it may be taken again, though it is marked as used.
+    `chosen` is the step to begin again from: without one, that which failed. `reusable` is what the calls of
+    the earlier plan were given: it may be taken again, though it is marked as used.
     """
     if chosen is None:
         chosen = _broken_step(recipe, before)
     if chosen not in recipe.steps:
-        known = ", ".join(recipe.steps)
-        raise RequestError(f"{recipe.full_name} has no step {chosen!r} now; it has {known}")
+        steps = ", ".join(recipe.steps)
+        raise RequestError(f"{recipe.full_name} has no step {chosen!r} now; it has {steps}")
     past = _Past(recipe, before, without=_what_came_of(recipe, before, recipe.steps[chosen]))
     if chosen not in past.frontier:
         why = _unreached(recipe, before, past, chosen)
@@ -56,7 +56,7 @@ def plan_resume(
         part=chosen,
         elements=_there(before.first, element),
         kept=(*past.steps(), *past.transitions()),
-        again=tuple(_again(before, past, given, element)),
+        again=tuple(_again(before, past, reusable, element)),
         followed=_is_followed(recipe, before),
     )
 
@@ -82,14 +82,14 @@ def resumed(decision: RecipeDecision, resume: Resume) -> None:
             followed=resume.followed,
         )
     )
-    kept = [step for step in recipe.steps.values() if decision.state.step(step.id).state != "todo"]
-    if recipe.start not in kept:
+    carried = [step for step in recipe.steps.values() if decision.state.step(step.id).state != "todo"]
+    if recipe.start not in carried:
         _ready(decision, recipe.start, "")
     for transition in recipe.transitions.values():
         if decision.state.transition(transition.id).state == "fired":
             for step in transition.outs:
                 _ready(decision, step, transition.id)
-    for step in kept:
+    for step in carried:
         if decision.state.step(step.id).state == "history":
             spread_impossible(decision, step.outs)
         else:
@@ -200,12 +200,14 @@ def _unreached(recipe: Recipe, before: PlanState, past: _Past, step: str) -> str
     return f"the steps before it are not done, or not there any more: {lacking or via.id}"
 
 
-def _again(before: PlanState, past: _Past, given: Iterable[Reusable], element: Lookup) -> Iterable[Reusable]:
+def _again(
+    before: PlanState, past: _Past, reusable: Iterable[Reusable], element: Lookup
+) -> Iterable[Reusable]:
     """The elements given to parts that are done again; arguments excepted, which the definition has."""
     earlier = (
         Reusable(part, slot, eids) for part, slots in before.again.items() for slot, eids in slots.items()
     )
-    for used in (*earlier, *given):
+    for used in (*earlier, *reusable):
         eids = tuple(eid for eid in _there(used.eids, element) if not _is_argument(element, eid, used.id))
         if used.id not in past.kept and used.id not in past.fired and eids:
             yield Reusable(used.id, used.slot, eids)

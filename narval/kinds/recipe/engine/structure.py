@@ -38,7 +38,7 @@ def exits(recipe: Recipe) -> Iterator[Exit]:
         for transition in step.outs:
             on_error = any(link.on_error for link in transition.ins if link.step is step)
             ways[on_error].append(
-                tuple(given.condition for given in transition.conditions if not given.absent)
+                tuple(condition.condition for condition in transition.conditions if not condition.absent)
             )
         if step.outs:
             target = step.kind, step.target

@@ -211,24 +211,24 @@ def _deciding(definition: Recipe, state: PlanState, identifier: str | None) -> l
     return list(step.ins) if word == "todo" else []
 
 
-def _choices(state: PlanState, step: Step, found: dict[str, Transition]) -> dict[str, Transition]:
+def _choices(state: PlanState, step: Step, transitions: dict[str, Transition]) -> dict[str, Transition]:
     """The transitions to a step that cannot be reached, and to those before it, back to the choices made."""
     pending = [step]
-    while pending and len(found) < FOLLOWED:
+    while pending and len(transitions) < FOLLOWED:
         for transition in pending.pop().ins:
-            if transition.id not in found:
-                found[transition.id] = transition
+            if transition.id not in transitions:
+                transitions[transition.id] = transition
                 pending += [
                     link.step for link in transition.ins if state.step(link.step.id).state == "impossible"
                 ]
-    return found
+    return transitions
 
 
 def _judged(definition: Recipe, state: PlanState, transition: Transition, element: Lookup) -> Wait | None:
     """The wait of one transition, or the wait it would have if it still could fire."""
     run, until, reckoned = state.transition(transition.id), None, ""
     word = run.state
-    wanted = conditions_of(definition, state, transition, element)
+    conditions = conditions_of(definition, state, transition, element)
     what, text = "condition", _then(transition)
     if state.status != "running" or word in ("impossible", "fail"):
         over = f"it is {word}" if state.status == "running" else f"it is {word}, and the plan {state.status}"
@@ -240,8 +240,8 @@ def _judged(definition: Recipe, state: PlanState, transition: Transition, elemen
         reckoned = _reckoned(transition, state)
     elif transition.id in state.awaiting_duration:
         text, until = f"{young_elements(run)} to have fitted for long enough", run.until
-    if word == "fired" or (what == "condition" and not wanted):
+    if word == "fired" or (what == "condition" and not conditions):
         return None
-    bounds, scopes = tuple(bound for bound, _ in wanted), tuple(scope for _, scope in wanted)
+    bounds, scopes = tuple(bound for bound, _ in conditions), tuple(scope for _, scope in conditions)
     words = _words(transition)
     return Wait(transition.id, what, text, bounds, scopes, until=until, reckoned=reckoned, **words)

@@ -38,14 +38,14 @@ def check_graph(
 
 
 def _unreachable(start: str, steps: Mapping[str, Place], edges: list[Edge]) -> Iterator[tuple[Place, str]]:
-    found = reached([start], ((edge.ins, [step for step, _ in edge.outs]) for edge in edges))
+    reachable = reached([start], ((edge.ins, [step for step, _ in edge.outs]) for edge in edges))
     into = {step: edge for edge in reversed(edges) for step, _ in edge.outs}
     for step, place in steps.items():
-        if step in found:
+        if step in reachable:
             continue
         why = "no transition leads to it"
         if step in into:
-            missing = next(source for source in into[step].ins if source not in found)
+            missing = next(source for source in into[step].ins if source not in reachable)
             why = f"transition {into[step].id!r} needs {missing!r}, which cannot be reached either"
         never = f"step {step!r} cannot be reached from the start step {start!r}"
         yield place, f"{never}: {why}; link or remove it"
@@ -119,14 +119,14 @@ def _check_dependencies(
     dependencies: Iterable[Dependency], prototype: Prototype, target: Definition
 ) -> Iterator[tuple[Place, str]]:
     """Variables that are the id of no input, and inputs that depend on themselves."""
-    ids = [given.id for given in prototype.inputs]
+    ids = [slot.id for slot in prototype.inputs]
     after: dict[str, list[tuple[str, Place]]] = {}
     for input, uses, place in dependencies:
         if uses in ids:
             after.setdefault(input, []).append((uses, place))
         else:
-            wanted = f"each, an input of {target.full_name}, a step, or the name of a condition"
-            yield place, f"${uses}: expected {wanted}, found {uses!r}{closest(uses, ids)}"
+            expectation = f"each, an input of {target.full_name}, a step, or the name of a condition"
+            yield place, f"${uses}: expected {expectation}, found {uses!r}{closest(uses, ids)}"
     for circle, place in cycles(after):
         way = " → ".join([*circle, circle[0]])
         yield place, f"what fits {circle[0]!r} depends on itself ({way}); leave one of these variables out"
@@ -135,10 +135,10 @@ def _check_dependencies(
 def _misfit(foreach: Condition, prototype: Prototype, target: Definition) -> str | None:
     """The fault where the elements of `foreach` can go to no input, or to several; None if none is proved."""
     names = foreach.names
-    if not any(_may_fit(names, given) for given in prototype.inputs):
-        inputs = ", ".join(f"{given.id} ({' and '.join(given.match)})" for given in prototype.inputs)
+    if not any(_may_fit(names, slot) for slot in prototype.inputs):
+        inputs = ", ".join(f"{slot.id} ({' and '.join(slot.match)})" for slot in prototype.inputs)
         return f"what foreach selects fits no input of {target.full_name}; its inputs: {inputs or 'none'}"
-    sure = [given.id for given in prototype.inputs if _surely_fits(names, given)]
+    sure = [slot.id for slot in prototype.inputs if _surely_fits(names, slot)]
     if len(sure) > 1:
         listed = " and ".join(map(repr, sure))
         fits = f"fits the inputs {listed} of {target.full_name}"
@@ -146,14 +146,14 @@ def _misfit(foreach: Condition, prototype: Prototype, target: Definition) -> str
     return None
 
 
-def _may_fit(names: frozenset[str] | None, given: Input) -> bool:
-    wanted = given.condition.names
-    return names is None or wanted is None or not names.isdisjoint(wanted)
+def _may_fit(names: frozenset[str] | None, slot: Input) -> bool:
+    accepted = slot.condition.names
+    return names is None or accepted is None or not names.isdisjoint(accepted)
 
 
-def _surely_fits(names: frozenset[str] | None, given: Input) -> bool:
+def _surely_fits(names: frozenset[str] | None, slot: Input) -> bool:
     """True if every element of these names fits: the input asks for the name, and for nothing else."""
-    texts = [pattern.text.strip() for pattern in given.condition.patterns]
+    texts = [pattern.text.strip() for pattern in slot.condition.patterns]
     return names is not None and all(text == "*" or names == {text} for text in texts)
 
 
@@ -206,7 +206,7 @@ def _anybodys(recipe: Recipe, library: Library) -> Iterator[Fault]:
     for step in recipe.steps.values():
         name = getattr(library.get(step.kind, step.target), "answer_name", "")
         for transition in step.outs if name and not step.agent else ():
-            for condition in (given.condition for given in transition.conditions if not given.absent):
+            for condition in (each.condition for each in transition.conditions if not each.absent):
                 if condition.names == frozenset({name}) and not condition.variables:
                     message = f"transition {transition.id!r}: {condition.text} takes any {name} in memory"
                     better = f"write ${step.id} in place of {name}, which is the answer to step {step.id!r}"
@@ -216,8 +216,8 @@ def _anybodys(recipe: Recipe, library: Library) -> Iterator[Fault]:
 def _endless(library: Library) -> dict[str, tuple[str, ...]]:
     """The recipes with no way to their end but by calling one of these, with those that each calls."""
     left = {name: recipe for name, recipe in library.of("recipe").items() if isinstance(recipe, Recipe)}
-    while found := [name for name, recipe in left.items() if _ends(recipe, left)]:
-        for name in found:
+    while ended := [name for name, recipe in left.items() if _ends(recipe, left)]:
+        for name in ended:
             del left[name]
     return {
         name: tuple(step.target for step in recipe.steps.values() if _calls_one_of(step, left))

@@ -161,12 +161,12 @@ def link(steps: Mapping[str, Step], transitions: Mapping[str, Transition]) -> No
 
 def named(transitions: Iterable[Transition]) -> dict[str, tuple[tuple[str, int], ...]]:
     """The names of conditions, each with the transitions and the positions of the conditions it is given."""
-    found: dict[str, tuple[tuple[str, int], ...]] = {}
+    places: dict[str, tuple[tuple[str, int], ...]] = {}
     for transition in transitions:
         for at, condition in enumerate(transition.conditions):
             if condition.name:
-                found[condition.name] = (*found.get(condition.name, ()), (transition.id, at))
-    return found
+                places[condition.name] = (*places.get(condition.name, ()), (transition.id, at))
+    return places
 
 
 def in_order(transitions: Iterable[Transition]) -> tuple[Transition, ...]:
@@ -202,8 +202,8 @@ class Recipe(RunDefinition, frozen=True, eq=False):
 
     def line_of(self, part: str) -> int:
         """The line of its file on which a step begins."""
-        found = self.steps.get(part)
-        return found.line if found is not None else self.line
+        step = self.steps.get(part)
+        return step.line if step is not None else self.line
 
     @property
     def remote_calls(self) -> Iterator[RemoteCall]:
@@ -232,5 +232,9 @@ class Recipe(RunDefinition, frozen=True, eq=False):
 
     def transition_of(self, part: str) -> Transition | None:
         """The transition that has this id among all parts, if there is one."""
-        found = self.transitions.get(part) or self.transitions.get(part.removeprefix("transition "))
-        return found if found is not None and part in (found.id, self.part_id(found)) else None
+        transition = self.transitions.get(part) or self.transitions.get(part.removeprefix("transition "))
+        return (
+            transition
+            if transition is not None and part in (transition.id, self.part_id(transition))
+            else None
+        )

@@ -32,8 +32,8 @@ def check_names(
     for written in entry.of("transition"):
         _check_transition(reading, patterns, written, steps)
     names = named(transitions.values())
-    known = "the id of a step or the name of a condition of this recipe"
-    patterns.check_variables({*steps, *names, "plan"}, known, "input", {EACH: _EACH_ELSEWHERE})
+    expectation = "the id of a step or the name of a condition of this recipe"
+    patterns.check_variables({*steps, *names, "plan"}, expectation, "input", {EACH: _EACH_ELSEWHERE})
     if start is not None:
         _check_order(reading, patterns, entry, names, transitions, start)
     return names
@@ -43,20 +43,24 @@ def check_inputs(
     reading: Reading,
     patterns: Patterns,
     entry: Entry,
-    known: Collection[str],
+    names: Collection[str],
     dependencies: Mapping[int, list[Dependency]],
 ) -> None:
     """Note the other variables of inputs in `dependencies`, to be checked with the targets of steps (N47)."""
-    inputs = {id(given): step for step in entry.of("step") for given in step.of("input")}
+    inputs = {id(slot): step for step in entry.of("step") for slot in step.of("input")}
     for pattern, locate, within in patterns.read:
         step = inputs.get(id(within))
         if step is None or within is None:
             continue
-        for name in sorted(pattern.variables.difference(known)):
+        for name in sorted(pattern.variables.difference(names)):
             place = locate(patterns.offset(pattern, name))
             if "agent" in step.written:
-                wanted = "a step or the name of a condition, for nothing else is known where the target is"
-                reading.fault_at(place, f"${name}: expected {wanted}; found {name!r}{closest(name, known)}")
+                expectation = (
+                    "a step or the name of a condition, for nothing else is known where the target is"
+                )
+                reading.fault_at(
+                    place, f"${name}: expected {expectation}; found {name!r}{closest(name, names)}"
+                )
             elif name != EACH and id(within) in dependencies:
                 dependencies[id(within)].append(Dependency(within.get("id", ""), name, place))
             elif name == EACH and "foreach" not in step.written:
@@ -92,8 +96,8 @@ def _check_transition(reading: Reading, patterns: Patterns, entry: Entry, steps:
                     reading.fault_at(place, f"{why}; a name stands in conditions after its own")
                 elif "for" in condition.written:
                     why = f"for: what fits depends on ${name}, so it cannot be said since when something does"
-                    wanted = "remove for, or let a transition after the next step wait"
-                    reading.fault(condition, f"{why}; {wanted}", "for")
+                    remedy = "remove for, or let a transition after the next step wait"
+                    reading.fault(condition, f"{why}; {remedy}", "for")
 
 
 def _check_order(
@@ -132,5 +136,5 @@ def _may_precede(giver: Transition, part: Entry, transitions: Mapping[str, Trans
         for transition in transitions.values()
         if (id not in transition.sources if of_step else transition.id != id)
     ]
-    found = reached([start.id], [(transition.sources, transition.targets) for transition in before])
-    return any(giver is other for other in before) and found.issuperset(giver.sources)
+    reachable = reached([start.id], [(transition.sources, transition.targets) for transition in before])
+    return any(giver is other for other in before) and reachable.issuperset(giver.sources)

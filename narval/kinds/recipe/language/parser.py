@@ -160,7 +160,7 @@ class _StepReader:
             at_foreach, at_until = entry.place("foreach"), entry.place("until")
             path = self._reading.source.path
             dependencies: list[Dependency] = []
-            self.dependencies.update({id(given): dependencies for given in entry.of("input")})
+            self.dependencies.update({id(slot): dependencies for slot in entry.of("input")})
             check = partial(
                 check_step, step, dependencies=dependencies, foreach=at_foreach, until=at_until, path=path
             )
@@ -170,29 +170,29 @@ class _StepReader:
 
     def _inline(self, entry: Entry) -> Entry | None:
         """The definition within the step, in place of its target (P8)."""
-        found = list(entry.of(*INLINE))
-        for extra in found[1:]:
-            self._reading.fault(extra, f"a step has one target, found another on line {found[0].node.line}")
-        if not found:
+        inlined = list(entry.of(*INLINE))
+        for extra in inlined[1:]:
+            self._reading.fault(extra, f"a step has one target, found another on line {inlined[0].node.line}")
+        if not inlined:
             if "target" not in entry.written:
                 self._reading.fault(entry, "step needs the attribute 'target'; add target=\"…\"")
             return None
         if "agent" in entry.written:
             self._reading.fault(entry, "agent: what is within this step is run here; remove this", "agent")
         if "target" in entry.written:
-            message = f"target: this step has its {found[0].word} within it; remove one of them"
+            message = f"target: this step has its {inlined[0].word} within it; remove one of them"
             self._reading.fault(entry, message, "target")
-        if entry.get("type") not in (None, found[0].word):
-            message = f"type: expected {found[0].word}, for that is within this step"
+        if entry.get("type") not in (None, inlined[0].word):
+            message = f"type: expected {inlined[0].word}, for that is within this step"
             self._reading.fault(entry, f"{message}; found {entry.get('type')!r}", "type")
-        return found[0]
+        return inlined[0]
 
     def _remote_inputs(self, entry: Entry, inputs: tuple[Narrowing, ...]) -> Prototype:
         """The inputs of a step that calls another agent (G33), which sees nothing but what goes along."""
         kind = entry.get("type")
         if kind in KINDS and not KINDS[kind].engine:
-            wanted = "let a recipe there call it, and call that"
-            message = f"{kind}: another agent runs recipes, processes and automata only; {wanted}"
+            remedy = "let a recipe there call it, and call that"
+            message = f"{kind}: another agent runs recipes, processes and automata only; {remedy}"
             self._reading.fault(entry, message, "type")
         for output in entry.of("output"):
             self._reading.fault(output, f"a {kind} has no outputs that a step could tighten; remove this")
@@ -216,8 +216,8 @@ class _StepReader:
             self._reading.fault(entry, message, "every")
         if "until" in written and "foreach" in written:
             why = "foreach: a step with until is called for no element of its own"
-            wanted = "call a recipe for each element, and let a step of that have until"
-            self._reading.fault(entry, f"{why}; {wanted}", "foreach")
+            remedy = "call a recipe for each element, and let a step of that have until"
+            self._reading.fault(entry, f"{why}; {remedy}", "foreach")
 
     def _arguments(self, entry: Entry) -> list[tuple[bytes, frozenset[str] | None]]:
         arguments = self._reading.one(entry, "arguments")
@@ -286,8 +286,8 @@ class _TransitionReader:
         for condition in entry.of("condition"):
             if "for" in condition.written:
                 why = "the conditions of an error link hold when its step has failed, or never"
-                wanted = "remove this, and let a transition after the next step wait"
-                self._reading.fault(condition, f"for: {why}; {wanted}", "for")
+                remedy = "remove this, and let a transition after the next step wait"
+                self._reading.fault(condition, f"for: {why}; {remedy}", "for")
 
     def _links(self, entry: Entry, word: str) -> list[tuple[Entry, Step]]:
         """The links of one direction with their steps: one at least, which names each step once."""
@@ -306,8 +306,8 @@ class _TransitionReader:
                 message = f"{word}: expected the id of a step, found {target!r}{hint}"
                 self._reading.fault(written, message, "idref")
             seen.add(target)
-        known = [(written, self._steps.get(written.get("idref"))) for written in links]
-        return [(written, step) for written, step in known if step is not None]
+        steps = [(written, self._steps.get(written.get("idref"))) for written in links]
+        return [(written, step) for written, step in steps if step is not None]
 
 
 TO_SELECTED = "(to-select)"
@@ -333,8 +333,8 @@ def read_sending(reading: Reading, patterns: Patterns, entry: Entry) -> Sending 
         reading.fault(output, "what is sent gives nothing back; remove this")
     select = patterns.of_attribute(entry, "to-select")
     if select is not None and (select.shape.xpath3 or select.variables):
-        wanted = "an XPath 1.0 of the element that is sent, such as order/@shop"
-        reading.fault(entry, f"to-select: expected {wanted}, found {select.text!r}", "to-select")
+        expectation = "an XPath 1.0 of the element that is sent, such as order/@shop"
+        reading.fault(entry, f"to-select: expected {expectation}, found {select.text!r}", "to-select")
     return Sending(select.text if select is not None else "", "await" in written, entry.get("keep"))
 
 

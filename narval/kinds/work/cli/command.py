@@ -136,14 +136,14 @@ def _act(name: str) -> Command:
 def _answered(session: Session, item: int, outcome: str, fields: dict[str, list[str]]) -> dict[str, Any]:
     """The answer to an answer; at a terminal, what was not given is asked for, until it is right (P44)."""
     asks = not fields and not session.as_json and sys.stdin.isatty()
-    shown = session.ask("work_item", item=item) if asks else None
-    if shown is not None:
-        _shown(shown)
-        outcome = outcome or _chosen([found["name"] for found in shown["outcomes"]])
-        fields = {field["name"]: _asked(field, outcome, shown) for field in shown["fields"]}
+    form = session.ask("work_item", item=item) if asks else None
+    if form is not None:
+        _shown(form)
+        outcome = outcome or _chosen([found["name"] for found in form["outcomes"]])
+        fields = {field["name"]: _asked(field, outcome, form) for field in form["fields"]}
     while True:
         try:
-            text = shown["shown"] if shown is not None else None
+            text = form["shown"] if form is not None else None
             found: dict[str, Any] = session.ask(
                 "answer", item=item, outcome=outcome, fields=fields, shown=text
             )
@@ -152,16 +152,16 @@ def _answered(session: Session, item: int, outcome: str, fields: dict[str, list[
             if error.kind != "bad-field":
                 raise
             wrong = _misfits(error)
-            if shown is None:
+            if form is None:
                 lacking = " ".join(
                     f"--set {name}=TEXT" for name, value in wrong.items() if name and not value
                 )
                 said = f"{error}; give it by {lacking}" if lacking else str(error)
                 raise WorkRefusedError(error.kind, said, error.detail) from None
             click.echo(clean_lines(str(error)), err=True)
-            for field in shown["fields"]:
+            for field in form["fields"]:
                 if field["name"] in wrong:
-                    fields[field["name"]] = _asked(field, outcome, shown, fields[field["name"]])
+                    fields[field["name"]] = _asked(field, outcome, form, fields[field["name"]])
 
 
 def _misfits(error: WorkRefusedError) -> dict[str, str]:
@@ -177,9 +177,9 @@ def _chosen(outcomes: list[str]) -> str:
     return str(click.prompt("outcome", type=click.Choice(outcomes)))
 
 
-def _asked(field: Row, outcome: str, shown: Mapping[str, Any], typed: list[str] | None = None) -> list[str]:
+def _asked(field: Row, outcome: str, form: Mapping[str, Any], typed: list[str] | None = None) -> list[str]:
     """The values that somebody types for a field; an empty line takes what stands in brackets."""
-    before = typed or shown["draft"].get(field["name"]) or field["default"]
+    before = typed or form["draft"].get(field["name"]) or field["default"]
     needed = " (required)" if outcome in field["required"] else ""
     options = f" [{', '.join(field['options'])}]" if field["options"] else ""
     given = " ".join(before)
@@ -193,10 +193,10 @@ def _asked(field: Row, outcome: str, shown: Mapping[str, Any], typed: list[str] 
 
 def _list(session: Session, query: dict[str, Any], most: int | None) -> None:
     rows = session.ask("worklist", **query, limit=most + 1 if most is not None else None)
-    shown = rows[:most]
-    session.give(shown, lambda found: listing(ITEMS, found, _nothing(query)))
-    if len(shown) < len(rows) and not session.as_json:
-        click.echo(f"{len(shown)} shown, the most urgent ones; --limit {ALL} has all", err=True)
+    visible = rows[:most]
+    session.give(visible, lambda listed: listing(ITEMS, listed, _nothing(query)))
+    if len(visible) < len(rows) and not session.as_json:
+        click.echo(f"{len(visible)} shown, the most urgent ones; --limit {ALL} has all", err=True)
 
 
 def _nothing(query: Mapping[str, Any]) -> str:
@@ -207,12 +207,12 @@ def _nothing(query: Mapping[str, Any]) -> str:
 
 
 def _follow(session: Session, query: dict[str, Any]) -> None:
-    known: list[int] = []
+    items: list[int] = []
 
     def news(connection: Connection, wait: float) -> list[Row]:
-        rows = connection.ask("worklist", **query, known=known, wait=wait)
-        new = [row for row in rows if row["item"] not in known]
-        known[:] = [row["item"] for row in rows]
+        rows = connection.ask("worklist", **query, known=items, wait=wait)
+        new = [row for row in rows if row["item"] not in items]
+        items[:] = [row["item"] for row in rows]
         return new
 
     session.follow(_line, news)
@@ -251,9 +251,9 @@ def _shown(item: Row) -> None:
 
 def _by_right(right: Row | None) -> str:
     """The role that counts, and who is away and for whom one answers."""
-    given = right or {}
-    role = f"as {given['role']}" if given.get("role") else ""
-    absent = f"for {given['for']}" if given.get("for") else ""
+    details = right or {}
+    role = f"as {details['role']}" if details.get("role") else ""
+    absent = f"for {details['for']}" if details.get("for") else ""
     return f" ({' '.join(filter(None, (role, absent)))})" if role or absent else ""
 
 
@@ -289,7 +289,7 @@ def renew(session: Session, item: int, reason: str) -> None:
     """
     renewed = session.ask("renew", run=item, reason=reason)
     answer = {"item": renewed["run"], "instead_of": item, "work": renewed["name"]}
-    session.give(answer, lambda found: click.echo(f"item {found['item']} is offered in its place"))
+    session.give(answer, lambda reply: click.echo(f"item {reply['item']} is offered in its place"))
 
 
 @asking("forget", "forget_person", example="narval work forget --person ann", alters=True)

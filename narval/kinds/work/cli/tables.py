@@ -51,5 +51,5 @@ def _more(row: Row) -> str:
 
 def _plain(value: Any) -> str:
     if isinstance(value, Mapping):
-        return "; ".join(f"{name}={_plain(given)}" for name, given in value.items())
+        return "; ".join(f"{name}={_plain(part)}" for name, part in value.items())
     return " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

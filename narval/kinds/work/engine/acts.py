@@ -93,8 +93,8 @@ def _delegate(decision: WorkDecision, event: Signalled) -> None:
     if rules.delegate == "no":
         raise NotSoError("not-eligible", "this may not be delegated; answer it, or release it")
     if decision.people.person(to) is None:
-        known = closest(to[:80], [person.name for person in decision.people.people])
-        raise NotSoError("not-eligible", f"there is no person {to!r:.80}{known}")
+        suggestion = closest(to[:80], [person.name for person in decision.people.people])
+        raise NotSoError("not-eligible", f"there is no person {to!r:.80}{suggestion}")
     chain = [handed.by for handed in state.handed]
     if to == event.by or to in chain:
         raise NotSoError("not-eligible", f"{to} has delegated this already; answer it, or release it")
@@ -184,8 +184,8 @@ def _reassign(decision: WorkDecision, event: Signalled) -> None:
         raise NotSoError("not-eligible", "expected the names of those to whom it is to be offered")
     for person in named:
         if decision.people.person(person) is None:
-            known = closest(person[:80], [one.name for one in decision.people.people])
-            raise NotSoError("not-eligible", f"there is no person {person!r:.80}{known}")
+            suggestion = closest(person[:80], [one.name for one in decision.people.people])
+            raise NotSoError("not-eligible", f"there is no person {person!r:.80}{suggestion}")
         if person in decision.excluded:
             raise NotSoError("excluded", f"{person}: {decision.excluded[person]}")
         if person in decision.state.refused:

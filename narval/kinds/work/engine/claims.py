@@ -22,8 +22,8 @@ def may_answer(decision: WorkDecision, person: str) -> Right:
 def by_whom(event: Signalled, right: Right | None = None) -> dict[str, Any]:
     """The values that all acts of people have."""
     way, session = (event.act.way, event.act.session) if event.act is not None else ("", "")
-    told = {"at": event.at, "by": event.by, "actor": event.actor, "way": way, "session": session}
-    return told | ({"role": right.role, "instead_of": right.instead_of} if right is not None else {})
+    record = {"at": event.at, "by": event.by, "actor": event.actor, "way": way, "session": session}
+    return record | ({"role": right.role, "instead_of": right.instead_of} if right is not None else {})
 
 
 def lease_from(decision: WorkDecision) -> float | None:

@@ -45,13 +45,13 @@ class WorkDecision(Decision[WorkDefinition, WorkState, WorkChange], kw_only=True
 
     def exclusions(self, requesters: Iterable[str]) -> dict[str, str]:
         """The people who may not answer, each with the rule, where these have asked."""
-        rules, found = self.definition.rules, dict[str, str]()
+        rules, reasons = self.definition.rules, dict[str, str]()
         if rules.excludes_requester:
-            found.update(dict.fromkeys(requesters, "whoever asked may not answer"))
+            reasons.update(dict.fromkeys(requesters, "whoever asked may not answer"))
         for step in rules.steps:
             why = f"whoever answered at {step} may not answer here"
-            found.update(dict.fromkeys(self.view.answered_at(self.state.eid, step), why))
-        return found
+            reasons.update(dict.fromkeys(self.view.answered_at(self.state.eid, step), why))
+        return reasons
 
     def right_of(self, person: str, out: Collection[str], level: int | None = None) -> Right | None:
         """The right by which a person may act, apart from those who are `out`; None without any."""
@@ -84,11 +84,11 @@ class WorkDecision(Decision[WorkDefinition, WorkState, WorkChange], kw_only=True
 
     def eligible(self, level: int | None = None) -> dict[str, Right]:
         """All who may answer now and have not, each with the right that counts."""
-        out, day, found = self.out(), self.day, dict[str, Right]()
+        out, day, rights = self.out(), self.day, dict[str, Right]()
         for audience in offers(self.definition, self.state, level):
             for name, right in self.people.eligible(*audience, out, day).items():
-                found[name] = min(found.get(name, right), right, key=_own_first)
-        return found
+                rights[name] = min(rights.get(name, right), right, key=_own_first)
+        return rights
 
     def to_be_told(self) -> tuple[str, ...]:
         """The people who may act: the claimant, else all who may answer (P32)."""

@@ -29,16 +29,16 @@ def offers(
     `level` is how many of these count, if not as many as were taken by now. With `before` it is as if it had
     not been delegated then.
     """
-    given, since = (state.named, state.named_level) if before is None else (before.named, before.level)
+    named, since = (state.named, state.named_level) if before is None else (before.named, before.level)
     people = state.people
-    found = [Asking(given)] if given else [Asking(people[0], work.audience.roles)] if people else []
+    askings = [Asking(named)] if named else [Asking(people[0], work.audience.roles)] if people else []
     for at, escalation in enumerate(work.escalations[: state.level if level is None else level]):
-        if given and at < since:
+        if named and at < since:
             continue
         if escalation.instead:
-            found = []
-        found.append(Asking(people[at + 1], escalation.audience.roles))
-    return found
+            askings = []
+        askings.append(Asking(people[at + 1], escalation.audience.roles))
+    return askings
 
 
 def asked(work: WorkDefinition, state: WorkState) -> str:

@@ -75,12 +75,12 @@ def withdraw(decision: WorkDecision, event: Cancelled) -> None:
     """End an item that is cancelled; who had it, and who was written to, are to be told (P77)."""
     state = decision.state
     claimant = (state.claim.by,) if state.claim is not None else ()
-    told = tuple(dict.fromkeys((*claimant, *state.notified)))
+    people = tuple(dict.fromkeys((*claimant, *state.notified)))
     whom = f" by {event.by}" if event.by else ""
     reason = f": {event.reason}" if event.reason else ""
     message = f"{decision.definition.full_name} was withdrawn{whom}{reason}"
     error = decision.add_error_element("withdrawn", message, inputs=decision.given())
-    decision.change(Withdrawn(event.at, event.reason, event.by, event.actor, told, error))
+    decision.change(Withdrawn(event.at, event.reason, event.by, event.actor, people, error))
     decision.over(())
 
 

@@ -24,7 +24,7 @@ def render(definition: WorkDefinition, state: WorkState, context: Iterable[int])
     """
     root = etree.Element("work", name=definition.full_name, state=state.status)
     caller = state.caller
-    told: dict[str, Any] = {
+    row: dict[str, Any] = {
         "title": xml_safe(state.title),
         "run": caller.run if caller is not None else None,
         "step": caller.step if caller is not None else None,
@@ -39,7 +39,7 @@ def render(definition: WorkDefinition, state: WorkState, context: Iterable[int])
         "deadline": in_utc(state.deadline),
         "priority": f"{state.priority:g}" if state.priority else None,
     }
-    for name, value in told.items():
+    for name, value in row.items():
         if value not in (None, ""):
             root.set(name, str(value))
     return etree.tostring(root, encoding="utf-8")
@@ -123,9 +123,11 @@ def explain(definition: WorkDefinition, state: WorkState, identifier: str | None
     if identifier == state.status:
         return _reason(definition, state) or f"it is {identifier}"
     ways = [f"{start} by {why}" for start, end, why in DRAWN if end == identifier]
-    known = ways or any(identifier == start for start, _, _ in DRAWN)
+    exists = ways or any(identifier == start for start, _, _ in DRAWN)
     return (
-        f"it is {state.status}, not {identifier}; to that lead {'; '.join(ways) or 'none'}" if known else None
+        f"it is {state.status}, not {identifier}; to that lead {'; '.join(ways) or 'none'}"
+        if exists
+        else None
     )
 
 

@@ -81,8 +81,8 @@ def checked(decision: WorkDecision, outcome: WorkOutcome, typed: Values) -> Valu
             try:
                 values.append(_read(decision, field, text))
             except ValueError as error:
-                wanted, *meant = map(str, error.args)
-                message = f"{field.label}: expected {wanted}, found {text!r:.80}{''.join(meant)}"
+                expectation, *meant = map(str, error.args)
+                message = f"{field.label}: expected {expectation}, found {text!r:.80}{''.join(meant)}"
                 wrong.append(Misfit(field.name, message, text[:200]))
         if values:
             found[field.name] = tuple(values)
@@ -91,11 +91,11 @@ def checked(decision: WorkDecision, outcome: WorkOutcome, typed: Values) -> Valu
     return found
 
 
-def by_default(decision: WorkDecision, given: Values | Mapping[str, tuple[str, ...]]) -> Values:
+def by_default(decision: WorkDecision, explicit: Values | Mapping[str, tuple[str, ...]]) -> Values:
     """The values of an answer that nobody gave: what stands in the deadline, and the defaults that fit."""
     found: Values = {}
     for field in decision.definition.fields.values():
-        values = given.get(field.name, decision.state.defaults.get(field.name, ()))
+        values = explicit.get(field.name, decision.state.defaults.get(field.name, ()))
         try:
             found[field.name] = tuple(_read(decision, field, text) for text in values)
         except ValueError:

@@ -46,7 +46,7 @@ def acts_open_to(
         "release": True,
         "reassign": is_admin,
     }
-    found = []
+    acts = []
     for name, row in ACTS_ON_ITEMS.items():
         if definition.is_voted:
             cell = row.voted
@@ -56,8 +56,8 @@ def acts_open_to(
             cell = row.own if state.claim.by == person else row.other
         by_admin = is_admin and row.who == "claimant or admin" and state.claim is not None
         if by_admin or (not isinstance(cell, No) and by_name.get(name, may_answer)):
-            found.append(name)
-    return tuple(found)
+            acts.append(name)
+    return tuple(acts)
 
 
 def right_to_answer(
@@ -80,11 +80,11 @@ def may_see(definition: WorkDefinition, state: WorkState, person: str, at: float
 
 def people_in(state: WorkState) -> set[str]:
     """The people whom an item concerns: who asked, has it, answered, refused, was handed it, ended it."""
-    found = {*state.votes, *state.refused, *state.drafts, *state.requesters, *state.ended_by.split()}
-    found.update(name for handed in state.handed for name in (handed.by, handed.to))
+    people = {*state.votes, *state.refused, *state.drafts, *state.requesters, *state.ended_by.split()}
+    people.update(name for handed in state.handed for name in (handed.by, handed.to))
     if state.claim is not None:
-        found.add(state.claim.by)
-    return found
+        people.add(state.claim.by)
+    return people
 
 
 def waits_for_nobody(definition: WorkDefinition, state: WorkState, at: float, view: View) -> bool:
@@ -133,9 +133,9 @@ class Worklist:
         entry = self._entries.pop(eid, None)
         self.version += 1
         for key in entry.keys if entry is not None else ():
-            found = self._by_key[key]
-            del found[eid]
-            if not found:
+            row = self._by_key[key]
+            del row[eid]
+            if not row:
                 del self._by_key[key]
 
     def all(self) -> list[int]:

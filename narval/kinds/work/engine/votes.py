@@ -17,8 +17,8 @@ def vote(
     decision: WorkDecision, event: Signalled, right: Right, outcome: WorkOutcome, fields: Values
 ) -> None:
     """Count an answer, and end the item if it is decided."""
-    known = decision.state.votes.get(event.by)
-    change = Voted if known is None else VoteChanged
+    earlier = decision.state.votes.get(event.by)
+    change = Voted if earlier is None else VoteChanged
     decision.change(change(**claims.by_whom(event, right), outcome=outcome.name, fields=fields))
     settle(decision)
 
@@ -55,9 +55,9 @@ def settle(decision: WorkDecision) -> None:
     """End an item that is decided, or that nobody who is left can decide (P23, P26)."""
     state, definition = decision.state, decision.definition
     for outcome in definition.outcomes:
-        found = counted(decision, outcome)
-        if len(found) >= outcome.needs:
-            ending.end_by_votes(decision, outcome.name, found)
+        count = counted(decision, outcome)
+        if len(count) >= outcome.needs:
+            ending.end_by_votes(decision, outcome.name, count)
             return
     if next(_reachable(decision), None) is not None:
         return

@@ -68,11 +68,11 @@ def _audiences(work: WorkDefinition) -> Iterator[tuple[int, Audience]]:
 
 def _unheld_roles(work: WorkDefinition, people: Directory) -> Iterator[tuple[int, str]]:
     """Roles that nobody holds."""
-    known = {role for person in people.people for role in people.roles_of(person.name)}
+    held_roles = {role for person in people.people for role in people.roles_of(person.name)}
     for line, audience in _audiences(work):
         for role in audience.roles:
             if not people.holders(role):
-                yield line, f"nobody holds the role {role!r}{closest(role, known)}"
+                yield line, f"nobody holds the role {role!r}{closest(role, held_roles)}"
 
 
 def _too_few(work: WorkDefinition, people: Directory) -> Iterator[tuple[int, str]]:
@@ -88,5 +88,5 @@ def _too_few(work: WorkDefinition, people: Directory) -> Iterator[tuple[int, str
     for outcome in work.outcomes:
         if outcome.needs > max(left, 0) and (outcome.needs > 1 or may):
             without = f" when {' and '.join(work.rules.excluded)} may not" if work.rules.excluded else ""
-            found = f"{max(left, 0)} of {len(may)} people may answer{without}"
-            yield work.line, f"outcome {outcome.name!r} needs {outcome.needs}, and {found}"
+            text = f"{max(left, 0)} of {len(may)} people may answer{without}"
+            yield work.line, f"outcome {outcome.name!r} needs {outcome.needs}, and {text}"

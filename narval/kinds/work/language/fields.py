@@ -120,16 +120,16 @@ def _line(text: str) -> str:
     return text
 
 
-def _read_by(pattern: re.Pattern[str], wanted: str) -> Callable[[str], str]:
+def _read_by(pattern: re.Pattern[str], expectation: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         if not pattern.fullmatch(text.strip()):
-            raise ValueError(wanted)
+            raise ValueError(expectation)
         return text.strip()
 
     return read
 
 
-def _dated(type: str, pattern: re.Pattern[str], wanted: str) -> Callable[[str], str]:
+def _dated(type: str, pattern: re.Pattern[str], expectation: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         try:
             if pattern.fullmatch(text.strip()):
@@ -137,7 +137,7 @@ def _dated(type: str, pattern: re.Pattern[str], wanted: str) -> Callable[[str], 
                 return text.strip()
         except (ValueError, OverflowError):
             pass
-        raise ValueError(wanted)
+        raise ValueError(expectation)
 
     return read
 

@@ -98,11 +98,11 @@ def _limited(reading: Reading, entry: Entry, field: FormField, limits: Mapping[s
     limited = replace(field, **limits)
     default, options = field.default, field.options
     if default is not None and default.is_plain and field.type not in ("person", "element"):
-        known = _words(options)
-        if options is None or known:
+        choices = _words(options)
+        if options is None or choices:
             for text in default.listed({}) if field.list else [default.filled({})]:
                 try:
-                    limited.read(text, known)
+                    limited.read(text, choices)
                 except ValueError as error:
                     reading.fault(entry, f"default: expected {error}, found {text!r}", "default")
     return limited

@@ -161,8 +161,8 @@ class _WorkBuilder:
 
     def _outcomes(self) -> tuple[WorkOutcome, ...]:
         written = self._reading.by_name(self._entry.of("outcome"), "name")
-        found = tuple(WorkOutcome(name, entry.get("needs", 1)) for name, entry in written.items())
-        return found or (WorkOutcome(DONE),)
+        outcomes = tuple(WorkOutcome(name, entry.get("needs", 1)) for name, entry in written.items())
+        return outcomes or (WorkOutcome(DONE),)
 
     def _known(self, entry: Entry, outcomes: Mapping[str, WorkOutcome]) -> str:
         """The outcome that an entry names; "" where it names none, and a fault for one that is not there."""
@@ -172,7 +172,7 @@ class _WorkBuilder:
             else entry.get("outcome")
         )
 
-    def _otherwise(self, outcomes: Iterable[WorkOutcome], known: Mapping[str, WorkOutcome]) -> str:
+    def _otherwise(self, outcomes: Iterable[WorkOutcome], by_name: Mapping[str, WorkOutcome]) -> str:
         entry = self._reading.one(self._entry, "otherwise")
         if entry is None:
             return ""
@@ -180,7 +180,7 @@ class _WorkBuilder:
             self._reading.fault(
                 entry, "otherwise: no outcome needs several people; remove this, or add needs"
             )
-        return self._known(entry, known)
+        return self._known(entry, by_name)
 
     def _lease(self, outcomes: Iterable[WorkOutcome]) -> Appointment | None:
         entry = self._reading.one(self._entry, "claim")
@@ -226,19 +226,19 @@ class _WorkBuilder:
             return None
         at = template_in(self._reading, self._patterns, entry, "at")
         if ("after" in entry.written) == ("at" in entry.written):
-            found = "both" if "at" in entry.written else "none"
+            kind = "both" if "at" in entry.written else "none"
             self._reading.fault(
-                entry, f"deadline: expected after, a length of time, or at, a date; found {found}"
+                entry, f"deadline: expected after, a length of time, or at, a date; found {kind}"
             )
         outcome = self._known(entry, outcomes)
-        given = self._defaults(entry, outcome, fields)
-        return Deadline(entry.get("after"), at, outcome, given, entry.node.line)
+        defaults = self._defaults(entry, outcome, fields)
+        return Deadline(entry.get("after"), at, outcome, defaults, entry.node.line)
 
     def _defaults(
         self, entry: Entry, outcome: str, fields: Mapping[str, FormField]
     ) -> dict[str, tuple[str, ...]]:
         """The fields that stand in a deadline; what its outcome requires is there, or has a default."""
-        given: dict[str, tuple[str, ...]] = {}
+        defaults: dict[str, tuple[str, ...]] = {}
         for node in entry.node.children:
             name = local_name(node.tag) or node.tag
             field = fields.get(name)
@@ -246,18 +246,18 @@ class _WorkBuilder:
                 message = f"deadline: expected a field of this work, found {name!r}{closest(name, fields)}"
                 self._reading.fault(node, message)
                 continue
-            if name in given and not field.list:
+            if name in defaults and not field.list:
                 self._reading.fault(node, f"{name} takes one value; remove this")
             try:
                 if field.type not in ("choice", "person", "element"):
                     field.read(node.text)
             except ValueError as error:
                 self._reading.fault(node, f"{name}: expected {error}, found {node.text!r}")
-            given[name] = (*given.get(name, ()), node.text)
-        if given and "outcome" not in entry.written:
+            defaults[name] = (*defaults.get(name, ()), node.text)
+        if defaults and "outcome" not in entry.written:
             self._reading.fault(entry, "deadline: fields are of an outcome; add outcome, or remove them")
         for name, field in fields.items() if outcome else ():
-            if outcome in field.required and name not in given and field.default is None:
+            if outcome in field.required and name not in defaults and field.default is None:
                 message = f"deadline: outcome {outcome!r} requires the field {name!r}, which has no default"
                 self._reading.fault(entry, f"{message}; add <{name}>…</{name}> here")
-        return given
+        return defaults

@@ -55,20 +55,20 @@ def roles(text: str) -> tuple[str, ...]:
 
 def exclusions(text: str) -> tuple[str, ...]:
     """The rules of who may not answer (P29)."""
-    found = words(text)
-    for rule in found:
+    names = words(text)
+    for rule in names:
         if rule != REQUESTER and not (rule.startswith(OF_STEP) and len(rule) > len(OF_STEP)):
             raise ValueError(f"{REQUESTER}, or {OF_STEP} and the id of a step")
-    return found
+    return names
 
 
 def ways(text: str) -> tuple[str, ...]:
     """The ways in which people are asked."""
-    found = words(text)
-    for way in found:
+    names = words(text)
+    for way in names:
         if way not in WAYS:
             raise ValueError(f"some of {', '.join(WAYS)}", closest(way, WAYS))
-    return found
+    return names
 
 
 def lease(text: str) -> Appointment | None:

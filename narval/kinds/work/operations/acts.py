@@ -29,7 +29,7 @@ async def _act(daemon: Daemon, asker: Asker, item: int, act: str, **arguments: P
     """Tell an item what a person does; what became of it. Raises WorkRefusedError."""
     person = person_of(daemon, asker)
     run, _, state = WorkLook(daemon, person).item(item)
-    told = Signalled(
+    event = Signalled(
         0,
         0.0,
         "",
@@ -42,7 +42,7 @@ async def _act(daemon: Daemon, asker: Asker, item: int, act: str, **arguments: P
     )
     if run.active:
         answers: list[Answer] = []
-        await daemon.host.submit(lambda turn: answers.extend(say(turn, run.eid, told)))
+        await daemon.host.submit(lambda turn: answers.extend(say(turn, run.eid, event)))
         if not answers:
             raise RequestError("no daemon runs: nobody takes this; start one with `narval run`")
         problem, value = answers[0].problem, answers[0].value
@@ -68,8 +68,8 @@ def _operation(name: str) -> Operation[..., Coroutine[Any, Any, dict[str, Any]]]
     async def asked(
         daemon: Daemon, item: int, *values: Any, asker: Asker = PROGRAM, **named: Any
     ) -> dict[str, Any]:
-        given = Signature(fields).bind(*values, **named).arguments
-        return await _act(daemon, asker, item, name, **given)
+        arguments = Signature(fields).bind(*values, **named).arguments
+        return await _act(daemon, asker, item, name, **arguments)
 
     own = signature(asked)
     first, second, _, last, _ = own.parameters.values()

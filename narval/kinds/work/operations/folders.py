@@ -21,15 +21,15 @@ from narval.people.files import DONE, WORK_FOLDER
 async def work_folder(daemon: Daemon, person: str, *, asker: Asker = PROGRAM) -> dict[str, Any]:
     """Make the folder in which a person is offered items as files, and `done` in it."""
     people = daemon.agent.lookup.people
-    found = people.person(person)
-    if found is None:
-        known = closest(person, [other.name for other in people.people])
-        raise RequestError(f"there is no person {person!r} in etc/people.toml{known}")
+    recipient = people.person(person)
+    if recipient is None:
+        suggestion = closest(person, [other.name for other in people.people])
+        raise RequestError(f"there is no person {person!r} in etc/people.toml{suggestion}")
     if daemon.home is None:
         raise RequestError("a home in memory has no folders; open one on a disk")
     folder = daemon.home.path / WORK_FOLDER / person
     try:
-        await asyncio.to_thread(_make, folder, found.login)
+        await asyncio.to_thread(_make, folder, recipient.login)
     except OSError as error:
         raise RequestError(f"{folder} cannot be made: {error.strerror}") from None
     return {"person": person, "path": str(folder)}

@@ -117,12 +117,12 @@ async def worklist(
     """
     if state is not None and state not in (*MOVES, *PHASES):
         raise RequestError(f"no item is ever {state!r}{closest(state, (*MOVES, *PHASES))}")
-    shown = _Shown(every, _listed(daemon, asker, person), state, name, limit, after)
-    rows = await shown.rows(daemon)
+    page = _Shown(every, _listed(daemon, asker, person), state, name, limit, after)
+    rows = await page.rows(daemon)
     while known is not None and wait > 0 and [row["item"] for row in rows] == known:
         wait = await daemon.host.turned(wait)
         if daemon.agent.watches.altered.get(WORK):
-            rows = await shown.rows(daemon)
+            rows = await page.rows(daemon)
     return rows
 
 
@@ -206,7 +206,7 @@ async def work_item(daemon: Daemon, item: int, *, asker: Asker = PROGRAM) -> dic
     run, definition, state = look.item(item)
     person = look.person or ""
     votes = [vote.outcome for vote in state.votes.values()]
-    told = look.person is None or shows_votes(definition, state, person)
+    sees_votes = look.person is None or shows_votes(definition, state, person)
     return {
         **_row(run, definition, state, look.acts(definition, state)),
         "requesters": list(state.requesters),
@@ -217,13 +217,13 @@ async def work_item(daemon: Daemon, item: int, *, asker: Asker = PROGRAM) -> dic
             {
                 "name": outcome.name,
                 "needs": outcome.needs,
-                "has": votes.count(outcome.name) if told or not definition.is_voted else None,
+                "has": votes.count(outcome.name) if sees_votes or not definition.is_voted else None,
             }
             for outcome in definition.outcomes
         ],
         "fields": [_field(definition, state, name) for name in definition.fields],
         "draft": {name: list(values) for name, values in state.drafts.get(person, {}).items()},
-        "answers": [_vote(vote) for vote in state.votes.values()] if told else None,
+        "answers": [_vote(vote) for vote in state.votes.values()] if sees_votes else None,
         "answer": state.answer or None,
         "ways": list(definition.ways),
     }

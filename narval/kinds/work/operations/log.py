@@ -50,16 +50,16 @@ async def work_log(
     """
     look = WorkLook(daemon, onlooker(daemon, asker))
     if item is not None:
-        found = [look.item(item)]
+        items = [look.item(item)]
     else:
-        found = sorted((*look.open_items(), *look.items_over()), key=lambda item: item[0].eid)
+        items = sorted((*look.open_items(), *look.items_over()), key=lambda item: item[0].eid)
     rows = (
         row if _is_for(look.person, row, definition, state) else _without_answer(row)
-        for run, definition, state in found
+        for run, definition, state in items
         for row in _acts_of(daemon, run)
     )
-    wanted = (row for row in rows if _concerns(row, person) and (since is None or row["at"] >= since))
-    return await gathered(wanted, None)
+    visible = (row for row in rows if _concerns(row, person) and (since is None or row["at"] >= since))
+    return await gathered(visible, None)
 
 
 def _is_for(person: str | None, row: dict[str, Any], definition: WorkDefinition, state: WorkState) -> bool:
@@ -82,10 +82,10 @@ def _acts_of(daemon: Daemon, run: Run) -> Iterator[dict[str, Any]]:
     for line in lines(daemon.agent.store, run.eid):
         if line["what"] not in _TOLD:
             continue
-        told = {name: value for name, value in line.items() if name not in _NOT_SHOWN}
-        told["for"] = told.pop("instead_of", "")
-        row = {"seq": told.pop("seq"), "at": told.pop("at"), "item": run.eid, "work": run.name}
-        for name in _MOMENTS & told.keys():
-            told[name] = moment(told[name])
-        row |= {"did": line["what"], "by": told.pop("by", "") or None}
-        yield row | {name: value for name, value in told.items() if value not in ("", None, [], {}, 0)}
+        details = {name: value for name, value in line.items() if name not in _NOT_SHOWN}
+        details["for"] = details.pop("instead_of", "")
+        row = {"seq": details.pop("seq"), "at": details.pop("at"), "item": run.eid, "work": run.name}
+        for name in _MOMENTS & details.keys():
+            details[name] = moment(details[name])
+        row |= {"did": line["what"], "by": details.pop("by", "") or None}
+        yield row | {name: value for name, value in details.items() if value not in ("", None, [], {}, 0)}

@@ -47,7 +47,7 @@ def agents(session: Session, limit: int | None, after: str | None) -> None:
     The home's own agent is always active. Any other command asks another with --agent NAME.
     """
     rows = session.ask("agents", limit=limit, after=after)
-    session.give(rows, lambda found: listing(AGENTS, found, "no more agents"))
+    session.give(rows, lambda listed: listing(AGENTS, listed, "no more agents"))
 
 
 name_argument = click.argument("name", shell_complete=completion.agents)
@@ -78,11 +78,11 @@ def show(answer: Row) -> None:
 def settings(session: Session, name: str, file: BinaryIO | None) -> None:
     """Write the settings that the store has of an agent, or let FILE be them (- is standard input)."""
     if file is not None:
-        shown = session.ask("set_agent_settings", name=name, text=file.read().decode("utf-8", "replace"))
-        session.give(shown, status.agent)
+        answer = session.ask("set_agent_settings", name=name, text=file.read().decode("utf-8", "replace"))
+        session.give(answer, status.agent)
         return
-    shown = session.ask("show_agent", name=name)
-    text, folder = shown["text"], shown["folder"]
+    answer = session.ask("show_agent", name=name)
+    text, folder = answer["text"], answer["folder"]
     if text is None:
         where = f"{folder}/agent.toml" if folder else "etc/narval.toml, for all without a folder"
         raise RequestError(f"the settings of {name} are not in the store but in {where}")

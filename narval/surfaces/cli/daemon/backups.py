@@ -49,7 +49,7 @@ def backup(session: Session, file: Path, agents: tuple[str, ...]) -> None:
     names = agents or ((session.agent,) if session.agent else ())
     where = settings.store or home.store
     copied = back_up(where, file.absolute(), home.is_held, settings.name, names, _progress())
-    told = {
+    summary = {
         "file": str(file.absolute()),
         "agents": list(copied.agents),
         "rows": copied.rows,
@@ -57,7 +57,7 @@ def backup(session: Session, file: Path, agents: tuple[str, ...]) -> None:
         "seconds": round(time.monotonic() - began, 3),
     }
     size = f"{counted(len(copied.agents), 'agent')}, {counted(copied.rows, 'row')}"
-    session.give(told, lambda _: click.echo(f"{file} has {size}"))
+    session.give(summary, lambda _: click.echo(f"{file} has {size}"))
 
 
 _RESTORE = """\
@@ -102,7 +102,7 @@ def restore(session: Session, file: Path, new_name: str, force: bool) -> None:
             copied = restore_agent(where, source, session.agent, name, _progress())
         else:
             copied, aside = restore_all(where, source, _progress(), force=force)
-    told = {
+    summary = {
         "agents": list(copied.agents),
         "rows": copied.rows,
         "aside": None if aside is None else str(aside),
@@ -110,8 +110,8 @@ def restore(session: Session, file: Path, new_name: str, force: bool) -> None:
     }
     size = f"{counted(len(copied.agents), 'agent')}, {counted(copied.rows, 'row')}"
     what = f"{name} is back, suspended" if name else "the home is back"
-    kept = "" if aside is None else f"\nthe store that was there is {aside}"
-    session.give(told, lambda _: click.echo(f"{what}: {size}{kept}"))
+    suffix = "" if aside is None else f"\nthe store that was there is {aside}"
+    session.give(summary, lambda _: click.echo(f"{what}: {size}{suffix}"))
 
 
 def _progress() -> Callable[[int], None]:

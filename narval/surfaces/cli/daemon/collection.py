@@ -90,10 +90,12 @@ def show(session: Session, name: str, store: str | None) -> None:
     from narval.files.agents.packed import unpack
 
     with _published(session, store) as published:
-        row, found = _row(published, name), published.get(name)
-        if found is None:
+        row, collection = _row(published, name), published.get(name)
+        if collection is None:
             raise _unknown(published, name)
-        files = [{"path": path, "bytes": len(data)} for path, data in unpack(found[1], found[0]).items()]
+        files = [
+            {"path": path, "bytes": len(data)} for path, data in unpack(collection[1], collection[0]).items()
+        ]
     session.give({**_form(session, row), "files": files}, _shown)
 
 
@@ -130,13 +132,13 @@ def publish(session: Session, folder: Path | None, name: str | None, store: str 
         is_new = all((row.name, row.digest) != (name, packed.digest) for row in published.all())
         if is_new:
             published.put(name, packed.digest, packed.data, login(os.getuid()))
-    told = {"name": name, "digest": packed.digest, "files": len(packed.files), "bytes": len(packed.data)}
-    session.give({**told, "is_new": is_new}, _told)
+    summary = {"name": name, "digest": packed.digest, "files": len(packed.files), "bytes": len(packed.data)}
+    session.give({**summary, "is_new": is_new}, _told)
 
 
-def _told(found: Row) -> None:
-    what = f"{clean(found['name'])} ({counted(found['files'], 'file')}, version {found['digest'][:12]})"
-    click.echo(f"published {what}" if found["is_new"] else f"{what} is what is published already")
+def _told(row: Row) -> None:
+    what = f"{clean(row['name'])} ({counted(row['files'], 'file')}, version {row['digest'][:12]})"
+    click.echo(f"published {what}" if row["is_new"] else f"{what} is what is published already")
 
 
 @command("withdraw", example="narval collection withdraw office")
@@ -162,7 +164,7 @@ for _command in (listed, publish, show, withdraw):
 def _list(session: Session, store: str | None) -> None:
     with _published(session, store) as published:
         rows = [_form(session, row) for row in published.all()]
-    session.give(rows, lambda found: listing(_TABLE, found, "nothing is published"))
+    session.give(rows, lambda listed: listing(_TABLE, listed, "nothing is published"))
 
 
 def _form(session: Session, row: PublishedRow) -> Row:
@@ -209,9 +211,9 @@ def _home_files(session: Session, published: Published) -> Mapping[str, bytes]:
     from narval.files.agents.packed import pack, unpack
     from narval.files.agents.settings import HOME_COLLECTION
 
-    found = published.get(HOME_COLLECTION)
-    if found is not None:
-        return unpack(found[1], found[0])
+    collection = published.get(HOME_COLLECTION)
+    if collection is not None:
+        return unpack(collection[1], collection[0])
     return {} if session.is_homeless else pack(session.home.path, declares=False)[0].files
 
 
@@ -225,7 +227,7 @@ def _published(session: Session, store: str | None) -> Iterator[Published]:
     if url is None or not url.startswith("postgres"):
         todo = "with one home a folder collections/NAME/ does what publishing it would"
         found = "an SQLite file" if url is None or url.startswith("sqlite") else repr(url)
-        wanted = "a store that homes share, such as postgresql://… in etc/narval.toml"
-        raise RequestError(f"expected {wanted}, found {found}; {todo}")
+        expectation = "a store that homes share, such as postgresql://… in etc/narval.toml"
+        raise RequestError(f"expected {expectation}, found {found}; {todo}")
     with published_at(url) as published:
         yield published

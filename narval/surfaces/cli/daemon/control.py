@@ -38,8 +38,8 @@ def _waiting(home: Home, holder: Holder) -> dict[str, Any]:
 
     since = moment(holder.since)
     away = {"since": since, "why": holder.away}
-    known = {"home": str(home.path), "version": __version__, "pid": holder.pid, "since": since}
-    return {**known, "state": "waiting", "away": away}
+    status = {"home": str(home.path), "version": __version__, "pid": holder.pid, "since": since}
+    return {**status, "state": "waiting", "away": away}
 
 
 @asking("reload", "reload", example="narval reload", alters=True, well=lambda answer: not answer["faults"])

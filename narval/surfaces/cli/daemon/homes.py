@@ -87,9 +87,9 @@ def _count(faults: list[Fault]) -> str:
     """The numbers of faults, of files with faults, and of warnings."""
     wrong = [fault for fault in faults if not fault.warning]
     files = len({fault.path for fault in wrong})
-    found = f"{counted(len(wrong), 'fault')} in {counted(files, 'file')}" if wrong else "no faults"
+    result = f"{counted(len(wrong), 'fault')} in {counted(files, 'file')}" if wrong else "no faults"
     warnings = len(faults) - len(wrong)
-    return f"{found}, {counted(warnings, 'warning')}" if warnings else found
+    return f"{result}, {counted(warnings, 'warning')}" if warnings else result
 
 
 _UNITS = """\
@@ -114,5 +114,5 @@ def service(session: Session, web: bool, standby: bool) -> None:
     command, options = ("web", ()) if web else ("run", ("--standby",) if standby else ())
     session.give(
         {"unit": unit(session.home, command, options=options)},
-        lambda found: click.echo(found["unit"], nl=False),
+        lambda reply: click.echo(reply["unit"], nl=False),
     )

@@ -92,10 +92,10 @@ def init(
     asks = not (demo or bare or session.as_json) and sys.stdin.isatty() and sys.stdout.isatty()
     choices = _choices(mail, zone, answer, asks=asks)
     create_home(home.path, bare=bare, choices=choices)
-    told = {"home": str(home.path), "secret": str(home.path / "etc" / choices.secret)}
+    summary = {"home": str(home.path), "secret": str(home.path / "etc" / choices.secret)}
     if not choices.secret:
-        del told["secret"]
-    session.give(told, lambda _: click.echo(clean_lines("\n".join(_told(home, choices)))))
+        del summary["secret"]
+    session.give(summary, lambda _: click.echo(clean_lines("\n".join(_told(home, choices)))))
 
 
 def _choices(mail: str | None, zone: str | None, answer: str | None, *, asks: bool) -> HomeChoices:
@@ -164,14 +164,14 @@ def _add_demo(session: Session, home: Home) -> None:
 
     from narval.files.making.demo import add_demo
 
-    found = add_demo(home)
-    session.give({"home": str(home.path), **to_builtins(found)}, lambda _: _added(home, found))
+    demo = add_demo(home)
+    session.give({"home": str(home.path), **to_builtins(demo)}, lambda _: _added(home, demo))
 
 
-def _added(home: Home, found: DemoAdded) -> None:
-    files = counted(len(found.added), "file")
+def _added(home: Home, demo: DemoAdded) -> None:
+    files = counted(len(demo.added), "file")
     click.echo(
-        clean(f"{home.path} has the demo: {files} added or added to" if found.added else "nothing was added")
+        clean(f"{home.path} has the demo: {files} added or added to" if demo.added else "nothing was added")
     )
-    for left in found.left:
+    for left in demo.left:
         click.echo(clean(f"left out: {left.what} ({left.why})"))

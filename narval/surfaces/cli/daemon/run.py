@@ -104,7 +104,7 @@ def run(
             gc.freeze()  # the end of the program need not look through all that it had read
     if summary is None:
         context.exit(INTERRUPTED)
-    session.give(summary, lambda found: _summary(found, until_idle, time.monotonic() - began))
+    session.give(summary, lambda reply: _summary(reply, until_idle, time.monotonic() - began))
     context.exit(NOT_WELL if until_idle and (summary["failed"] or not summary["idle"]) else 0)
 
 

@@ -86,8 +86,8 @@ def web(
         def ready() -> None:
             note(noted, place.address)
             link = "" if kept or _in_journal() else place.login(sessions.new_link("", login(os.getuid())))
-            told = {"address": place.address or str(path), "login": link}
-            session.give(told, lambda found: click.echo(_told(found)))
+            summary = {"address": place.address or str(path), "login": link}
+            session.give(summary, lambda answer: click.echo(_told(answer)))
             resume()
             if link and opens:
                 import webbrowser
@@ -98,11 +98,11 @@ def web(
         asyncio.run(serving.serve(pages, sockets, ready, ends_with_input=kept))
 
 
-def _told(found: dict[str, str]) -> str:
+def _told(answer: dict[str, str]) -> str:
     """The one line about where the pages are."""
-    where = clean(f"narval web answers at {found['address']}")
-    if found["login"]:
-        return f"{where}; log in, once and within ten minutes: {found['login']}"
+    where = clean(f"narval web answers at {answer['address']}")
+    if answer["login"]:
+        return f"{where}; log in, once and within ten minutes: {answer['login']}"
     return f"{where}; log in by a link: narval web login"
 
 
@@ -159,12 +159,12 @@ def log_in(session: Session, person: str | None) -> None:
     people = session.ask("people")
     found = _named(people, person) if person else own_person(people, login(os.getuid()))
     if found is None:
-        told = ", ".join(row["person"] for row in people)
+        names = ", ".join(row["person"] for row in people)
         who = f"nobody is called {person!r:.80}" if person else f"nobody has the login {login(os.getuid())}"
-        raise OperatorError(f"{who} in etc/people.toml; name one of {told}: narval web login PERSON")
+        raise OperatorError(f"{who} in etc/people.toml; name one of {names}: narval web login PERSON")
     address = known(_folder(session))
     link = login_address(address, _sessions(session).new_link(found))
-    session.give({"person": found, "login": link}, lambda told: click.echo(told["login"]))
+    session.give({"person": found, "login": link}, lambda reply: click.echo(reply["login"]))
 
 
 def _named(people: list[dict[str, Any]], name: str) -> str | None:
@@ -185,14 +185,14 @@ def sessions(session: Session, number: int | None) -> None:
     """List who is logged in to the pages, or end a session."""
     from narval.surfaces.http.sessions import session_form
 
-    kept = _sessions(session)
+    store = _sessions(session)
     if number is not None:
-        if not kept.end(number):
+        if not store.end(number):
             raise OperatorError(f"there is no session {number}; see narval web sessions")
         session.give({"ended": number}, lambda _: click.echo(f"session {number} has ended"))
         return
-    rows = [session_form(one) for one in kept.listed()]
-    session.give(rows, lambda found: listing(_SESSIONS, found, "nobody is logged in"))
+    rows = [session_form(one) for one in store.listed()]
+    session.give(rows, lambda listed: listing(_SESSIONS, listed, "nobody is logged in"))
 
 
 web.add_command(log_in)

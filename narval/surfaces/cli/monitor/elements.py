@@ -14,41 +14,41 @@ from narval.surfaces.cli.render.tables import came_from
 
 @asking("element", "element", example="narval element 14\nnarval element 14 --json")
 @click.argument("eid", type=int, shell_complete=completion.elements)
-def element(shown: Row) -> None:
+def element(answer: Row) -> None:
     """Show an element, what it was made from, and what came of it.
 
     Besides its XML: the runs that hold it, when it will be forgotten, its versions, and, with the runs and
     calls that made them, the elements before and after it, 6 steps and 200 elements each way. What keeps a
     run from taking it is told by `narval why EID`.
     """
-    click.echo("\n".join(_lines(shown)))
+    click.echo("\n".join(_lines(answer)))
 
 
-def _lines(shown: Row) -> Iterator[str]:
-    yield f"element {shown['eid']}, {article(shown['name'])} {clean(shown['name'])}: {_made(shown)}"
-    yield xml_text(shown["xml"])
-    if shown["declared"]:
-        yield f"  declared by {clean(shown['declared'])}: it is not forgotten"
-    if shown["forgotten"]:
-        run, at = shown["forgotten"]["run"], moment(shown["forgotten"]["at"])
+def _lines(answer: Row) -> Iterator[str]:
+    yield f"element {answer['eid']}, {article(answer['name'])} {clean(answer['name'])}: {_made(answer)}"
+    yield xml_text(answer["xml"])
+    if answer["declared"]:
+        yield f"  declared by {clean(answer['declared'])}: it is not forgotten"
+    if answer["forgotten"]:
+        run, at = answer["forgotten"]["run"], moment(answer["forgotten"]["at"])
         yield f"  forgotten at {at}{f', with run {run}' if run else ', if nothing uses it until then'}"
-    if shown["outdated"]:
+    if answer["outdated"]:
         yield "  outdated: a newer version counts in its place, or none"
-    if shown["before"] or shown["after"]:
-        versions = [*reversed(shown["before"]), shown["eid"], *shown["after"]]
+    if answer["before"] or answer["after"]:
+        versions = [*reversed(answer["before"]), answer["eid"], *answer["after"]]
         yield f"  versions {' → '.join(map(str, versions))}"
-    if shown["used_by"]:
-        yield f"  used {counted(len(shown['used_by']), 'time')}: see `narval why {shown['eid']}`"
-    for held in shown["held_by"]:
+    if answer["used_by"]:
+        yield f"  used {counted(len(answer['used_by']), 'time')}: see `narval why {answer['eid']}`"
+    for held in answer["held_by"]:
         yield f"  held by run {held['run']} of {clean(held['run_of'])} ({held['state']})"
-    if (others := shown["holders"] - len(shown["held_by"])) > 0:
+    if (others := answer["holders"] - len(answer["held_by"])) > 0:
         yield f"  and by {counted(others, 'run')} more"
     for way, title in (("back", "made from"), ("on", "made of it")):
-        if shown[way]:
+        if answer[way]:
             yield f"{title}:"
-        for node in shown[way]:
+        for node in answer[way]:
             yield f"{'  ' * node['depth']}{node['eid']} {_name(node)}{_of(node)}"
-        if shown["more"][way]:
+        if answer["more"][way]:
             yield "  and more, that is not shown"
 
 

@@ -45,7 +45,7 @@ def errors(session: Session, every: bool) -> None:
     """
     rows = session.ask("incidents", every=every)
     now = [] if session.as_json else [row for row in session.ask("attention") if row["what"] == "source"]
-    session.give(rows, lambda found: _listed(found, now, every))
+    session.give(rows, lambda listed: _listed(listed, now, every))
 
 
 def _listed(rows: list[Row], now: list[Row], every: bool) -> None:
@@ -61,21 +61,19 @@ def _listed(rows: list[Row], now: list[Row], every: bool) -> None:
 @click.argument("incident", shell_complete=completion.incidents)
 def show(session: Session, incident: str) -> None:
     """Show one row: its message in full, its runs or elements, who acknowledged it."""
-    (found,) = session.ask("incidents", incident=incident)
-    session.give(found, _shown)
+    (row,) = session.ask("incidents", incident=incident)
+    session.give(row, _shown)
 
 
 def _shown(row: Row) -> None:
-    known = row["acknowledged"]
+    acknowledged = row["acknowledged"]
     of_runs = row["what"] == "run"
-    who = (
-        f"{person(known) or 'a program'}, {moment(known['at'])}: {clean(known['reason'])}" if known else None
-    )
+    who = f"{person(acknowledged) or 'a program'}, {moment(acknowledged['at'])}" if acknowledged else ""
     fields(
         [
             ("incident", row["incident"]),
             ("is", row["state"]),
-            ("acknowledged", who),
+            ("acknowledged", who and f"{who}: {clean(acknowledged['reason'])}"),
             ("of", row["definition"]),
             ("part", row["part"]),
             ("place", row["place"]),

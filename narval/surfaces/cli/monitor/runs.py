@@ -63,21 +63,23 @@ def part(answer: Row) -> None:
     click.echo("\n".join(_lines(answer)))
 
 
-def _lines(found: Row) -> Iterator[str]:
-    if "arc" in found:
-        arc = found["arc"]
-        told = ", ".join(filter(None, (arc["text"], arc["state"], arc["badge"])))
-        yield f"arc {clean(arc['id'])}: {clean(told)}"
-        yield from (f"  {clean(end['id'])} is {end['state']}" for end in found["ends"])
+def _lines(graph: Row) -> Iterator[str]:
+    if "arc" in graph:
+        arc = graph["arc"]
+        details = ", ".join(filter(None, (arc["text"], arc["state"], arc["badge"])))
+        yield f"arc {clean(arc['id'])}: {clean(details)}"
+        yield from (f"  {clean(end['id'])} is {end['state']}" for end in graph["ends"])
         return
-    yield from answers.why(found)
-    for row in found["calls"]:
+    yield from answers.why(graph)
+    for row in graph["calls"]:
         times = f"{moment_exactly(row['asked'])} to {moment_exactly(row['ended'])[11:] or 'now'}"
         tried = f", try {row['try']}" if (row["try"] or 1) > 1 else ""
         yield f"{clean(_waited_for(row))}{tried}: {clean(_came_of(row))}, {times}"
         for slot in row["inputs"]:
-            given = ", ".join(f"{one['eid']} {clean(one['name'] or '')}".rstrip() for one in slot["elements"])
-            yield f"  {clean(slot['input'] or 'elements')}: {given}"
+            elements = ", ".join(
+                f"{one['eid']} {clean(one['name'] or '')}".rstrip() for one in slot["elements"]
+            )
+            yield f"  {clean(slot['input'] or 'elements')}: {elements}"
         if row["gave"]:
             yield f"  gave {', '.join(str(one['eid']) for one in row['gave'])}"
         if row["child"]:

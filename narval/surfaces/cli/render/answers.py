@@ -39,31 +39,31 @@ from narval.surfaces.cli.render.tables import (
 )
 
 
-def run(shown: Row) -> None:
+def run(answer: Row) -> None:
     """Write one run with its parts."""
-    parent, error, again = shown.get("parent"), shown.get("error"), shown.get("retry_of")
+    parent, error, again = answer.get("parent"), answer.get("error"), answer.get("retry_of")
     fields(
         [
-            ("run", f"{shown['eid']}, {article(shown['kind'])} {shown['kind']} of {shown['name']}"),
-            ("as of", f"line {shown['seq']}, {moment_exactly(shown['at'])}" if "seq" in shown else None),
-            ("state", shown["state"]),
-            ("started", f"{moment(shown['started'])} {zone()}"),
-            ("ended", moment(shown["ended"])),
-            ("took", took(shown)),
+            ("run", f"{answer['eid']}, {article(answer['kind'])} {answer['kind']} of {answer['name']}"),
+            ("as of", f"line {answer['seq']}, {moment_exactly(answer['at'])}" if "seq" in answer else None),
+            ("state", answer["state"]),
+            ("started", f"{moment(answer['started'])} {zone()}"),
+            ("ended", moment(answer["ended"])),
+            ("took", took(answer)),
             ("parent", _caller(parent) if parent else None),
-            ("by", person(shown)),
+            ("by", person(answer)),
             ("retry of", f"run {again['run']}, from step {again['step']}" if again else None),
-            ("definition", shown["definition"]),
-            ("version", _version(shown)),
+            ("definition", answer["definition"]),
+            ("version", _version(answer)),
             ("error", fault_of(error) if error else None),
-            ("context", ", ".join(map(str, shown.get("context") or ()))),
+            ("context", ", ".join(map(str, answer.get("context") or ()))),
         ]
     )
-    for columns, key in (*PARTS, *_tables_of(shown["kind"])):
-        if shown.get(key):
+    for columns, key in (*PARTS, *_tables_of(answer["kind"])):
+        if answer.get(key):
             click.echo()
-            table(columns, shown[key])
-    section("", CALLS_OF_RUN, shown.get("calls", ()))
+            table(columns, answer[key])
+    section("", CALLS_OF_RUN, answer.get("calls", ()))
 
 
 def _version(run: Row) -> str | None:
@@ -108,10 +108,10 @@ MOST_LINES = 10
 """The most lines of a section that are shown."""
 
 
-def standing(shown: Row) -> str:
+def standing(answer: Row) -> str:
     """The state of an agent, and why it is suspended."""
-    why = f": {clean(shown['agent_why'])}" if shown["agent_why"] else ""
-    return f"{shown['agent_state']}{why}"
+    why = f": {clean(answer['agent_why'])}" if answer["agent_why"] else ""
+    return f"{answer['agent_state']}{why}"
 
 
 def section(title: str, columns: Sequence[Column], rows: Sequence[Row]) -> None:
@@ -139,30 +139,30 @@ def _detail(value: Any) -> str:
     return shortened(text, SNIPPET) if text else "''"
 
 
-def replay(found: Row) -> None:
+def replay(answer: Row) -> None:
     """Write the entries of a run, each with the parts that it changed."""
-    if not found["whole"]:
-        click.echo(f"its beginning is not kept any more; it is shown from line {found['first']} on")
-    for entry in found["entries"]:
+    if not answer["whole"]:
+        click.echo(f"its beginning is not kept any more; it is shown from line {answer['first']} on")
+    for entry in answer["entries"]:
         stands = ", ".join(f"{clean(part[0])} {part[1]} {clean(part[3])}".rstrip() for part in entry["parts"])
-        told = f"{entry['seq']:>6}  {moment_exactly(entry['at'])}  {clean(entry['what'])}"
-        click.echo(told + (f"  → {stands}" if stands else ""))
-    if found["fault"]:
-        click.echo(found["fault"], err=True)
-    elif not found["entries"]:
+        text = f"{entry['seq']:>6}  {moment_exactly(entry['at'])}  {clean(entry['what'])}"
+        click.echo(text + (f"  → {stands}" if stands else ""))
+    if answer["fault"]:
+        click.echo(answer["fault"], err=True)
+    elif not answer["entries"]:
         click.echo("no entries there", err=True)
-    if found["more"]:
-        click.echo(f"more entries follow: --after {found['entries'][-1]['seq']}", err=True)
+    if answer["more"]:
+        click.echo(f"more entries follow: --after {answer['entries'][-1]['seq']}", err=True)
 
 
 def retry_plan(plan: Row) -> None:
     """Write what a retry would do."""
-    kept = [f"{part['id']} ({part['state']})" for part in plan["kept"]]
+    carried = [f"{part['id']} ({part['state']})" for part in plan["kept"]]
     again = [f"{eid}" for one in plan["reused"] for eid in one["elements"]]
     fields(
         [
             ("from", plan["from"]),
-            ("kept", ", ".join(kept) or "nothing"),
+            ("kept", ", ".join(carried) or "nothing"),
             ("done again", ", ".join(plan["again"]) or "nothing"),
             ("used again", ", ".join(f"element {eid}" for eid in again) or "nothing"),
             ("definition", plan["definition"]),

@@ -17,8 +17,8 @@ def graph(drawn: Mapping[str, Any]) -> None:
     """Write the parts of a graph, each with its state and the parts that it leads to."""
     leads: dict[str, list[str]] = {}
     for arc in drawn["arcs"]:
-        told = ", ".join(filter(None, (arc["text"], arc["badge"])))
-        leads.setdefault(arc["from"], []).append(f"{arc['to']} ({told})" if told else arc["to"])
+        details = ", ".join(filter(None, (arc["text"], arc["badge"])))
+        leads.setdefault(arc["from"], []).append(f"{arc['to']} ({details})" if details else arc["to"])
     columns = (
         Column("part", lambda row: row["id"]),
         Column("kind", lambda row: row["kind"]),

@@ -81,8 +81,8 @@ def _started(line: Line) -> StyledLine:
     caller = line["caller"]
     by = f", called by step {caller['step']} of run {caller['run']}" if caller else ""
     by += f" of {caller['agent']}" if caller and caller.get("agent") else ""
-    given = f" with {_listed(line['elements'])}" if line["elements"] else ""
-    return f"{line['name']} starts{given}{by}", None
+    elements = f" with {_listed(line['elements'])}" if line["elements"] else ""
+    return f"{line['name']} starts{elements}{by}", None
 
 
 _CALLED: Mapping[str | None, StyledLine] = {
@@ -95,8 +95,8 @@ _CALLED: Mapping[str | None, StyledLine] = {
 
 
 def _called(line: Line) -> StyledLine:
-    given = ", ".join(f"{id} {_listed(eids)}".strip() for id, eids in line["inputs"].items() if eids)
-    what = f"{line['action']}({given})" + (f" of {line['agent']}" if line.get("agent") else "")
+    inputs = ", ".join(f"{id} {_listed(eids)}".strip() for id, eids in line["inputs"].items() if eids)
+    what = f"{line['action']}({inputs})" + (f" of {line['agent']}" if line.get("agent") else "")
     step, how = line["step"], line.get("how")
     if how in _CALLED:
         sentence, colour = _CALLED[how]
@@ -173,8 +173,8 @@ def ending(report: SimulationReport) -> Iterator[StyledLine]:
     yield f"{shown(report.end, report.zone)}, after {took}{why}", BOLD
     yield from ((line, None) for line in (*_counts(report), *_waiting(report)))
     yield from ((line, "red") for line in (*_failed(report.failed), *_unanswered(report)))
-    for found in report.judged:
-        yield _expected(report, found), "green" if found.met else "red"
+    for judged in report.judged:
+        yield _expected(report, judged), "green" if judged.met else "red"
 
 
 def _counts(report: SimulationReport) -> Iterator[str]:
@@ -218,14 +218,14 @@ def _unanswered(report: SimulationReport) -> Iterator[str]:
         yield f"  {counted(number, 'call')} without an answer: {clean(text)}"
 
 
-def _expected(report: SimulationReport, found: Judged) -> str:
-    expectation = found.expectation
-    at = f" at {shown(found.at, report.zone)}" if expectation.at is not None else ""
-    if found.met:
-        return f"  as expected{at}: {clean(expectation.text)}, {found.count}"
+def _expected(report: SimulationReport, judged: Judged) -> str:
+    expectation = judged.expectation
+    at = f" at {shown(judged.at, report.zone)}" if expectation.at is not None else ""
+    if judged.met:
+        return f"  as expected{at}: {clean(expectation.text)}, {judged.count}"
     place = f"{report.scenario.path}:{expectation.line}:{expectation.column}"
-    wanted = f"expected {clean(expectation.text)} {_number(expectation)}, found {found.count}"
-    return f"  NOT AS EXPECTED{at}: {place}: {wanted}"
+    text = f"expected {clean(expectation.text)} {_number(expectation)}, found {judged.count}"
+    return f"  NOT AS EXPECTED{at}: {place}: {text}"
 
 
 def _number(expectation: Expectation) -> str:

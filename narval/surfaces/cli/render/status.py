@@ -22,54 +22,54 @@ DAEMONS = (
 """The daemons that share a store."""
 
 
-def status(shown: Row) -> None:
+def status(answer: Row) -> None:
     """Write the status of a daemon."""
-    attention(shown["attention"])
+    attention(answer["attention"])
     click.echo()
-    executor, kinds = shown["executor"], shown["kinds"]
-    alive = shown["state"] == "running"
-    given_up, left = executor.get("given_up"), shown.get("calls_left")
+    executor, kinds = answer["executor"], answer["kinds"]
+    alive = answer["state"] == "running"
+    given_up, left = executor.get("given_up"), answer.get("calls_left")
     under_way = f"{executor['running']} running, {executor['queued']} queued"
-    since = alive and f"{moment(shown['since'])} {zone()}, for {duration(shown['uptime'])}"
+    since = alive and f"{moment(answer['since'])} {zone()}, for {duration(answer['uptime'])}"
     waiting = f"{counted(left, 'call waits', 'calls wait')} for the next start" if left else None
     fields(
         [
-            ("home", shown["home"]),
-            ("agent", f"{clean(shown['agent'])}, {standing(shown)}" if "agent_state" in shown else None),
-            ("daemon", _DAEMON[shown["state"]](shown)),
+            ("home", answer["home"]),
+            ("agent", f"{clean(answer['agent'])}, {standing(answer)}" if "agent_state" in answer else None),
+            ("daemon", _DAEMON[answer["state"]](answer)),
             ("since", since or None),
-            ("agents", _counts(shown["agents"]) if "agents" in shown else None),
-            ("runs", _counts(shown["runs"])),
+            ("agents", _counts(answer["agents"]) if "agents" in answer else None),
+            ("runs", _counts(answer["runs"])),
             *((f"  {kind}", _counts(phases)) for kind, phases in kinds.items() if len(kinds) > 1),
-            ("waiting", _waits_of(shown)),
-            ("elements", f"{shown['elements']:,}"),
-            ("store", _store_of(shown)),
-            ("fleet", _fleet_of(shown)),
+            ("waiting", _waits_of(answer)),
+            ("elements", f"{answer['elements']:,}"),
+            ("store", _store_of(answer)),
+            ("fleet", _fleet_of(answer)),
             ("calls", under_way if alive else waiting),
-            ("cluster", _cluster_of(shown["cluster"]) if "cluster" in shown else None),
+            ("cluster", _cluster_of(answer["cluster"]) if "cluster" in answer else None),
             ("given up", counted(given_up, "call that outlived its time limit") if given_up else None),
-            ("faults", f"{len(shown['faults'])}; `narval check` tells them" if shown["faults"] else None),
+            ("faults", f"{len(answer['faults'])}; `narval check` tells them" if answer["faults"] else None),
             (
                 "inbox",
-                _inbox_of(shown.get("inbox"), f"agents/{name}" if (name := shown.get("agent")) else None),
+                _inbox_of(answer.get("inbox"), f"agents/{name}" if (name := answer.get("agent")) else None),
             ),
         ]
     )
-    fleet = shown.get("fleet", ())
+    fleet = answer.get("fleet", ())
     section("daemons of the store:", DAEMONS, () if all(row["self"] for row in fleet) else fleet)
-    section("", CALLS, shown["calls"])
-    section("to come:", LATER, shown["later"])
-    section("failed of late:", RUNS, shown["failures"])
+    section("", CALLS, answer["calls"])
+    section("to come:", LATER, answer["later"])
+    section("failed of late:", RUNS, answer["failures"])
 
 
-def waiting(shown: Row) -> None:
+def waiting(answer: Row) -> None:
     """Write the status of a daemon that waits for the server of its store."""
     fields(
         [
-            ("home", shown["home"]),
-            ("daemon", f"program {shown['pid']} waits for the server of the store"),
-            ("since", f"{moment(shown['since'])} {zone()}"),
-            ("store", f"away: {clean(shown['away']['why'])}"),
+            ("home", answer["home"]),
+            ("daemon", f"program {answer['pid']} waits for the server of the store"),
+            ("since", f"{moment(answer['since'])} {zone()}"),
+            ("store", f"away: {clean(answer['away']['why'])}"),
         ]
     )
 
@@ -95,23 +95,23 @@ def attention(items: Sequence[Row]) -> None:
         click.echo(f"  {click.style(clean(item['text']), fg=_GRAVE[item['grave']] or None)}{since}")
 
 
-def agent(shown: Row) -> None:
+def agent(answer: Row) -> None:
     """Write what counts for an agent."""
-    settings = {name: value for name, value in shown["settings"].items() if value not in (None, {}, [])}
-    why = f": {clean(shown['why'])}" if shown["why"] else ""
-    if shown["state"] == "elsewhere" and shown["why"]:
-        click.echo(clean(shown["why"]))  # it begins with the name
+    settings = {name: value for name, value in answer["settings"].items() if value not in (None, {}, [])}
+    why = f": {clean(answer['why'])}" if answer["why"] else ""
+    if answer["state"] == "elsewhere" and answer["why"]:
+        click.echo(clean(answer["why"]))  # it begins with the name
     else:
-        click.echo(f"{clean(shown['name'])} is {shown['state']}{why}")
+        click.echo(f"{clean(answer['name'])} is {answer['state']}{why}")
     fields(
         [
-            ("folder", shown["folder"]),
-            ("inbox", _inbox_of(shown["inbox"], shown["folder"])),
-            ("faults", f"{len(shown['faults'])}; `narval check` tells them" if shown["faults"] else None),
+            ("folder", answer["folder"]),
+            ("inbox", _inbox_of(answer["inbox"], answer["folder"])),
+            ("faults", f"{len(answer['faults'])}; `narval check` tells them" if answer["faults"] else None),
             *((name, clean(_setting(name, value))) for name, value in settings.items()),
         ]
     )
-    section("", LIMITS, shown["limits"])
+    section("", LIMITS, answer["limits"])
 
 
 _DURATIONS = ("forget_after", "idle_after", "keep")
@@ -139,37 +139,37 @@ def _counts(phases: Row) -> str:
     return ", ".join(f"{count} {phase}" for phase, count in phases.items())
 
 
-def _alive(shown: Row) -> str:
-    held = f", {size(shown['memory'])}" if shown.get("memory") else ""
-    return f"narval {shown['version']} {shown['state']}, pid {shown['pid']}{held}"
+def _alive(answer: Row) -> str:
+    held = f", {size(answer['memory'])}" if answer.get("memory") else ""
+    return f"narval {answer['version']} {answer['state']}, pid {answer['pid']}{held}"
 
 
-def _held(shown: Row) -> str:
-    return f"none listens, but program {shown['pid']} holds the home: it is starting, ending, or a command"
+def _held(answer: Row) -> str:
+    return f"none listens, but program {answer['pid']} holds the home: it is starting, ending, or a command"
 
 
-def _standby(shown: Row) -> str:
-    return f"a standby, program {shown['pid']}, waits for the end of the daemon of this home elsewhere"
+def _standby(answer: Row) -> str:
+    return f"a standby, program {answer['pid']}, waits for the end of the daemon of this home elsewhere"
 
 
 _DAEMON: Mapping[str, Callable[[Row], str]] = {
-    "running": _alive, "held": _held, "standby": _standby, "stopped": lambda shown: "none runs",
+    "running": _alive, "held": _held, "standby": _standby, "stopped": lambda answer: "none runs",
 }  # fmt: skip
 
 
-def _fleet_of(shown: Row) -> str:
+def _fleet_of(answer: Row) -> str:
     """The number of daemons that share the store, and by how much its clock differs."""
-    if not shown.get("fleet"):
+    if not answer.get("fleet"):
         return ""
-    apart = shown["apart"]
+    apart = answer["apart"]
     clocks = f", clocks {abs(apart):.1f} s apart" if apart is not None and abs(apart) >= CLOCKS_SHOWN else ""
-    return f"{counted(len(shown['fleet']), 'daemon')}{clocks}"
+    return f"{counted(len(answer['fleet']), 'daemon')}{clocks}"
 
 
-def _store_of(shown: Row) -> str:
-    if shown.get("away"):
-        return f"away since {moment(shown['away']['since'])} ({clean(shown['away']['why'])})"
-    return f"{size(shown['store'])}, survives {_SURVIVES[shown['durability']]}" if shown["store"] else ""
+def _store_of(answer: Row) -> str:
+    if answer.get("away"):
+        return f"away since {moment(answer['away']['since'])} ({clean(answer['away']['why'])})"
+    return f"{size(answer['store'])}, survives {_SURVIVES[answer['durability']]}" if answer["store"] else ""
 
 
 def _inbox_of(inbox: Row | None, folder: str | None = None) -> str:
@@ -187,5 +187,5 @@ def _inbox_of(inbox: Row | None, folder: str | None = None) -> str:
     return "; ".join(stuck + refused)
 
 
-def _waits_of(shown: Row) -> str:
-    return ", ".join(f"{number} {_WAITED_FOR[what]}" for what, number in shown["waits"].items() if number)
+def _waits_of(answer: Row) -> str:
+    return ", ".join(f"{number} {_WAITED_FOR[what]}" for what, number in answer["waits"].items() if number)

@@ -304,8 +304,8 @@ def elements(columns: Mapping[str, Sequence[str]]) -> tuple[Column, ...]:
 def _element(row: Row, names: Sequence[str]) -> str:
     """The name of an element and these of its attributes; its XML if it has none of them."""
     attributes = root_attributes(row["xml"]) if names else {}
-    shown = " ".join(f'{name}="{attributes[name]}"' for name in names if name in attributes)
-    return f"{row['name']} {shown}" if shown else str(row["xml"])
+    text = " ".join(f'{name}="{attributes[name]}"' for name in names if name in attributes)
+    return f"{row['name']} {text}" if text else str(row["xml"])
 
 
 # --- tables -------------------------------------------------------------------------------------------------
@@ -321,14 +321,14 @@ def listing(columns: Sequence[Column], rows: Sequence[Row], none: str) -> None:
 
 def table(columns: Sequence[Column], rows: Iterable[Row]) -> None:
     """Write a table, without the columns that are empty."""
-    found = list(rows)
+    listed = list(rows)
     drawn = sys.stdout.isatty()
-    cells = [[_text(column, row, cut=drawn) for column in columns] for row in found]
-    kept = [index for index in range(len(columns)) if any(line[index] for line in cells)]
-    columns = [columns[index] for index in kept]
-    cells = [[line[index] for index in kept] for line in cells]
+    cells = [[_text(column, row, cut=drawn) for column in columns] for row in listed]
+    indexes = [index for index in range(len(columns)) if any(line[index] for line in cells)]
+    columns = [columns[index] for index in indexes]
+    cells = [[line[index] for index in indexes] for line in cells]
     if drawn and columns:
-        styles = [[column.style(row) if column.style else "" for column in columns] for row in found]
+        styles = [[column.style(row) if column.style else "" for column in columns] for row in listed]
         _drawn(columns, cells, styles)
     else:
         for line in _plain(columns, cells) if columns else ():
@@ -342,9 +342,9 @@ def _text(column: Column, row: Row, *, cut: bool) -> str:
 
 def fields(pairs: Iterable[tuple[str, object]]) -> None:
     """Write names and values below each other; those without a value are left out."""
-    shown = [(name, clean(value)) for name, value in pairs if value not in (None, "", [])]
-    width = max((len(name) for name, _ in shown), default=0)
-    for name, value in shown:
+    visible = [(name, clean(value)) for name, value in pairs if value not in (None, "", [])]
+    width = max((len(name) for name, _ in visible), default=0)
+    for name, value in visible:
         click.echo(f"{name:<{width}}  {value}")
 
 
@@ -367,25 +367,25 @@ def _drawn(columns: Sequence[Column], cells: list[list[str]], styles: list[list[
     lines = [[Text(column.heading, "dim") for column in columns]]
     for line, style in zip(cells, styles, strict=True):
         lines.append([Text(cell, colour) for cell, colour in zip(line, style, strict=True)])
-    wanted = [max(line[index].cell_len for line in lines) for index in range(len(columns))]
-    widths = _fitted(wanted, console.width - _GAP * (len(columns) - 1))
-    for shown in lines:
-        for column, width, text in zip(columns, widths, shown, strict=True):
+    natural = [max(line[index].cell_len for line in lines) for index in range(len(columns))]
+    widths = _fitted(natural, console.width - _GAP * (len(columns) - 1))
+    for row in lines:
+        for column, width, text in zip(columns, widths, row, strict=True):
             text.truncate(width, overflow="ellipsis")
             text.align("right" if column.right else "left", width)
-        whole = Text(" " * _GAP).join(shown)
+        whole = Text(" " * _GAP).join(row)
         whole.rstrip()
         console.print(whole, no_wrap=True, overflow="ellipsis")
 
 
-def _fitted(wanted: Sequence[int], room: int) -> list[int]:
+def _fitted(natural: Sequence[int], room: int) -> list[int]:
     """Widths that fit in a terminal: the last column gives way first, then whichever is widest."""
-    widths = list(wanted)
+    widths = list(natural)
     excess = sum(widths) - room
     if excess > 0:
-        given = min(excess, max(0, widths[-1] - _LEAST))
-        widths[-1] -= given
-        excess -= given
+        cut = min(excess, max(0, widths[-1] - _LEAST))
+        widths[-1] -= cut
+        excess -= cut
     while excess > 0 and max(widths) > 1:
         widths[widths.index(max(widths))] -= 1
         excess -= 1

@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from narval.trials.simulate.trace import Line
 
 
-def _read(context: click.Context, option: click.Parameter, given: str | None) -> When | None:
+def _read(context: click.Context, option: click.Parameter, text: str | None) -> When | None:
     """A moment or duration on the command line, in the words of scenario files."""
     from narval.trials.simulate.parser import read_date, read_when
 
-    if given is None:
+    if text is None:
         return None
     try:
-        return read_date(given) if option.name == "at" else read_when(given)
+        return read_date(text) if option.name == "at" else read_when(text)
     except ValueError as error:
-        raise click.BadParameter(f"expected {error.args[0]}, got {given!r}") from None
+        raise click.BadParameter(f"expected {error.args[0]}, got {text!r}") from None
 
 
 @command(
@@ -88,9 +88,9 @@ def simulate(
     for fault in here.loaded.faults:
         click.echo(f"did not load: {clean(fault)}", err=True)
     asked = {"at": at, "until": until, "memory": memory}
-    given = {name: value for name, value in asked.items() if value is not None}
+    arguments = {name: value for name, value in asked.items() if value is not None}
     scenarios = [
-        msgspec.structs.replace(scenario, **given)
+        msgspec.structs.replace(scenario, **arguments)
         for scenario in _scenarios(home, here, names or ((TRIAGE,) if mails is not None else ()))
     ]
     come = None
@@ -137,13 +137,13 @@ def _scenarios(home: Home, here: SimulatedHome, names: tuple[str, ...]) -> list[
         if not files:
             raise RequestError(f"there are no scenarios in {home.path / 'scenarios'}; name a definition")
         return [finding.read_file(here, path) for path in files]
-    found = []
+    scenarios = []
     for name in names:
         path = finding.scenario_named(home, name)
         if path is None and runnable(here.loaded.library, name) is None:
             raise RequestError(_unknown(home, here, name))
-        found.append(scenario_of(name) if path is None else finding.read_file(here, path))
-    return found
+        scenarios.append(scenario_of(name) if path is None else finding.read_file(here, path))
+    return scenarios
 
 
 def _unknown(home: Home, here: SimulatedHome, name: str) -> str:
@@ -161,9 +161,9 @@ def _unknown(home: Home, here: SimulatedHome, name: str) -> str:
         return f"{name} is in {ships[name]}, which did not load: narval check tells why"
     if name in (*ships, *takable()):
         return f"{name} ships, and is not in the home: narval take {ships.get(name, name)} copies it"
-    known = [definition.full_name for definition in here.loaded.library if is_runnable(definition.kind)]
-    known += [finding.name_in(home, path) for path in finding.scenario_files(home)]
-    meant = closest(name, known) or "; narval definitions lists what is loaded"
+    names = [definition.full_name for definition in here.loaded.library if is_runnable(definition.kind)]
+    names += [finding.name_in(home, path) for path in finding.scenario_files(home)]
+    meant = closest(name, names) or "; narval definitions lists what is loaded"
     return f"there is no definition and no scenario {name!r}{meant}"
 
 

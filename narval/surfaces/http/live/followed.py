@@ -103,7 +103,7 @@ class FollowedPage:
         if not turn:  # the daemon was away: with its first news the page is made in any case
             return
         try:
-            shown, regions = await self._again()
+            page, regions = await self._again()
         except DaemonGoneError:
             return  # whoever asks for news tells of that, and has the page made when it is back
         except NarvalError as error:
@@ -113,17 +113,17 @@ class FollowedPage:
             log.exception("a page that is followed broke")
             self.trouble("This page broke down as it was made anew; the log of narval web says where.")
             return
-        before, self._follows = self._picture, shown.follows
-        self._picture = picture(regions, shown.parts)
-        told = differences(before or NOTHING, self._picture, turn)
-        if told:
+        before, self._follows = self._picture, page.follows
+        self._picture = picture(regions, page.parts)
+        events = differences(before or NOTHING, self._picture, turn)
+        if events:
             self._changed_at = turn
         self.trouble(None)
         if before is not None:
-            self._offer(*told)
+            self._offer(*events)
         for stream in self.streams:
             stream.look()
-        if shown.over:
+        if page.over:
             self._is_over = True
             for stream in self.streams:
                 stream.end(message("over"))

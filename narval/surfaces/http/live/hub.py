@@ -76,13 +76,13 @@ class Questions:
 
     async def _ask(self) -> None:
         try:
-            found = await self._client.ask("changed", agent=self._agent, after=self.turn, wait=WAIT)
+            changes = await self._client.ask("changed", agent=self._agent, after=self.turn, wait=WAIT)
         except NarvalError as error:
             self._gone(error)
             await asyncio.sleep(RETRY)
             return
         self._trouble = None
-        news = news_of(found)
+        news = news_of(changes)
         self.turn = news.turn
         for follower in list(self.followers):
             follower.tell(news)
@@ -100,10 +100,10 @@ class Questions:
             follower.trouble(self._trouble)
 
 
-def news_of(found: Mapping[str, Any]) -> PageNews:
+def news_of(changes: Mapping[str, Any]) -> PageNews:
     """The answer of the operation `changed`."""
-    flags = {name: bool(found.get(name)) for name in PageNews._fields[2:]}
-    return PageNews(int(found["turn"]), frozenset(found.get("runs") or ()), **flags)
+    flags = {name: bool(changes.get(name)) for name in PageNews._fields[2:]}
+    return PageNews(int(changes["turn"]), frozenset(changes.get("runs") or ()), **flags)
 
 
 class Hub:
@@ -157,8 +157,8 @@ class Hub:
 
     def _follow(self, agent: str, visitor: Visitor, again: Callable[[], Any]) -> _OpenPage:
         async def made() -> tuple[Shown, Mapping[str, Any]]:
-            shown, values = await again()
-            return shown, live_blocks(self._templates.get_template(shown.template), values)
+            page, values = await again()
+            return page, live_blocks(self._templates.get_template(page.template), values)
 
         questions = self._asked(agent)
         follower = FollowedPage(made, lambda: questions.turn)
@@ -200,8 +200,8 @@ class Hub:
 class _Written:
     """Messages in the words of one session: forms in them have its token, not that of who came first."""
 
-    def __init__(self, given: str, own: str) -> None:
-        self._given, self._own = given, own
+    def __init__(self, value: str, own: str) -> None:
+        self._given, self._own = value, own
 
     def __call__(self, messages: Sequence[StreamEvent]) -> str:
         text = "".join(one.frame() for one in messages)

@@ -46,9 +46,9 @@ def differences(before: Picture, after: Picture, turn: int) -> list[StreamEvent]
     """The messages that tell a page that shows one picture what another one has; the last names the turn."""
     regions = {name: text for name, text in after.regions.items() if before.regions.get(name) != text}
     parts = [part for name, part in after.parts.items() if before.parts.get(name) != part]
-    told: list[StreamEvent] = []
+    events: list[StreamEvent] = []
     if regions:
-        told.append(message("regions", regions))
+        events.append(message("regions", regions))
     if parts:
-        told.append(message("parts", [(part.id, part.state, part.tone, part.badge) for part in parts]))
-    return [*told[:-1], told[-1]._replace(turn=turn)] if told else []
+        events.append(message("parts", [(part.id, part.state, part.tone, part.badge) for part in parts]))
+    return [*events[:-1], events[-1]._replace(turn=turn)] if events else []

@@ -66,7 +66,7 @@ class PageStream:
             await self._news.wait()
 
     def _all_anew(self) -> Sequence[StreamEvent] | None:
-        found = self._everything() if self._wants_all else None
-        if found is not None:
+        events = self._everything() if self._wants_all else None
+        if events is not None:
             self._wants_all = False
-        return found
+        return events

@@ -109,9 +109,9 @@ class Layouts:
         if self._program is None or not drawn["parts"] or len(drawn["parts"]) > MOST:
             return None
         digest = str(drawn["layout"])
-        known = self._known.get(digest) or self._kept(digest)
-        if known is not None and len(known.boxes) == len(drawn["parts"]):
-            return self._remember(digest, known)
+        layout = self._known.get(digest) or self._kept(digest)
+        if layout is not None and len(layout.boxes) == len(drawn["parts"]):
+            return self._remember(digest, layout)
         if time.monotonic() - self._refused.get(digest, -AGAIN) < AGAIN:
             return None
         if (making := self._making.get(digest)) is None:
@@ -167,8 +167,8 @@ class Layouts:
             with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as written:
                 written.write(msgspec.json.encode(layout))
             os.replace(written.name, file)
-            kept = sorted(file.parent.glob("*.json"), key=lambda path: path.stat().st_mtime)
-            for old in kept[:-KEPT]:
+            files = sorted(file.parent.glob("*.json"), key=lambda path: path.stat().st_mtime)
+            for old in files[:-KEPT]:
                 old.unlink(missing_ok=True)
 
 
@@ -177,12 +177,12 @@ async def _answer(program: str, text: bytes, patience: float, folder: Path | Non
 
     What it reads and writes has no name, in the folder of layouts where there is one.
     """
-    with tempfile.TemporaryFile(dir=folder) as given, tempfile.TemporaryFile(dir=folder) as answered:
-        given.write(text)
-        given.seek(0)
+    with tempfile.TemporaryFile(dir=folder) as request, tempfile.TemporaryFile(dir=folder) as answered:
+        request.write(text)
+        request.seek(0)
         dot = await asyncio.create_subprocess_exec(
             program, "-Tplain",
-            stdin=given, stdout=answered, stderr=asyncio.subprocess.DEVNULL, preexec_fn=_limits, env={},
+            stdin=request, stdout=answered, stderr=asyncio.subprocess.DEVNULL, preexec_fn=_limits, env={},
         )  # fmt: skip
         try:
             async with asyncio.timeout(patience):

@@ -10,7 +10,7 @@ from typing import Any
 def provenance(element: Mapping[str, Any]) -> dict[str, Any]:
     """The parts and arcs of what an element was made from and of what was made of it (M24)."""
     nodes = [*reversed(element["back"]), {**element, "from": _inputs(element), "depth": 0}, *element["on"]]
-    known = {node["eid"] for node in nodes}
+    eids = {node["eid"] for node in nodes}
     parts = [_part(node) for node in nodes]
     arcs = [
         {
@@ -22,7 +22,7 @@ def provenance(element: Mapping[str, Any]) -> dict[str, Any]:
         }
         for node in nodes
         for before in node["from"]
-        if before in known
+        if before in eids
     ]
     shape = repr([(part["text"], part["id"]) for part in parts]) + repr(
         [(arc["from"], arc["to"]) for arc in arcs]

@@ -66,8 +66,8 @@ def waterfall(rows: Iterable[Mapping[str, Any]], started: str, ended: str | None
     last = max(_seconds(ended) if ended else now, *ends, first)
     span = max(last - first, 0.001)
 
-    def place(given: str | None) -> float:
-        at = _seconds(given) if given else last
+    def place(text: str | None) -> float:
+        at = _seconds(text) if text else last
         return LEFT + WIDTH * min(1.0, max(0.0, (at - first) / span))
 
     bars = []
@@ -106,5 +106,5 @@ def _step(least: float) -> float:
     return next(size * factor for factor in (1, 2, 5, 10) if size * factor >= least)
 
 
-def _seconds(given: str) -> float:
-    return datetime.fromisoformat(given).timestamp()
+def _seconds(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()

@@ -19,10 +19,10 @@ async def agents_page(visit: Visit) -> Shown | Redirect:
     rest = "/work" if visit.visitor.role == "person" else "/"
     if len(found) == 1 and not after:
         return Redirect(Visit.address(found[0]["name"], rest))
-    shown = found[:LISTED]
-    older = f"/{with_query({'after': shown[-1]['name']})}" if len(found) > LISTED else ""
-    rows = [{**row, "url": Visit.address(row["name"], rest)} for row in shown]
+    listed = found[:LISTED]
+    older = f"/{with_query({'after': listed[-1]['name']})}" if len(found) > LISTED else ""
+    rows = [{**row, "url": Visit.address(row["name"], rest)} for row in listed]
     values = {"agents": rows, "agent_tones": AGENT_TONES, "older": older, "newest": "/" if after else ""}
     return Shown(
-        "agents.html", values, shown, links={"next": older} if older else {}, follows=Follows(runs=True)
+        "agents.html", values, listed, links={"next": older} if older else {}, follows=Follows(runs=True)
     )

@@ -15,20 +15,20 @@ ENTRY_TONES = {"late": "failed", "dropped": "cancelled", "expected": "idle", "se
 async def calendar_page(visit: Visit) -> Shown:
     """Show the moments of some days, two weeks from today unless others are named."""
     start, end = visit.query.get("start") or None, visit.query.get("end") or None
-    found = await visit.ask("calendar", start=start, end=end)
+    answer = await visit.ask("calendar", start=start, end=end)
     try:
-        first = date.fromisoformat(found["start"][:10])
-        span = max(date.fromisoformat(found["end"][:10]) - first, timedelta(days=1))
+        first = date.fromisoformat(answer["start"][:10])
+        span = max(date.fromisoformat(answer["end"][:10]) - first, timedelta(days=1))
         before, after = (first - span, first), (first + span, first + 2 * span)
     except (ValueError, OverflowError):
         raise RequestError(f"expected dates such as 2026-11-23, got {start!r:.40} and {end!r:.40}") from None
     values = {
-        "calendar": found,
-        "start": found["start"][:10],
-        "end": found["end"][:10],
+        "calendar": answer,
+        "start": answer["start"][:10],
+        "end": answer["end"][:10],
         "before": visit.url("/calendar", start=before[0], end=before[1]),
         "after": visit.url("/calendar", start=after[0], end=after[1]),
         "entry_tones": ENTRY_TONES,
         "here": "/calendar",
     }
-    return Shown("calendar.html", values, found, follows=Follows(runs=True))
+    return Shown("calendar.html", values, answer, follows=Follows(runs=True))

@@ -52,20 +52,20 @@ async def definition_page(visit: Visit) -> Shown:
 
 async def shown_definition(visit: Visit, name: str, kind: str | None, problem: str = "") -> Shown:
     """The page of a definition, which may say why something that was asked of it was not done."""
-    found = await visit.ask("definition", name=name, kind=kind)
+    answer = await visit.ask("definition", name=name, kind=kind)
     versions = [] if visit.live else await visit.ask("versions", name=name, kind=kind)
-    explored = None if visit.live else await visit.ask("explored", kind=found["kind"], name=name)
+    explored = None if visit.live else await visit.ask("explored", kind=answer["kind"], name=name)
     findings = explored["findings"] if explored else []
-    drawn = None if visit.live else await _drawn(visit, found, findings)
-    here = f"/definitions/{segment(name)}?kind={segment(found['kind'])}#"
+    drawn = None if visit.live else await _drawn(visit, answer, findings)
+    here = f"/definitions/{segment(name)}?kind={segment(answer['kind'])}#"
     drawing = await drawing_of(visit, drawn, here) if drawn else None
     faults: dict[int, list[str]] = {}
-    for fault in (found["file"] or {}).get("faults", ()):
+    for fault in (answer["file"] or {}).get("faults", ()):
         faults.setdefault(fault["line"], []).append(f"column {fault['column']}: {fault['message']}")
     values = {
-        "definition": found,
-        "source": (found["source"] or "").splitlines(),
-        "file": (found["file"] or {}).get("text", "").splitlines() if faults else [],
+        "definition": answer,
+        "source": (answer["source"] or "").splitlines(),
+        "file": (answer["file"] or {}).get("text", "").splitlines() if faults else [],
         "faults": faults,
         "versions": versions,
         "explored": explored,
@@ -79,7 +79,7 @@ async def shown_definition(visit: Visit, name: str, kind: str | None, problem: s
     return Shown(
         "definition.html",
         values,
-        found,
+        answer,
         status=400 if problem else 200,
         follows=Follows(faults=True, runs=True),
     )
@@ -91,15 +91,15 @@ async def _drawn(
     """The graph of a definition, with what was found of its parts; None of what cannot be run."""
     try:
         of = {"definition": definition["name"], "kind": definition["kind"]}
-        found: dict[str, Any] = await visit.ask("drawn", **of)
+        answer: dict[str, Any] = await visit.ask("drawn", **of)
     except NarvalError:
         return None
     grave = {finding["part"]: "note" for finding in findings}
     grave |= {finding["part"]: "error" for finding in findings if finding["severity"] == "error"}
-    for part in found["parts"]:
+    for part in answer["parts"]:
         if part["id"] in grave:
             part |= FOUND[grave[part["id"]]]
-    return found
+    return answer
 
 
 @page("/a/{agent}/definitions/{name}/diff", command="narval definitions {name} --diff OLD")
@@ -107,15 +107,15 @@ async def difference_page(visit: Visit) -> Shown:
     """Show what has changed between two versions of a definition."""
     kind, name = visit.query.get("kind") or None, visit.path["name"]
     old, new = visit.query.get("old", ""), visit.query.get("new") or None
-    found = await visit.ask("difference", name=name, kind=kind, old=old, new=new)
+    answer = await visit.ask("difference", name=name, kind=kind, old=old, new=new)
     values = {
         "name": name,
-        "old": found["old"],
-        "new": found["new"],
-        "lines": [(_sort(line), line) for line in found["diff"].splitlines()],
+        "old": answer["old"],
+        "new": answer["new"],
+        "lines": [(_sort(line), line) for line in answer["diff"].splitlines()],
         "here": "/definitions",
     }
-    return Shown("difference.html", values, found)
+    return Shown("difference.html", values, answer)
 
 
 def _sort(line: str) -> str:

@@ -40,17 +40,17 @@ async def memory_list(visit: Visit) -> Shown:
         wanted["context"] = visit.number("context")
     wanted["current"] = "current" in query
     problem: PatternError | RequestError | None = None
-    found: dict[str, Any] = {"elements": [], "tried": 0, "older": None}
+    answer: dict[str, Any] = {"elements": [], "tried": 0, "older": None}
     try:
-        found = await visit.ask("elements", **wanted)
+        answer = await visit.ask("elements", **wanted)
     except (PatternError, RequestError) as error:
         problem = error
     facets = [] if visit.live else await visit.ask("facets", limit=NAMES)
     url = partial(visit.url, "/memory")
-    older = url(**query, before=found["older"]) if found["older"] else ""
+    older = url(**query, before=answer["older"]) if answer["older"] else ""
     values = {
-        "elements": found["elements"],
-        "tried": found["tried"],
+        "elements": answer["elements"],
+        "tried": answer["tried"],
         "facets": facets,
         "query": {name: query.get(name, "") for name in FILTERS},
         "problem": str(problem) if problem is not None else "",
@@ -65,7 +65,7 @@ async def memory_list(visit: Visit) -> Shown:
     return Shown(
         "memory.html",
         values,
-        found["elements"],
+        answer["elements"],
         status=400 if problem is not None else 200,
         links={"next": older} if older else {},
         follows=Follows(elements=True) if "before" not in visit.query else None,

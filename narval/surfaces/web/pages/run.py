@@ -28,14 +28,14 @@ _LONGEST = 160
 async def run_page(visit: Visit) -> Shown:
     """One run: how it stands, its graph and parts, why, calls, context, the newest of its history."""
     eid, at = visit.path["run"], visit.number("at")
-    shown, drawn, why, history = await asyncio.gather(
+    run, drawn, why, history = await asyncio.gather(
         visit.ask("show", run=eid, at=at),
         visit.ask("drawn", run=eid, at=at),
         visit.ask("why", run=eid),
         visit.ask("history", run=eid, limit=LINES),
     )
     values = {
-        "run": shown,
+        "run": run,
         "drawn": drawn,
         "drawing": None if visit.live else await drawing_of(visit, drawn, f"/runs/{eid}/parts/"),
         "tabled": is_tabled(visit, drawn),
@@ -43,14 +43,14 @@ async def run_page(visit: Visit) -> Shown:
         "parts": {one["id"] for one in (*drawn["parts"], *drawn["arcs"])},
         "called": await called_by(visit, why),
         "history": [told(line) for line in history],
-        "callers": [] if visit.live else await callers(visit, shown),
-        "newer": "" if visit.live else await _newer(visit, shown),
-        "article": article(shown["kind"]).capitalize(),
+        "callers": [] if visit.live else await callers(visit, run),
+        "newer": "" if visit.live else await _newer(visit, run),
+        "article": article(run["kind"]).capitalize(),
         "here": "/runs",
     }
-    is_over = shown["phase"] != "active"
+    is_over = run["phase"] != "active"
     follows = Follows(run=eid) if at is None else None
-    return Shown("run.html", values, shown, follows=follows, parts=patches(drawn), over=is_over)
+    return Shown("run.html", values, run, follows=follows, parts=patches(drawn), over=is_over)
 
 
 async def drawing_of(visit: Visit, drawn: dict[str, Any], parts: str) -> Any:
@@ -66,38 +66,38 @@ def is_tabled(visit: Visit, drawn: dict[str, Any]) -> bool:
     return len(drawn["parts"]) <= TABLED or visit.query.get("as") == "table"
 
 
-async def _newer(visit: Visit, shown: dict[str, Any]) -> str:
+async def _newer(visit: Visit, run: dict[str, Any]) -> str:
     """The digest of the version of its definition that is loaded, where that is another; else ""."""
     try:
-        loaded = await visit.ask("definition", name=shown["name"], kind=shown["kind"])
+        loaded = await visit.ask("definition", name=run["name"], kind=run["kind"])
     except NarvalError:
         return ""
-    return str(loaded["digest"]) if loaded["digest"] != shown["definition"] else ""
+    return str(loaded["digest"]) if loaded["digest"] != run["definition"] else ""
 
 
 async def called_by(visit: Visit, why: dict[str, Any]) -> dict[int, dict[str, Any]]:
     """The runs that a run waits for, by number, with what they wait for themselves; `CALLED` at most."""
     eids = [eid for wait in why["waiting"] for eid in wait.get("runs") or ()][:CALLED]
-    found = await asyncio.gather(
+    answers = await asyncio.gather(
         *(visit.ask(what, run=eid) for eid in eids for what in ("show", "why")), return_exceptions=True
     )
-    told = zip(eids, found[::2], found[1::2], strict=True)
+    pairs = zip(eids, answers[::2], answers[1::2], strict=True)
     return {
         eid: {"run": run, "waiting": why["waiting"]}
-        for eid, run, why in told
+        for eid, run, why in pairs
         if isinstance(run, dict) and isinstance(why, dict)
     }
 
 
-async def callers(visit: Visit, shown: dict[str, Any]) -> list[dict[str, Any]]:
+async def callers(visit: Visit, run: dict[str, Any]) -> list[dict[str, Any]]:
     """The runs that called a run, the first of all first; at most ten."""
-    found: list[dict[str, Any]] = []
-    parent = shown.get("parent")
-    while parent and parent.get("run") and len(found) < 10:
+    rows: list[dict[str, Any]] = []
+    parent = run.get("parent")
+    while parent and parent.get("run") and len(rows) < 10:
         caller = await visit.ask("show", run=parent["run"])
-        found.insert(0, caller)
+        rows.insert(0, caller)
         parent = caller.get("parent")
-    return found
+    return rows
 
 
 def told(line: dict[str, Any]) -> dict[str, Any]:

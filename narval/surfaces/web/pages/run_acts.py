@@ -55,30 +55,30 @@ async def _signal(visit: Visit, given: dict[str, str], problem: str) -> Shown:
 @act("/a/{agent}/runs/{run:int}/signal")
 async def signal_run(visit: Visit) -> Redirect | Shown:
     """Tell a run something, and lead to what it answered, which the address has."""
-    given = {name: visit.fields.get(name) for name in ("name", "arguments", "xml")}
+    values = {name: visit.fields.get(name) for name in ("name", "arguments", "xml")}
     try:
         answer = await visit.act(
             "signal",
             run=visit.path["run"],
-            name=given["name"],
-            elements=[given["xml"].encode("utf-8", "surrogatepass")] if given["xml"].strip() else None,
-            arguments=pairs(given["arguments"]),
+            name=values["name"],
+            elements=[values["xml"].encode("utf-8", "surrogatepass")] if values["xml"].strip() else None,
+            arguments=pairs(values["arguments"]),
         )
     except RequestError as error:
-        return await _signal(visit, given, str(error))
-    told = {name: str(value)[:TOLD] for name, value in answer.items() if name != "run"}
-    return Redirect(visit.url(f"/runs/{visit.path['run']}/signal", **told))
+        return await _signal(visit, values, str(error))
+    summary = {name: str(value)[:TOLD] for name, value in answer.items() if name != "run"}
+    return Redirect(visit.url(f"/runs/{visit.path['run']}/signal", **summary))
 
 
 def pairs(text: str) -> dict[str, str]:
     """The attributes in a text, a line `NAME=VALUE` each. Raises RequestError."""
-    found: dict[str, str] = {}
+    named: dict[str, str] = {}
     for number, line in enumerate(filter(str.strip, text.splitlines()), 1):
         name, sign, value = line.partition("=")
         if not sign or not name.strip():
             raise RequestError(f"line {number}: expected NAME=VALUE, got {line!r:.80}")
-        found[name.strip()] = value
-    return found
+        named[name.strip()] = value
+    return named
 
 
 @page("/a/{agent}/runs/{run:int}/retry", roles=OPERATORS, command="narval retry {run} --dry")
@@ -121,28 +121,28 @@ def _start(visit: Visit, given: dict[str, str], problem: str) -> Shown:
 @act("/a/{agent}/start/{name}")
 async def start_run(visit: Visit) -> Redirect | Shown:
     """Start a definition with elements that are pasted, or are copies of some in memory."""
-    given = {name: visit.fields.get(name) for name in ("xml", "environment", "elements")}
+    values = {name: visit.fields.get(name) for name in ("xml", "environment", "elements")}
     try:
         run = await visit.act(
             "start",
             name=visit.path["name"],
-            elements=await elements_given(visit, given),
-            environment=pairs(given["environment"]) or None,
+            elements=await elements_given(visit, values),
+            environment=pairs(values["environment"]) or None,
         )
     except (RequestError, ElementError) as error:
-        return _start(visit, given, str(error))
+        return _start(visit, values, str(error))
     return Redirect(visit.url(f"/runs/{run['eid']}"))
 
 
-async def elements_given(visit: Visit, given: Mapping[str, str]) -> list[bytes]:
+async def elements_given(visit: Visit, values: Mapping[str, str]) -> list[bytes]:
     """The elements that a form names by numbers, then what is pasted into it. Raises RequestError."""
     texts = []
-    for word in given["elements"].replace(",", " ").split():
+    for word in values["elements"].replace(",", " ").split():
         eid = whole_number(word)
         if eid is None:
             raise RequestError(f"expected numbers of elements, such as 12 15, got {word!r:.40}")
         texts.append((await visit.ask("element", eid=eid))["xml"])
-    texts += [given["xml"]] if given["xml"].strip() else []
+    texts += [values["xml"]] if values["xml"].strip() else []
     return [text.encode("utf-8", "surrogatepass") for text in texts]
 
 
@@ -178,13 +178,13 @@ async def _tokens(visit: Visit, problem: str) -> Shown:
 async def token_act(visit: Visit) -> Redirect | Shown:
     """Complete a token, go back to it, or run its node again, refused in the words of the command."""
     eid, what = visit.path["run"], visit.path["what"]
-    given: dict[str, Any] = {"run": eid, "token": visit.path["token"]}
+    arguments: dict[str, Any] = {"run": eid, "token": visit.path["token"]}
     if what == "complete" and (arcs := visit.fields.get("arcs").split()):
-        given["arcs"] = arcs
+        arguments["arcs"] = arcs
     if what not in ("complete", "backtrack", "rerun"):
         raise RequestError(f"there is no act {what!r:.40} on tokens; there are complete, backtrack and rerun")
     try:
-        await visit.act(what, **given)
+        await visit.act(what, **arguments)
     except RequestError as error:
         return await _tokens(visit, str(error))
     return Redirect(visit.url(f"/runs/{eid}/tokens"))

@@ -54,20 +54,20 @@ async def _lines_during(visit: Visit, calls: list[dict[str, Any]]) -> list[dict[
 async def timeline_page(visit: Visit) -> Shown:
     """Show the calls of a run over time, at most so many, the newest or the longest."""
     eid = visit.path["run"]
-    run, found = await visit.ask("show", run=eid), await visit.ask("timeline", run=eid)
-    rows = found["rows"]
+    run, answer = await visit.ask("show", run=eid), await visit.ask("timeline", run=eid)
+    rows = answer["rows"]
     is_longest = visit.query.get("sort") == "longest"
     if is_longest:
         rows = sorted(rows, key=lambda row: -length(row, math.inf))
-    shown = rows[:BARS] if is_longest else rows[-BARS:]
+    bars = rows[:BARS] if is_longest else rows[-BARS:]
     values = {
         "run": run,
-        "fall": waterfall(shown, found["started"], found["ended"], time.time()),
-        "left_out": len(rows) - len(shown),
+        "fall": waterfall(bars, answer["started"], answer["ended"], time.time()),
+        "left_out": len(rows) - len(bars),
         "sort": "longest" if is_longest else "time",
         "here": "/runs",
     }
-    return Shown("timeline.html", values, found, follows=Follows(run=eid), over=run["phase"] != "active")
+    return Shown("timeline.html", values, answer, follows=Follows(run=eid), over=run["phase"] != "active")
 
 
 @page("/a/{agent}/runs/{run:int}/history", command="narval history {run}")
@@ -76,11 +76,11 @@ async def history_page(visit: Visit) -> Shown:
     eid, before = visit.path["run"], visit.number("before")
     run = await visit.ask("show", run=eid)
     lines = await visit.ask("history", run=eid, limit=LINES + 1, before=before)
-    shown = lines[:LINES]
-    older = visit.url(f"/runs/{eid}/history", before=shown[-1]["seq"]) if len(lines) > LINES else ""
+    visible = lines[:LINES]
+    older = visit.url(f"/runs/{eid}/history", before=visible[-1]["seq"]) if len(lines) > LINES else ""
     values = {
         "run": run,
-        "history": [told(line) for line in shown],
+        "history": [told(line) for line in visible],
         "older": older,
         "newest": visit.url(f"/runs/{eid}/history") if before is not None else "",
         "here": "/runs",
@@ -88,7 +88,7 @@ async def history_page(visit: Visit) -> Shown:
     return Shown(
         "history.html",
         values,
-        shown,
+        visible,
         links={"next": older} if older else {},
         follows=Follows(run=eid) if before is None else None,
         over=run["phase"] != "active",
@@ -99,10 +99,10 @@ async def history_page(visit: Visit) -> Shown:
 async def replay_page(visit: Visit) -> Shown:
     """Show a run as it was after an entry of its journal; a script moves over all of them (M34)."""
     eid, at, after = visit.path["run"], visit.number("at"), visit.number("after")
-    found = await visit.ask("replay", run=eid, after=after or 0, limit=1000)
-    entries = found["entries"]
+    answer = await visit.ask("replay", run=eid, after=after or 0, limit=1000)
+    entries = answer["entries"]
     if not entries and after is None:
-        raise RequestError(found["fault"] or f"there is no entry of run {eid} that can be shown")
+        raise RequestError(answer["fault"] or f"there is no entry of run {eid} that can be shown")
     run = await visit.ask("show", run=eid, at=at)
     drawn = await visit.ask("drawn", run=eid, at=at)
     seqs = [entry["seq"] for entry in entries]
@@ -118,7 +118,7 @@ async def replay_page(visit: Visit) -> Shown:
         "back": max((seq for seq in seqs if seq < here), default=None),
         "forward": min((seq for seq in seqs if seq > here), default=None),
         "entry": next((entry for entry in entries if entry["seq"] == here), None),
-        "whole": found["whole"],
+        "whole": answer["whole"],
         "here": "/runs",
     }
-    return Shown("replay.html", values, found, parts=patches(drawn))
+    return Shown("replay.html", values, answer, parts=patches(drawn))

@@ -42,24 +42,24 @@ def filters(query: Mapping[str, str]) -> dict[str, str]:
 
 def arguments(chosen: Mapping[str, str]) -> dict[str, Any]:
     """The arguments of `runs` for filters; a phase is asked for as a state."""
-    wanted: dict[str, Any] = {name: value for name, value in chosen.items() if name != "phase"}
+    query: dict[str, Any] = {name: value for name, value in chosen.items() if name != "phase"}
     if "phase" in chosen:
-        wanted["state"] = chosen["phase"]
-    return wanted
+        query["state"] = chosen["phase"]
+    return query
 
 
 @page("/a/{agent}/runs", command="narval runs")
 async def run_list(visit: Visit) -> Shown:
     """List runs, the newest of those that fit the filters; on the first page those under way are on top."""
     chosen, before = filters(visit.query), visit.number("before")
-    wanted = arguments(chosen)
+    query = arguments(chosen)
     problem = ""
     found: list[dict[str, Any]] = []
     active: list[dict[str, Any]] = []
     try:
-        found = await visit.ask("runs", limit=LISTED + 1, before=before, **wanted)
-        if before is None and "state" not in wanted:
-            active = await visit.ask("runs", limit=LISTED + 1, **wanted, state="active")
+        found = await visit.ask("runs", limit=LISTED + 1, before=before, **query)
+        if before is None and "state" not in query:
+            active = await visit.ask("runs", limit=LISTED + 1, **query, state="active")
     except RequestError as error:
         if str(error).startswith("there is no agent"):
             raise
@@ -98,7 +98,7 @@ async def _lifted(visit: Visit, chosen: Mapping[str, str]) -> list[dict[str, Any
     """Of each filter, how many runs fit all the others, and where they are listed (M10)."""
     rest = [{name: value for name, value in chosen.items() if name != left} for left in chosen]
     asked = (visit.ask("runs", limit=LISTED + 1, **arguments(others)) for others in rest)
-    counts = [len(found) for found in await asyncio.gather(*asked)]
+    counts = [len(rows) for rows in await asyncio.gather(*asked)]
     return [
         {
             "filter": f"{name} {chosen[name]}",
@@ -180,34 +180,34 @@ def _what(visit: Visit) -> str:
     return what
 
 
-def _numbers(given: Fields, name: str) -> list[int]:
-    texts = " ".join(given.all(name)).split()
+def _numbers(fields: Fields, name: str) -> list[int]:
+    texts = " ".join(fields.all(name)).split()
     return [eid for text in texts if (eid := whole_number(text)) is not None]
 
 
-def _choice(given: Fields) -> dict[str, str]:
+def _choice(fields: Fields) -> dict[str, str]:
     """The choice of runs in an address or a form: those of an incident, or all that filters show.
 
     Nothing where it is those that were ticked.
     """
-    if incident := given.get("incident"):
+    if incident := fields.get("incident"):
         return {"incident": incident}
-    if given.get("which") != "all":
+    if fields.get("which") != "all":
         return {}
-    return {"which": "all", **filters({name: given.get(name) for name in FILTERS})}
+    return {"which": "all", **filters({name: fields.get(name) for name in FILTERS})}
 
 
-async def _chosen(visit: Visit, given: Fields) -> list[int]:
+async def _chosen(visit: Visit, fields: Fields) -> list[int]:
     """The runs that are chosen, the newest first, from `before` on; `MOST` at most."""
-    choice, before = _choice(given), whole_number(given.get("before"))
+    choice, before = _choice(fields), whole_number(fields.get("before"))
     if "incident" in choice:
         [row] = await visit.ask("incidents", incident=choice["incident"])
         eids = row["newest"] if row["what"] == "run" and row["state"] == "open" else []
     elif choice:
-        found = await visit.ask("runs", limit=MOST, before=before, **arguments(filters(choice)))
-        return [run["eid"] for run in found]
+        rows = await visit.ask("runs", limit=MOST, before=before, **arguments(filters(choice)))
+        return [run["eid"] for run in rows]
     else:
-        eids = _numbers(given, "run")[:AT_ONCE]
+        eids = _numbers(fields, "run")[:AT_ONCE]
     return sorted((eid for eid in set(eids) if before is None or eid < before), reverse=True)
 
 
@@ -233,8 +233,8 @@ async def _planned(visit: Visit, what: str, again: Mapping[int, int], eid: int) 
     if run["phase"] != "active":
         return {**row, "told": f"it is over: {run['state']}"}
     under_way = [call["step"] for call in run["calls"] if call["gave"] is None]
-    told = f"gives up {', '.join(under_way)}" if under_way else "has no call under way"
-    return {**row, "can": True, "told": told}
+    effect = f"gives up {', '.join(under_way)}" if under_way else "has no call under way"
+    return {**row, "can": True, "told": effect}
 
 
 async def _done(visit: Visit, what: str, eid: int) -> tuple[bool, int]:
@@ -252,5 +252,5 @@ async def _became(visit: Visit, eid: int) -> dict[str, Any]:
     except RequestError as error:
         return {"eid": eid, "name": "", "state": "", "phase": "", "told": str(error)}
     before = run["retry_of"]
-    told = f"{before['step']} of run {before['run']}" if before else ""
-    return {**{name: run[name] for name in ("eid", "name", "state", "phase")}, "told": told}
+    origin = f"{before['step']} of run {before['run']}" if before else ""
+    return {**{name: run[name] for name in ("eid", "name", "state", "phase")}, "told": origin}

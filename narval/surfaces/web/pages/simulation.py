@@ -69,28 +69,28 @@ async def explore(visit: Visit) -> Redirect | Shown:
 @act("/a/{agent}/simulate")
 async def simulate(visit: Visit) -> Redirect | Shown:
     """Simulate, within the time that a simulation may take, and lead to the result."""
-    given = {name: visit.fields.get(name) for name in FIELDS}
+    values = {name: visit.fields.get(name) for name in FIELDS}
     try:
-        done = await visit.act("simulate", **await _asked(visit, given))
+        done = await visit.act("simulate", **await _asked(visit, values))
     except (RequestError, ElementError) as error:
-        return await _form(visit, given, str(error))
+        return await _form(visit, values, str(error))
     return Redirect(visit.url(f"/simulate/{done['trial']}"))
 
 
-async def _asked(visit: Visit, given: Mapping[str, str]) -> dict[str, Any]:
+async def _asked(visit: Visit, values: Mapping[str, str]) -> dict[str, Any]:
     """The arguments of the operation, from the fields of the form. Raises NarvalError."""
-    asked: dict[str, Any] = {name: given[name].strip() or None for name in ("start", "duration")}
-    scenario = given["scenario"].strip() or given["name"].strip()
-    if given["definition"].strip():
-        asked["definition"] = given["definition"].strip()
-        asked["elements"] = await elements_given(visit, given)
-        asked["memory"] = given["memory"] or "now"
+    asked: dict[str, Any] = {name: values[name].strip() or None for name in ("start", "duration")}
+    scenario = values["scenario"].strip() or values["name"].strip()
+    if values["definition"].strip():
+        asked["definition"] = values["definition"].strip()
+        asked["elements"] = await elements_given(visit, values)
+        asked["memory"] = values["memory"] or "now"
     if scenario:
         asked["scenario"] = scenario
-    if given["edits"]:
-        path, text = await _file(visit, given["edits"])
-        if path and given["edited"].splitlines() != text.splitlines():
-            asked["edited"] = {path: "\n".join(given["edited"].splitlines()) + "\n"}
+    if values["edits"]:
+        path, text = await _file(visit, values["edits"])
+        if path and values["edited"].splitlines() != text.splitlines():
+            asked["edited"] = {path: "\n".join(values["edited"].splitlines()) + "\n"}
     return asked
 
 
@@ -108,9 +108,13 @@ async def _form(visit: Visit, given: dict[str, str], problem: str) -> Shown:
 async def _file(visit: Visit, name: str) -> tuple[str, str]:
     """The path and text of the file of a definition; empty where there is none to edit."""
     try:
-        found = await visit.ask("definition", name=name)
+        definition = await visit.ask("definition", name=name)
     except NarvalError:
         return "", ""
-    if not found["path"].endswith(".xml") or "modules" in found["path"].split("/") or not found["file"]:
+    if (
+        not definition["path"].endswith(".xml")
+        or "modules" in definition["path"].split("/")
+        or not definition["file"]
+    ):
         return "", ""
-    return found["path"], found["file"]["text"]
+    return definition["path"], definition["file"]["text"]

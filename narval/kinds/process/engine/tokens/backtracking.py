@@ -87,11 +87,11 @@ def take_ways_back(decision: ProcessDecision) -> None:
 
 def _before(decision: ProcessDecision, token: NodeToken, arc: Arc) -> NodeToken | None:
     """The nearest token on the node at the end of an arc among those that a token came of."""
-    for found in traverse(decision.state, token.id, "breadth", "back"):
-        if not isinstance(found, NodeToken) or found is token or found.backtracked:
+    for visited in traverse(decision.state, token.id, "breadth", "back"):
+        if not isinstance(visited, NodeToken) or visited is token or visited.backtracked:
             continue
-        if found.node == arc.end.id:
-            return found
+        if visited.node == arc.end.id:
+            return visited
     return None
 
 

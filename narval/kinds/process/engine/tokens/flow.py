@@ -119,12 +119,12 @@ def _into(decision: ProcessDecision, token: int, child: int) -> None:
 def _memberships(decision: ProcessDecision, joined: Joined) -> Members:
     """The places in sets of all that joined, of each set the first met, ended sets left out."""
     arcs = decision.state.arcs
-    found: dict[int, int] = {}
+    indexes: dict[int, int] = {}
     for token in joined.tokens:
         for number, index in arcs[token].sets.items():
             if number not in joined.ended:
-                found.setdefault(number, index)
-    return tuple(found.items())
+                indexes.setdefault(number, index)
+    return tuple(indexes.items())
 
 
 def create(

@@ -65,14 +65,14 @@ def _of_result(decision: ProcessDecision, node: Node, token: NodeToken, result: 
 
 def _of_hook(node: Node, answer: Plain) -> Response:
     """The answer of the guard of a node type's own class."""
-    given: dict[str, Any] = answer if isinstance(answer, dict) else {"action": answer}
-    action = given.get("action")
+    wish: dict[str, Any] = answer if isinstance(answer, dict) else {"action": answer}
+    action = wish.get("action")
     if action not in _ACTIONS:
         expected = ", ".join(sorted(_ACTIONS))
         message = f"guard of type {node.type}: expected one of {expected}, got: {answer!r}"
         raise NodeFault("bad-answer", message, node)
     try:
-        arcs = tuple(str(arc) for arc in given.get("arcs") or ("",))
-        return Response(action, arcs, float(given.get("until") or 0.0))
+        arcs = tuple(str(arc) for arc in wish.get("arcs") or ("",))
+        return Response(action, arcs, float(wish.get("until") or 0.0))
     except (TypeError, ValueError):
         raise NodeFault("bad-answer", f"guard of type {node.type}: cannot read {answer!r}", node) from None

@@ -35,9 +35,9 @@ def by_requirements(
             applies = requirement.when is None or true_of(decision, node, parent, requirement.when, first)
             tokens, satisfied = _gather(decision, node, token, requirement)
             gathered.append(Gathered(tokens, satisfied, applies))
-        found = _decide(gathered, token.id, first)
-        if found is not None:
-            return found
+        outcome = _decide(gathered, token.id, first)
+        if outcome is not None:
+            return outcome
     return None
 
 
@@ -90,5 +90,5 @@ def _of_set(decision: ProcessDecision, node: Node, name: str) -> tuple[tuple[int
     chosen = next((number for number in sets if state.sets[number].name == name), None)
     if chosen is None:
         return (), False
-    found = state.sets[chosen]
-    return (tuple(found.arcs), True) if found.all_at(node.id) else ((), False)
+    token_set = state.sets[chosen]
+    return (tuple(token_set.arcs), True) if token_set.all_at(node.id) else ((), False)

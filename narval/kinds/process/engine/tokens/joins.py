@@ -101,10 +101,10 @@ def _of_sets(state: ProcessState, node: Node, chosen: list[int]) -> Joined | Non
 
 def _by_requirements(decision: ProcessDecision, node: Node, token: ArcToken) -> Joined | None:
     target = merge_target(decision.state, node)
-    found = by_requirements(decision, node, token, target is None)
-    if found is None:
+    outcome = by_requirements(decision, node, token, target is None)
+    if outcome is None:
         return None
-    tokens, merges = found
+    tokens, merges = outcome
     return Joined(tokens, into=target if merges else None)
 
 
@@ -136,8 +136,8 @@ def _by_class(decision: ProcessDecision, node: Node, token: ArcToken) -> Joined 
 
 
 def _may_merge(state: ProcessState, node: Node, into: Any) -> bool:
-    found = state.nodes.get(into) if isinstance(into, int) else None
-    return found is not None and found.node == node.id and not found.backtracked
+    existing = state.nodes.get(into) if isinstance(into, int) else None
+    return existing is not None and existing.node == node.id and not existing.backtracked
 
 
 _JOINS: dict[str, Callable[[ProcessDecision, Node, ArcToken], Joined | None]] = {

@@ -11,18 +11,22 @@ from narval.kinds.process.language.definition import Node, Process
 
 def token_view(process: Process, state: ProcessState, token: int | None) -> dict[str, Any]:
     """All that may be known of a node token, and of its process; of no token, its process alone."""
-    found = state.nodes.get(token) if token is not None else None
+    node_token = state.nodes.get(token) if token is not None else None
     about = {
         "run": state.eid,
         "name": process.full_name,
         "state": state.status,
         "environment": dict(state.environment),
     }
-    if found is None:
+    if node_token is None:
         return {"process": about}
-    node = process.nodes[found.node]
-    told = {"node": {**_brief_node(node), **_rest_of(node)}, "sets": _sets(state, found), "process": about}
-    return {**brief_view(process, state, found), **told}
+    node = process.nodes[node_token.node]
+    view = {
+        "node": {**_brief_node(node), **_rest_of(node)},
+        "sets": _sets(state, node_token),
+        "process": about,
+    }
+    return {**brief_view(process, state, node_token), **view}
 
 
 def brief_view(process: Process, state: ProcessState, token: NodeToken) -> dict[str, Any]:
@@ -56,7 +60,7 @@ def _rest_of(node: Node) -> dict[str, Any]:
 
 def _sets(state: ProcessState, token: NodeToken) -> list[dict[str, Any]]:
     """The sets a token is a member of, with their attributes and those of the member."""
-    found = ((state.sets[number], index) for number, index in token.sets.items())
+    sets = ((state.sets[number], index) for number, index in token.sets.items())
     return [
         {
             "id": token_set.id,
@@ -67,7 +71,7 @@ def _sets(state: ProcessState, token: NodeToken) -> list[dict[str, Any]]:
             "environment": dict(token_set.environment),
             "member": dict(token_set.members.get(index, {})),
         }
-        for token_set, index in found
+        for token_set, index in sets
     ]
 
 

@@ -35,7 +35,7 @@ def traverse(
     the node token has been met.
     """
     forward, rank = direction == "forward", _RANKS[order]
-    waiting, seen, found = [(0, start)], set[int](), 0
+    waiting, seen, count = [(0, start)], set[int](), 0
     while waiting:
         _, number = heappop(waiting)
         if number in seen:
@@ -50,15 +50,15 @@ def traverse(
             end = token.child if forward else token.parent
             beyond = [] if end is None else [end]
         for next_one in reversed(beyond) if order == "depth" else beyond:
-            found += 1
-            heappush(waiting, (rank(next_one if forward else -next_one, found), next_one))
+            count += 1
+            heappush(waiting, (rank(next_one if forward else -next_one, count), next_one))
 
 
 def nearest(process: Process, state: ProcessState, start: int, node: str) -> NodeToken | None:
     """The nearest token on a node of that name, or id, that was not gone back from: the token itself, or one
     that it came of; None where there is none.
     """
-    named = {found.id for found in process.named(node)}
+    named = {other.id for other in process.named(node)}
     for token in traverse(state, start, "breadth", "back"):
         if isinstance(token, NodeToken) and token.node in named and not token.backtracked:
             return token

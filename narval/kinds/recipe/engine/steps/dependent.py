@@ -74,10 +74,10 @@ class DependentSearch(InputSearch):
         """The elements of the inputs that depend on the element of a call, which `slot` takes."""
         self._given[EACH] = self._elements((eid,))
         later = self._later(slot)
-        given = dict(shared) | {slot.id: (eid,)}
+        inputs = dict(shared) | {slot.id: (eid,)}
         others = [other for other in self.inputs if other.id in later and other is not slot]
-        found = self._in_turn(others, given)
-        return Assignment({id: eids for id, eids in found.given.items() if id not in given}, found.missing)
+        rest = self._in_turn(others, inputs)
+        return Assignment({id: eids for id, eids in rest.given.items() if id not in inputs}, rest.missing)
 
     def _later(self, slot: Input | None) -> frozenset[str]:
         """The inputs that are assigned for each call: that of its element, and those that depend on it."""
@@ -88,20 +88,20 @@ class DependentSearch(InputSearch):
 
     def _in_turn(self, slots: list[Input], before: dict[str, tuple[int, ...]]) -> Assignment:
         """The elements of some inputs, given what others have got already."""
-        given = dict(before)
-        self._given |= {id: self._elements(eids) for id, eids in given.items()}
+        inputs = dict(before)
+        self._given |= {id: self._elements(eids) for id, eids in inputs.items()}
         left = list(slots)
         while left:
             waiting = {slot.id for slot in left}
             now = [slot for slot in left if waiting.isdisjoint(self._depends.get(slot.id, ()))] or left
-            taken = {eid for eids in given.values() for eid in eids}
+            taken = {eid for eids in inputs.values() for eid in eids}
             assigned = assign([self._slot(slot, taken) for slot in now])
             if assigned.missing:
                 return assigned
-            given |= assigned.given
-            self._given |= {slot.id: self._elements(given.get(slot.id, ())) for slot in now}
+            inputs |= assigned.given
+            self._given |= {slot.id: self._elements(inputs.get(slot.id, ())) for slot in now}
             left = [slot for slot in left if slot not in now]
-        return Assignment(given)
+        return Assignment(inputs)
 
     def _slot(self, slot: Input, taken: set[int]) -> Slot:
         """An input with the elements that it may take, without those that others have."""
@@ -117,10 +117,12 @@ class DependentSearch(InputSearch):
 
     def _elements(self, eids: tuple[int, ...]) -> tuple[Element, ...]:
         """Elements by eid, arguments among them."""
-        found = (self.decision.view.element(eid) if eid >= 0 else self._arguments[-1 - eid] for eid in eids)
-        return tuple(element for element in found if element is not None)
+        elements = (
+            self.decision.view.element(eid) if eid >= 0 else self._arguments[-1 - eid] for eid in eids
+        )
+        return tuple(element for element in elements if element is not None)
 
     def _stands_for(self, variables: frozenset[str]) -> Bindings:
         used = frozenset[str]().union(*self._depends.values())
-        mine = {name: found for name, found in self._given.items() if name in used}
+        mine = {name: eids for name, eids in self._given.items() if name in used}
         return {**super()._stands_for(variables), **mine}

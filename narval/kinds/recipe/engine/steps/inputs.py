@@ -45,7 +45,7 @@ def arguments_of(
 
     Raises ElementError where that makes no element, or with a prototype one that does not fit it.
     """
-    found = []
+    arguments = []
     for at, xml in enumerate(step.arguments):
         origin = None
         if at in step.values:
@@ -53,10 +53,10 @@ def arguments_of(
             xml = fill(xml, bindings)
             made_of = (element.eid for elements in bindings.values() for element in elements)
             origin = Origin(decision.state.eid, step.id, inputs=tuple(dict.fromkeys(made_of)))
-        found.append(Element(-1 - at, xml, origin=origin))
+        arguments.append(Element(-1 - at, xml, origin=origin))
         if isinstance(prototype, Prototype):
-            _check_fit(decision, prototype, found[-1])
-    return tuple(found)
+            _check_fit(decision, prototype, arguments[-1])
+    return tuple(arguments)
 
 
 def _check_fit(decision: RecipeDecision, prototype: Prototype, argument: Element) -> None:
@@ -129,7 +129,7 @@ class InputSearch:
         wants. Most steps take what the one before them made.
         """
         near, among = _near(self.decision, self.step), self.decision.view.among
-        given: dict[str, tuple[int, ...]] = {}
+        inputs: dict[str, tuple[int, ...]] = {}
         for slot in self.inputs:
             if slot is without:
                 continue
@@ -137,14 +137,14 @@ class InputSearch:
                 return None
             bound, scope = self._bound(slot), self.scope(slot) if slot.use else None
             for eids in near:
-                if eids and (found := next(among(eids, bound, scope), None)) is not None:
+                if eids and (eid := next(among(eids, bound, scope), None)) is not None:
                     break
             else:
                 return None
-            if (found,) in given.values():
+            if (eid,) in inputs.values():
                 return None
-            given[slot.id] = (found,)
-        return given
+            inputs[slot.id] = (eid,)
+        return inputs
 
     def by_rank(self, without: Input | None) -> Assignment:
         """The elements of each input out of all there are, by rank."""
@@ -158,9 +158,9 @@ class InputSearch:
 
     def commit_inputs(self, assigned: Assignment) -> Inputs:
         """Take the elements that were assigned; add the arguments among them to memory."""
-        settled, given = [], assigned.given
+        settled, inputs = [], assigned.given
         for slot in self.inputs:
-            eids = given.get(slot.id)
+            eids = inputs.get(slot.id)
             if not eids:
                 continue
             if self._arguments:

@@ -153,9 +153,9 @@ def _with_outputs(
         return _bad_output(decision, step, event.call, call, verdict)
     if verdict.errors and retries.try_again(decision, step, event.call, _failure_in(verdict.errors[0][0])):
         return None
-    kept = [decision.keep(output, step.id, event.call, call.inputs) for output in verdict.accepted]
+    eids = [decision.keep(output, step.id, event.call, call.inputs) for output in verdict.accepted]
     errors = [decision.add(error, step.id, event.call, call.inputs) for error, *_ in verdict.errors]
-    return CallReturned(event.call, tuple([eid for eid in kept if eid is not None]), tuple(errors))
+    return CallReturned(event.call, tuple([eid for eid in eids if eid is not None]), tuple(errors))
 
 
 def _of_run(decision: RecipeDecision, step: Step, eids: tuple[int, ...]) -> Verdict:
@@ -167,8 +167,8 @@ def _of_run(decision: RecipeDecision, step: Step, eids: tuple[int, ...]) -> Verd
     bounds = [(output, output.condition.bind(bindings)) for output in prototype.outputs]
     for element in filter(None, map(view.element, eids)):
         if not any(view.fits(element, bound) for _, bound in bounds):
-            wanted = ", ".join(f"{output.id} ({bound.text})" for output, bound in bounds)
-            return Verdict(fault=f"element {element.name} fits no output; wanted: {wanted}")
+            outputs = ", ".join(f"{output.id} ({bound.text})" for output, bound in bounds)
+            return Verdict(fault=f"element {element.name} fits no output; wanted: {outputs}")
     return NOTHING
 
 

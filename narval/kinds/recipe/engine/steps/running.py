@@ -173,10 +173,10 @@ def _call_for_each(
 
 def _call_run(decision: RecipeDecision, step: Step, given: tuple[Element, ...]) -> None:
     """Nest a run of the target in this plan, or one for each element; arguments are its context."""
-    found: tuple[int, ...] = ()
+    eids: tuple[int, ...] = ()
     if step.foreach is not None:
-        found = _selected(decision, step.foreach)
-        if not found:
+        eids = _selected(decision, step.foreach)
+        if not eids:
             why = f"nothing in memory fits foreach ({step.foreach.text})"
             fail(decision, step, "input-missing", why, input="foreach")
             return
@@ -196,7 +196,7 @@ def _call_run(decision: RecipeDecision, step: Step, given: tuple[Element, ...]) 
         _call(decision, step, inputs, elements=arguments, nearby=nearby, reserved=reserved)
     else:
         foreach = ForeachCalls(shared=inputs, reserved=reserved, arguments=arguments)
-        decision.change(StepRunning(step.id, foreach=foreach, selected=found))
+        decision.change(StepRunning(step.id, foreach=foreach, selected=eids))
         call_more(decision, step)
 
 
@@ -361,11 +361,11 @@ def _selected(decision: RecipeDecision, selected: Condition) -> tuple[int, ...]:
 
 
 def _one_input(
-    decision: RecipeDecision, search: InputSearch, found: tuple[int, ...]
+    decision: RecipeDecision, search: InputSearch, eids: tuple[int, ...]
 ) -> tuple[Input | None, str]:
     """The input that all these elements fit, and no other; or what is wrong (§1.4.2)."""
     chosen: Input | None = None
-    for eid in found:
+    for eid in eids:
         element = decision.view.element(eid)
         if element is None:
             continue

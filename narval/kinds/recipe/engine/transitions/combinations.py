@@ -92,9 +92,9 @@ class _Combination:
             if self._tried > MOST_TRIED:
                 break
             self._hold(at, eids)
-            found = self._choose(depth + 1) if self._admit(at) else None
-            if found is not None:
-                return found
+            chosen = self._choose(depth + 1) if self._admit(at) else None
+            if chosen is not None:
+                return chosen
             del self._held[at]
         return None
 
@@ -110,8 +110,8 @@ class _Combination:
         self._names[self._conditions[at].name] = self._elements(eids)
 
     def _elements(self, eids: tuple[int, ...]) -> tuple[Element, ...]:
-        found = map(self._decision.view.element, eids)
-        return tuple(element for element in found if element is not None)
+        elements = map(self._decision.view.element, eids)
+        return tuple(element for element in elements if element is not None)
 
     def _admit(self, last: int | None) -> bool:
         """True if the conditions of which `last` is the last that they depend on have an element each."""
@@ -124,8 +124,8 @@ class _Combination:
     def _is_present(self, at: int) -> bool:
         """True if something fits a condition, be it used, reserved, or taken by another condition."""
         bound = self._bound(at)
-        found = (eid for rank in self._around.ranks(bound, None)() for eid in rank)
-        return next(found, None) is not None or self._decision.view.reserved(bound, None)
+        candidates = (eid for rank in self._around.ranks(bound, None)() for eid in rank)
+        return next(candidates, None) is not None or self._decision.view.reserved(bound, None)
 
     def _last_needed(self, at: int) -> int | None:
         """The position of the last condition that one depends on; None where it depends on none."""
@@ -160,9 +160,9 @@ class _Combination:
         assigned = assign([self._slot(at) for at in wanting])
         if assigned.missing:
             return None
-        given = [assigned.given.get(str(at), ()) for at in range(len(self._conditions))]
-        counts = tuple(map(len, given))
-        return tuple(eid for eids in given for eid in eids), counts if set(counts) != {1} else ()
+        by_condition = [assigned.given.get(str(at), ()) for at in range(len(self._conditions))]
+        counts = tuple(map(len, by_condition))
+        return tuple(eid for eids in by_condition for eid in eids), counts if set(counts) != {1} else ()
 
     def _slot(self, at: int) -> Slot:
         held = self._held.get(at)
@@ -177,7 +177,7 @@ class _Combination:
     def relaxed(self) -> Wanted:
         """The conditions with each name bound to all that may be chosen for it."""
         many: set[str] = set()
-        wanted: Wanted = []
+        relaxed: Wanted = []
         for at, condition in enumerate(self._conditions):
             own = condition.condition.variables & self._transition.inner_names
             bound = self._bound(at)
@@ -185,10 +185,10 @@ class _Combination:
             # What one of them leaves room for, all of them at once may not (N10).
             if own and not (growing and all(most is None for most in bound.room)):
                 bound = named_one_of(condition.condition.names)
-            wanted.append((bound, self._scopes[at]))
+            relaxed.append((bound, self._scopes[at]))
             if at in self._keys:
                 eids = tuple(dict.fromkeys(islice(self._read(at, bound), MOST_BOUND + 1)))
                 self._names[condition.name] = self._elements(eids)
                 if len(eids) > MOST_BOUND:
                     many.add(condition.name)
-        return wanted
+        return relaxed

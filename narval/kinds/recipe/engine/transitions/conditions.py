@@ -47,20 +47,22 @@ def variables_of(transition: Transition) -> frozenset[str]:
     return frozenset[str]().union(*(required.condition.variables for required in transition.conditions))
 
 
-def elements_for(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> tuple[int, ...] | None:
+def elements_for(
+    decision: RecipeDecision, transition: Transition, conditions: Wanted
+) -> tuple[int, ...] | None:
     """One element for each condition, each its own, nearest first (N23); None when one has none."""
-    if not wanted:
+    if not conditions:
         return ()
-    slots = slots_of(decision, transition, wanted)
+    slots = slots_of(decision, transition, conditions)
     if has_durations(transition):
-        slots = lasted(decision, transition, wanted, slots)
+        slots = lasted(decision, transition, conditions, slots)
     return decision.one_for_each_slot(slots)
 
 
-def slots_of(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> list[Slot]:
+def slots_of(decision: RecipeDecision, transition: Transition, conditions: Wanted) -> list[Slot]:
     """The conditions of a transition, each with the elements that fit it, nearest first (N15)."""
-    again = [decision.state.taken_before(transition.id, f"#{at}") for at in range(1, len(wanted) + 1)]
-    slots = decision.slots(around(decision, transition), wanted, again)
+    again = [decision.state.taken_before(transition.id, f"#{at}") for at in range(1, len(conditions) + 1)]
+    slots = decision.slots(around(decision, transition), conditions, again)
     if transition.plain:
         return slots
     absent = (condition.absent for condition in transition.conditions)
@@ -114,31 +116,36 @@ def has_durations(transition: Transition) -> bool:
     return any(condition.lasting is not None for condition in transition.conditions)
 
 
-def lasted(decision: RecipeDecision, transition: Transition, wanted: Wanted, slots: list[Slot]) -> list[Slot]:
+def lasted(
+    decision: RecipeDecision, transition: Transition, conditions: Wanted, slots: list[Slot]
+) -> list[Slot]:
     """The slots of the conditions, those with `for` reduced to elements that have fitted long enough.
 
     The element that was the first to have lasted comes first.
     """
-    found = _candidates(decision, transition, wanted, slots)
-    return [_reduced(decision, slot, found[at]) if at in found else slot for at, slot in enumerate(slots)]
+    candidates = _candidates(decision, transition, conditions, slots)
+    return [
+        _reduced(decision, slot, candidates[at]) if at in candidates else slot
+        for at, slot in enumerate(slots)
+    ]
 
 
-def _reduced(decision: RecipeDecision, slot: Slot, found: list[_Candidate]) -> Slot:
+def _reduced(decision: RecipeDecision, slot: Slot, candidates: list[_Candidate]) -> Slot:
     """A slot that may take only those that have fitted long enough."""
-    eids = [candidate.eid for candidate in found if candidate.until <= decision.event.at]
+    eids = [candidate.eid for candidate in candidates if candidate.until <= decision.event.at]
     return Slot(slot.id, lambda: iter((eids,)))
 
 
-def set_duration(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> None:
+def set_duration(decision: RecipeDecision, transition: Transition, conditions: Wanted) -> None:
     """Wait for the moment when the conditions of a waiting transition may have lasted.
 
     No timer is set while a condition has no element at all: the watch tells of an element that comes.
     """
     if not has_durations(transition):
         return
-    slots = slots_of(decision, transition, wanted)
+    slots = slots_of(decision, transition, conditions)
     run = decision.state.transition(transition.id)
-    found = _candidates(decision, transition, wanted, slots)
+    found = _candidates(decision, transition, conditions, slots)
     until = None if assign(slots).missing else _next_moment(found, decision.event.at)
     satisfied = tuple(
         Satisfied(at + 1, candidates[0].eid, candidates[0].since)
@@ -171,11 +178,11 @@ def _next_moment(found: dict[int, list[_Candidate]], now: float) -> float | None
 
 
 def _candidates(
-    decision: RecipeDecision, transition: Transition, wanted: Wanted, slots: list[Slot]
+    decision: RecipeDecision, transition: Transition, conditions: Wanted, slots: list[Slot]
 ) -> dict[int, list[_Candidate]]:
     """The elements that fit each condition with `for`, by its position; the first to have lasted is first."""
     return {
-        at: _lasting(decision, transition, at, wanted[at], slots[at])
+        at: _lasting(decision, transition, at, conditions[at], slots[at])
         for at, condition in enumerate(transition.conditions)
         if condition.lasting is not None
     }
@@ -185,7 +192,7 @@ def _lasting(
     decision: RecipeDecision,
     transition: Transition,
     at: int,
-    wanted: tuple[Bound, MarkScope | None],
+    conditions: tuple[Bound, MarkScope | None],
     slot: Slot,
 ) -> list[_Candidate]:
     """The elements that fit a condition with `for`; the first to have lasted is first."""
@@ -197,6 +204,6 @@ def _lasting(
     lasting = transition.conditions[at].lasting or 0.0
     candidates = []
     for eid in dict.fromkeys(eid for rank in slot.ranks() for eid in rank):
-        since = decision.view.fits_since(eid, *wanted, known.get(eid, inf))
+        since = decision.view.fits_since(eid, *conditions, known.get(eid, inf))
         candidates.append(_Candidate(since + lasting, eid, since))
     return sorted(candidates, key=itemgetter(0))

@@ -28,8 +28,10 @@ def reckon(decision: RecipeDecision, transition: Transition) -> Reckoning | None
     run = decision.state.transition(transition.id)
     names = frozenset[str]().union(*(appointment.variables for appointment in transition.appointments))
     bound, before = decision.bindings(names), dict(run.of)
-    known = {name: tuple([found.eid for found in bound[name]]) or before.get(name, ()) for name in names}
-    return dates.reckon(transition.appointments, run.since or decision.event.at, known, decision.view)
+    sources = {
+        name: tuple([element.eid for element in bound[name]]) or before.get(name, ()) for name in names
+    }
+    return dates.reckon(transition.appointments, run.since or decision.event.at, sources, decision.view)
 
 
 def is_early(decision: RecipeDecision, transition: Transition) -> bool:

@@ -170,11 +170,11 @@ def _choose(
             early.append(transition)
             continue
         wanted = look_up(decision, transition)
-        found = _elements_for(decision, transition, wanted)
-        if found is None:
+        eids = _elements_for(decision, transition, wanted)
+        if eids is None:
             lacking.append((transition, wanted))
         else:
-            _fire(decision, transition, wanted, *found)
+            _fire(decision, transition, wanted, *eids)
             names += transition.names
     for transition in early:
         unset = transition.id not in decision.state.awaiting_date and _is_potential(decision, transition)
@@ -207,12 +207,12 @@ def _elements_for(
     return None if took is None else (took, ())
 
 
-def _is_watched(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> bool:
+def _is_watched(decision: RecipeDecision, transition: Transition, conditions: Wanted) -> bool:
     """True if the watch of a waiting transition is for these conditions."""
     if transition.plain:
         return True
     watch = decision.view.active_watch(decision.state.transition(transition.id).watch)
-    watched = [*wanted, *combinations.also_watched(transition)]
+    watched = [*conditions, *combinations.also_watched(transition)]
     return watch is not None and watch.conditions == tuple(bound for bound, _ in watched)
 
 
@@ -224,16 +224,16 @@ def _is_potential(decision: RecipeDecision, transition: Transition) -> bool:
 def _fire(
     decision: RecipeDecision,
     transition: Transition,
-    wanted: Wanted,
+    conditions: Wanted,
     took: tuple[int, ...],
     counts: tuple[int, ...],
 ) -> None:
     fed = False
     if took:
-        decision.use_matches(wanted, took, counts)
+        decision.use_matches(conditions, took, counts)
         if decision.definition.restart != "no":
             waited = transition.id in decision.state.waiting
-            marked = (eid for _, eids in used(wanted, took, counts) for eid in eids)
+            marked = (eid for _, eids in used(conditions, took, counts) for eid in eids)
             fed = decision.is_fed(took if waited else marked)
     stop_waiting(decision, transition)
     _go(decision, transition, took, counts, fed=fed)
@@ -252,10 +252,10 @@ def _go(
 ) -> None:
     """Go from the in-steps to those out-steps that no other transition has led to."""
     first = decision.definition.restart == "parallel" and restarts.is_first(decision.state)
-    known = decision.state.steps
+    steps = decision.state.steps
     starts, reached = transition.outs, transition.targets
-    if not known.keys().isdisjoint(reached):
-        starts = tuple([step for step in starts if step.id not in known])
+    if not steps.keys().isdisjoint(reached):
+        starts = tuple([step for step in starts if step.id not in steps])
         reached = tuple([step.id for step in starts])
     decision.change(TransitionFired(transition.id, took, transition.sources, reached, counts, fed))
     if first:

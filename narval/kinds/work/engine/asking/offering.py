@@ -34,7 +34,7 @@ def offer(decision: WorkDecision, event: Started) -> None:
     taken = tuple(eid for _, eids in inputs for eid in eids)
     decision.add_to_context(tuple(eid for eid in taken if eid not in event.elements))
     bindings = {
-        name: [found for eid in eids if (found := decision.view.element(eid))] for name, eids in inputs
+        name: [element for eid in eids if (element := decision.view.element(eid))] for name, eids in inputs
     }
     try:
         change = _offered(decision, inputs, taken, bindings)
@@ -51,8 +51,8 @@ def _offered(decision: WorkDecision, inputs: Inputs, taken: tuple[int, ...], bin
     definition, at = decision.definition, decision.event.at
     title = texts.one_line(definition.title.filled(bindings))
     if not title or len(title) > texts.LONGEST_TITLE:
-        wanted = f"a title of 1 to {texts.LONGEST_TITLE} characters"
-        raise NotSoError("bad-text", f"expected {wanted}, got {len(title):,}: {title!r:.80}")
+        expectation = f"a title of 1 to {texts.LONGEST_TITLE} characters"
+        raise NotSoError("bad-text", f"expected {expectation}, got {len(title):,}: {title!r:.80}")
     description = _filled(definition.description, bindings).strip()
     options = {
         name: tuple(dict.fromkeys(field.options.listed(bindings)))
@@ -101,7 +101,8 @@ def _calls(decision: WorkDecision, bindings: Bindings) -> tuple[list[str], Bindi
     lines = list(texts.lines_of_calls(decision.definition, caller, held, says, view.element))
     there = {eid for _, inputs in held.calls for _, eids in inputs for eid in eids}
     others = {
-        name: [found for found in elements if found.eid not in there] for name, elements in bindings.items()
+        name: [element for element in elements if element.eid not in there]
+        for name, elements in bindings.items()
     }
     return lines, others, there
 
@@ -110,7 +111,8 @@ def _says(action: Any, held: HeldCalls, decision: WorkDecision) -> Iterator[str]
     """The sentences that an action has for its calls: of each by what it is given, else of all the same."""
     for _, inputs in held.calls if action is not None and action.describe is not None else ():
         given = {
-            name: [found for eid in eids if (found := decision.view.element(eid))] for name, eids in inputs
+            name: [element for eid in eids if (element := decision.view.element(eid))]
+            for name, eids in inputs
         }
         yield action.describe.filled(given)
 
@@ -155,9 +157,9 @@ def _defaults(decision: WorkDecision, bindings: Bindings) -> Iterator[tuple[str,
     for field in decision.definition.fields.values():
         if field.default is not None:
             texts_of = field.default.listed(bindings) if field.list else [field.default.filled(bindings)]
-            found = tuple(text for text in texts_of if text.strip())
-            if found:
-                yield field.name, found
+            texts = tuple(text for text in texts_of if text.strip())
+            if texts:
+                yield field.name, texts
 
 
 # --- who ------------------------------------------------------------------------------------------------
@@ -179,13 +181,13 @@ def _known(
 ) -> Iterator[str]:
     if template is None:
         return
-    found = [name for text in template.listed(bindings) for name in text.split()]
-    if not found:
+    names = [name for text in template.listed(bindings) for name in text.split()]
+    if not names:
         raise NotSoError("unknown-person", f"{attribute}: {template.text} names nobody")
-    for name in found:
+    for name in names:
         if decision.people.person(name) is None:
-            known = closest(name, [person.name for person in decision.people.people])
-            raise NotSoError("unknown-person", f"{attribute}: there is no person {name!r:.40}{known}")
+            suggestion = closest(name, [person.name for person in decision.people.people])
+            raise NotSoError("unknown-person", f"{attribute}: there is no person {name!r:.40}{suggestion}")
         yield name
 
 
@@ -202,8 +204,8 @@ def _deadline(decision: WorkDecision, bindings: Bindings) -> float | None:
     try:
         return min(read_date(text, decision.view.zone), LAST_MOMENT)
     except ValueError:
-        wanted = "a date and time such as 2026-11-25T10:00+01:00 or 2026-11-25T10:00, or a date"
-        raise NotSoError("bad-deadline", f"deadline: expected {wanted}, got {text!r:.80}") from None
+        expectation = "a date and time such as 2026-11-25T10:00+01:00 or 2026-11-25T10:00, or a date"
+        raise NotSoError("bad-deadline", f"deadline: expected {expectation}, got {text!r:.80}") from None
 
 
 def _priority(template: TextTemplate | None, bindings: Bindings) -> float:
@@ -226,13 +228,13 @@ class Requesters(NamedTuple):
     unknown: str = ""
 
 
-def requesters(view: View, run: int, shown: Iterable[int]) -> Requesters:
+def requesters(view: View, run: int, eids: Iterable[int]) -> Requesters:
     """The people who started the top-level run, or added an element that is shown, or one it was made from.
 
     An origin that is forgotten, or that another agent sent without a name, is not known.
     """
-    found = dict.fromkeys(_names(view.people, view.started_by(run)))
-    pending, seen, unknown = list(shown), set[int](), ""
+    names = dict.fromkeys(_names(view.people, view.started_by(run)))
+    pending, seen, unknown = list(eids), set[int](), ""
     while pending and not unknown:
         eid = pending.pop()
         if eid in seen:
@@ -245,17 +247,17 @@ def requesters(view: View, run: int, shown: Iterable[int]) -> Requesters:
         elif len(seen) > MOST_ORIGINS:
             unknown = f"this came from more than {MOST_ORIGINS:,} elements"
         elif origin is not None:
-            found.update(dict.fromkeys(_names(view.people, origin.by, origin.actor)))
+            names.update(dict.fromkeys(_names(view.people, origin.by, origin.actor)))
             pending += origin.inputs
             if origin.agent and not origin.by:
                 unknown = f"element {eid} was sent by the agent {origin.agent}, which did not say for whom"
-    return Requesters(tuple(found), unknown)
+    return Requesters(tuple(names), unknown)
 
 
 def _names(people: Directory, by: str, actor: str = "") -> Iterator[str]:
     """The people that a recorded name can mean: somebody acted for that one, or it may be a login too."""
     if by:
         yield by
-        known = None if actor else people.by_login(by)
-        if known is not None:
-            yield known.name
+        person = None if actor else people.by_login(by)
+        if person is not None:
+            yield person.name

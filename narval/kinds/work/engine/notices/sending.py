@@ -75,8 +75,8 @@ def tell_end(decision: WorkDecision, sentence: str) -> None:
 
 def write(decision: WorkDecision, person: str, why: str, text: str = "", until: float | None = None) -> None:
     """Have a person written to who has an address."""
-    known = decision.people.person(person)
-    if known is None or not known.mail:
+    recipient = decision.people.person(person)
+    if recipient is None or not recipient.mail:
         return
     call = decision.identifier()
     decision.change(NoticeAsked(decision.event.at, call, person, why, until))
