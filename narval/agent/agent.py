@@ -94,7 +94,7 @@ class AgentState:
     """
 
     settings = AgentSettings()
-    """Its settings, whose limits count (G16)."""
+    """Its settings, whose limits count."""
     history_entries = 0
     free = Free.within(settings)
 
@@ -141,7 +141,7 @@ class AgentState:
         self.settings, self.free = settings, Free.within(settings)
 
     def no_room_for(self, elements: Iterable[bytes]) -> str:
-        """The limit that elements would pass in memory, for people; "" if there is room for them (G16)."""
+        """The limit that elements would pass in memory, for people; "" if there is room for them."""
         sizes, limits, table = [len(xml) for xml in elements], self.settings, self.memory.elements
         if not sizes:
             return ""

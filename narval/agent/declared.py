@@ -1,4 +1,4 @@
-"""Elements that are declared: by the library (N2), by `data/memory.xml` (N4).
+"""Elements that are declared: by the library (N2), by `data/memory.xml`.
 
 Each is compared with memory when it is read; what it declares is never forgotten, what it dropped loses its
 protection and is outdated.
@@ -42,7 +42,7 @@ def declared_names(memory: Memory) -> Iterator[str]:
 def declare_library(
     turn: Turn, library: Library, sources: Mapping[str, bytes], faults: Iterable[Fault] = ()
 ) -> None:
-    """Declare the definitions of a library, and the faults of what did not load (N2).
+    """Declare the definitions of a library, and the faults of what did not load.
 
     Versions that are gone are outdated, and so are the errors of what has been set right.
     """
@@ -92,9 +92,9 @@ def _keep_versions(turn: Turn, library: Library, sources: Mapping[str, bytes]) -
 
 
 def declare_memory(turn: Turn, elements: list[bytes]) -> None:
-    """Declare what `data/memory.xml` holds (N4): what is changed there replaces the element of its identity,
+    """Declare what `data/memory.xml` holds: what is changed there replaces the element of its identity,
     what is gone is outdated. Where memory has no room for what is new, it stays as it is, and an error
-    element says so (G16).
+    element says so.
     """
     declared: dict[str, bytes] = {}
     for xml in elements:
@@ -150,7 +150,7 @@ def replace_element(turn: Turn, old: int, xml: bytes, origin: Origin, declared: 
 
 
 def start_declared(turn: Turn, again: Container[int]) -> None:
-    """Execute `start-plan` and `task-object` elements whose target was not loaded yet (N4).
+    """Execute `start-plan` and `task-object` elements whose target was not loaded yet.
 
     Those of `again` that say at="start" are executed once more.
     """

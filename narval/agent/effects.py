@@ -80,7 +80,7 @@ class TurnEffects:
 
     def _transfer_declaration(self, run: Run, eid: int) -> None:
         """Declare in place of an element the one of its name that a run has just made of it, so that what
-        memory.xml says is always there is not forgotten (N4, N5).
+        memory.xml says is always there is not forgotten.
         """
         memory, added = self._agent.memory, self._transaction.batch.elements
         old = memory.element(eid)
@@ -107,7 +107,7 @@ class TurnEffects:
         self._agent.watches.remove(run.eid, command.watch)
 
     def admit_timer(self, run: Run, command: commands.SetTimer) -> None:
-        """Raise ActionError where the agent waits for as many moments as it may (G16)."""
+        """Raise ActionError where the agent waits for as many moments as it may."""
         if command.wake not in run.wakes and (over := self._agent.no_room_for_moment()):
             raise ActionError(over, OVER_LIMIT, final=True)
 
@@ -122,12 +122,12 @@ class TurnEffects:
     # --- runs -------------------------------------------------------------------------------------------
 
     def schedule_forget(self, run: Run, command: commands.ScheduleForget) -> None:
-        """Forget the run at a moment (N5)."""
+        """Forget the run at a moment."""
         run.schedule_forget()
         self._transaction.later(command.at, ForgetRun(run.eid))
 
     def start_run(self, run: Run, command: commands.Start) -> None:
-        """Begin another run, now or at a moment (N28)."""
+        """Begin another run, now or at a moment."""
         job = StartRun(
             command.name, command.elements, command.attempt, run.by, run.actor, dict(run.ancestors)
         )
@@ -197,7 +197,7 @@ def _settle_failure(transaction: Transaction, run: int) -> None:
 
 
 def outdate(transaction: Transaction, eids: tuple[int, ...]) -> None:
-    """Let elements count no more though no run replaced them, and tell runs that watch for that (N18)."""
+    """Let elements count no more though no run replaced them, and tell runs that watch for that."""
     transaction.change(changes.Outdated(eids))
     tell_of_gone(transaction.agent, eids)
 
@@ -227,7 +227,7 @@ def do_later(transaction: Transaction, job: StartRun | GiveUpCall) -> None:
 def start_again(transaction: Transaction, job: StartRun) -> None:
     """Begin a top-level run with its elements as they are now: of one that was replaced, what replaced it.
 
-    Where the agent has as many runs as it may, that is tried again a minute later (G16).
+    Where the agent has as many runs as it may, that is tried again a minute later.
     """
     agent = transaction.agent
     if over := agent.no_room_for_runs():

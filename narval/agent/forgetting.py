@@ -22,7 +22,7 @@ FORGOTTEN_AT_ONCE = 250
 
 
 def forget(transaction: Transaction, fact: Forgotten) -> None:
-    """Let runs and elements leave memory; numbering goes on behind them (N1)."""
+    """Let runs and elements leave memory; numbering goes on behind them."""
     memory, runs, meta = transaction.agent.memory, transaction.agent.runs, transaction.batch.meta
     for eid in (*fact.eids, *fact.runs):  # those that held them are rendered without them from now on
         for holder in memory.contexts.holders(eid):
@@ -51,15 +51,15 @@ def _contexts_left(transaction: Transaction, fact: Forgotten) -> list[changes.Un
 
 
 def forget_at_once(transaction: Transaction, run: int) -> None:
-    """Forget a run that is over and called none, though it was to be kept (P38); its elements stay."""
+    """Forget a run that is over and called none, though it was to be kept; its elements stay."""
     forget(transaction, Forgotten((), (run,)))
 
 
 def forget_run(transaction: Transaction, job: ForgetRun) -> None:
     """Forget a run and those it called, innermost first, part by part; what is left is for later turns.
 
-    What people did stays as long as the home keeps that, though its caller is forgotten (P38). Of a family
-    that goes on and has asked people nothing goes: with the top-level run it all does (P29).
+    What people did stays as long as the home keeps that, though its caller is forgotten. Of a family
+    that goes on and has asked people nothing goes: with the top-level run it all does.
     """
     memory, runs = transaction.agent.memory, transaction.agent.runs
     top = runs.get(job.run)

@@ -8,13 +8,13 @@ from narval.store.codec import read
 
 
 class ForgetRun(msgspec.Struct, frozen=True, tag=True):
-    """Forget a run that has ended, with what it alone holds (N5)."""
+    """Forget a run that has ended, with what it alone holds."""
 
     run: int
 
 
 class StartRun(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """Begin a top-level run, after its back-off (N28), by who began the first of them.
+    """Begin a top-level run, after its back-off, by who began the first of them.
 
     `ancestors` are the runs it descends from by start-plan: of each definition the first. It is `hearsay` if
     what has it begin is.
@@ -30,7 +30,7 @@ class StartRun(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 
 
 class GiveUpCall(msgspec.Struct, frozen=True, tag=True):
-    """Wait no more for another agent to say that it has given up a call (G35)."""
+    """Wait no more for another agent to say that it has given up a call."""
 
     run: int
     call: str

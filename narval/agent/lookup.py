@@ -23,7 +23,7 @@ class Lookup:
         self.trusted: frozenset[str] = frozenset()
         """The language models after whose answers nothing is asked first."""
         self.mail: Mapping[str, str] | None = None
-        """The account by which people are written to (P60); None without one."""
+        """The account by which people are written to; None without one."""
 
     def use(self, library: Library) -> None:
         """Let the definitions of `library` be the current ones."""

@@ -77,12 +77,12 @@ def restoring(agent: AgentState) -> Generator[Read, Any, float]:
 
 def restoring_memory(agent: AgentState) -> Generator[Read, Any, None]:
     """Give an agent the memory that its store has, in pieces: each is what is to be read for it, `PIECE` rows
-    at most (G10).
+    at most.
     """
     memory, store = agent.memory, agent.store
     meta = store.meta
     memory.fill((), store.keys(), number(meta, "next_eid", 1))
-    # Those that the library declares share its bytes, which are there once for all who follow it (G4).
+    # Those that the library declares share its bytes, which are there once for all who follow it.
     shared = {definition.xml: definition.xml for definition in agent.library}
     elements = store.elements()
     while kept := (yield partial(_some, elements)):
@@ -207,7 +207,7 @@ def _restoring_jobs(agent: AgentState) -> Generator[Read, Any, None]:
 
 
 def _render(agent: AgentState, run: Run) -> bytes:
-    """The XML of a run (N2)."""
+    """The XML of a run."""
     try:
         state, definition = state_of(agent, run), definition_of(agent, run)
         return run.engine.render(definition, state, agent.memory.contexts.of(run.eid))

@@ -26,7 +26,7 @@ class Run(InForce, eq=False):
 
     `kind` is the engine's kind of runs. `state` is None until it is needed: a run that is over is read from
     the journal on demand. `library` is what was loaded when the outermost caller began: the calls of the run
-    are of these versions (N31). `decays` says that a job is set to forget it. `unreadable` is why the store
+    are of these versions. `decays` says that a job is set to forget it. `unreadable` is why the store
     could not give it back. `entries` lie behind its last snapshot or start, and with `save_at` of them the
     next is made. `shown` is its element, with the version of the state that it shows. `by` is who began it
     from outside, `actor` who did so in that person's name (P39). `family` is the top-level run it belongs to,
@@ -148,7 +148,7 @@ class Run(InForce, eq=False):
     # --- its element ------------------------------------------------------------------------------------
 
     def element(self, render: Callable[[Run], bytes]) -> Element:
-        """The element of the run, rendered once for each version of its state (N2)."""
+        """The element of the run, rendered once for each version of its state."""
         if self.shown is None or self.shown[0] != self.version:
             self.shown = (self.version, Element(self.eid, render(self), self.started, origin_of(self)))
         return self.shown[1]

@@ -72,11 +72,11 @@ class Families:
                 del self._items[run.family]
 
     def items(self, family: int, step: str) -> Iterable[int]:
-        """The items that a step has asked for anywhere in a family, the oldest first (P29)."""
+        """The items that a step has asked for anywhere in a family, the oldest first."""
         return self._items.get(family, {}).get(step, ())
 
     def needs(self, run: Run) -> bool:
-        """True of a run whose family goes on and has asked people: who answered is asked for (P29)."""
+        """True of a run whose family goes on and has asked people: who answered is asked for."""
         return run.family in self._active and run.family in self._items
 
     def refusal(self, caller: Run, name: str) -> Failure | None:
@@ -136,7 +136,7 @@ class RunTable(dict[int, Run]):
         """Runs that are over and whose element is kept rendered, the one looked at last at the end."""
 
     def add(self, run: Run) -> None:
-        """Know a run from now on, and show it in memory (N2)."""
+        """Know a run from now on, and show it in memory."""
         self[run.eid] = run
         self.families.join(run, self.get(run.caller.run) if run.caller is not None else None)
         self.counts[run.kind, run.phase] += 1
@@ -228,7 +228,7 @@ class RunTable(dict[int, Run]):
 
     def is_awaited(self, run: Run) -> bool:
         """True if its caller waits for the run; a top-level run belongs to itself, and another agent says so
-        when it waits no more (G35).
+        when it waits no more.
         """
         if run.caller is None or not run.caller.run:
             return True
@@ -243,7 +243,7 @@ class RunTable(dict[int, Run]):
         return list(islice(runs, most))
 
     def in_use(self) -> set[int]:
-        """The elements that calls not back were given: a call that is tried again needs them (N5)."""
+        """The elements that calls not back were given: a call that is tried again needs them."""
         in_use = {
             eid
             for run in self.active.values()

@@ -178,7 +178,7 @@ class Clockwork:
     """The moments that concern an agent: timers and jobs by key, its calendar, and what becomes idle.
 
     The key of a timer is its run and name; that of a job is 0 and its identifier. `idle` is None where
-    nothing is forgotten for being idle. What people did is `kept` so many seconds at least (P38). `late` are
+    nothing is forgotten for being idle. What people did is `kept` so many seconds at least. `late` are
     the last moments that came late, `fresh` how many of them are not recorded yet.
     """
 
@@ -197,7 +197,7 @@ class Clockwork:
         return due if idle is None else idle if due is None else min(due, idle)
 
     def interrupted(self, at: float) -> None:
-        """Count as at work since `at`: what was due before is missed (N25)."""
+        """Count as at work since `at`: what was due before is missed."""
         self.since, self._slept = at, True
 
     def note_late(self, at: float, came: float, run: int, name: str, part: str, *, dropped: bool) -> None:

@@ -33,7 +33,7 @@ ERRORS = ("error",)
 """The name of error elements, as the index of memory is asked for it."""
 
 ALIKE_WITHIN = 60.0
-"""Seconds within which an error element is not added that says what the one before does (G16)."""
+"""Seconds within which an error element is not added that says what the one before does."""
 
 
 class Pending(msgspec.Struct, eq=False):
@@ -46,7 +46,7 @@ class Pending(msgspec.Struct, eq=False):
 
 class InUse:
     """The elements that calls under way were given, those that came back in this turn among them, and those
-    that runs will be given which begin at a moment (N28).
+    that runs will be given which begin at a moment.
     """
 
     def __init__(self, agent: AgentState) -> None:
@@ -81,7 +81,7 @@ class Transaction:
     """The facts, rows and outer commands of one turn.
 
     `outer` are commands to be performed, `remote` those that concern other agents and go out with what is
-    recorded (G33), `ended` the runs that are over, `quit` says that a control element asks the daemon to
+    recorded, `ended` the runs that are over, `quit` says that a control element asks the daemon to
     stop. With `record_only` no run is told anything. `unsettled` is True while there is something to settle,
     `hears` while what is added is hearsay of another agent.
     """
@@ -186,7 +186,7 @@ class Transaction:
 
     def add_error(self, kind: str, why: str, origin: Origin | None = None, **where: str | int) -> None:
         """Tell memory and the log what is wrong; not memory where its newest error element, of the last
-        minute, says the same (G16).
+        minute, says the same.
         """
         memory = self.agent.memory
         newest = next(memory.index.newest_named(ERRORS), None)

@@ -211,7 +211,7 @@ class Turn:
             self._break(run, kind, message, event)
 
     def fail_unreadable(self, run: Run) -> None:
-        """Fail a run that the store cannot give back, as far as it is known (N35)."""
+        """Fail a run that the store cannot give back, as far as it is known."""
         why = run.unreadable or "its state is not known"
         log.error("run %d of %s is lost: %s", run.eid, run.name, why)
         run.load(*as_far_as_readable(self.agent, run))
@@ -247,7 +247,7 @@ class Turn:
             raise
 
     def _leave_out(self, piece: Job | Offer) -> bool:
-        """True if this is done no more, because it brought the agent down: an error element says so (G18)."""
+        """True if this is done no more, because it brought the agent down: an error element says so."""
         if why := self.transaction.telling.reason(0, piece):
             self.transaction.add(make_error("internal-error", why))
         return bool(why)
@@ -288,7 +288,7 @@ def _waits(run: Run) -> list[Wait]:
 
 
 def _within_limits(transaction: Transaction, run: Run, event: Returned | Produced) -> Returned | Produced:
-    """The event that a run is told of what its call gave: a failure where memory has no room for that (G16).
+    """The event that a run is told of what its call gave: a failure where memory has no room for that.
 
     A source is given up then.
     """
@@ -302,7 +302,7 @@ def _within_limits(transaction: Transaction, run: Run, event: Returned | Produce
 
 
 def _show(transaction: Transaction, run: Run) -> None:
-    """Offer the element of a run: those that watch for such see what has become of it (N2)."""
+    """Offer the element of a run: those that watch for such see what has become of it."""
     element = transaction.agent.memory.element(run.eid)
     if element is not None:
         transaction.offer(element)

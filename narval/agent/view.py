@@ -50,7 +50,7 @@ class Surroundings(msgspec.Struct):
     is_up_to_date: IsUpToDate | None
     tell_and_send: TellAndSend
     correspond: Callable[[Any], None] = lambda turn: None
-    """Send to other agents what the runs of a turn ask for or answer (G33), with what it records."""
+    """Send to other agents what the runs of a turn ask for or answer, with what it records."""
     hear: Hear = lambda turn, event: event
     """Takes the answers to work out of the mails that a call gave, and hands them over (P68)."""
 
@@ -209,7 +209,7 @@ class TurnView(LiveMemory):
         return moment < self._agent.clockwork.since
 
     def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
-        """True if these files are there now, and none that is needed is newer (A9)."""
+        """True if these files are there now, and none that is needed is newer."""
         test = self._surroundings.is_up_to_date
         return test is not None and test(directory, creates, needs)
 

@@ -76,7 +76,7 @@ class Watches:
 
 
 class Signals:
-    """The calls by which runs tell one another something, and that are not answered yet (K52).
+    """The calls by which runs tell one another something, and that are not answered yet.
 
     `standing` are the standing runs, by the full name of what they follow, and `gone` those of them that have
     been told that it is loaded no more.
@@ -134,7 +134,7 @@ def told(run: int, event: object) -> Told:
 
 
 class Telling:
-    """The event that brought a turn down, and those that are told no more since they did so twice (G18)."""
+    """The event that brought a turn down, and those that are told no more since they did so twice."""
 
     def __init__(self) -> None:
         self.blamed: Told | None = None

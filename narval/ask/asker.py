@@ -29,7 +29,7 @@ class Asker(msgspec.Struct, frozen=True):
     """One who asks.
 
     `person` is a name, "" for a program that speaks for nobody; `actor` who really asked where one acts as
-    another (P39). `uid` is the number of the system's user, `way` the surface, `session` the connection or
+    another. `uid` is the number of the system's user, `way` the surface, `session` the connection or
     the login on the web, `agent` the agent that is meant ("": the home's own), `scopes` what may be asked.
     """
 
@@ -47,7 +47,7 @@ class Asker(msgspec.Struct, frozen=True):
 
     @property
     def recorded(self) -> dict[str, Any]:
-        """The fields by which events and origins keep who asks; way and session are of the monitor (M67)."""
+        """The fields by which events and origins keep who asks; way and session are of the monitor."""
         how = {"way": self.way, "session": self.session} if self.way == WEB else {}
         return {"by": self.person, "actor": self.actor, **how}
 
@@ -73,10 +73,10 @@ class Asker(msgspec.Struct, frozen=True):
         return replace(self, scopes=frozenset({given["scope"]}))
 
     def acting_as(self, name: str, *, owner: int, session: str = "") -> Asker:
-        """The same asker in the name of a person; for the owner of the home, by number, and root alone (P39).
+        """The same asker in the name of a person; for the owner of the home, by number, and root alone.
 
         With a `session` the person has logged in to the monitor themselves: that is their way, and nobody
-        acts for them (M67). Raises RequestError.
+        acts for them. Raises RequestError.
         """
         if self.uid not in (owner, 0):
             may = f"only {login(owner)}, whose home this is, and root may act in another's name (--as)"

@@ -47,20 +47,20 @@ async def admitted(schemas: Schemas, documents: Sequence[bytes]) -> list[bytes]:
 
 
 def add_all(turn: Turn, elements: Sequence[bytes], origin: Origin | None = None) -> list[int]:
-    """The eids of elements from outside, all or none of them in memory (N7). Raises ElementError."""
+    """The eids of elements from outside, all or none of them in memory. Raises ElementError."""
     raise_if_refused(turn, elements)
     return [turn.add(element, origin) for element in elements]
 
 
 def raise_if_over_limit(turn: Turn, elements: Sequence[bytes], runs: int = 0) -> None:
-    """Raise RequestError where memory has no room for elements, or the agent none for so many runs (G16)."""
+    """Raise RequestError where memory has no room for elements, or the agent none for so many runs."""
     over = turn.agent.no_room_for(elements) or (turn.agent.no_room_for_runs(runs) if runs else "")
     if over:
         raise RequestError(f"{OVER_LIMIT}: {over}")
 
 
 def raise_if_refused(turn: Turn, elements: Sequence[bytes]) -> None:
-    """Raise ElementError for an element that its schema, as it is in this turn, refuses (N7)."""
+    """Raise ElementError for an element that its schema, as it is in this turn, refuses."""
     for element in elements:
         refusal = turn.view.schema_fault(element)
         if refusal is not None:

@@ -232,7 +232,7 @@ def _slot(slot: Input | Output, *fields: str) -> dict[str, Any]:
 
 
 def origin(origin: Origin | None) -> dict[str, Any] | None:
-    """The step, call and inputs, or the file or webhook, that an element came from, and who gave it (N8);
+    """The step, call and inputs, or the file or webhook, that an element came from, and who gave it;
     None if nothing of that is known.
     """
     if origin is None:
@@ -248,7 +248,7 @@ def origin(origin: Origin | None) -> dict[str, Any] | None:
 
 def _person(subject: Run | Origin) -> Form:
     """By whom something is, if that is known, and who acted in that person's name, if somebody did; of an
-    element that came by the monitor also the way and the session (M67).
+    element that came by the monitor also the way and the session.
     """
     actor = {"actor": subject.actor} if subject.actor else {}
     how = (

@@ -31,7 +31,7 @@ def find_run(daemon: Daemon, eid: int) -> Run:
 
 
 def command(daemon: Daemon, words: str) -> str:
-    """A command, as one gives it for the agent that is asked (G21)."""
+    """A command, as one gives it for the agent that is asked."""
     return f"narval {words}" + ("" if daemon.agent.store.is_own else f" --agent {daemon.name}")
 
 
@@ -102,7 +102,7 @@ def _unknown(daemon: Daemon, name: str) -> str:
 
 
 def standing_of(daemon: Daemon) -> dict[str, Any]:
-    """The state of the agent that is asked, and why it is suspended: nothing of the home's own (G20)."""
+    """The state of the agent that is asked, and why it is suspended: nothing of the home's own."""
     if daemon.agent.store.is_own:
         return {}
     row = daemon.agent.store.identity()

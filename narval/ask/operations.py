@@ -82,7 +82,7 @@ async def invoke(daemon: Daemon, asker: Asker, name: str, arguments: Mapping[str
 
     Raises RequestError for an unknown name, a scope the asker has not, an agent that is not there, and
     arguments that do not fit. Everything that happened before is recorded first, so that no answer shows what
-    a crash could undo. What is answered of another agent than the home's own says so, as `agent` (G21).
+    a crash could undo. What is answered of another agent than the home's own says so, as `agent`.
     """
     operation = OPERATIONS.get(name)
     if operation is None:

@@ -54,8 +54,8 @@ def shortened(value: object, most: int) -> str:
 
 
 def person(row: Row) -> str:
-    """The person that a row is by, and in brackets who acted in that person's name (P39), or by which session
-    of the monitor it was done (M67).
+    """The person that a row is by, and in brackets who acted in that person's name, or by which session
+    of the monitor it was done.
     """
     actor = f"{row['way']}, session {row['session']}" if row.get("way") else row.get("actor")
     return f"{row.get('by')} ({actor})" if actor else str(row.get("by") or "")
@@ -118,7 +118,7 @@ def took(run: Row) -> str:
 
 
 def newer_file(run: Row) -> str:
-    """The sentence on a run whose file is newer than the version that it keeps (N31); "" of any other."""
+    """The sentence on a run whose file is newer than the version that it keeps; "" of any other."""
     newer = run.get("newer")
     if not newer:
         return ""

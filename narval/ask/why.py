@@ -44,7 +44,7 @@ MOST_FOLLOWED = 5
 
 @operation("read")
 async def why(daemon: Daemon, run: int, id: str | None = None) -> dict[str, Any]:
-    """The reason why a run, or a part of it, does not go on, and all it waits for (N11).
+    """The reason why a run, or a part of it, does not go on, and all it waits for.
 
     For the number of an element instead: what it was made from, who used it and holds it, what was made of
     it, by what it is outdated, and which runs wait for such.
@@ -77,7 +77,7 @@ async def _explained(daemon: Daemon, run: Run, left: int, id: str | None = None)
 
 async def _whereabouts(daemon: Daemon, call: Call, left: int) -> dict[str, Any]:
     """The agent that has a call, since when, and the run that answers it, with all that this waits for, at
-    so many more agents (G37).
+    so many more agents.
 
     `state` is that of the run; without one, that it is `untaken` or `answered`, or that the agent is `gone`.
     Of an agent that another daemon of the store has, `home` is that daemon's, or null while none has it.

@@ -99,7 +99,7 @@ class ElementError(NarvalError):
 class ActionError(NarvalError):
     """An action failed. `kind` becomes the `type` of the error element.
 
-    If `final`, trying again cannot help: the step's `retries` are not used (N29).
+    If `final`, trying again cannot help: the step's `retries` are not used.
     """
 
     def __init__(self, message: str, kind: str = "action-failed", *, final: bool = False) -> None:

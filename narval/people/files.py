@@ -146,7 +146,7 @@ def owner_of(status: os.stat_result, person: Person, home: os.stat_result) -> st
 
 
 def check_folder(folder: Path, person: Person, home: os.stat_result) -> None:
-    """Raise ElementError unless a person's folder, and those in it, are folders that are theirs (P56)."""
+    """Raise ElementError unless a person's folder, and those in it, are folders that are theirs."""
     for path in (folder, folder / DONE, folder / DONE / ".taken", folder / DONE / REFUSED_ANSWERS):
         try:
             status = Path(os.path.normpath(path)).lstat()

@@ -1,4 +1,4 @@
-"""Sentences that tell what needs attention (M13)."""
+"""Sentences that tell what needs attention."""
 
 from __future__ import annotations
 

@@ -195,7 +195,7 @@ async def set_agent_settings(daemon: Daemon, name: str, text: str) -> dict[str, 
 
 
 def _limits(daemon: Daemon, host: AgentHost) -> list[dict[str, Any]]:
-    """The limits of an agent, and what it uses of each (G16)."""
+    """The limits of an agent, and what it uses of each."""
     agent, settings = host.agent, host.settings
     used = {
         "elements": len(agent.memory.elements),

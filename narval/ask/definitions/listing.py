@@ -24,7 +24,7 @@ async def definitions(daemon: Daemon) -> dict[str, Any]:
     """The definitions that are loaded, from which file, since when; and the faults of those that are not.
 
     Of each, how many runs are under way, how the last 20 of the newest 5,000 ended, and whether its file has
-    faults now, so that the last good version is at work (M40).
+    faults now, so that the last good version is at work.
     """
     runs, loaded, faulty = await endings(daemon.agent), _loaded(daemon), _faulty(daemon)
     listed = sorted(daemon.agent.library, key=lambda definition: (definition.kind, definition.full_name))

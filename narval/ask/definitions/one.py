@@ -37,7 +37,7 @@ _EVERY = frozenset(Definition.__struct_fields__)
 
 @operation("read")
 async def definition(daemon: Daemon, name: str, kind: str | None = None) -> dict[str, Any]:
-    """One definition (M41), in the form of `definitions`, with its source, its file as it lies there now with
+    """One definition, in the form of `definitions`, with its source, its file as it lies there now with
     the faults in it, its prototype, its settings, whom it calls and who calls it, the runs under way and the
     last that are over, and what its runs wait for in time.
 

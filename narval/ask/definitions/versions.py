@@ -23,7 +23,7 @@ SHORTEST = 6
 
 @operation("read")
 async def versions(daemon: Daemon, name: str, kind: str | None = None) -> list[dict[str, Any]]:
-    """The versions of a definition that the store keeps, newest first (M43).
+    """The versions of a definition that the store keeps, newest first.
 
     Of each its digest, file and text, since when it is kept, whether it is the current one, how many runs
     follow it, and how many of these are under way. Of what a module declares, the versions of the module.
@@ -54,7 +54,7 @@ async def versions(daemon: Daemon, name: str, kind: str | None = None) -> list[d
 async def difference(
     daemon: Daemon, name: str, old: str, new: str | None = None, kind: str | None = None
 ) -> dict[str, Any]:
-    """The difference between the texts of two versions as a unified diff (M43): from the one whose digest
+    """The difference between the texts of two versions as a unified diff: from the one whose digest
     begins with `old` to that of `new`, without it to the current one. Raises RequestError.
     """
     rows = _kept(daemon, name, kind)

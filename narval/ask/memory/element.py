@@ -29,7 +29,7 @@ HOLDERS = 50
 @operation("read")
 async def element(daemon: Daemon, eid: int) -> dict[str, Any]:
     """One element in the form of `memory`, with its attributes, the youngest runs that hold it, when it will
-    be forgotten, its versions, and its provenance both ways (M23, M24).
+    be forgotten, its versions, and its provenance both ways.
 
     `back` are the elements that it was made from, nearest first, `on` those made of it, oldest first, to
     depth 6 and 200 each way; `more` says which way there are more. Forward the runs are looked at that hold

@@ -85,7 +85,7 @@ async def elements(
     definition: str | None = None,
     look: int = LOOK,
 ) -> dict[str, Any]:
-    """A page of what `memory` gives, newest first, at a cost that does not grow with memory (M21).
+    """A page of what `memory` gives, newest first, at a cost that does not grow with memory.
 
     No index is made, though one that is there is asked, and at most `look` elements are tried: `tried` is how
     many were, `older` the eid before which to look further, None where nothing is left. With `since` a look
@@ -132,7 +132,7 @@ def matching(
     since: str | None = None,
     definition: str | None = None,
 ) -> list[Element]:
-    """The elements that match a pattern (N9), as `memory` gives them.
+    """The elements that match a pattern, as `memory` gives them.
 
     All, oldest first; with `limit` the newest so many, newest first; with `before` only those of lower eids.
     """

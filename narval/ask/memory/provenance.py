@@ -1,4 +1,4 @@
-"""The provenance of an element both ways (M24): what it was made from, and what was made of it.
+"""The provenance of an element both ways: what it was made from, and what was made of it.
 
 Back it goes by the inputs that an origin names. Forward there is no index: what the runs made that hold or
 used an element is looked at, and of one that was replaced the younger ones of its name.

@@ -23,7 +23,7 @@ Row = dict[str, Any]
 @operation("read")
 async def timeline(daemon: Daemon, run: int, limit: int | None = None) -> dict[str, Any]:
     """The calls of a run over time, a row a try, and its waits for elements and moments, in the order in
-    which they began; with `limit` the newest so many (M36).
+    which they began; with `limit` the newest so many.
     """
     found = find_run(daemon, run)
     rows = await tries_and_waits(daemon, found)

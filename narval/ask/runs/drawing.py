@@ -32,9 +32,9 @@ async def drawn(
 ) -> dict[str, Any]:
     """The graph of a run, now or as it was after line `at` of its history, or of a definition that no run
     follows, of a kind where several have its name: parts and arcs with their texts, states and places in the
-    order of flow (M30).
+    order of flow.
 
-    `layout` is a digest of what decides where things are drawn: the same whatever the state (M80).
+    `layout` is a digest of what decides where things are drawn: the same whatever the state.
     """
     return form(_graph(daemon, run, definition, at, kind))
 
@@ -66,7 +66,7 @@ def _graph(
 
 
 def graph_of(engine: Engine, definition: Any, state: Any) -> Graph:
-    """The graph of a run in a state; of one that is over no part is under way (M31)."""
+    """The graph of a run in a state; of one that is over no part is under way."""
     graph = engine.graph(definition, state)
     return settled(graph) if state.over else graph
 

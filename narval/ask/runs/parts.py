@@ -25,7 +25,7 @@ TRIES = 100
 
 @operation("read")
 async def part(daemon: Daemon, run: int, id: str) -> dict[str, Any]:
-    """All about one part of a run, or about an arc (M32): as it is drawn, why it is so and what it waits for,
+    """All about one part of a run, or about an arc: as it is drawn, why it is so and what it waits for,
     as `why` has it, and the tries of its calls with what they were given and gave. Of calls that no part of
     the graph makes, their tries alone.
     """

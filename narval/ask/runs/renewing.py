@@ -25,7 +25,7 @@ from narval.kinds.work.operations.acts import check_may_renew
 
 @operation("write")
 async def renew(daemon: Daemon, run: int, reason: str = "", *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """End a run, and begin it anew by the version of its definition that is current (N31): with what it was
+    """End a run, and begin it anew by the version of its definition that is current: with what it was
     given first, while what it used stays used. Whoever called it waits on, and is told nothing.
 
     An item of work is withdrawn and offered anew (P79); that is for the home's owner, root, and

@@ -26,7 +26,7 @@ Parts = tuple[GraphNode | GraphEdge, ...]
 
 @operation("read")
 async def replay(daemon: Daemon, run: int, after: int = 0, limit: int = MOST) -> Row:
-    """The entries of a run's journal after line `after`, at most `limit` and 1,000 (M34). Of each: its last
+    """The entries of a run's journal after line `after`, at most `limit` and 1,000. Of each: its last
     line, its moment, what happened in words, a mark for errors and signals, and the parts and arcs that
     changed, with what they are then.
 

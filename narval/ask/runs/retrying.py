@@ -24,7 +24,7 @@ Planner = Callable[[Library, Lookup], tuple[Any, Resume]]
 
 @operation("read")
 async def retry_plan(daemon: Daemon, run: int, step: str | None = None) -> dict[str, Any]:
-    """All that `retry` would do, and nothing is done (M37): from which part it would go on, what is kept with
+    """All that `retry` would do, and nothing is done: from which part it would go on, what is kept with
     its results, what was reached and is done again, the elements that may be used again, and the version of
     the definition that is followed, with the differences of its text to the one before.
     """

@@ -1,4 +1,4 @@
-"""Operations that try something out: simulations and explorations, by child programs (M42, M57)."""
+"""Operations that try something out: simulations and explorations, by child programs."""
 
 from __future__ import annotations
 

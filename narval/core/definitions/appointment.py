@@ -35,8 +35,8 @@ class Length(msgspec.Struct, frozen=True):
 
 
 class Appointment(msgspec.Struct, frozen=True):
-    """A moment that a transition makes for itself: so long after its in-steps have ended (N41), or after the
-    date that the expression `at` gives, or `before` it (N45).
+    """A moment that a transition makes for itself: so long after its in-steps have ended, or after the
+    date that the expression `at` gives, or `before` it.
 
     Of `weekdays` only those named count. `text` is how it is written.
     """

@@ -10,7 +10,7 @@ from narval.core.definitions.suggestions import closest
 from narval.core.elements.control_elements import QUIT, START_PLANS, TARGET, TASK, TASK_OBJECT
 
 OF_ANY = frozenset({"key", "name", "eid"})
-"""The attributes that any element may have: what it is known by, and its number (N4)."""
+"""The attributes that any element may have: what it is known by, and its number."""
 
 OWN = {**dict.fromkeys(START_PLANS, (TARGET,)), TASK_OBJECT: (TASK,), QUIT: ()}
 """The attributes that narval itself reads, by the root name of the element."""

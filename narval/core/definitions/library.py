@@ -14,7 +14,7 @@ from narval.core.errors import DefinitionError, Fault
 
 
 class Reference(msgspec.Struct, frozen=True):
-    """A place in a definition that names another one, to be checked once all files are read (N13).
+    """A place in a definition that names another one, to be checked once all files are read.
 
     `what` is the part that names it, for people; `check` finds further faults once the target is there. With
     a `group` the target may be named without one: that group is looked in first. It is no fault that an
@@ -42,7 +42,7 @@ class Definition(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """The part that is the same in definitions of every kind.
 
     `group` is the file, module or cookbook it belongs to; `descriptions` are by language; `digest` names the
-    version. `xml` is the definition alone, as memory shows it (N2) and as it can be read again; it begins on
+    version. `xml` is the definition alone, as memory shows it and as it can be read again; it begins on
     `line` of the file `path`. `references` are the places where it names other definitions.
     `draft` is there if it is made whole of others of its library, anew whenever one of them changes: it is
     the definition before they are part of it. `warnings` are about what is allowed there, and may not be
@@ -79,7 +79,7 @@ class Definition(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
 
 class RunDefinition(Definition, frozen=True, eq=False, kw_only=True):
-    """A definition that is run; `decay` is the seconds after its end until a run is forgotten (N5)."""
+    """A definition that is run; `decay` is the seconds after its end until a run is forgotten."""
 
     decay: float | None = None
 
@@ -110,7 +110,7 @@ class RunDefinition(Definition, frozen=True, eq=False, kw_only=True):
 
     @property
     def remote_calls(self) -> Iterator[RemoteCall]:
-        """The parts of it that call definitions of other agents (G33)."""
+        """The parts of it that call definitions of other agents."""
         return iter(())
 
     @property

@@ -130,7 +130,7 @@ def warnings(definitions: Iterable[Definition], library: Library) -> list[Fault]
 
 
 def doubts(definitions: Iterable[Definition], people: Directory, *, writes: bool = True) -> list[Fault]:
-    """Warnings about definitions that ask people, given those of a home, which `writes` to them (P14)."""
+    """Warnings about definitions that ask people, given those of a home, which `writes` to them."""
     return [
         fault
         for name, kind in KINDS.items()

@@ -30,7 +30,7 @@ NO_NAMESPACES: Mapping[str, str] = MappingProxyType({})
 class Input:
     """An element, or a list of them, that a call is given.
 
-    All of `match` must hold of the same element. `use`: never given twice to this input (N18); `list`:
+    All of `match` must hold of the same element. `use`: never given twice to this input; `list`:
     takes every candidate of its best rank, the `newest` so many if that is not 0; `optional`: may be left
     empty; `outdates`: what was taken is replaced once the call has succeeded. `tightens` is the input that a
     step made this one from (N14). `holds` tells of attributes what they hold: one of `HOLDS`, the name of an
@@ -82,10 +82,10 @@ class Input:
 
 @dataclass(frozen=True, init=False)
 class Output:
-    """An element, or a list of them, that a call gives back (N20).
+    """An element, or a list of them, that a call gives back.
 
     All of `match` must hold of the same element. `unique` is an XPath: an element of the same name whose
-    value for it was given before is dropped (N37). `replaces` is an attribute, such as "@key", or one of
+    value for it was given before is dropped. `replaces` is an attribute, such as "@key", or one of
     another name, such as "event/@key": the element that counts and has the same value there is outdated by
     this one, which is dropped if it is the same again.
     """
@@ -148,12 +148,12 @@ class Prototype:
 
     @cached_property
     def input_variables(self) -> frozenset[str]:
-        """The variables that the patterns of inputs use (N10). Raises PatternError."""
+        """The variables that the patterns of inputs use. Raises PatternError."""
         return frozenset[str]().union(*(slot.condition.variables for slot in self.inputs))
 
     @cached_property
     def output_variables(self) -> frozenset[str]:
-        """The variables that the patterns of outputs use (N10). Raises PatternError."""
+        """The variables that the patterns of outputs use. Raises PatternError."""
         return frozenset[str]().union(*(output.condition.variables for output in self.outputs))
 
     @cached_property

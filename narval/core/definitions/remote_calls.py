@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 REMOTE_TIMEOUT = 86_400.0
-"""Seconds after which a call at another agent is given up where nothing else is said (G35)."""
+"""Seconds after which a call at another agent is given up where nothing else is said."""
 
 
 class RemoteCall(NamedTuple):

@@ -316,7 +316,7 @@ _FINEST_FIRST = (
 
 
 def finer_omitted(times: Iterable[Time]) -> list[str]:
-    """The fields left out that are finer than the finest given, finest first; each of them is `*` (N25).
+    """The fields left out that are finer than the finest given, finest first; each of them is `*`.
 
     `hours="7"` alone gives seconds and minutes: it is every second from 7 to 8. A date that gives nothing is
     every second on purpose. A `*` that is written out counts as left out.
@@ -333,7 +333,7 @@ A_DAY = 86_400.0
 
 
 def date_warnings(times: Iterable[Time], now: float) -> Iterator[tuple[int, str]]:
-    """Warnings about dates at a moment, with their lines: gone by, or left open (N25)."""
+    """Warnings about dates at a moment, with their lines: gone by, or left open."""
     for time in times:
         if schedule_of((time,), "UTC").next(now - A_DAY) is None:
             yield time.line, "this date has gone by and does not come again; correct years"

@@ -7,7 +7,7 @@ import msgspec
 from narval.core.elements.element import Element
 
 MarkScope = tuple[str, str, str]
-"""The user of an element (N18): definition, step or transition id, input id or condition position.
+"""The user of an element: definition, step or transition id, input id or condition position.
 
 It names the definition, not its version, so that marks survive new versions of a definition.
 """
@@ -18,7 +18,7 @@ HEARSAY: MarkScope = ("narval", "model", "answer")
 
 
 class Added(msgspec.Struct, frozen=True, gc=False):
-    """An element entered memory, and with `held` the context of that run (N3).
+    """An element entered memory, and with `held` the context of that run.
 
     `declared` names the declaration (of memory.xml, of the library) that protects it.
     """
@@ -29,21 +29,21 @@ class Added(msgspec.Struct, frozen=True, gc=False):
 
 
 class Held(msgspec.Struct, frozen=True, gc=False):
-    """These elements joined the context of a run (N3)."""
+    """These elements joined the context of a run."""
 
     run: int
     eids: tuple[int, ...]
 
 
 class Unheld(msgspec.Struct, frozen=True):
-    """These elements left the context of a run that is being forgotten in chunks (N5)."""
+    """These elements left the context of a run that is being forgotten in chunks."""
 
     run: int
     eids: tuple[int, ...]
 
 
 class Used(msgspec.Struct, frozen=True, gc=False):
-    """These elements were given to that input or condition, and will not be given to it again (N18).
+    """These elements were given to that input or condition, and will not be given to it again.
 
     `run` is the run that they were given to; 0 where no run was: of a control element.
     """
@@ -54,7 +54,7 @@ class Used(msgspec.Struct, frozen=True, gc=False):
 
 
 class Reserved(msgspec.Struct, frozen=True, gc=False):
-    """A call is going to replace these elements: no other gets them until it has returned (N18)."""
+    """A call is going to replace these elements: no other gets them until it has returned."""
 
     eids: tuple[int, ...]
 
@@ -66,13 +66,13 @@ class Released(msgspec.Struct, frozen=True, gc=False):
 
 
 class Outdated(msgspec.Struct, frozen=True, gc=False):
-    """These elements have been replaced: no input or condition gets them any more (N18)."""
+    """These elements have been replaced: no input or condition gets them any more."""
 
     eids: tuple[int, ...]
 
 
 class Keyed(msgspec.Struct, frozen=True, gc=False):
-    """An output with `unique` gave this value: an equal one is dropped, even after forgetting (N37)."""
+    """An output with `unique` gave this value: an equal one is dropped, even after forgetting."""
 
     name: str
     expression: str
@@ -85,13 +85,13 @@ class Keyed(msgspec.Struct, frozen=True, gc=False):
 
 
 class Undeclared(msgspec.Struct, frozen=True, gc=False):
-    """These elements are declared no more: they lose their protection (N4)."""
+    """These elements are declared no more: they lose their protection."""
 
     eids: tuple[int, ...]
 
 
 class Forgotten(msgspec.Struct, frozen=True, gc=False):
-    """These elements, and these runs with their contexts, left memory (N5)."""
+    """These elements, and these runs with their contexts, left memory."""
 
     eids: tuple[int, ...] = ()
     runs: tuple[int, ...] = ()

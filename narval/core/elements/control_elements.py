@@ -1,4 +1,4 @@
-"""The names of control elements: `start-plan` and `quit` (N4, N6), `task-object` (K21)."""
+"""The names of control elements: `start-plan` and `quit`, `task-object` (K21)."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from narval.core.elements.changes import MarkScope
 from narval.core.elements.element import CONTROL
 
 ACTED: MarkScope = ("narval", "start-plan", "acted")
-"""The scope that marks the `start-plan` and `task-object` elements that have been executed (N4)."""
+"""The scope that marks the `start-plan` and `task-object` elements that have been executed."""
 
 START_PLAN, QUIT = "start-plan", "quit"
 START_PLANS = (START_PLAN, f"{{{CONTROL}}}{START_PLAN}")
-"""The root names of elements that start a run: plain, or in the control namespace (N6)."""
+"""The root names of elements that start a run: plain, or in the control namespace."""
 
 TARGET = "recipe"
 """The attribute of such an element that names the definition to start."""

@@ -16,7 +16,7 @@ from narval.core.elements.flat_xml import flat_attributes, flat_name, flat_value
 from narval.core.errors import UnreadableError
 
 CONTROL = "http://www.logilab.org/namespaces/Narval/1.2"
-"""The control namespace (N6); narval reads its own words with it and without it."""
+"""The control namespace; narval reads its own words with it and without it."""
 
 SIGNAL = "signal"
 """The root name of an element sent to a run by `narval signal`."""
@@ -50,7 +50,7 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Element(msgspec.Struct, eq=False, gc=False):
-    """One element of memory: a new version is a new element that outdates this one (N1).
+    """One element of memory: a new version is a new element that outdates this one.
 
     It is altered once, when it enters memory: then it is given number, moment and origin.
 
@@ -129,7 +129,7 @@ class Element(msgspec.Struct, eq=False, gc=False):
 
 
 class Tree:
-    """An element as patterns see it: `root`, the only child of `context`, a `memory` node (N9).
+    """An element as patterns see it: `root`, the only child of `context`, a `memory` node.
 
     Parsed on demand: `get` reads attributes from the bytes where they stand plainly. A tree belongs to the
     thread that made it.
@@ -209,7 +209,7 @@ def parse(xml: bytes) -> etree._Element:
 
 
 def identity(element: Element) -> tuple[str, str] | None:
-    """The root name of a declared element and its `key`, else its `name`; None if it has neither (N4)."""
+    """The root name of a declared element and its `key`, else its `name`; None if it has neither."""
     attributes = element.attributes
     key = attributes.get("key") or attributes.get("name")
     return (element.name, key) if key else None
@@ -226,7 +226,7 @@ def text_within(node: etree._Element) -> str:
 
 
 def local_name(tag: object) -> str | None:
-    """The name of one of narval's own words: bare, or in the control namespace (N6); None for any other."""
+    """The name of one of narval's own words: bare, or in the control namespace; None for any other."""
     if not isinstance(tag, str):
         return None
     if not tag.startswith("{"):

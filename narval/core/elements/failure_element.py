@@ -1,4 +1,4 @@
-"""The `failure` element: a top-level run that failed, as recipes and people find it in memory (N26)."""
+"""The `failure` element: a top-level run that failed, as recipes and people find it in memory."""
 
 from __future__ import annotations
 

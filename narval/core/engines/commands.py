@@ -74,10 +74,10 @@ class Watch(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False)
 
     Stays until `Unwatch`. `scopes` go with `conditions` one to one: an element marked there does not count.
     With `or_outdated` it also fires when an element that fits is replaced or forgotten: a step that waits for
-    a reserved one to come free must know that it never will (N18), and a condition of absence that it holds
-    (N44). With `standing` it is kept as long as the calls of its step are, each of which it may add another
-    to; so exploration, which would never end, passes it over.
-    It also fires when one of `elements` is replaced or forgotten (N45).
+    a reserved one to come free must know that it never will, and a condition of absence that it holds. With
+    `standing` it is kept as long as the calls of its step are, each of which it may add another to; so
+    exploration, which would never end, passes it over. It also fires when one of `elements` is replaced or
+    forgotten.
     """
 
     watch: str
@@ -99,8 +99,8 @@ class SetTimer(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fal
 
     `calendar`: it is a date of the calendar, and fires early when the clock was set back or the zone is
     another, to be worked out anew. Any other is the end of a length of time: setting the clock moves it
-    along. `keeps` are elements that will be needed then: they are not forgotten before (N5). With `standing`
-    the same will be asked for again and again (N40); exploration follows that so often as makes a difference.
+    along. `keeps` are elements that will be needed then: they are not forgotten before. With `standing`
+    the same will be asked for again and again; exploration follows that so often as makes a difference.
     """
 
     wake: str
@@ -117,7 +117,7 @@ class CancelTimer(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 RESTART_PAUSE = 1.0
-"""Seconds at least between starts of a definition that starts itself and has nothing to wait for (N28)."""
+"""Seconds at least between starts of a definition that starts itself and has nothing to wait for."""
 
 
 class Start(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):

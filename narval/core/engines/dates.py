@@ -1,5 +1,5 @@
 """Dates that a run waits for, of whatever kind it is (N25, A10): when the next comes, and whether it has;
-appointments among them (N41, N45).
+appointments among them.
 
 The runtime says when the moment of a date is there, and says so early when the clock has been set back or the
 zone of the home is another now: then the date is worked out anew.
@@ -44,7 +44,7 @@ def has_come(times: tuple[Time, ...], date: float, now: float, view: View) -> bo
 
 
 class Reckoning(NamedTuple):
-    """The moments of appointments, `made` at `since` (N41) from the elements `of` variables (N45).
+    """The moments of appointments, `made` at `since` from the elements `of` variables.
 
     `new` has those that are replaced, each with what has taken its place, `gone` those that count no more.
     `fault` says what gives no date.

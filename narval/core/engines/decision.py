@@ -28,7 +28,7 @@ Inputs = tuple[tuple[str, tuple[int, ...]], ...]
 """The elements of each input that has any, by input id."""
 
 Wanted = list[tuple[Bound, MarkScope | None]]
-"""Conditions with their variables resolved, and where what they use is marked (N18)."""
+"""Conditions with their variables resolved, and where what they use is marked."""
 
 
 Followed = TypeVar("Followed", bound=RunDefinition)
@@ -92,7 +92,7 @@ class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_onl
         return eid
 
     def add_told(self, xml: bytes, event: Signalled) -> int:
-        """Let an element that a signal brought enter memory: it is by who signalled (P30); its eid."""
+        """Let an element that a signal brought enter memory: it is by who signalled; its eid."""
         eid = self.view.next_eid
         origin = Origin(
             self.state.eid,
@@ -128,7 +128,7 @@ class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_onl
     def keep(
         self, output: Accepted, part: str, call: str, inputs: tuple[int, ...] = (), *, held: bool = True
     ) -> int | None:
-        """Add an output; its eid. It is dropped if `unique` has seen its value before (N37), or if what it
+        """Add an output; its eid. It is dropped if `unique` has seen its value before, or if what it
         `replaces` is the same; one of another name also where there is nothing that it replaces.
         """
         element, key, earlier = output
@@ -150,7 +150,7 @@ class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_onl
         return eid
 
     def use_input(self, scope: MarkScope | None, outdates: bool, eids: tuple[int, ...]) -> None:
-        """Mark what an input uses, reserve what it outdates, and add either to the context (N3, N18)."""
+        """Mark what an input uses, reserve what it outdates, and add either to the context."""
         if scope is not None:
             self.command(commands.MarkUsed(scope, eids))
         if outdates:
@@ -159,7 +159,7 @@ class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_onl
             self.command(commands.AddToContext(eids))
 
     def free(self, reserved: tuple[int, ...], *, well: bool) -> None:
-        """Replace what a call had reserved, if it went well; else let others take it (N18)."""
+        """Replace what a call had reserved, if it went well; else let others take it."""
         if reserved:
             self.command(commands.Outdate(reserved) if well else commands.Release(reserved))
 
@@ -194,7 +194,7 @@ class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_onl
         return None if assigned.missing else tuple([assigned.given[slot.id][0] for slot in slots])
 
     def use_matches(self, conditions: Wanted, eids: tuple[int, ...], counts: tuple[int, ...] = ()) -> None:
-        """Add what conditions were given to the context, and mark what they use (N3, N18).
+        """Add what conditions were given to the context, and mark what they use.
 
         `counts` says how many of the elements each was given, if not one.
         """
@@ -210,7 +210,7 @@ class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_onl
     # --- the end --------------------------------------------------------------------------------------
 
     def report_end(self, result: tuple[int, ...]) -> None:
-        """Finish a run whose state is over: its caller gets `result`; it is forgotten in time (N5)."""
+        """Finish a run whose state is over: its caller gets `result`; it is forgotten in time."""
         state = self.state
         self.command(commands.Finish(state.status, state.PHASES[state.status], result, state.error))
         if self.definition.decay is not None:

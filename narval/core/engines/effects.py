@@ -96,13 +96,13 @@ class Acts(Protocol):
         """Offer what is free again to those who watch for such."""
 
     def follow_outdated(self, run: Any, command: commands.Outdate) -> None:
-        """Declare what replaces a declared element; tell runs that wait for a reserved one of it (N18)."""
+        """Declare what replaces a declared element; tell runs that wait for a reserved one of it."""
 
     def schedule_forget(self, run: Any, command: commands.ScheduleForget) -> None:
-        """Forget the run at a moment (N5)."""
+        """Forget the run at a moment."""
 
     def start_run(self, run: Any, command: commands.Start) -> None:
-        """Begin another run, now or at a moment (N28)."""
+        """Begin another run, now or at a moment."""
 
     def finish_run(self, run: Any, command: commands.Finish) -> None:
         """End the run, and tell its caller."""

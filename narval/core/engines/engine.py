@@ -98,7 +98,7 @@ class Engine(Protocol):
         """Decide how a run ends whose `advance` raised; `error` is the eid of the error element."""
 
     def render(self, definition: Any, state: Any, context: Iterable[int], /) -> bytes:
-        """The run as an XML element (N2)."""
+        """The run as an XML element."""
 
     def waiting_for(self, definition: Any, state: Any, watches: dict[str, Watch], /) -> Iterator[Wait]:
         """The things that the run waits for now; `watches` are those it has set."""
@@ -181,7 +181,7 @@ class HasTokens(Protocol):
 
 @runtime_checkable
 class HasDates(Protocol):
-    """An engine whose parts wait for dates that come again (N25, A10)."""
+    """An engine whose parts wait for dates that come again."""
 
     def dates_of(self, definition: Any, part: str, /) -> tuple[Time, ...]:
         """The dates that a part waits for; empty for one that waits for none."""

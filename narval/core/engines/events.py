@@ -30,7 +30,7 @@ class OutputElement(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Why a call did not do its work: a stable `kind`, a message for people, more lines in `detail`.
 
-    `final` says that trying again cannot help (N29).
+    `final` says that trying again cannot help.
     """
 
     kind: str
@@ -40,7 +40,7 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class HeldCalls(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Calls of one step that are not made before somebody agrees (P72): each with what it is given, by input.
+    """Calls of one step that are not made before somebody agrees: each with what it is given, by input.
 
     They are of the definition `name` in its `version`, a digest, and run at the place `where`; the step is of
     a run of `asking`. `void` is the version that was agreed to before, if the definition is another since.
@@ -60,9 +60,9 @@ class HeldCalls(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 class Caller(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Which step of which run called this run, and the elements nearest to that step, nearest rank first.
 
-    A run of another agent has `run` 0 (G33): it was `asked_by` that run of `agent`, in a `call` whose id is
+    A run of another agent has `run` 0: it was `asked_by` that run of `agent`, in a `call` whose id is
     that of its message, `depth` agents away from who asked first. With `held` the run answers no call: these
-    calls are made, or are not, by what comes of it (P72).
+    calls are made, or are not, by what comes of it.
     """
 
     run: int
@@ -94,7 +94,7 @@ class CarriedOver(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Reusable(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """The elements that one input or condition had in an earlier run: it may have them again (N18)."""
+    """The elements that one input or condition had in an earlier run: it may have them again."""
 
     id: str
     slot: str
@@ -175,7 +175,7 @@ class CallStarting(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class CallApproved(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """An agreement to a call, by some `work`, in a `version` of what it calls: it may be made (P72)."""
+    """An agreement to a call, by some `work`, in a `version` of what it calls: it may be made."""
 
     id: int
     at: float
@@ -185,7 +185,7 @@ class CallApproved(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class Produced(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """A call that goes on has elements already: a source yielded (N36), a stream delivered a batch."""
+    """A call that goes on has elements already: a source yielded, a stream delivered a batch."""
 
     id: int
     at: float
@@ -267,7 +267,7 @@ class Redefined(msgspec.Struct, frozen=True, tag=True, gc=False):
 
 
 class Cancelled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
-    """The run is to end, because someone asked, by the monitor in a `session` (M67), or its caller ended."""
+    """The run is to end, because someone asked, by the monitor in a `session`, or its caller ended."""
 
     id: int
     at: float

@@ -1,5 +1,5 @@
 """The header of a run's state, the same for every kind, and the base of its changes; and the parts that the
-elements of all runs share (N2).
+elements of all runs share.
 """
 
 from __future__ import annotations

@@ -55,10 +55,10 @@ class MemoryView(Protocol):
         """True if some element would fit if it were not reserved by a call now under way."""
 
     def unique_seen(self, name: str, expression: str, value: str) -> bool:
-        """True if a unique output gave this value before (N37)."""
+        """True if a unique output gave this value before."""
 
     def schema_fault(self, xml: bytes) -> str | None:
-        """Why the schema of the element's name refuses it, or None (N7)."""
+        """Why the schema of the element's name refuses it, or None."""
 
 
 class RunView(Protocol):
@@ -66,27 +66,27 @@ class RunView(Protocol):
 
     @property
     def zone(self) -> str:
-        """The name of the zone whose calendar the home keeps (N25)."""
+        """The name of the zone whose calendar the home keeps."""
 
     @property
     def up_since(self) -> float:
         """Since when the daemon has been at work without a break: dates before that were missed."""
 
     def was_missed(self, moment: float) -> bool:
-        """True if the daemon was not at work at a moment: an appointment then was missed (N41)."""
+        """True if the daemon was not at work at a moment: an appointment then was missed."""
 
     def fits_since(self, eid: int, bound: Bound, scope: MarkScope | None, known: float = inf) -> float:
-        """The moment when an element that fits was added, or the first of those that it replaced (N38).
+        """The moment when an element that fits was added, or the first of those that it replaced.
 
         It replaced what it was made from, where that is outdated now, fitted and was not used in `scope`.
         What was replaced and is forgotten is not known any more; `known` is what was told before it was.
         """
 
     def current(self, eid: int) -> int | None:
-        """The element that counts in place of another: itself, or what replaced it, or None (N45)."""
+        """The element that counts in place of another: itself, or what replaced it, or None."""
 
     def text_of(self, expression: Pattern, elements: Mapping[str, Sequence[Element]]) -> str:
-        """The text that an expression gives of the elements that its variables stand for (N45)."""
+        """The text that an expression gives of the elements that its variables stand for."""
 
     def context(self, run: int) -> Iterable[int]:
         """The eids a run holds, oldest first."""
@@ -118,7 +118,7 @@ class PeopleView(Protocol):
 
     @property
     def people(self) -> Directory:
-        """The directory of people as it is now (P15); what is decided by it is recorded (P18)."""
+        """The directory of people as it is now; what is decided by it is recorded."""
 
     def answered_at(self, run: int, step: str) -> Iterable[str]:
         """The people who answered other items of a step in the top-level run that a run belongs to, or in one
@@ -126,7 +126,7 @@ class PeopleView(Protocol):
         """
 
     def started_by(self, run: int) -> str:
-        """The person who started the top-level run that a run belongs to (P30); "" if that is not known."""
+        """The person who started the top-level run that a run belongs to; "" if that is not known."""
 
 
 class CodeView(Protocol):

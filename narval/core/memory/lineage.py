@@ -13,7 +13,7 @@ from narval.core.patterns.pattern import Bound
 
 
 def fits_since(memory: Memory, eid: int, bound: Bound, scope: MarkScope | None, known: float = inf) -> float:
-    """The moment when an element that fits was added, or the first of those that it replaced (N38).
+    """The moment when an element that fits was added, or the first of those that it replaced.
 
     It replaced those it was made from that are outdated, fitted and were not used by `scope`. An element that
     was replaced and forgotten since is not found any more; `known` is the moment found before it was.
@@ -55,7 +55,7 @@ def in_force(memory: Memory, eid: int) -> list[int]:
 
 
 def current(memory: Memory, eid: int) -> int | None:
-    """The version that counts for an element: itself, or the youngest it was replaced by, or None (N45).
+    """The version that counts for an element: itself, or the youngest it was replaced by, or None.
 
     Of what was replaced just now that is the youngest of the name, so few are looked at.
     """

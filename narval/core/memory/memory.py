@@ -1,7 +1,7 @@
 """Memory: the elements, marks and contexts of an agent, altered by changes alone.
 
-An element stays bytes until it is looked at. A run is an element too, rendered from its state on demand
-(N2). Indexes only make queries cheaper: `index/`.
+An element stays bytes until it is looked at. A run is an element too, rendered from its state on demand.
+Indexes only make queries cheaper: `index/`.
 """
 
 from __future__ import annotations
@@ -25,9 +25,8 @@ class Memory:
     """All elements of an agent, their marks and contexts.
 
     `marks` are the elements that each input or condition has used, each with the run that did, `reserved`
-    those that a call under way will replace, `outdated` those that have been replaced (N18); `declared` tells
-    by what an element is protected (N4); `unique_values` are those that outputs with `unique` have given
-    (N37).
+    those that a call under way will replace, `outdated` those that have been replaced; `declared` tells
+    by what an element is protected; `unique_values` are those that outputs with `unique` have given.
     """
 
     def __init__(self) -> None:
@@ -71,7 +70,7 @@ class Memory:
         return self.elements.tree(element)
 
     def is_available(self, eid: int, scope: MarkScope | None) -> bool:
-        """True if an element is there, neither replaced nor reserved, and not used by `scope` (N18)."""
+        """True if an element is there, neither replaced nor reserved, and not used by `scope`."""
         if scope is not None and eid in self.marks.get(scope, ()):
             return False
         return eid in self and eid not in self.outdated and eid not in self.reserved
@@ -114,7 +113,7 @@ class Memory:
         return (eid for eid in self._candidates(bound) if self._fits(eid, bound))
 
     def reserved_for(self, bound: Bound, scope: MarkScope | None) -> bool:
-        """True if an element would fit, were it not reserved by a call under way (N18)."""
+        """True if an element would fit, were it not reserved by a call under way."""
         used = self.marks.get(scope, ()) if scope is not None else ()
         return any(eid not in used and self._fits(eid, bound) for eid in sorted(self.reserved))
 

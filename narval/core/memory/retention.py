@@ -46,7 +46,7 @@ def next_chunk(memory: Memory, run: int, goes_too: Callable[[int], bool], most: 
 
 
 class IdleTracker:
-    """The moment since which each element has been idle, for a home with `forget_after` (N5).
+    """The moment since which each element has been idle, for a home with `forget_after`.
 
     `after` is in seconds. Elements arrive in order of time, so they stand in a queue; one that was used
     since, or arrived by a clock that was set back, stands in a heap. A use only notes the moment; the element

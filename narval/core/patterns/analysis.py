@@ -1,6 +1,6 @@
 """Analysis: the clauses of an expression, which tell what elements it can match and when they decide alone.
 
-The context node is a `memory` whose only child is the element (N9), so `email[@subject='Hi']` asks for a name
+The context node is a `memory` whose only child is the element, so `email[@subject='Hi']` asks for a name
 and an attribute of the root, as do `/memory/email/@subject = 'Hi'` and `*[self::email and @subject='Hi']`.
 A part that is not understood demands nothing and is not exact: it is evaluated, never guessed. Of XPath 3.1
 only what means the same there is used (numbers are read otherwise), and nothing is exact, since it may raise.

@@ -1,6 +1,6 @@
 """Shapes: expressions without their literals, each compiled and analysed once for all patterns of it.
 
-lxml decides what is XPath 1.0; an expression that it cannot evaluate is tried as XPath 3.1 (N10); one that is
+lxml decides what is XPath 1.0; an expression that it cannot evaluate is tried as XPath 3.1; one that is
 neither is refused, with the error of whichever reader got further.
 """
 

@@ -1,4 +1,4 @@
-"""Doubts about patterns: what XPath 1.0 allows, and can never hold (N9)."""
+"""Doubts about patterns: what XPath 1.0 allows, and can never hold."""
 
 from __future__ import annotations
 

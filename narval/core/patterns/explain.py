@@ -1,4 +1,4 @@
-"""Explanations: the first predicate of a pattern that fails, and the element's value there (N11).
+"""Explanations: the first predicate of a pattern that fails, and the element's value there.
 
 The expression is walked as it is written. Each piece, from the first step to the last predicate, is evaluated
 on the node it concerns, in the pattern's own language, so an explanation cannot disagree with the match. A

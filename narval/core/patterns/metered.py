@@ -1,4 +1,4 @@
-"""XPath 3.1 of elementpath, made to count its work and to try regular expressions by RE2 (N10).
+"""XPath 3.1 of elementpath, made to count its work and to try regular expressions by RE2.
 
 elementpath has no bound of its own: `for $a in 1 to 10000, $b in 1 to 10000 return …` is a short text. So
 each token of an expression counts what it evaluates and yields, and the context what an axis goes through.

@@ -1,4 +1,4 @@
-"""Patterns, conditions and bound conditions (N9, N10, N11).
+"""Patterns, conditions and bound conditions.
 
 A *pattern* is one expression; a *condition* is patterns that must all hold of the same element; it is *bound*
 when its variables stand for elements, and can then be tried, compared, indexed, stored and explained.
@@ -51,7 +51,7 @@ class Pattern:
 
     @property
     def variables(self) -> frozenset[str]:
-        """The names used as `$name` (N10)."""
+        """The names used as `$name`."""
         return self.shape.variables
 
     @property
@@ -76,13 +76,13 @@ class Pattern:
         return keys
 
     def outgrown_by(self, tree: Tree, most: int | None) -> bool:
-        """True if an element is too large to be tried (N10), or has more nodes than `most`."""
+        """True if an element is too large to be tried, or has more nodes than `most`."""
         limits = self.shape.limits
         nodes = limits.nodes if most is None or most > limits.nodes else most
         return nodes < 0 or tree.size > limits.size or tree.has_more_nodes(nodes)
 
     def matches(self, context: etree._Element, nodes: Nodes) -> bool:
-        """True if it holds at a node (N9); False if it cannot be evaluated there."""
+        """True if it holds at a node; False if it cannot be evaluated there."""
         try:
             return self.shape.truth(context, **self.arguments(nodes))
         except Exception:
@@ -132,7 +132,7 @@ _NO_ELEMENTS: Mapping[str, Sequence[Element]] = MappingProxyType({})
 
 
 class Condition:
-    """Patterns that must all hold of the same element (N9)."""
+    """Patterns that must all hold of the same element."""
 
     __slots__ = ("_bound", "patterns", "variables")
 
@@ -305,7 +305,7 @@ class Bound:
 
     @property
     def room(self) -> tuple[int | None, ...]:
-        """For each pattern, the most nodes that what its variables hold leaves to an element (N10)."""
+        """For each pattern, the most nodes that what its variables hold leaves to an element."""
         if self._room is None:
             held = dict(self.variables)
             self._room = tuple(
@@ -330,7 +330,7 @@ class Bound:
         return {name: [Tree(element).root for element in elements] for name, elements in self.variables}
 
     def explain(self, tree: Tree) -> Mismatch | None:
-        """The reason why an element does not match (N11); None when it does."""
+        """The reason why an element does not match; None when it does."""
         nodes, held = self.nodes(), 0
         for pattern, room in zip(self.patterns, self.room, strict=True):
             if pattern.outgrown_by(tree, room):
@@ -381,7 +381,7 @@ def _stored(value: int | str, element: Callable[[int], Element | None]) -> Eleme
 
 
 def fits(element: Element, pattern: str, namespaces: Mapping[str, str] | None = None) -> bool:
-    """True if an element fits a pattern, as it would in a recipe (N9, N10): what actions try patterns with.
+    """True if an element fits a pattern, as it would in a recipe: what actions try patterns with.
 
     `namespaces` are the prefixes that the pattern uses. Raises PatternError, a NarvalError, for what is no
     pattern, or uses a variable.

@@ -1,4 +1,4 @@
-"""Regular expressions of XPath 3.1, tried by RE2, whose time grows with the text and not faster (N10).
+"""Regular expressions of XPath 3.1, tried by RE2, whose time grows with the text and not faster.
 
 A regular expression is tried on texts from strangers, in the daemon's loop. Python's matcher goes back to
 try other ways, and there may be as many as the square of a text, or two to the power of it. RE2 goes through

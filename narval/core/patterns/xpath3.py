@@ -1,4 +1,4 @@
-"""Patterns that only XPath 3.1 can express, by elementpath (N10).
+"""Patterns that only XPath 3.1 can express, by elementpath.
 
 Imported when the first such pattern is read: elementpath takes a fifth of a second. A pattern is tried on
 elements from strangers, inside the daemon's loop. So functions that reach outside the element (files,
@@ -98,7 +98,7 @@ class XPath3:
         self.names = _names(self._token)
 
     def __call__(self, context: etree._Element, /, **variables: Any) -> bool:
-        """True if the result counts as true (N9); raises whatever goes wrong, WorkError too."""
+        """True if the result counts as true; raises whatever goes wrong, WorkError too."""
         return self.tried(context, variables, Work())
 
     def tried(self, context: etree._Element, variables: Mapping[str, Any], work: Work) -> bool:
@@ -290,7 +290,7 @@ def _names_of_path(token: Token) -> frozenset[str] | None:
 
 
 def _truth(items: list[Any]) -> bool:
-    """The truth of a sequence (N9): nodes are true, and one value that is neither false, empty nor zero."""
+    """The truth of a sequence: nodes are true, and one value that is neither false, empty nor zero."""
     if not items:
         return False
     first = items[0]

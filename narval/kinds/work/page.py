@@ -91,7 +91,7 @@ async def _item(visit: Visit, typed: Mapping[str, list[str]], refused: WorkRefus
 
 
 async def _led(visit: Visit, item: Mapping[str, Any]) -> dict[str, Any] | None:
-    """All that led to an item: the graph of the run that asks, and the elements the item has (P50); None for
+    """All that led to an item: the graph of the run that asks, and the elements the item has; None for
     who may not see them.
     """
     if visit.visitor.role not in READERS or not item["run"]:
@@ -114,7 +114,7 @@ def _name(field: Mapping[str, Any]) -> str:
 
 
 def _problems(refused: WorkRefusedError | None) -> dict[str, str]:
-    """The messages for fields, by name (P42)."""
+    """The messages for fields, by name."""
     if refused is None or refused.kind != "bad-field" or not refused.detail:
         return {}
     return {str(problem["field"]): str(problem["message"]) for problem in json.loads(refused.detail)}

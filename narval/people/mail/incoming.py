@@ -46,7 +46,7 @@ def hand_over(turn: Turn, agent: str, xml: bytes) -> None:
     if local_name(mail.tag) != "email" or not forms:
         return
     if ("email", "@key", mail.get("key", "")) in turn.agent.memory.unique_values:
-        return  # its mailbox was read before (N37)
+        return  # its mailbox was read before
     key = bytes.fromhex(turn.agent.store.meta.get(KEY, ""))
     for token in forms:
         item = turn.agent.runs.active.get(int(token.partition("-")[0]))
@@ -105,7 +105,7 @@ def _tell(turn: Turn, item: Run, mail: etree._Element, token: str, call: str) ->
 
 
 def _wanted(work: WorkDefinition) -> str:
-    """The words that are an answer (P61)."""
+    """The words that are an answer."""
     words = ", ".join([*(outcome.name for outcome in work.outcomes), *ACTS])
     fields = f", and below it a line for each field: {', '.join(f'{name}: …' for name in work.fields)}"
     expectation = f"expected one of {words}, alone on the first line above what is quoted"
@@ -113,7 +113,7 @@ def _wanted(work: WorkDefinition) -> str:
 
 
 def _no_answer(mail: etree._Element) -> str | None:
-    """The reason why a mail cannot be an answer (P66); None if it may be one."""
+    """The reason why a mail cannot be an answer; None if it may be one."""
     for sign in ("auto", "list"):
         if mail.get(sign):
             return f"it is no mail that a person wrote to us: {sign}={mail.get(sign)}"
@@ -124,7 +124,7 @@ def _no_answer(mail: etree._Element) -> str | None:
 
 
 def _is_vouched_for(mail: etree._Element, server: str) -> bool:
-    """True if the results of the trusted server say so; those of others do not count (P65)."""
+    """True if the results of the trusted server say so; those of others do not count."""
     results = (node for node in mail.iterchildren("authentication") if node.get("server") == server.lower())
     first = next(results, None)
     return first is not None and is_authentic(first.text or "", mail.get("from", ""))

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from narval.kinds.work.language.definition import WorkDefinition
 
 MOST_AN_HOUR = 20
-"""So many notices a person is sent in an hour; the rest comes as a list (P60)."""
+"""So many notices a person is sent in an hour; the rest comes as a list."""
 
 HOUR = 3600.0
 
@@ -169,7 +169,7 @@ def _finished(result: dict[str, Any], outcome: Outcome) -> Outcome:
 
 
 def _how(work: WorkDefinition, token: str, until: float) -> str:
-    """The lines that say how a notice is answered (P61)."""
+    """The lines that say how a notice is answered."""
     outcomes = [outcome.name for outcome in work.outcomes]
     end = timestamp(datetime.fromtimestamp(until, UTC))
     fields = [f"{name}: …" for name in work.fields]

@@ -1,4 +1,4 @@
-"""Tokens: by which a reply to a notice is known to be one (P62, P64).
+"""Tokens: by which a reply to a notice is known to be one.
 
 A token is `57-NONCE-MAC`: the item, 80 bits, 120 bits, in base32. It is derived from a key that the store
 keeps, and from what it stands for; so it is kept nowhere, and a notice that is sent again has the same.
@@ -55,7 +55,7 @@ def hash_of(token: str) -> str:
 
 
 def notice_of(key: bytes, agent: str, state: WorkState, token: str) -> str | None:
-    """The notice of an item that brought a token, by its call; compared in constant time (P64)."""
+    """The notice of an item that brought a token, by its call; compared in constant time."""
     found = None
     for call, notice in state.notices.items():
         if notice.until is not None:
@@ -79,7 +79,7 @@ def last_token(text: str) -> list[str]:
 
 
 def blanked(xml: bytes) -> bytes:
-    """An element without the tokens in it, or the parts of them that lie apart (P68)."""
+    """An element without the tokens in it, or the parts of them that lie apart."""
     parts = {_whole(part) for match in TOKEN.findall(xml) for part in match[1:]}
     xml = TOKEN.sub(rb"\1-%s-%s" % (BLANK, BLANK), xml)
     for part in parts:

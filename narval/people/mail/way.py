@@ -1,4 +1,4 @@
-"""The way of mail: notices to people go out, their answers come in (P60–P68). The engine has the rules."""
+"""The way of mail: notices to people go out, their answers come in. The engine has the rules."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class MailWay:
         self.out = Notices(agent, id, home, post)
 
     def hear(self, turn: Turn, event: Returned | Produced) -> Returned | Produced:
-        """Hand over the answers among the mails that a call gave; the event without their tokens (P68).
+        """Hand over the answers among the mails that a call gave; the event without their tokens.
 
         A mail that replies to a notice says so by `work`, so that no recipe takes it for any other.
         """

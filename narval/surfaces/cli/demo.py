@@ -116,7 +116,7 @@ def _held_back(home: Home) -> list[Path]:
 
 @asynccontextmanager
 async def _pages(console: Console, home: Home, *, wanted: bool) -> AsyncIterator[None]:
-    """Serve the pages of the home meanwhile, and say how to look at them (M3)."""
+    """Serve the pages of the home meanwhile, and say how to look at them."""
     if not wanted:
         yield
         return

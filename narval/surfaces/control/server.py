@@ -36,7 +36,7 @@ _SHARE = 4
 """The part of the daemon's descriptors that clients may take: one in so many. The rest is for its work."""
 
 LIMIT = "limit"
-"""The one request that is about the connection: it lays down the scopes it does not need (M7)."""
+"""The one request that is about the connection: it lays down the scopes it does not need."""
 
 WAIT = "wait"
 """The parameter by which an operation is asked to wait for something: an end, a line, an object."""

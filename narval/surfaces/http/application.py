@@ -47,7 +47,7 @@ NOBODY = Visitor("", "", "person")
 
 
 class Follower(Protocol):
-    """An endpoint for the stream of a page that is open (M60)."""
+    """An endpoint for the stream of a page that is open."""
 
     async def __call__(self, request: Request, route: PageRoute, again: Again) -> Response: ...
 
@@ -59,7 +59,7 @@ Again = Callable[[], Any]
 class Site:
     """The things that all pages share: the ways to the daemon, templates, the frame around each page.
 
-    `reading` is limited to looking (M70). `frame` gives the values that every page shows, `layouts`
+    `reading` is limited to looking. `frame` gives the values that every page shows, `layouts`
     places graphs, and `follow` answers the streams of open pages; without it there are none.
     """
 
@@ -156,7 +156,7 @@ def _visit(request: Request, site: Site, fields: Fields | None = None, *, live: 
 
 
 def _permitted(route: PageRoute, site: Site, endpoint: Endpoint) -> Endpoint:
-    """The endpoint of a route for those alone whose role may have it (M66)."""
+    """The endpoint of a route for those alone whose role may have it."""
 
     async def checked(request: Request) -> Response:
         role = _visitor(request).role

@@ -31,7 +31,7 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 LOGIN, LOGOUT, KEPT, STATIC, HOOKS, LIVE = "/login", "/logout", "/kept", "/static/", "/hook/", "/live"
 TOKEN = "token"  # noqa: S105
-"""The name of the field in which a form has the token of its session (M68)."""
+"""The name of the field in which a form has the token of its session."""
 
 SECRET = "narval.secret"  # noqa: S105
 """The key in the scope of a request under which the secret of its session is left for the login pages."""
@@ -58,11 +58,11 @@ SECURITY: Mapping[str, str] = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-"""The headers of every answer, errors too (M75, M76, M77); static files have their own `cache-control`."""
+"""The headers of every answer, errors too; static files have their own `cache-control`."""
 
 
 class RequestLimits(NamedTuple):
-    """The limits on requests (M74); times in seconds, sizes in bytes."""
+    """The limits on requests; times in seconds, sizes in bytes."""
 
     header: int = 16_384
     body: int = 1_000_000
@@ -356,7 +356,7 @@ def _target(scope: Scope) -> str:
 
 
 def _is_of(fields: Fields, token: str) -> bool:
-    """True of a form that has the token of a session, compared in constant time (M68)."""
+    """True of a form that has the token of a session, compared in constant time."""
     return hmac.compare_digest(fields.get(TOKEN).encode(), token.encode())
 
 

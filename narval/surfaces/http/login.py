@@ -1,4 +1,4 @@
-"""The pages on which people log in and out and see their sessions (M65).
+"""The pages on which people log in and out and see their sessions.
 
 A link that is looked at takes nothing: it shows a button, and only the form that this sends uses the link up.
 """

@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote, urlencode
 import msgspec
 
 Role = Literal["reader", "person", "operator"]
-"""The right of a visitor: to look at everything, to do their own work, to do everything (M66)."""
+"""The right of a visitor: to look at everything, to do their own work, to do everything."""
 
 READERS: tuple[Role, ...] = ("reader", "operator")
 WORKERS: tuple[Role, ...] = ("person", "operator")
@@ -22,7 +22,7 @@ OPERATORS: tuple[Role, ...] = ("operator",)
 
 
 class Visitor(msgspec.Struct, frozen=True):
-    """A person in a session: its number, the name, the role, and the token of the session's forms (M68)."""
+    """A person in a session: its number, the name, the role, and the token of the session's forms."""
 
     session: str
     person: str
@@ -42,7 +42,7 @@ class Follows(msgspec.Struct, frozen=True):
 
 
 class Patch(msgspec.Struct, frozen=True, array_like=True):
-    """The state of a part or arc of a drawing, by the id of its SVG element (M63)."""
+    """The state of a part or arc of a drawing, by the id of its SVG element."""
 
     id: str
     state: str
@@ -106,7 +106,7 @@ class Visit:
     `agent` is the agent that is meant, `path` holds the parameters of the path, `query` those of the address,
     and `asked` has those that come several times too; `fields` are those of the form. `live` is True where a
     page that is open is made anew: what cannot change may be left out. `ask` asks a reading operation; `act`
-    any, and only while a form is answered (M70).
+    any, and only while a form is answered.
     `layouts` places the parts of graphs.
     """
 

@@ -22,7 +22,7 @@ from narval.core.source.secrets import without_secrets
 from narval.surfaces.http.page import segment
 
 LIVE = "live_"
-"""The start of the names of blocks that are made anew while a page is open (M60)."""
+"""The start of the names of blocks that are made anew while a page is open."""
 
 _HIDING = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"

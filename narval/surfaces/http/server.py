@@ -1,8 +1,8 @@
-"""The server of the pages: uvicorn with h11, on loopback or on a Unix socket, and nowhere else (M64).
+"""The server of the pages: uvicorn with h11, on loopback or on a Unix socket, and nowhere else.
 
 It differs from uvicorn's own in four things. Nothing wakes it while nobody asks (uvicorn looks ten times a
 second if it should end). A request must have begun to arrive and have a whole header in ten seconds, and what
-is written must be read in ten (M74). Connections are limited, and whoever has shown no session and no token
+is written must be read in ten. Connections are limited, and whoever has shown no session and no token
 of a webhook cannot take the places of those who have. What no application sees, as nonsense instead of HTTP,
 is answered with the headers of every answer (M76).
 """

@@ -1,4 +1,4 @@
-"""Login links and sessions, kept in `var/web/` by their hashes (M65).
+"""Login links and sessions, kept in `var/web/` by their hashes.
 
 A link is used up by one login and lasts ten minutes; a session is a random secret in a cookie. Several
 programs may alter the file at once (`narval web`, and `narval web login` beside it): each takes a lock, reads
@@ -218,7 +218,7 @@ def _moment(seconds: float) -> str:
 
 
 def form_token(secret: str) -> str:
-    """The token of a session's forms (M68): nobody learns the secret from it, nor it without the secret."""
+    """The token of a session's forms: nobody learns the secret from it, nor it without the secret."""
     return _digest(f"form {secret}")
 
 

@@ -62,7 +62,7 @@ def open(
 ) -> Agent:
     """Open a home, or with none make one in memory: nothing is kept on disk.
 
-    `agent` names the agent that is asked, without it the home's own (G21).
+    `agent` names the agent that is asked, without it the home's own.
 
     `by` names the person for whom the program works: what it adds, starts and signals is recorded as theirs.
     Faults of its files are told by one FaultWarning; what is good is loaded.
@@ -118,7 +118,7 @@ class Agent(OfMessages, OfKinds):
         self._end()
 
     def other(self, name: str, *, alone: bool = False) -> Agent:
-        """Another agent of the home, asked in the same way (G21); it stays active until it is closed.
+        """Another agent of the home, asked in the same way; it stays active until it is closed.
 
         With `alone`, closing it releases the home as well. Raises RequestError where there is none.
         """

@@ -138,7 +138,7 @@ class ProgramTask:
         """Raise an event within the task (K51), a global one (K41), or one at the type `name` (K52).
 
         It may carry an element, or with `with_object` the task's own object, which is no object of the task
-        then (K59). Of a synchronous one `result` is done, expired or failed.
+        then. Of a synchronous one `result` is done, expired or failed.
         """
         elements = [_bytes(element)] if element is not None else []
         more = {"users": list(users), "roles": list(roles), "elements": elements, "with_object": with_object}
@@ -175,7 +175,7 @@ class ProgramTask:
         return self._ask("task_state")["state"] or ""
 
     def current_object(self) -> WorkObject | None:
-        """The object that the task has, as it is now; None without one (K60)."""
+        """The object that the task has, as it is now; None without one."""
         return self._has(self._ask("task_state"))
 
     def replace(self, element: str | bytes | Element) -> WorkObject:
@@ -192,7 +192,7 @@ class ProgramTask:
         return current
 
     def down(self) -> None:
-        """End the task (K55); an object that it still has goes back to the queue."""
+        """End the task; an object that it still has goes back to the queue."""
         self._ask("task_down")
         self._is_down = True
         if self.workobject is not None:
@@ -217,7 +217,7 @@ def init(
     home: str | Path | None = None,
     agent: str = "",
 ) -> ProgramTask:
-    """Begin a task of a type, in a role (K48); `user` for those who may act in another's name.
+    """Begin a task of a type, in a role; `user` for those who may act in another's name.
 
     `home` is the folder whose daemon is asked, without it that of NARVAL_HOME. From then on it is the task at
     hand.
@@ -260,7 +260,7 @@ def run(
     timeout: float | None = 0.0,
     home: str | Path | None = None,
 ) -> int:
-    """Work as a task until its queue is empty (K60): `main` is called for each object; how many there were.
+    """Work as a task until its queue is empty: `main` is called for each object; how many there were.
 
     With `timeout` it ends when none has come for so many seconds, with None never. When `main` returns and
     has asserted no terminal state, FORWARD is; when it raises, EXCEPTION, if an edge leads there, and the
@@ -292,42 +292,42 @@ def _fail(task: ProgramTask) -> None:
 
 
 def get_work_object(timeout: float | None = None) -> WorkObject | None:
-    """The next object of the queue of the task at hand (K57)."""
+    """The next object of the queue of the task at hand."""
     return current().get_work_object(timeout)
 
 
 def current_object() -> WorkObject | None:
-    """The object of the task at hand (K60)."""
+    """The object of the task at hand."""
     return current().current_object()
 
 
 def assert_(state: str) -> str:
-    """Move the task at hand to a state (K49)."""
+    """Move the task at hand to a state."""
     return current().assert_(state)  # noqa: PT009
 
 
 def raise_event(event: str, name: str = "", *parameters: str, **more: Any) -> dict[str, Any]:
-    """Raise an event from the task at hand (K51, K52)."""
+    """Raise an event from the task at hand."""
     return current().raise_event(event, name, *parameters, **more)
 
 
 def wait_on_event(event: str, timeout: float = 0) -> dict[str, Any] | None:
-    """Wait for an event for the task at hand (K53)."""
+    """Wait for an event for the task at hand."""
     return current().wait_on_event(event, timeout)
 
 
 def wait_on_event_end(event: str, timeout: float = 0) -> dict[str, Any] | None:
-    """Wait for the end of an event for the task at hand (K54)."""
+    """Wait for the end of an event for the task at hand."""
     return current().wait_on_event_end(event, timeout)
 
 
 def get_current_state() -> str:
-    """The state of the task at hand (K50)."""
+    """The state of the task at hand."""
     return current().get_current_state()
 
 
 def down() -> None:
-    """End the task at hand (K55)."""
+    """End the task at hand."""
     current().down()
 
 
@@ -338,7 +338,7 @@ def exec(command: str | Sequence[str]) -> str:
 
 
 def launch(command: str | Sequence[str]) -> int:
-    """Start a program, and do not wait for it (K56); its number."""
+    """Start a program, and do not wait for it; its number."""
     words = shlex.split(command) if isinstance(command, str) else list(command)
     return subprocess.Popen(words, stdin=subprocess.DEVNULL, start_new_session=True).pid
 

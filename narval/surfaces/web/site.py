@@ -126,7 +126,7 @@ def make_site(find_socket: Callable[[], Path | None], folder: Path | None = None
 
 
 async def frame(visit: Visit) -> dict[str, Any]:
-    """The values that every page shows around its own (M12)."""
+    """The values that every page shows around its own."""
     return {
         "agent": visit.agent,
         "base": visit.base if visit.agent else "",

@@ -61,7 +61,7 @@ class Examined(NamedTuple):
 def is_explorable(definition: Definition) -> bool:
     """Test whether there are runs of a definition, of which something might be told.
 
-    Nothing of items: what follows from an answer is told of who asks (P81).
+    Nothing of items: what follows from an answer is told of who asks.
     """
     return is_runnable(definition.kind) and not KINDS[definition.kind].asks
 

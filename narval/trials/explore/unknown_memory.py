@@ -64,7 +64,7 @@ class Targets:
         return tuple(OutputElement(_given_for(output.id), output.id) for output in possible)
 
     def is_source(self, kind: str, name: str) -> bool:
-        """True if its calls go on and give elements meanwhile (N36)."""
+        """True if its calls go on and give elements meanwhile."""
         return getattr(self._library.get(kind, name), "where", "") == "source"
 
 
@@ -179,7 +179,7 @@ class AnyMemory:
         return self._assumptions.fits(element.eid, demands(bound))
 
     def fits_since(self, eid: int, bound: Bound, scope: MarkScope | None, known: float = inf) -> float:
-        """Since ever, or only now: what must last (N38) has, or has not.
+        """Since ever, or only now: what must last has, or has not.
 
         Nothing is made of `known`: it goes with an eid, and exploration takes all elements for one.
         """

@@ -21,7 +21,7 @@ OBEYED = ("start-plan", "quit")
 """Elements that narval obeys are never made up (N4, N34)."""
 
 Refusal = Callable[[bytes], str | None]
-"""The reason why a schema refuses an element, or None (N7)."""
+"""The reason why a schema refuses an element, or None."""
 
 
 def default_answer(prototype: Prototype, refusal: Refusal) -> list[bytes] | None:

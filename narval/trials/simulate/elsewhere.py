@@ -1,4 +1,4 @@
-"""Calls of other agents in a simulation: those that the scenario answers, or that the home has not (G33)."""
+"""Calls of other agents in a simulation: those that the scenario answers, or that the home has not."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def _no_end(answer: CannedAnswer) -> str:
 
 
 def _misfit(answer: CannedAnswer, target: Action | Transform, schemas: Schemas) -> str:
-    """The reason why an answer is none that its action may give, or "" (N20)."""
+    """The reason why an answer is none that its action may give, or ""."""
     source = isinstance(target, Action) and target.where == "source"
     if source and (answer.elements or not (answer.error or math.isinf(answer.after))):
         return f"{answer.action} is a source: what it would give, let arrive; an answer can be an error alone"

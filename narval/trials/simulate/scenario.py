@@ -124,7 +124,7 @@ class CannedAnswer(msgspec.Struct, frozen=True):
 
 
 class ScheduledAct(msgspec.Struct, frozen=True):
-    """An act of a person on each item of `work`, so many seconds after it was asked for (P81).
+    """An act of a person on each item of `work`, so many seconds after it was asked for.
 
     By the person `by`, or the first there is; for as many as `times` items (None: all).
     """

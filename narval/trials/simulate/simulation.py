@@ -158,7 +158,7 @@ class _Simulation:
         return run.name if run is not None else ""
 
     def _prototype(self, call: CallContext) -> Prototype | None:
-        """The prototype of an action, as the step that calls it tightens that (N14)."""
+        """The prototype of an action, as the step that calls it tightens that."""
         action = self._agents.known[call.agent].library.get("action", call.target.action)
         run = self._agents.host(call.agent).agent.runs.get(call.run)
         if not isinstance(action, Action):

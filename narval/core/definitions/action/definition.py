@@ -31,10 +31,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 class Action(ModuleDefinition, frozen=True, eq=False, kw_only=True):
     """A Python function that can be called; `where` is the place where it runs.
 
-    `describe` says in a sentence what a call does, by its inputs, to people who are to agree to it (P72).
+    `describe` says in a sentence what a call does, by its inputs, to people who are to agree to it.
     `outside` says that what a call does can be seen outside the home. With `model` it gives what a language
     model answers, which the input of that id names. `resources` are those that it needs of a worker of the
-    cluster, by name. `xml` is the `action` element that memory shows (N2).
+    cluster, by name. `xml` is the `action` element that memory shows.
     """
 
     kind: ClassVar[str] = "action"
@@ -105,10 +105,10 @@ def action(
 
     The parameters are the ids of `inputs` ("-" becomes "_"); `name` overrides the function's name; `runs`
     says where it runs ("thread" by default, "worker", "inline", "cluster"; `async def` runs in the loop), and
-    `resources` what it needs of a worker of the cluster, as in {"GPU": 1} (G65); `source` that it is an async
-    generator whose step stays running (N36); `pure` that it touches nothing outside, so that a
+    `resources` what it needs of a worker of the cluster, as in {"GPU": 1}; `source` that it is an async
+    generator whose step stays running; `pure` that it touches nothing outside, so that a
     simulation may run it; `describe` what a call does, as in "Send {$email/@subject} to {$email/to}", to
-    people who are to agree to it (P72). `outside` says that what it does can be seen outside the home, as it
+    people who are to agree to it. `outside` says that what it does can be seen outside the home, as it
     can of what is neither pure nor a source unless it says False: after a language model's answer such a call
     asks first. `model` is the id of the input that names the model whose answer it gives.
     """

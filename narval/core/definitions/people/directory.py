@@ -21,7 +21,7 @@ WebRole = Literal["reader", "person", "operator"]
 
 
 APPROVED = "approve"
-"""The outcome of work by which a call that waits for it is made (P72)."""
+"""The outcome of work by which a call that waits for it is made."""
 
 AFTER_A_MODEL = "model.approve"
 """The work that asks, where neither step nor home does, before a call goes outside after a model's answer."""
@@ -60,7 +60,7 @@ class Person(msgspec.Struct, frozen=True):
 class Right(msgspec.Struct, frozen=True):
     """The reason for which a person may act: the role that counted, "" where none was asked for.
 
-    `instead_of` is the person who is away and for whom this one acts, "" where that is nobody (P19).
+    `instead_of` is the person who is away and for whom this one acts, "" where that is nobody.
     """
 
     person: str
@@ -69,7 +69,7 @@ class Right(msgspec.Struct, frozen=True):
 
 
 class Approval(msgspec.Struct, frozen=True, dict=True):
-    """A home's own rule (P73): before an action whose inputs fit, somebody is asked by a definition of work.
+    """A home's own rule: before an action whose inputs fit, somebody is asked by a definition of work.
 
     An empty `match` fits whatever the action is given.
     """
@@ -102,7 +102,7 @@ class Directory(msgspec.Struct, frozen=True, dict=True):
 
     @classmethod
     def of_owner(cls, name: str) -> Directory:
-        """The directory of a home without a file: one person, known by their login, with every role (P16)."""
+        """The directory of a home without a file: one person, known by their login, with every role."""
         return cls((Person(name, login=name, web="operator"),), owner=name)
 
     @cached_property
@@ -211,7 +211,7 @@ class Directory(msgspec.Struct, frozen=True, dict=True):
         excluded: Collection[str],
         day: date,
     ) -> Right | None:
-        """The right by which a person may act on a day: their own, else that of one who is away (P17, P19).
+        """The right by which a person may act on a day: their own, else that of one who is away.
 
         Who is excluded has no right and gives none to a substitute, who may have one of their own.
         """

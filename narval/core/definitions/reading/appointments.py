@@ -1,4 +1,4 @@
-"""The words of appointments: a `time` with `after`, `at` or `before`, which comes once (N41, N45)."""
+"""The words of appointments: a `time` with `after`, `at` or `before`, which comes once."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from narval.core.definitions.reading.xml import Place
 from narval.core.source.text import Source
 
 Runs = Literal["thread", "worker", "inline"]
-"""The places where a function that is no coroutine may run, as its author writes them (N33)."""
+"""The places where a function that is no coroutine may run, as its author writes them."""
 
 RUNS: Mapping[str, Runs] = {"thread": "thread", "worker": "worker", "inline": "inline"}
 

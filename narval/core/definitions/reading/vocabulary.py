@@ -157,7 +157,7 @@ def length(text: str) -> Length:
 # --- what kinds share -----------------------------------------------------------------------------------
 
 RETRIES = {"timeout": Attribute(timeout), "retries": Attribute(integer(0)), "backoff": Attribute(seconds)}
-"""The attributes that limit a call and have it tried again (N29)."""
+"""The attributes that limit a call and have it tried again."""
 
 ON_RESTART = Attribute(one_of("retry", "error"))
 

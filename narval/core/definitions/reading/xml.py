@@ -268,7 +268,7 @@ class Reading:
         attributes: Mapping[str, str | None],
         adjust: Callable[[etree._Element], None] = lambda root: None,
     ) -> bytes | None:
-        """The bytes of a definition alone, as memory shows them (N2) and as they can be read again.
+        """The bytes of a definition alone, as memory shows them and as they can be read again.
 
         The `attributes` that the file does not have are added; `adjust` alters the rest. None, and a fault,
         where memory cannot keep it.

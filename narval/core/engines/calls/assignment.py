@@ -41,7 +41,7 @@ class Assignment(msgspec.Struct, frozen=True):
     """The elements of each slot, by slot id; an optional slot that got nothing is not there.
 
     When a mandatory slot cannot be satisfied nothing is given, and `missing` names the slots that a maximum
-    matching which prefers earlier slots leaves empty (N17).
+    matching which prefers earlier slots leaves empty.
     """
 
     given: dict[str, tuple[int, ...]]

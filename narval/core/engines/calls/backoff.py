@@ -7,7 +7,7 @@ USUAL_BACKOFF = 1.0
 LONGEST_BACKOFF = 3600.0
 """Seconds; the doubling ends here, or at `backoff` itself where that is longer."""
 SOURCE_REST = 60.0
-"""Seconds until a source that failed begins again while others work (N28); or its `backoff`, if longer."""
+"""Seconds until a source that failed begins again while others work; or its `backoff`, if longer."""
 LONGEST_RESTART = 300.0
 """Seconds; a definition that restarts and fails in a row waits 1, 2, 4 … up to this long."""
 _DOUBLINGS = 64

@@ -49,7 +49,7 @@ class CandidateSearch:
     def ranks(
         self, bound: Bound, scope: MarkScope | None, again: tuple[int, ...] = (), newest: int = 0
     ) -> Callable[[], Iterator[Iterable[int]]]:
-        """The ranks of one input or condition, read lazily (N15).
+        """The ranks of one input or condition, read lazily.
 
         `again` may be taken though it is marked there: by the run that this one was begun again from. Of each
         rank there are but the `newest` so many, if that is not 0.

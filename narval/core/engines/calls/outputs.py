@@ -45,12 +45,12 @@ def judge(
     *,
     complete: bool = True,
 ) -> Verdict:
-    """Each element fits exactly one output, none is missing, only a list has several (N20).
+    """Each element fits exactly one output, none is missing, only a list has several.
 
     `complete=False` for what a call produced while it goes on: nothing can be missing yet. `error` elements
-    need no declaration and are never outputs (N26); when there is one nothing counts as missing. Those of a
+    need no declaration and are never outputs; when there is one nothing counts as missing. Those of a
     call that goes on may be declared all the same, and then have a key too: a source that begins again tells
-    of the same trouble again (N37). The error that ends a call has none, for it is always told.
+    of the same trouble again. The error that ends a call has none, for it is always told.
     """
     if not raws and not prototype.outputs:
         return NOTHING
@@ -130,7 +130,7 @@ def _miscount(output: Output, count: int, erred: bool) -> str:
 
 
 def _key(output: Output, tree: Tree) -> tuple[str, UniqueKey | None]:
-    """The fault of `unique` or "", and the key it gives; an empty value is no key (N37)."""
+    """The fault of `unique` or "", and the key it gives; an empty value is no key."""
     assert output.unique is not None, output
     try:
         value = unique_value(output.unique, output.namespaces, tree)

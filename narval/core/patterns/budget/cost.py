@@ -1,4 +1,4 @@
-"""The most nodes and bytes an element may have for a pattern of XPath 1.0 to be tried on it (N10).
+"""The most nodes and bytes an element may have for a pattern of XPath 1.0 to be tried on it.
 
 A pattern is its owner's, an element a stranger's. `mail[to = cc]` compares each with each,
 `//b[count(//b) > 2]` looks through the element once for each `b`, and `m/b/following-sibling::b` throws

@@ -1,4 +1,4 @@
-"""The cost of what variables hold: `$step/…` may be large too, and a stranger's (N10).
+"""The cost of what variables hold: `$step/…` may be large too, and a stranger's.
 
 `cost` limits the element that a pattern of XPath 1.0 is tried on. What its variables hold is looked at as
 well, once or for each of many nodes: `//b[@x = $list/@y]` takes the nodes of the element times those of the

@@ -1,4 +1,4 @@
-"""The work that one evaluation may take, counted where its time goes (N10).
+"""The work that one evaluation may take, counted where its time goes.
 
 A pattern is its owner's, an element a stranger's, and the daemon's loop evaluates the one on the other. So
 whatever takes time says how much before it begins, and an evaluation that would take longer than the loop can

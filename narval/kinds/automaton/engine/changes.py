@@ -30,7 +30,7 @@ class RunStarted(AutomatonChange, RunBegan, frozen=True):
 
 
 class RunLate(AutomatonChange, frozen=True):
-    """The run has had its time, and is given up (A17)."""
+    """The run has had its time, and is given up."""
 
     def apply(self, state: AutomatonState) -> None:
         state.wake = ""
@@ -150,7 +150,7 @@ class CallFailed(AutomatonChange, frozen=True):
 
 
 class StateEnded(AutomatonChange, frozen=True):
-    """The last call of the state came back: `label` is how it ended, `skipped`: it was up to date (A9)."""
+    """The last call of the state came back: `label` is how it ended, `skipped`: it was up to date."""
 
     state: str
     label: str

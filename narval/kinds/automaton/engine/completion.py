@@ -62,7 +62,7 @@ def _came_back(decision: AutomatonDecision, state: State, event: Returned) -> No
 
 
 def interrupt(decision: AutomatonDecision, state: State, label: str) -> None:
-    """Leave a state that is under way by the transition of a signal (A20), once what runs of it is gone."""
+    """Leave a state that is under way by the transition of a signal, once what runs of it is gone."""
     now = decision.state.of(state.name)
     if now.wake:
         decision.command(commands.CancelTimer(now.wake))
@@ -93,7 +93,7 @@ def how_it_ended(event: Returned) -> tuple[Ended, str]:
 def _back_off(
     decision: AutomatonDecision, state: State, backoff: float | None, tries: int, fallback: int = 0
 ) -> None:
-    """All contenders have failed so often (A7), or one has (A21): its turn comes after a while, doubled."""
+    """All contenders have failed so often, or one has: its turn comes after a while, doubled."""
     wake = decision.identifier()
     until = decision.event.at + wait(backoff, max(1, tries), decision.event.id)
     decision.change(StateHeld(state.name, "back-off", wake, until, fallback, decision.event.at))
@@ -161,7 +161,7 @@ def _let_go(decision: AutomatonDecision) -> None:
 
 
 def settle(decision: AutomatonDecision) -> None:
-    """Go on until nothing is left to decide, then see whether the run is over (A5, A11)."""
+    """Go on until nothing is left to decide, then see whether the run is over."""
     while decision.to_run or decision.skipped:
         while decision.to_run:
             state = decision.to_run.popleft()

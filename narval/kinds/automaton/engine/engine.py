@@ -115,7 +115,7 @@ def _woken(decision: AutomatonDecision, event: TimerFired) -> None:
 
 
 def _give_up(decision: AutomatonDecision) -> None:
-    """End a run that was not over in time (A17): its programs as those of a state that is killed."""
+    """End a run that was not over in time: its programs as those of a state that is killed."""
     definition, under_way = decision.definition, [*decision.state.calls.values(), *decision.state.held]
     at = f": it was at {', '.join(under_way)}" if under_way else ""
     decision.change(RunLate())
@@ -124,7 +124,7 @@ def _give_up(decision: AutomatonDecision) -> None:
 
 
 def _signalled(decision: AutomatonDecision, event: Signalled) -> None:
-    """Hear a signal: what it interrupts is left (A20), the first state that waits for it goes on (A10).
+    """Hear a signal: what it interrupts is left, the first state that waits for it goes on (A10).
 
     One that a state may yet wait for is kept. What came with it joins the run's context, where programs are
     given it (A13).
@@ -184,7 +184,7 @@ def _unheard(decision: AutomatonDecision, signal: str) -> str:
 
 
 def _cancelled(decision: AutomatonDecision, event: Cancelled) -> None:
-    """End what runs, with all its group; the run is over when that is gone (A4)."""
+    """End what runs, with all its group; the run is over when that is gone."""
     if decision.state.status == "running" and (decision.state.calls or decision.state.dying):
         decision.end("cancelled")
     elif decision.state.status != "ending":

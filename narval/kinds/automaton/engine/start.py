@@ -38,7 +38,7 @@ def make_ready(
     *,
     erred: bool = False,
 ) -> None:
-    """Make a state ready, once what was killed for it is gone; unless it was visited often enough (A7)."""
+    """Make a state ready, once what was killed for it is gone; unless it was visited often enough."""
     now = decision.state.of(state.name)
     visits = now.visits
     if state.max_visits is not None and visits >= state.max_visits:
@@ -101,7 +101,7 @@ def _call_run(decision: AutomatonDecision, state: State, target: tuple[str, str]
 
 
 def program_of(automaton: Automaton, state: State, fallback: int) -> commands.Program:
-    """The program of a state; whether it must be run is seen when it is started (A9)."""
+    """The program of a state; whether it must be run is seen when it is started."""
     return commands.Program(
         words=state.contenders[fallback].words,
         text=state.contenders[fallback].text,
@@ -132,7 +132,7 @@ def _fed(decision: AutomatonDecision, state: State) -> tuple[tuple[str, tuple[in
 
 
 def _is_up_to_date(decision: AutomatonDecision, state: State) -> bool:
-    """True if there is nothing to do (A9): it takes no room, and no program, to see that.
+    """True if there is nothing to do: it takes no room, and no program, to see that.
 
     Asked once in an event: in a circle of such states the second answer is left to the program backend.
     """
@@ -146,7 +146,7 @@ def _is_up_to_date(decision: AutomatonDecision, state: State) -> bool:
 
 
 def _hold_for_programs(decision: AutomatonDecision, state: State) -> bool:
-    """Hold a state until the programs of its former visit are gone (A3, A4)."""
+    """Hold a state until the programs of its former visit are gone."""
     if not any(call_id in decision.state.dying for call_id in decision.state.of(state.name).dying):
         return False
     decision.change(StateHeld(state.name, "programs", at=decision.event.at))
@@ -154,7 +154,7 @@ def _hold_for_programs(decision: AutomatonDecision, state: State) -> bool:
 
 
 def wait_for_date(decision: AutomatonDecision, state: State) -> bool:
-    """Wait for the next date that fits, if the state has dates (A10); so too when the clock was set back."""
+    """Wait for the next date that fits, if the state has dates; so too when the clock was set back."""
     if not state.after:
         return False
     date = next_date(state.after, decision.view.zone, decision.event.at)

@@ -122,7 +122,7 @@ class AutomatonState(RunState, omit_defaults=True):
     wake: str = ""
     """The timer of `until`; "" if there is none, or it has come."""
     until: float | None = None
-    """The moment at which the run is given up (A17)."""
+    """The moment at which the run is given up."""
 
     def of(self, state: str) -> StateRun:
         """The progress of a state; idle if it was never reached."""

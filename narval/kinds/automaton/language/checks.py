@@ -169,7 +169,7 @@ def _failing(automaton: Automaton) -> Iterator[tuple[int, str]]:
 
 
 def _endless(automaton: Automaton) -> Iterator[tuple[int, str]]:
-    """Cycles in which nothing limits how often they are gone round (A7), where there is an end at all."""
+    """Cycles in which nothing limits how often they are gone round, where there is an end at all."""
     if not any(state.is_final for state in automaton.states.values()):
         return
     states = automaton.states

@@ -27,7 +27,7 @@ _TOLD = "signal "
 
 
 def told(signal: str) -> str:
-    """The label of a transition that somebody's signal takes (A20); no program ends so."""
+    """The label of a transition that somebody's signal takes; no program ends so."""
     return _TOLD + signal
 
 
@@ -37,7 +37,7 @@ def signal_of(label: str) -> str:
 
 
 class ProgramInput(msgspec.Struct, frozen=True):
-    """Elements of the run's context that a program is given (A13): as a variable, or on standard input.
+    """Elements of the run's context that a program is given: as a variable, or on standard input.
 
     `name` is the variable, or "" for standard input; of the newest element that fits, `select` is the XPath
     whose text becomes the value. Standard input is given all that fit, within a `memory`.
@@ -49,7 +49,7 @@ class ProgramInput(msgspec.Struct, frozen=True):
 
 
 class ProgramLimits(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The limits of a program: seconds of processor, bytes of memory, open files (A14), and how many
+    """The limits of a program: seconds of processor, bytes of memory, open files, and how many
     processes it may be at once (A19); None: no limit.
     """
 
@@ -62,7 +62,7 @@ class ProgramLimits(msgspec.Struct, frozen=True, omit_defaults=True):
 class Contender(msgspec.Struct, frozen=True):
     """A command of a state, as words, never text for a shell; `text` is its standard input.
 
-    It is tried so many `retries` more before the next contender has its turn (A21).
+    It is tried so many `retries` more before the next contender has its turn.
     """
 
     words: tuple[str, ...]
@@ -72,12 +72,12 @@ class Contender(msgspec.Struct, frozen=True):
 
 
 class State(msgspec.Struct, eq=False):
-    """A state (A2): it runs the first of its `contenders` that succeeds (A8), or calls `target` (A15).
+    """A state (A2): it runs the first of its `contenders` that succeeds, or calls `target`.
 
-    That is a definition of another agent if `agent` names one (G33).
+    That is a definition of another agent if `agent` names one.
 
     `wait` names the signal, and
-    `after` are the dates, that it waits for when it is ready (A10). `follow` are the successors by label,
+    `after` are the dates, that it waits for when it is ready. `follow` are the successors by label,
     those by a signal too (`told`); `awaits` are the states whose 0 it needs before it starts.
     """
 
@@ -116,7 +116,7 @@ class State(msgspec.Struct, eq=False):
 
     @property
     def interrupted_by(self) -> Iterator[str]:
-        """The names of the signals that interrupt it (A20)."""
+        """The names of the signals that interrupt it."""
         return filter(None, map(signal_of, self.follow))
 
     def label(self, *words: str) -> str | None:
@@ -142,8 +142,8 @@ class Automaton(RunDefinition, frozen=True, eq=False):
     """The definition of a run of states. `states` are by name, in the order of the file.
 
     `max_parallel` is the number of programs that run at once, None for as many as are ready. After `timeout`
-    seconds a run is given up (A17). With `restart` another begins once one is over (A18). Its
-    programs may be `processes` at once, with all that they start (A19).
+    seconds a run is given up. With `restart` another begins once one is over. Its
+    programs may be `processes` at once, with all that they start.
     """
 
     kind: ClassVar[str] = "automaton"
@@ -161,7 +161,7 @@ class Automaton(RunDefinition, frozen=True, eq=False):
 
     @property
     def remote_calls(self) -> Iterator[RemoteCall]:
-        """The states that call definitions of other agents (G33)."""
+        """The states that call definitions of other agents."""
         for state in self.states.values():
             if state.agent and state.target is not None:
                 part = f"state {state.name!r}"
@@ -174,7 +174,7 @@ class Automaton(RunDefinition, frozen=True, eq=False):
 
     @property
     def limits_processes(self) -> Iterator[int]:
-        """The lines that say how many processes there may be (A19)."""
+        """The lines that say how many processes there may be."""
         if self.processes is not None:
             yield self.line
         for state in self.states.values():

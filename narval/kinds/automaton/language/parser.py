@@ -97,7 +97,7 @@ class _AutomatonBuilder:
         return follow
 
     def _label(self, entry: Entry, state: State | None) -> str | None:
-        """The label of a transition from a state: for how its program ends, or for a signal (A20)."""
+        """The label of a transition from a state: for how its program ends, or for a signal."""
         label: str | None = entry.get("label")
         signal: str | None = entry.get("signal")
         if signal is None:
@@ -158,7 +158,7 @@ class _StateReader:
         )
 
     def _contenders(self, entry: Entry) -> Iterator[Contender]:
-        """The command of the state, or the fallbacks within it (A8), each with its standard input."""
+        """The command of the state, or the fallbacks within it, each with its standard input."""
         own = entry.get("command")
         fallbacks = list(entry.of("command"))
         if own is not None and fallbacks:
@@ -173,7 +173,7 @@ class _StateReader:
                 yield Contender(words, fallback.node.text, retries, backoff)
 
     def _target(self, entry: Entry, contenders: tuple[Contender, ...]) -> tuple[str, str] | None:
-        """The kind and name of the definition that the state calls in place of a command (A15)."""
+        """The kind and name of the definition that the state calls in place of a command."""
         target, kind = entry.get("target"), entry.get("type", _DEFAULT_KIND)
         if target is None:
             if not contenders and "command" not in entry.written and "target" not in entry.written:
@@ -194,7 +194,7 @@ class _StateReader:
         return kind, target
 
     def _inputs(self, entry: Entry) -> Iterator[ProgramInput]:
-        """The elements that become variables, or standard input (A13)."""
+        """The elements that become variables, or standard input."""
         for variable in (*self._root.of("env"), *entry.of("env")):
             if any(variable.of("match")) and variable.get("name"):
                 if variable.get("value") is not None:

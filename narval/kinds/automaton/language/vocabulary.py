@@ -1,4 +1,4 @@
-"""The vocabulary of automata, as a table; the names of elements may be written in either case (A1)."""
+"""The vocabulary of automata, as a table; the names of elements may be written in either case."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def command(text: str) -> tuple[str, ...]:
 
 
 def label(text: str) -> str:
-    """The way a program ends: a status, a signal, the end of its time limit, or anything else (A2)."""
+    """The way a program ends: a status, a signal, the end of its time limit, or anything else."""
     if re.fullmatch(r"[0-9]{1,3}", text) and int(text) <= 255:
         return str(int(text))
     if text in ("timeout", "signal", "*"):

@@ -160,7 +160,7 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
             self.command(commands.CancelCall(call))
 
     def drop_limit(self, call: str) -> None:
-        """Drop the time limit of a call at another agent (G35), unless it is over; others have none here."""
+        """Drop the time limit of a call at another agent, unless it is over; others have none here."""
         if (
             getattr(self.event, "wake", "") != call
             and self.node(self.state.nodes[self.state.calls[call]]).agent

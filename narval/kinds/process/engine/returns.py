@@ -54,7 +54,7 @@ def returned(decision: ProcessDecision, event: Returned) -> None:
 
 
 def expired(decision: ProcessDecision, call: str) -> None:
-    """Give up a call at another agent whose time is over (G35). Raises NodeFault."""
+    """Give up a call at another agent whose time is over. Raises NodeFault."""
     token = decision.state.nodes[decision.state.calls[call]]
     node = decision.node(token)
     decision.give_up(call)
@@ -165,7 +165,7 @@ def _failed(
 
 
 def _try_again(decision: ProcessDecision, node: Node, token: NodeToken, problem: Failure) -> bool:
-    """Have the call of a node made again after a while, if it has tries left (N29). Raises NodeFault."""
+    """Have the call of a node made again after a while, if it has tries left. Raises NodeFault."""
     retries = calls.seconds(node, "retries")
     if retries is None or token.tries >= retries or problem.final:
         return False

@@ -198,7 +198,7 @@ class _CodeMaker:
 
 
 def _render(code: Code, runs: str | None) -> bytes:
-    """The element that memory shows (N2)."""
+    """The element that memory shows."""
     root = etree.Element(code.kind, {"name": code.name, "group": code.group})
     if runs is not None:
         root.set("runs", runs)

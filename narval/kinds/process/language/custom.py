@@ -46,7 +46,7 @@ def custom_of(node: XmlNode, prefix: str = "") -> Iterator[Custom]:
 
 
 def inline_of(entry: Entry) -> Iterator[XmlNode]:
-    """The definitions that stand within a node, in its `custom`: of the kind that its type is (P71)."""
+    """The definitions that stand within a node, in its `custom`: of the kind that its type is."""
     kind = entry.get("type")
     for custom in entry.of("custom") if kind in INLINE else ():
         yield from (child for child in custom.node.children if _local(child.tag) == kind)

@@ -100,7 +100,7 @@ class Node(msgspec.Struct, eq=False):
 
     @property
     def agent(self) -> str:
-        """The agent whose definition the node calls (G33); "" for one of its own."""
+        """The agent whose definition the node calls; "" for one of its own."""
         return self.text_of("agent") if self.target is not None else ""
 
     @property
@@ -221,7 +221,7 @@ class Process(RunDefinition, frozen=True, eq=False, kw_only=True):
 
     @property
     def remote_calls(self) -> Iterator[RemoteCall]:
-        """The nodes that call definitions of other agents (G33)."""
+        """The nodes that call definitions of other agents."""
         for node in self.nodes.values():
             if node.target is not None and node.agent:
                 text = node.text_of("timeout")

@@ -56,7 +56,7 @@ def parse(source: Source, root: XmlNode) -> Parsed:
 
 
 def _processes(reading: Reading, root: XmlNode) -> Iterator[Definition | None]:
-    """The process, and what stands within its nodes in place of a target (P71)."""
+    """The process, and what stands within its nodes in place of a target."""
     entry = reading.entry(root, local_name(root.tag) or "")
     group = _group(reading, entry)
     if group and entry.get("name"):
@@ -201,7 +201,7 @@ class _NodeReader:
         return node
 
     def _with_inline(self, entry: Entry, custom: list[Custom]) -> list[Custom]:
-        """The custom pairs of a node; of what stands within it, its name as the target (P71)."""
+        """The custom pairs of a node; of what stands within it, its name as the target."""
         inline = list(inline_of(entry))
         for extra in inline[1:]:
             self._reading.fault(extra, f"a node has one target, found another on line {inline[0].line}")
@@ -255,7 +255,7 @@ class _NodeReader:
     def _check_remote(
         self, node: Node, kind: str, target: str, places: Mapping[str, Place], at: Place
     ) -> None:
-        """Note what is wrong with a call of another agent's definition (G33)."""
+        """Note what is wrong with a call of another agent's definition."""
         if not KINDS[kind].engine:
             message = f"{kind}: another agent runs recipes, processes and automata only"
             self._reading.fault_at(at, f"{message}; let a recipe of {node.agent} call it, and call that")

@@ -135,7 +135,7 @@ class CallMade(PlanChange, frozen=True):
 
 
 class StepResting(PlanChange, frozen=True):
-    """The step has no call now: one is made at `until`, unless something fits its pattern before (N40)."""
+    """The step has no call now: one is made at `until`, unless something fits its pattern before."""
 
     step: str
     until: float
@@ -162,7 +162,7 @@ class RestEnded(PlanChange, frozen=True):
 
 class SelectionFollowed(PlanChange, frozen=True):
     """A `foreach` over sources watches for what else it would select, and for what is replaced; one source
-    alone, for what takes the place of what it was given (N36).
+    alone, for what takes the place of what it was given.
     """
 
     step: str
@@ -195,7 +195,7 @@ class CallsDropped(PlanChange, frozen=True):
 
 
 class TryFailed(PlanChange, frozen=True):
-    """A try of a call failed; the next, `next_try`, will be made at `until` (N29)."""
+    """A try of a call failed; the next, `next_try`, will be made at `until`."""
 
     call: str
     until: float
@@ -231,7 +231,7 @@ class CallExpired(PlanChange, frozen=True):
 
 
 class CallSpoilt(PlanChange, frozen=True):
-    """One of several sources gave what fits none of its outputs (N20): it is given up, the others go on."""
+    """One of several sources gave what fits none of its outputs: it is given up, the others go on."""
 
     call: str
     problem: Failure
@@ -252,7 +252,7 @@ class TriesReset(PlanChange, frozen=True):
 
 class CallReturned(PlanChange, frozen=True):
     """A call came back, and the step is not done by that: with what it produced, the errors it left, or a
-    fault of its outputs (N20).
+    fault of its outputs.
     """
 
     call: str
@@ -287,7 +287,7 @@ class StepDone(PlanChange, frozen=True):
 
 
 class StepErred(PlanChange, frozen=True):
-    """A call of the step ended in error: an error link may take it up (N26)."""
+    """A call of the step ended in error: an error link may take it up."""
 
     step: str
 
@@ -297,7 +297,7 @@ class StepErred(PlanChange, frozen=True):
 
 
 class StepFailed(PlanChange, frozen=True):
-    """The engine could not run the step (N17, N20); `error` is the element that says why."""
+    """The engine could not run the step; `error` is the element that says why."""
 
     step: str
     error: int
@@ -311,10 +311,10 @@ class StepFailed(PlanChange, frozen=True):
 
 
 class DateSet(PlanChange, frozen=True):
-    """The in-steps are there: the transition waits for this moment, or for it in place of another (N25).
+    """The in-steps are there: the transition waits for this moment, or for it in place of another.
 
-    `since` is when they had ended, if the transition has appointments (N41); `of` are the elements from which
-    the date was reckoned, by variable, and `watch` tells when one of them is replaced (N45).
+    `since` is when they had ended, if the transition has appointments; `of` are the elements from which
+    the date was reckoned, by variable, and `watch` tells when one of them is replaced.
     """
 
     transition: str
@@ -346,8 +346,8 @@ class DateCome(PlanChange, frozen=True):
 
 
 class DateGivenUp(PlanChange, frozen=True):
-    """No date of the transition comes any more: it was missed, and is not made up for (N41), or the elements
-    `gone`, from which it was reckoned, count no more (N45), or they hold none.
+    """No date of the transition comes any more: it was missed, and is not made up for, or the elements
+    `gone`, from which it was reckoned, count no more, or they hold none.
     """
 
     transition: str
@@ -360,7 +360,7 @@ class DateGivenUp(PlanChange, frozen=True):
 
 
 class VersionFollowed(PlanChange, frozen=True):
-    """The plan goes on with what took the place of an element: variables stand for that from now on (N45)."""
+    """The plan goes on with what took the place of an element: variables stand for that from now on."""
 
     old: int
     new: int
@@ -410,7 +410,7 @@ class TransitionFired(PlanChange, frozen=True):
     """The transition was taken: `took` are the elements of its conditions, in their order, of each so many as
     `counts` says, if not one; `ends` the in-steps, which are history now; `starts` the out-steps that no
     other transition had led to. `fed`: it has waited for an element that the recipe, which restarts, has not
-    made itself, or uses one up (N28).
+    made itself, or uses one up.
     """
 
     transition: str
@@ -455,7 +455,7 @@ class MadeImpossible(PlanChange, frozen=True):
 
 
 class TransitionFailed(PlanChange, frozen=True):
-    """An error link's conditions do not hold (N26), or no date of the transition ever comes again (N25)."""
+    """An error link's conditions do not hold, or no date of the transition ever comes again."""
 
     transition: str
 
@@ -464,7 +464,7 @@ class TransitionFailed(PlanChange, frozen=True):
 
 
 class PlanRedefined(PlanChange, frozen=True):
-    """The plan, which had taken nothing, begins anew by another version of its recipe (N31)."""
+    """The plan, which had taken nothing, begins anew by another version of its recipe."""
 
     version: str
 

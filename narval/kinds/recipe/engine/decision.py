@@ -24,13 +24,13 @@ PLAN = "plan"
 
 
 SHARED = "#"
-"""The mark of conditions that use each other's names (N42)."""
+"""The mark of conditions that use each other's names."""
 
 
 def bindings(recipe: Recipe, state: PlanState, variables: frozenset[str], element: Lookup) -> Bindings:
     """The elements that variables stand for: of `$STEPID` its products, or its errors if it had some, of
-    `$plan` the plan element (N10), of the name of conditions what those took that have fired (N42);
-    of an element that the plan has followed to another, that one (N45).
+    `$plan` the plan element, of the name of conditions what those took that have fired;
+    of an element that the plan has followed to another, that one.
     """
     bound: dict[str, tuple[Element, ...]] = {}
     for name in variables:
@@ -96,7 +96,7 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
         tries: int = 1,
         held: bool = True,
     ) -> int:
-        """Add an error element that names plan, recipe, step and target (N17); its eid."""
+        """Add an error element that names plan, recipe, step and target; its eid."""
         where: dict[str, str | int | None] = {}
         if step is not None:
             where[step.kind if step.kind != "recipe" else "target"] = step.target
@@ -106,11 +106,11 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
         return self.add_error_element(kind, message, part, detail, call, inputs, where, held=held)
 
     def bindings(self, variables: frozenset[str]) -> Bindings:
-        """The elements that variables stand for (N10)."""
+        """The elements that variables stand for."""
         return bindings(self.definition, self.state, variables, self.view.element)
 
     def is_fed(self, eids: Iterable[int]) -> bool:
-        """True if a recipe that restarts has not made one of these itself: they will come to an end (N28)."""
+        """True if a recipe that restarts has not made one of these itself: they will come to an end."""
         return self.definition.restart != "no" and not all(self._is_homemade(eid) for eid in eids)
 
     def _is_homemade(self, eid: int) -> bool:
@@ -136,7 +136,7 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
         nearby: tuple[tuple[int, ...], ...],
         arguments: tuple[Element, ...] = (),
     ) -> CandidateSearch:
-        """The search for elements around a step or transition, nearest first (N15)."""
+        """The search for elements around a step or transition, nearest first."""
         bindings = None
         if context is not None:
             names = frozenset[str]().union(*(alternative.variables for alternative in context.alternatives))
@@ -161,7 +161,7 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
             self._wind_up("failed-end", error)
 
     def end_reached(self) -> None:
-        """Let the plan end once its running steps have (N27): the end step is done."""
+        """Let the plan end once its running steps have: the end step is done."""
         self._wind_up("end", None)
 
     def stop_waiting(self) -> None:
@@ -187,7 +187,7 @@ class RecipeDecision(Decision[Recipe, PlanState, PlanChange], kw_only=True, eq=F
             self.command(commands.Unwatch(run.watch))
 
     def _wind_up(self, to: str, error: int | None) -> None:
-        """Let running steps end by themselves; give up sources, which would go on for ever (N36)."""
+        """Let running steps end by themselves; give up sources, which would go on for ever."""
         self.stop_waiting()
         for identifier, step in self.state.calls.items():
             call = self.state.step(step).calls[identifier]

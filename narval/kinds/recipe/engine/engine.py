@@ -71,7 +71,7 @@ def dates_of(definition: Recipe, part: str) -> tuple[Time, ...]:
 def on_engine_error(
     definition: Recipe, state: PlanState, event: Event, view: View, error: int
 ) -> tuple[list[PlanChange], list[Command]]:
-    """The end of a plan whose advance raised: it fails, and starts again if it is to (N28)."""
+    """The end of a plan whose advance raised: it fails, and starts again if it is to."""
     decision = RecipeDecision(state, event, view, definition=definition)
     if not state.over:
         decision.change(PlanMoved("failed", event.at, error))
@@ -170,13 +170,13 @@ def _settle(decision: RecipeDecision) -> None:
 
 
 def _finish(decision: RecipeDecision) -> None:
-    """Tell the caller, start again (N28), be forgotten in time (N5)."""
+    """Tell the caller, start again, be forgotten in time (N5)."""
     decision.report_end(_result(decision.state))
     restarts.after_end(decision)
 
 
 def _result(state: PlanState) -> tuple[int, ...]:
-    """The elements for the caller: the steps' products (N3); of a failed plan, its error elements (N26)."""
+    """The elements for the caller: the steps' products (N3); of a failed plan, its error elements."""
     if state.status == "done":
         return tuple(eid for run in state.steps.values() for eid in run.produced)
     if state.status == "cancelled" or state.error is None:

@@ -32,7 +32,7 @@ def _reason_of_plan(definition: Recipe, state: PlanState) -> str | None:
 
 
 def _ended_well(definition: Recipe, state: PlanState) -> str:
-    """The end step was reached, or nothing was left because a date was given up (N41)."""
+    """The end step was reached, or nothing was left because a date was given up."""
     if state.step(definition.end.id).state in ("done", "history"):
         return f"step {definition.end.id} was reached"
     given_up = [name for name, transition in state.transitions.items() if transition.given_up]
@@ -53,7 +53,7 @@ def _given_up(state: PlanState, transition: str) -> str:
 
 
 def _unhandled(state: PlanState, step: Step) -> str:
-    """The reason why an error was not taken up: the error links of its step, if it has any (N26)."""
+    """The reason why an error was not taken up: the error links of its step, if it has any."""
     takers = [after for after in step.outs if any(link.on_error and link.step is step for link in after.ins)]
     if not takers:
         return f"no error link leaves step {step.id}"
@@ -119,7 +119,7 @@ def _dead(definition: Recipe, state: PlanState, transition: Transition, depth: i
 
 
 def _instead(state: PlanState, transition: Transition, step: Step) -> str:
-    """The rival that was taken instead, and ended the in-step that both have (N22)."""
+    """The rival that was taken instead, and ended the in-step that both have."""
     for rival in step.outs:
         if rival is not transition and state.transition(rival.id).state == "fired":
             took = taken(rival, state.transition(rival.id))
@@ -154,9 +154,7 @@ def _reason_of_transition(definition: Recipe, state: PlanState, transition: Tran
 
 
 def _failed(state: PlanState, transition: Transition, then: str = "") -> str:
-    """The reason why a transition failed: no date was left (N25), or it was for errors and did not hold
-    (N26).
-    """
+    """The reason why a transition failed: no date was left, or it was for errors and did not hold."""
     if transition.times and not state.transition(transition.id).come:
         return "none of its dates ever comes again"
     return f"its conditions did not hold{then}"
@@ -177,13 +175,13 @@ def unfired(definition: Recipe, state: PlanState) -> Iterator[Transition]:
 
 
 def young_elements(run: TransitionRun) -> str:
-    """The elements that fit the conditions of a transition, but have not for long enough (N38)."""
+    """The elements that fit the conditions of a transition, but have not for long enough."""
     eids = dict.fromkeys(satisfied.eid for satisfied in run.satisfied)
     return f"element{'s' if len(eids) > 1 else ''} {listed(eids)}"
 
 
 def taken(transition: Transition, run: TransitionRun) -> str:
-    """The elements that a transition took, with the names of those that have one (N42); "" for none."""
+    """The elements that a transition took, with the names of those that have one; "" for none."""
     if not run.took:
         return ""
     texts = []

@@ -62,7 +62,7 @@ def _target(step: Step) -> str:
 
 
 def _repetition(step: Step) -> tuple[str, ...]:
-    """The line of a step that is called again (N40): how often, and until when."""
+    """The line of a step that is called again: how often, and until when."""
     if step.until is None or step.every is None:
         return ()
     return (f"every {step.every.text} until {step.until.text}",)

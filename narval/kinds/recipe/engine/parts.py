@@ -1,4 +1,4 @@
-"""The parts of a plan: the progress of its steps, calls and transitions; its moves, and theirs (N21).
+"""The parts of a plan: the progress of its steps, calls and transitions; its moves, and theirs.
 
 A plan        ready → running → end → done      running → failed-end → failed
               any that is not over → cancelled, and failed when narval itself broke down
@@ -49,7 +49,7 @@ NOT_ENDED = frozenset({"todo", "ready", "running", "end"})
 
 
 class ForeachCalls(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """The common part of the calls of a `foreach` (N19).
+    """The common part of the calls of a `foreach`.
 
     `input` takes one element a call, and says whether it uses or outdates it; a run has no inputs, and takes
     `arguments` into its context beside the element. `reserved` are those of the `shared` inputs that the step
@@ -66,7 +66,7 @@ class ForeachCalls(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Satisfied(msgspec.Struct, frozen=True, gc=False):
-    """An element fits the condition of that number, counted from 1, since that moment (N38)."""
+    """An element fits the condition of that number, counted from 1, since that moment."""
 
     condition: int
     eid: int

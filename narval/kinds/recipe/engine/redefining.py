@@ -48,7 +48,7 @@ def _does_nothing(step: Step, find: Find) -> bool:
 
 def begun_anew(recipe: Recipe, state: PlanState, _: Recipe) -> tuple[tuple[int, ...], Inputs]:
     """The first context of a plan. Raises RequestError where a plan that begins anew would be one more that
-    listens (N28).
+    listens.
     """
     if recipe.restart == "parallel" and not is_first(state):
         again = f"narval retry {state.eid} --from {recipe.start.id}"

@@ -1,4 +1,4 @@
-"""The plan that begins after another, or beside it, because its recipe says `restart` (N28)."""
+"""The plan that begins after another, or beside it, because its recipe says `restart`."""
 
 from __future__ import annotations
 

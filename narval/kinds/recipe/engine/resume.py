@@ -62,7 +62,7 @@ def plan_resume(
 
 
 def _is_followed(recipe: Recipe, before: PlanState) -> bool:
-    """True if another plan has begun after an earlier one, or is going to, as its recipe restarts (N28)."""
+    """True if another plan has begun after an earlier one, or is going to, as its recipe restarts."""
     begun_beside = recipe.restart == "parallel" and before.has_fired
     return before.followed or begun_beside or before.status != "cancelled"
 

@@ -38,7 +38,7 @@ def signalled(decision: RecipeDecision, event: Signalled) -> None:
 
 
 def _offer(decision: RecipeDecision, eid: int) -> str | None:
-    """The transition that took the signal at once, if one waited for it, or the step that it ended (N40)."""
+    """The transition that took the signal at once, if one waited for it, or the step that it ended."""
     for identifier in tuple(decision.state.waiting):
         watch = decision.state.transition(identifier).watch
         if identifier not in decision.state.waiting or not _concerns(decision, identifier, eid):

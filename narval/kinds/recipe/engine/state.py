@@ -1,4 +1,4 @@
-"""The state of a plan (N21). `parts.py` has its parts and the tables of moves."""
+"""The state of a plan. `parts.py` has its parts and the tables of moves."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ class PlanState(RunState, omit_defaults=True, gc=False):
     transitions: dict[str, TransitionRun] = {}
     """The transitions that were reached."""
     calls: dict[str, str] = {}
-    """Calls that are not back, those included that wait for another try (N29): id to step."""
+    """Calls that are not back, those included that wait for another try: id to step."""
     waiting: dict[str, None] = {}
     """Transitions in wait-condition."""
     awaiting_date: dict[str, None] = {}
     """Transitions in wait-time whose date has not come."""
     awaiting_duration: dict[str, None] = {}
-    """Transitions in wait-condition whose elements have not fitted long enough (N38)."""
+    """Transitions in wait-condition whose elements have not fitted long enough."""
     blocked: dict[str, None] = {}
-    """Steps that are ready and wait for a reserved element (N18)."""
+    """Steps that are ready and wait for a reserved element."""
     following: dict[str, None] = {}
-    """Steps of sources, which follow what their `foreach` selects, or what they were given (N36)."""
+    """Steps of sources, which follow what their `foreach` selects, or what they were given."""
     resting: dict[str, None] = {}
-    """Steps with `until` that wait for their next call (N40)."""
+    """Steps with `until` that wait for their next call."""
     in_error: dict[str, None] = {}
-    """Steps in error that no transition has taken up yet (N26)."""
+    """Steps in error that no transition has taken up yet."""
     followed: bool = False
     """True if another plan follows already the one from which this one was begun again: none follows this."""
     resumed: tuple[int, str] | None = None
     """The plan, and the step of it, from which this one was begun again."""
     again: dict[str, dict[str, tuple[int, ...]]] = {}
-    """The elements that plan had used, by part and input or condition: this one may take them (N18)."""
+    """The elements that plan had used, by part and input or condition: this one may take them."""
     instead: dict[int, int] = {}
-    """Elements that others have taken the place of, each with that (N45)."""
+    """Elements that others have taken the place of, each with that."""
 
     def step(self, step: str) -> StepRun:
         """The progress of a step."""

@@ -1,4 +1,4 @@
-"""The waits of a plan, and the conditions behind what did not happen (N11)."""
+"""The waits of a plan, and the conditions behind what did not happen."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def waiting_for(definition: Recipe, state: PlanState, watches: dict[str, Watch])
 
 
 def _calls(step: Step, run: StepRun) -> Iterator[Wait]:
-    """The waits of a running step: calls under way, and calls that will be tried again (N29)."""
+    """The waits of a running step: calls under way, and calls that will be tried again."""
     under_way = [identifier for identifier, call in run.calls.items() if call.until is None]
     if under_way:
         attempt = max(run.calls[identifier].tries for identifier in under_way)
@@ -84,7 +84,7 @@ def _calls(step: Step, run: StepRun) -> Iterator[Wait]:
 
 
 def _reckoned(transition: Transition, state: PlanState) -> str:
-    """The appointments of a transition as they are written (N41), and the elements that they are of (N45)."""
+    """The appointments of a transition as they are written, and the elements that they are of."""
     of = (f"${name} is element {listed(eids)}" for name, eids in state.transition(transition.id).of if eids)
     ways = [appointment.text for appointment in transition.appointments]
     if ways and transition.times:
@@ -94,7 +94,7 @@ def _reckoned(transition: Transition, state: PlanState) -> str:
 
 
 def _next_call(step: Step, run: StepRun, watches: dict[str, Watch]) -> Wait:
-    """The wait of a step between two of its calls (N40)."""
+    """The wait of a step between two of its calls."""
     conditions = _conditions(watches.get(run.watch))
     return Wait(step.id, "again", step.called, **conditions, until=run.until)
 
@@ -158,7 +158,7 @@ def _lacking(definition: Recipe, state: PlanState, transition: Transition) -> st
 def diagnose(
     definition: Recipe, state: PlanState, identifier: str | None, element: Lookup, find: Find
 ) -> Iterator[Wait]:
-    """The conditions of the transitions that decide about a part, whether it waits for them or not (N11).
+    """The conditions of the transitions that decide about a part, whether it waits for them or not.
 
     A fired transition has none: `explain` names what it took, and that may be used up by now. A step that
     failed for want of an input has its inputs.
@@ -177,7 +177,7 @@ def diagnose(
 def _inputs_judged(
     definition: Recipe, state: PlanState, step: Step, element: Lookup, find: Find
 ) -> Wait | None:
-    """The mandatory inputs of a step that failed because one was left empty (N17)."""
+    """The mandatory inputs of a step that failed because one was left empty."""
     run = state.step(step.id)
     fault = element(run.fault) if run.state == "failed" and run.fault is not None else None
     target = find(step.kind, step.target) if fault is not None else None

@@ -1,4 +1,4 @@
-"""Arguments of steps, and the values in them: `<reminder to="{$first/@from}"/>` (N42).
+"""Arguments of steps, and the values in them: `<reminder to="{$first/@from}"/>`.
 
 Braces mean in an attribute and in a text of an argument what they mean in every template: an expression of
 variables stands in them, and `{{` is a brace. A value is read when its file is, and evaluated when the step

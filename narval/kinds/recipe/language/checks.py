@@ -67,7 +67,7 @@ def _cycles(steps: Mapping[str, Place], edges: list[Edge]) -> Iterator[tuple[Pla
 
 
 class Dependency(NamedTuple):
-    """An input whose pattern uses what another got, with the place where it does (N47)."""
+    """An input whose pattern uses what another got, with the place where it does."""
 
     input: str
     uses: str
@@ -202,7 +202,7 @@ def _untaken(recipe: Recipe, library: Library) -> Iterator[Fault]:
 
 
 def _anybodys(recipe: Recipe, library: Library) -> Iterator[Fault]:
-    """A warning for each condition after work that takes any answer in memory for the step's (P14)."""
+    """A warning for each condition after work that takes any answer in memory for the step's."""
     for step in recipe.steps.values():
         name = getattr(library.get(step.kind, step.target), "answer_name", "")
         for transition in step.outs if name and not step.agent else ():

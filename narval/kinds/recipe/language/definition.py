@@ -36,14 +36,14 @@ class Step(msgspec.Struct, eq=False):
     """A unit of behaviour (table 2.4): calls its target, once or for each element that fits `foreach`.
 
     `kind` is the kind of the target: action, transform, recipe, or any other kind of definition. `arguments`
-    are the bytes of elements, and `values` has the variables of those that are filled in when the step is run
-    (N42), by position. `timeout` and `backoff` are in seconds (N29). It is called again, `every` so long,
-    until an element fits `until` (N40). Where `agent` is given the target is that agent's (G33), and
-    `own_inputs`, which this step alone states, take what goes along; so they do of what is sent where
-    `sending` is given, and then the target are names of agents. `outs` are in the order in which they
-    are tried: highest priority first, then as in the file (N22). `sole` is the one transition out of it where
-    that waits for nothing but this step: it fires as soon as the step is done. Its calls
-    are made only once somebody agrees by the work `approve` (P72).
+    are the bytes of elements, and `values` has the variables of those that are filled in when the step is
+    run, by position. `timeout` and `backoff` are in seconds. It is called again, `every` so long, until an
+    element fits `until`. Where `agent` is given the target is that agent's, and `own_inputs`, which this
+    step alone states, take what goes along; so they do of what is sent where `sending` is given, and then
+    the target are names of agents. `outs` are in the order in which they are tried: highest priority first,
+    then as in the file. `sole` is the one transition out of it where that waits for nothing but this step:
+    it fires as soon as the step is done. Its calls are made only once somebody agrees by the work `approve`
+    (P72).
     """
 
     id: str
@@ -73,7 +73,7 @@ class Step(msgspec.Struct, eq=False):
     _narrowed: tuple[Prototype, Prototype] | None = None
 
     def prototype(self, target: Prototype) -> Prototype:
-        """The target's prototype as this step tightens it (N14). Raises DefinitionError."""
+        """The target's prototype as this step tightens it. Raises DefinitionError."""
         if self._narrowed is None or self._narrowed[0] is not target:
             self._narrowed = (target, narrow(target, self.inputs, self.outputs))
         return self._narrowed[1]
@@ -107,8 +107,8 @@ class Transition(msgspec.Struct, eq=False):
 
     `order` is the place in the file, which breaks ties of priority; `sources` and `targets` are the ids of
     the steps it leaves and of those it leads to. `rivals` are the transitions that share one of the former,
-    itself among them, in the order in which they are tried (N22). `names` are those of its conditions,
-    `inner_names` those of them that others of its conditions use (N42).
+    itself among them, in the order in which they are tried. `names` are those of its conditions,
+    `inner_names` those of them that others of its conditions use.
     """
 
     id: str
@@ -134,7 +134,7 @@ class Transition(msgspec.Struct, eq=False):
 
 
 def link(steps: Mapping[str, Step], transitions: Mapping[str, Transition]) -> None:
-    """Point steps and transitions, given by id, at each other, in the order in which they are tried (N22)."""
+    """Point steps and transitions, given by id, at each other, in the order in which they are tried."""
     ins: dict[str, list[Transition]] = {id: [] for id in steps}
     outs: dict[str, list[Transition]] = {id: [] for id in steps}
     for transition in transitions.values():
@@ -170,7 +170,7 @@ def named(transitions: Iterable[Transition]) -> dict[str, tuple[tuple[str, int],
 
 
 def in_order(transitions: Iterable[Transition]) -> tuple[Transition, ...]:
-    """Transitions by priority, then as in the file (N22)."""
+    """Transitions by priority, then as in the file."""
     return tuple(sorted(transitions, key=lambda transition: (-transition.priority, transition.order)))
 
 
@@ -186,9 +186,9 @@ def _sole(step: Step) -> Transition | None:
 class Recipe(RunDefinition, frozen=True, eq=False):
     """The definition that a plan follows (table 2.3). Steps and transitions are by id, as in the file.
 
-    `restart` is when another plan begins (N28): once this one is over, or `parallel` to it, as soon as its
+    `restart` is when another plan begins: once this one is over, or `parallel` to it, as soon as its
     first transition has fired.
-    `names` are those of conditions, each with the transitions and the conditions of that name (N42).
+    `names` are those of conditions, each with the transitions and the conditions of that name.
     """
 
     kind: ClassVar[str] = "recipe"
@@ -207,7 +207,7 @@ class Recipe(RunDefinition, frozen=True, eq=False):
 
     @property
     def remote_calls(self) -> Iterator[RemoteCall]:
-        """The steps that call definitions of other agents (G33)."""
+        """The steps that call definitions of other agents."""
         for step in self.steps.values():
             if step.agent:
                 part = f"step {step.id!r}"

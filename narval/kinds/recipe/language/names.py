@@ -1,4 +1,4 @@
-"""Names of conditions: `as`, and where `$NAME` may stand (N42)."""
+"""Names of conditions: `as`, and where `$NAME` may stand."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def check_inputs(
     names: Collection[str],
     dependencies: Mapping[int, list[Dependency]],
 ) -> None:
-    """Note the other variables of inputs in `dependencies`, to be checked with the targets of steps (N47)."""
+    """Note the other variables of inputs in `dependencies`, to be checked with the targets of steps."""
     inputs = {id(slot): step for step in entry.of("step") for slot in step.of("input")}
     for pattern, locate, within in patterns.read:
         step = inputs.get(id(within))

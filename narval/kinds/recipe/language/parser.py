@@ -188,7 +188,7 @@ class _StepReader:
         return inlined[0]
 
     def _remote_inputs(self, entry: Entry, inputs: tuple[Narrowing, ...]) -> Prototype:
-        """The inputs of a step that calls another agent (G33), which sees nothing but what goes along."""
+        """The inputs of a step that calls another agent, which sees nothing but what goes along."""
         kind = entry.get("type")
         if kind in KINDS and not KINDS[kind].engine:
             remedy = "let a recipe there call it, and call that"
@@ -204,7 +204,7 @@ class _StepReader:
             return EMPTY
 
     def _check_repetition(self, entry: Entry) -> None:
-        """Note what a step that is called again lacks, or has too much (N40)."""
+        """Note what a step that is called again lacks, or has too much."""
         written = entry.written
         if "until" in written and "every" not in written:
             message = 'until needs every, the time from one call to the next; add every="1d"'

@@ -28,7 +28,7 @@ from narval.core.definitions.reading.vocabulary import (
 from narval.core.kinds import INLINE
 
 SEND = "send"
-"""The type of a step that sends elements to other agents (G27)."""
+"""The type of a step that sends elements to other agents."""
 
 
 def step_type(text: str) -> str:

@@ -134,7 +134,7 @@ def _act(name: str) -> Command:
 
 
 def _answered(session: Session, item: int, outcome: str, fields: dict[str, list[str]]) -> dict[str, Any]:
-    """The answer to an answer; at a terminal, what was not given is asked for, until it is right (P44)."""
+    """The answer to an answer; at a terminal, what was not given is asked for, until it is right."""
     asks = not fields and not session.as_json and sys.stdin.isatty()
     form = session.ask("work_item", item=item) if asks else None
     if form is not None:

@@ -17,7 +17,7 @@ from narval.kinds.work.engine.table import ACTS_ON_ITEMS, No
 from narval.kinds.work.language.definition import WorkOutcome
 
 MOST_IN_A_ROW = 3
-"""The most delegations in a row (P25)."""
+"""The most delegations in a row."""
 
 LONGEST_WORD = 10_000
 """The most characters of a reason, or of the word that goes with a delegation."""

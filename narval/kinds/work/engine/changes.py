@@ -71,7 +71,7 @@ class WakeSet(WorkChange, frozen=True):
 
 
 class PersonAct(WorkChange, frozen=True):
-    """An act of a person: when, by whom, how, by which right (P37)."""
+    """An act of a person: when, by whom, how, by which right."""
 
     at: float
     by: str = ""
@@ -149,7 +149,7 @@ class Delegated(PersonAct, frozen=True):
 
 
 class DelegationEnded(WorkChange, frozen=True):
-    """A delegation came back to who had made it (P25)."""
+    """A delegation came back to who had made it."""
 
     at: float
     of: str = ""
@@ -163,7 +163,7 @@ class DelegationEnded(WorkChange, frozen=True):
 
 
 class Voted(PersonAct, frozen=True):
-    """One of several answered (P26)."""
+    """One of several answered."""
 
     outcome: str = ""
     fields: Values = {}
@@ -259,7 +259,7 @@ class Expired(WorkChange, frozen=True):
 
 
 class Withdrawn(WorkChange, frozen=True):
-    """The item was cancelled; `told` are those who are to know (P77)."""
+    """The item was cancelled; `told` are those who are to know."""
 
     at: float
     why: str = ""
@@ -339,7 +339,7 @@ class Notified(WorkChange, frozen=True):
 
 
 class TokensVoided(WorkChange, frozen=True):
-    """The tokens of these notices count no more (P63)."""
+    """The tokens of these notices count no more."""
 
     at: float
     calls: tuple[str, ...]
@@ -350,7 +350,7 @@ class TokensVoided(WorkChange, frozen=True):
 
 
 class TokenSpent(WorkChange, frozen=True):
-    """A token was used: its hash, and the notice that had it (P63)."""
+    """A token was used: its hash, and the notice that had it."""
 
     at: float
     token: str
@@ -363,7 +363,7 @@ class TokenSpent(WorkChange, frozen=True):
 
 
 class Fruitless(WorkChange, frozen=True):
-    """A mail with the token of a notice was no answer (P63)."""
+    """A mail with the token of a notice was no answer."""
 
     at: float
     call: str
@@ -373,7 +373,7 @@ class Fruitless(WorkChange, frozen=True):
 
 
 class TurnedAway(PersonAct, frozen=True):
-    """An act that somebody tried in vain, and why (P36); after the first twenty that is only counted."""
+    """An act that somebody tried in vain, and why; after the first twenty that is only counted."""
 
     act: str = ""
     kind: str = ""

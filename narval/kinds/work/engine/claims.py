@@ -49,7 +49,7 @@ def take(decision: WorkDecision, event: Signalled) -> Right:
 
 
 def hand_back(decision: WorkDecision) -> None:
-    """Give an item back to who had delegated it: claimed again, if that person may still answer (P25)."""
+    """Give an item back to who had delegated it: claimed again, if that person may still answer."""
     last = decision.state.handed[-1]
     decision.change(DelegationEnded(decision.event.at, last.by, last.to))
     right = decision.right(last.by)
@@ -58,7 +58,7 @@ def hand_back(decision: WorkDecision) -> None:
 
 
 def escalate(decision: WorkDecision) -> None:
-    """Take the next escalation: others may act too, or in place of those before, whose claim ends (P33)."""
+    """Take the next escalation: others may act too, or in place of those before, whose claim ends."""
     state, at = decision.state, decision.event.at
     escalation = decision.definition.escalations[state.level]
     if escalation.instead and state.claim is not None:

@@ -17,11 +17,11 @@ from narval.kinds.work.engine.state import WorkState
 from narval.kinds.work.language.definition import WorkDefinition
 
 MOST_TURNED_AWAY = 20
-"""The attempts in vain that are recorded of an item; more are counted (P36)."""
+"""The attempts in vain that are recorded of an item; more are counted."""
 
 
 class NotSoError(Exception):
-    """An act that the rules refuse: the kind of the problem, and a sentence that says what to do (P82)."""
+    """An act that the rules refuse: the kind of the problem, and a sentence that says what to do."""
 
     def __init__(self, kind: str, message: str, detail: str = "") -> None:
         super().__init__(message)
@@ -40,7 +40,7 @@ class WorkDecision(Decision[WorkDefinition, WorkState, WorkChange], kw_only=True
 
     @cached_property
     def excluded(self) -> dict[str, str]:
-        """The people who may not answer, each with the rule that says so (P29)."""
+        """The people who may not answer, each with the rule that says so."""
         return self.exclusions(self.state.requesters)
 
     def exclusions(self, requesters: Iterable[str]) -> dict[str, str]:
@@ -70,7 +70,7 @@ class WorkDecision(Decision[WorkDefinition, WorkState, WorkChange], kw_only=True
         return day_of(self.event.at, self.view.zone)
 
     def out(self, person: str = "") -> Collection[str]:
-        """The people who may not act: excluded, or they refused, or have answered, or others for them (P28).
+        """The people who may not act: excluded, or they refused, or have answered, or others for them.
 
         A person may change what they have answered themselves.
         """
@@ -91,12 +91,12 @@ class WorkDecision(Decision[WorkDefinition, WorkState, WorkChange], kw_only=True
         return rights
 
     def to_be_told(self) -> tuple[str, ...]:
-        """The people who may act: the claimant, else all who may answer (P32)."""
+        """The people who may act: the claimant, else all who may answer."""
         claim = self.state.claim
         return (claim.by,) if claim is not None else tuple(self.eligible())
 
     def check_claim(self) -> None:
-        """End the claim of a person who may not have it any more (P18)."""
+        """End the claim of a person who may not have it any more."""
         claim = self.state.claim
         if claim is not None and self.right(claim.by) is None:
             why = f"{claim.by} may not answer any more: {self.why_not(claim.by).failure.message}"
@@ -122,7 +122,7 @@ class WorkDecision(Decision[WorkDefinition, WorkState, WorkChange], kw_only=True
     # --- acts that are refused ------------------------------------------------------------------------
 
     def turn_away(self, event: Signalled, failure: Failure) -> None:
-        """Refuse an act, and note who tried (P36)."""
+        """Refuse an act, and note who tried."""
         way, session = (event.act.way, event.act.session) if event.act is not None else ("", "")
         first = self.state.turned_away < MOST_TURNED_AWAY
         who: dict[str, Any] = {"by": event.by, "actor": event.actor, "way": way, "session": session}

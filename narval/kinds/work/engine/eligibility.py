@@ -1,4 +1,4 @@
-"""To whom an item is offered (P17, P25, P33). Who holds which role the directory tells, at each act (P18)."""
+"""To whom an item is offered. Who holds which role the directory tells, at each act (P18)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ends of an item (P20): answered, refused by all, expired, withdrawn."""
+"""The ends of an item: answered, refused by all, expired, withdrawn."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def end_by_votes(decision: WorkDecision, outcome: str, votes: Iterable[Vote]) ->
 
 
 def end_by_deadline(decision: WorkDecision) -> None:
-    """End an item whose deadline has come: by its default, or expired (P34)."""
+    """End an item whose deadline has come: by its default, or expired."""
     deadline, state = decision.definition.deadline, decision.state
     assert deadline is not None, state
     if deadline.outcome:
@@ -72,7 +72,7 @@ def end_if_nobody_is_left(decision: WorkDecision) -> None:
 
 
 def withdraw(decision: WorkDecision, event: Cancelled) -> None:
-    """End an item that is cancelled; who had it, and who was written to, are to be told (P77)."""
+    """End an item that is cancelled; who had it, and who was written to, are to be told."""
     state = decision.state
     claimant = (state.claim.by,) if state.claim is not None else ()
     people = tuple(dict.fromkeys((*claimant, *state.notified)))
@@ -125,7 +125,7 @@ def _answer_element(
     fields: Values | None = None,
     votes: Iterable[Vote] = (),
 ) -> bytes:
-    """The answer to an item; each value is the text of an element (P43). Raises ElementError."""
+    """The answer to an item; each value is the text of an element. Raises ElementError."""
     root = etree.Element(name, outcome=outcome, by=by, at=in_utc(at))
     if way:
         root.set("way", way)

@@ -36,7 +36,7 @@ instead_of_retry = "retry the run that asked, from the step that did: it asks an
 
 
 def heeds_people(state: WorkState) -> str:
-    """The signal by which an item that somebody has is told that the directory is another (P18)."""
+    """The signal by which an item that somebody has is told that the directory is another."""
     return "review" if state.claim is not None and not state.over else ""
 
 
@@ -99,7 +99,7 @@ def _started(decision: WorkDecision, event: Started) -> None:
 
 
 def _signalled(decision: WorkDecision, event: Signalled) -> None:
-    """Do what somebody asks, within the rules; an act that they refuse changes nothing (P82)."""
+    """Do what somebody asks, within the rules; an act that they refuse changes nothing."""
     state = decision.state
     if event.act is None:
         why = "people answer work by `narval work`, which knows who they are"
@@ -154,7 +154,7 @@ def _turned_away(decision: WorkDecision, event: Signalled) -> None:
 
 
 def _review(decision: WorkDecision, event: Signalled) -> None:
-    """Look again whether who has the item still may: the directory has changed (P18)."""
+    """Look again whether who has the item still may: the directory has changed."""
     if not decision.state.over:
         decision.check_claim()
     decision.answer(event, state=decision.state.status)

@@ -93,7 +93,7 @@ def waits_for_nobody(definition: WorkDefinition, state: WorkState, at: float, vi
 
 
 def shows_votes(definition: WorkDefinition, state: WorkState, person: str) -> bool:
-    """True if a person is shown what others have answered (P27)."""
+    """True if a person is shown what others have answered."""
     return state.over or definition.rules.open_votes or person in state.votes
 
 
@@ -103,7 +103,7 @@ class _ItemEntry(msgspec.Struct, frozen=True, gc=False):
 
 
 class Worklist:
-    """The open items by whom they concern, kept in step with them: a change costs what changes (P83)."""
+    """The open items by whom they concern, kept in step with them: a change costs what changes."""
 
     def __init__(self) -> None:
         self._entries: dict[int, _ItemEntry] = {}
@@ -170,5 +170,5 @@ def _keys(definition: WorkDefinition, state: WorkState) -> Iterator[Key]:
 
 
 def _order(eid: int, state: WorkState) -> Order:
-    """Overdue first, then by priority, then by deadline, then the oldest (P35)."""
+    """Overdue first, then by priority, then by deadline, then the oldest."""
     return not is_overdue(state), -state.priority, state.deadline if state.deadline is not None else inf, eid

@@ -1,4 +1,4 @@
-"""The moments that an item waits for, reckoned by the calendar of the home (P22, P25, P32–P34)."""
+"""The moments that an item waits for, reckoned by the calendar of the home."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from narval.core.definitions.appointment import Appointment
 from narval.kinds.work.engine.decision import WorkDecision
 
 GRACE = 300.0
-"""Seconds from the start of work to a deadline that was missed (P34)."""
+"""Seconds from the start of work to a deadline that was missed."""
 
 LAST_MOMENT = 253_402_214_400.0
 """31 December 9999: what would be later does not come."""

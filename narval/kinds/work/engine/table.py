@@ -1,4 +1,4 @@
-"""The life of an item as a table (P20): for each act, who may do it, what is given with it, and what comes
+"""The life of an item as a table: for each act, who may do it, what is given with it, and what comes
 of it in each state.
 
 A cell is the state that follows, or the kind of the problem that the act gets (P82). The operations, the
@@ -61,7 +61,7 @@ class Act(NamedTuple):
     """A row: who may, what follows in an item that is offered, claimed by oneself, or by another, what is
     given with the act, and what it does.
 
-    In an item that several people answer (P26) nothing is claimed: `voted` is what follows there. In one that
+    In an item that several people answer nothing is claimed: `voted` is what follows there. In one that
     is over, every act gets `over`.
     """
 

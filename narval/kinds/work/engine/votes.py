@@ -31,7 +31,7 @@ def take_back(decision: WorkDecision, event: Signalled, *, settled: bool = True)
 
 
 def counted(decision: WorkDecision, outcome: WorkOutcome) -> list[Vote]:
-    """The answers for an outcome that count: not those of people who are excluded (P29)."""
+    """The answers for an outcome that count: not those of people who are excluded."""
     return [
         vote
         for vote in decision.state.votes.values()
@@ -40,7 +40,7 @@ def counted(decision: WorkDecision, outcome: WorkOutcome) -> list[Vote]:
 
 
 def left(decision: WorkDecision) -> int:
-    """The number of people who may still answer: who is away and their substitute count once (P28)."""
+    """The number of people who may still answer: who is away and their substitute count once."""
     return len({right.instead_of or name for name, right in decision.eligible().items()})
 
 
@@ -52,7 +52,7 @@ def _reachable(decision: WorkDecision) -> Iterator[WorkOutcome]:
 
 
 def settle(decision: WorkDecision) -> None:
-    """End an item that is decided, or that nobody who is left can decide (P23, P26)."""
+    """End an item that is decided, or that nobody who is left can decide."""
     state, definition = decision.state, decision.definition
     for outcome in definition.outcomes:
         count = counted(decision, outcome)

@@ -17,13 +17,13 @@ DONE = "done"
 """The one outcome of work that names none (P12)."""
 
 DECISION = "decision"
-"""The name of the answer's element where no output says another (P12)."""
+"""The name of the answer's element where no output says another."""
 
 REQUESTER = "requester"
-"""The exclusion of whoever asked (P29)."""
+"""The exclusion of whoever asked."""
 
 OF_STEP = "step:"
-"""The beginning of an exclusion of whoever answered the item of a step (P29)."""
+"""The beginning of an exclusion of whoever answered the item of a step."""
 
 ACTS = (
     "claim",
@@ -39,31 +39,31 @@ ACTS = (
     "turned-away",
     "renew",
 )
-"""The names of all that may be done to an item; no outcome has one of them (P12)."""
+"""The names of all that may be done to an item; no outcome has one of them."""
 
 WAYS = ("terminal", "web", "file", "mail")
 """The ways in which people are asked and answer."""
 
 LEASE = Appointment("1d", Length(days=1))
-"""The time that a claim lasts where nothing else is said (P22)."""
+"""The time that a claim lasts where nothing else is said."""
 
 
 class WorkOutcome(msgspec.Struct, frozen=True):
-    """One of the possible answers: `needs` is the number of people who must give it (P26)."""
+    """One of the possible answers: `needs` is the number of people who must give it."""
 
     name: str
     needs: int = 1
 
 
 class Audience(msgspec.Struct, frozen=True):
-    """People who may act (P17): those named who hold a role, where both are given; with neither, anybody."""
+    """People who may act: those named who hold a role, where both are given; with neither, anybody."""
 
     people: TextTemplate | None = None
     roles: tuple[str, ...] = ()
 
 
 class Reminder(msgspec.Struct, frozen=True):
-    """A reminder (P32): `after` the offering, and again `every` so long; `times` in all, None without end."""
+    """A reminder: `after` the offering, and again `every` so long; `times` in all, None without end."""
 
     after: Appointment
     every: Appointment | None = None
@@ -71,7 +71,7 @@ class Reminder(msgspec.Struct, frozen=True):
 
 
 class Escalation(msgspec.Struct, frozen=True):
-    """Others who may act `after` so long (P33); with `instead`, in place of those before."""
+    """Others who may act `after` so long; with `instead`, in place of those before."""
 
     after: Appointment
     audience: Audience
@@ -80,7 +80,7 @@ class Escalation(msgspec.Struct, frozen=True):
 
 
 class Deadline(msgspec.Struct, frozen=True):
-    """The end (P34): `after` the offering, or at the date that `at` gives.
+    """The end: `after` the offering, or at the date that `at` gives.
 
     By `outcome` the item is then done, with what `fields` holds; without, it expires.
     """
@@ -93,10 +93,10 @@ class Deadline(msgspec.Struct, frozen=True):
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """The rules for those who may act: `excluded` are `requester` and `step:ID` (P29).
+    """The rules for those who may act: `excluded` are `requester` and `step:ID`.
 
-    `requester` gives names of others who asked (P30). `delegate` says to whom work may be delegated (P25),
-    `open_votes` that others' votes are shown to all (P27).
+    `requester` gives names of others who asked. `delegate` says to whom work may be delegated,
+    `open_votes` that others' votes are shown to all.
     """
 
     excluded: tuple[str, ...] = ()
@@ -119,8 +119,8 @@ class WorkDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
     """The definition of a work item. Outcomes and fields are in the order of the file.
 
     A claim lasts for `lease` after each act of who has it, for ever if that is None. Where an outcome needs
-    several people nothing is claimed, and `otherwise` is the outcome if none can be reached any more (P26).
-    With `inputs_by_digest` inputs are not shown in full (P10).
+    several people nothing is claimed, and `otherwise` is the outcome if none can be reached any more.
+    With `inputs_by_digest` inputs are not shown in full.
     """
 
     kind: ClassVar[str] = "work"
@@ -145,7 +145,7 @@ class WorkDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
 
     @property
     def is_voted(self) -> bool:
-        """True if an outcome needs several people, so that each answers for themselves (P26)."""
+        """True if an outcome needs several people, so that each answers for themselves."""
         return any(outcome.needs > 1 for outcome in self.outcomes)
 
     @property
@@ -161,7 +161,7 @@ class WorkDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
 
     @property
     def errors(self) -> tuple[str, ...]:
-        """The errors in which an item can end once it is offered (P20, P26, P34)."""
+        """The errors in which an item can end once it is offered."""
         expired = ("expired",) if self.may_expire else ()
         no_quorum = ("no-quorum",) if self.is_voted and not self.otherwise else ()
         return ("refused", *expired, "withdrawn", *no_quorum)

@@ -1,4 +1,4 @@
-"""Fields of forms as they are written (P40): each type has the attributes that say something of it."""
+"""Fields of forms as they are written: each type has the attributes that say something of it."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def _alone(reading: Reading, node: XmlNode) -> Iterator[WorkDefinition | None]:
 def read_within(reading: Reading, node: XmlNode, group: str, name: str) -> WorkDefinition | None:
     """The work of a node in another file: `group` is that of a cookbook, which it may have itself.
 
-    With a `name` it is that of a step, and has neither of its own (P8). References and names are noted in the
+    With a `name` it is that of a step, and has neither of its own. References and names are noted in the
     reading of the file.
     """
     inner = Reading(reading.source, WORDS, reading.faults)

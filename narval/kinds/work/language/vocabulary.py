@@ -1,4 +1,4 @@
-"""The vocabulary of work, as a table: elements, attributes and the readers of their values (P7–P35)."""
+"""The vocabulary of work, as a table: elements, attributes and the readers of their values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ field_name = matching(
 
 
 def outcome(text: str) -> str:
-    """The name of an outcome (P12)."""
+    """The name of an outcome."""
     if text in _TAKEN:
         raise ValueError(f"the name of an outcome, and {text!r} is the name of an act")
     return word(text)
@@ -54,7 +54,7 @@ def roles(text: str) -> tuple[str, ...]:
 
 
 def exclusions(text: str) -> tuple[str, ...]:
-    """The rules of who may not answer (P29)."""
+    """The rules of who may not answer."""
     names = words(text)
     for rule in names:
         if rule != REQUESTER and not (rule.startswith(OF_STEP) and len(rule) > len(OF_STEP)):

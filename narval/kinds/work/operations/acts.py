@@ -111,7 +111,7 @@ async def forget_person(daemon: Daemon, person: str, *, asker: Asker = PROGRAM) 
 
     For the home's owner, root, and administrators. What others did in those items is erased as well; elements
     of memory stay, as answers are elements like any other. Items stay while their top-level run goes on:
-    who answered there counts yet (P29).
+    who answered there counts yet.
     """
     _check_may_administer(daemon, asker)
     concerned = [

@@ -30,7 +30,7 @@ Form = dict[str, Any]
 
 
 def _no_item(item: int) -> WorkRefusedError:
-    """The same words for one that is not there and one that may not be seen: numbers tell nothing (P82)."""
+    """The same words for one that is not there and one that may not be seen: numbers tell nothing."""
     return WorkRefusedError("no-item", f"there is no item {item} that you may see; `narval work` lists yours")
 
 
@@ -59,7 +59,7 @@ class WorkLook:
         return self.person is None or may_see(definition, state, self.person, self.at, self.view)
 
     def open_items(self) -> Iterator[tuple[Run, WorkDefinition, WorkState]]:
-        """The open items that the person may see, in order: found by person and role (P83)."""
+        """The open items that the person may see, in order: found by person and role."""
         listed = self._daemon.host.listings.of(WORK, Worklist)
         if self.person is None or self.view.people.is_admin(self.person):
             eids = listed.all()
@@ -175,7 +175,7 @@ def _is_mine(state: WorkState, row: Form, person: str | None) -> bool:
 
 
 def _row(run: Run, definition: WorkDefinition, state: WorkState, may: list[str]) -> Form:
-    """An item in a list (P47)."""
+    """An item in a list."""
     caller, claim = run.caller, state.claim
     return {
         "item": run.eid,
@@ -200,7 +200,7 @@ def _row(run: Run, definition: WorkDefinition, state: WorkState, may: list[str])
 @operation("read")
 async def work_item(daemon: Daemon, item: int, *, asker: Asker = PROGRAM) -> dict[str, Any]:
     """One item: the text that is shown, who asked, its outcomes and fields, one's draft, what one may do, and
-    by which right (P18, P30, P47).
+    by which right.
     """
     look = WorkLook(daemon, onlooker(daemon, asker))
     run, definition, state = look.item(item)

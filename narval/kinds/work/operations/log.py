@@ -63,7 +63,7 @@ async def work_log(
 
 
 def _is_for(person: str | None, row: dict[str, Any], definition: WorkDefinition, state: WorkState) -> bool:
-    """True unless it is the draft of another, or the vote of another that is not shown yet (P22, P27)."""
+    """True unless it is the draft of another, or the vote of another that is not shown yet."""
     if person is None or row["by"] == person:
         return True
     return row["did"] != "Saved" and (row["did"] not in _VOTES or shows_votes(definition, state, person))

@@ -240,14 +240,14 @@ def _has_terminal() -> bool:
 
 
 def _web(session: Session) -> Callable[[], Coroutine[Any, Any, None]]:
-    """The pages beside the daemon (M3); their line goes to standard error where the output is JSON."""
+    """The pages beside the daemon; their line goes to standard error where the output is JSON."""
     from narval.surfaces.cli.daemon.kept import keep_web
 
     return partial(keep_web, session.home, STANDARD_ERROR if session.as_json else None)
 
 
 def _publishing(daemon: Daemon, home: Home) -> Callable[[], Coroutine[Any, Any, None]]:
-    """The publishing of what is saved (G58). Raises RequestError where no other home could follow."""
+    """The publishing of what is saved. Raises RequestError where no other home could follow."""
     from narval.daemon.fleet.publisher import publishing
     from narval.system.logins import login
 

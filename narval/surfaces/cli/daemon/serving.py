@@ -22,7 +22,7 @@ from narval.surfaces.http.sessions import Sessions
 from narval.surfaces.web.site import PAGES, make_site
 
 SCARCE = {"simulate": 20, "explore": 20}
-"""The times an hour that a session may have something simulated or explored (M74)."""
+"""The times an hour that a session may have something simulated or explored."""
 
 
 def pages(home: Home, folder: Path, place: WebPlace, sessions: Sessions) -> Application:

@@ -49,7 +49,7 @@ class _OpenPage(NamedTuple):
 
 
 class Questions:
-    """Asks for the news of an agent over a connection of its own, once for all pages that follow it (M6)."""
+    """Asks for the news of an agent over a connection of its own, once for all pages that follow it."""
 
     def __init__(self, client: AsyncClient, agent: str) -> None:
         self._client, self._agent = client, agent

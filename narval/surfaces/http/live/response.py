@@ -19,7 +19,7 @@ PING = 15.0
 """Seconds after which a silent stream shows that it is alive; of one whose page has gone, it learns so."""
 
 PATIENCE = 30.0
-"""Seconds within which a page must take what is sent to it (M61)."""
+"""Seconds within which a page must take what is sent to it."""
 
 RETRY = 1000
 """Milliseconds after which a browser asks anew that was hung up on."""

@@ -1,4 +1,4 @@
-"""The stream of one open page: a short queue, and all anew for one that is too slow (M61)."""
+"""The stream of one open page: a short queue, and all anew for one that is too slow."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Layouts: the places of the parts of a graph and the ways of its arcs, made once for each structure.
 
 Graphviz is given numbers and sizes, never a text (M73), and only what decides the places; so a layout is that
-of every run, moment and state of a definition, and is kept in a folder under its digest (M80).
+of every run, moment and state of a definition, and is kept in a folder under its digest.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Drawings of graphs as plain values for the template that makes the SVG: boxes, texts, paths, in order.
 
-No markup is made here: every text goes through the template (M71).
+No markup is made here: every text goes through the template.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def arc_key(index: int) -> str:
 
 
 def patches(drawn: Mapping[str, Any]) -> list[Patch]:
-    """The states of parts and arcs, for a page that is open (M63)."""
+    """The states of parts and arcs, for a page that is open."""
     parts = [
         Patch(part_key(index), part["state"], part["tone"], str(part.get("badge") or ""))
         for index, part in enumerate(drawn["parts"])

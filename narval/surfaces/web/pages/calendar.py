@@ -1,4 +1,4 @@
-"""The calendar: by day what is set, what is expected, and what came late or not at all (M48)."""
+"""The calendar: by day what is set, what is expected, and what came late or not at all."""
 
 from __future__ import annotations
 

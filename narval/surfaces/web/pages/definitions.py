@@ -13,7 +13,7 @@ FOUND: Mapping[str, dict[str, str]] = {
     "error": {"tone": "failed", "state": "cannot be"},
     "note": {"tone": "waiting", "state": "noted"},
 }
-"""The looks of parts of which an exploration found something, by how grave it is (M42)."""
+"""The looks of parts of which an exploration found something, by how grave it is."""
 
 
 @page("/a/{agent}/definitions", command="narval definitions")

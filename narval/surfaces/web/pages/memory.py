@@ -137,7 +137,7 @@ def _form(text: str, replace: int | None, problem: str) -> Shown:
 
 @act("/a/{agent}/memory/add")
 async def add_element(visit: Visit) -> Redirect | Shown:
-    """Add the elements of a text, or one in place of another (M26)."""
+    """Add the elements of a text, or one in place of another."""
     text, number = visit.fields.get("xml"), whole_number(visit.fields.get("replace"))
     try:
         added = await visit.act("add", elements=[text.encode("utf-8", "surrogatepass")], replace=number)
@@ -150,7 +150,7 @@ async def add_element(visit: Visit) -> Redirect | Shown:
 
 @act("/a/{agent}/memory/{eid:int}/outdate")
 async def outdate_element(visit: Visit) -> Redirect:
-    """Let an element count no more, for a reason that is recorded (M26)."""
+    """Let an element count no more, for a reason that is recorded."""
     eid = visit.path["eid"]
     await visit.act("outdate", eids=[eid], reason=visit.fields.get("reason"))
     return Redirect(visit.url(f"/memory/{eid}"))

@@ -97,7 +97,7 @@ async def history_page(visit: Visit) -> Shown:
 
 @page("/a/{agent}/runs/{run:int}/replay", command="narval history {run} --replay")
 async def replay_page(visit: Visit) -> Shown:
-    """Show a run as it was after an entry of its journal; a script moves over all of them (M34)."""
+    """Show a run as it was after an entry of its journal; a script moves over all of them."""
     eid, at, after = visit.path["run"], visit.number("at"), visit.number("after")
     answer = await visit.ask("replay", run=eid, after=after or 0, limit=1000)
     entries = answer["entries"]

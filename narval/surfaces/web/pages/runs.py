@@ -153,7 +153,7 @@ async def many_runs(visit: Visit) -> Shown:
 
 @act("/a/{agent}/runs/all/{what}")
 async def act_on_runs(visit: Visit) -> Redirect:
-    """Do it to the runs that the form names, which were shown, and lead to what became of them (M28)."""
+    """Do it to the runs that the form names, which were shown, and lead to what became of them."""
     what, fields = _what(visit), visit.fields
     choice, named = _choice(fields), _numbers(fields, "these")
     if len(named) > AT_ONCE:

@@ -57,7 +57,7 @@ async def trial_page(visit: Visit) -> Shown:
 
 @act("/a/{agent}/definitions/{name}/explore")
 async def explore(visit: Visit) -> Redirect | Shown:
-    """Have a definition explored, and lead to its page, which shows the findings (M42)."""
+    """Have a definition explored, and lead to its page, which shows the findings."""
     kind, name = visit.fields.get("kind"), visit.path["name"]
     try:
         await visit.act("explore", kind=kind, name=name)

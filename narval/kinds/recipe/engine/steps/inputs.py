@@ -20,7 +20,7 @@ from narval.kinds.recipe.language.definition import Step
 
 
 def scope_of(decision: RecipeDecision, step: Step, slot: str, use: bool) -> MarkScope | None:
-    """The scope in which an input marks what it uses: all plans of the recipe, of any version (N18)."""
+    """The scope in which an input marks what it uses: all plans of the recipe, of any version."""
     return (decision.definition.full_name, step.id, slot) if use else None
 
 
@@ -41,7 +41,7 @@ def _near(decision: RecipeDecision, step: Step) -> tuple[tuple[int, ...], ...]:
 def arguments_of(
     decision: RecipeDecision, step: Step, prototype: Prototype | Failure | None = None
 ) -> tuple[Element, ...]:
-    """The arguments of a step, not in memory yet, their values filled in (N42); their eids are negative.
+    """The arguments of a step, not in memory yet, their values filled in; their eids are negative.
 
     Raises ElementError where that makes no element, or with a prototype one that does not fit it.
     """
@@ -61,7 +61,7 @@ def arguments_of(
 
 def _check_fit(decision: RecipeDecision, prototype: Prototype, argument: Element) -> None:
     """Raise ElementError for an argument that its schema refuses, or that is not what the input of its name
-    takes. One of a name that no input asks for is passed over (N17).
+    takes. One of a name that no input asks for is passed over.
     """
     if (fault := decision.view.schema_fault(argument.xml)) is not None:
         raise ElementError("invalid", f"{argument.name} is refused by its schema: {fault}")
@@ -83,7 +83,7 @@ def _asks_for(slot: Input, argument: Element) -> bool:
 
 
 def _bound_alone(decision: RecipeDecision, slot: Input) -> Bound | None:
-    """The condition of an input by what the plan knows; None where it depends on other inputs (N47)."""
+    """The condition of an input by what the plan knows; None where it depends on other inputs."""
     variables, recipe = slot.condition.variables, decision.definition
     if not variables <= {*recipe.steps, *recipe.names, PLAN}:
         return None
@@ -191,7 +191,7 @@ class InputSearch:
         return self.inputs
 
     def restrict(self, slot: Input, selected: Condition) -> None:
-        """Let an input take only elements that `foreach` selects (N19)."""
+        """Let an input take only elements that `foreach` selects."""
         condition = Condition((*selected.patterns, *slot.condition.patterns))
         self._selected = slot.id, condition.bind(self.decision.bindings(condition.variables))
 
@@ -209,12 +209,12 @@ class InputSearch:
     # --- what is missing ------------------------------------------------------------------------------
 
     def only_reserved(self, slots: tuple[Input, ...]) -> bool:
-        """True if each of these inputs would have an element, had no call under way reserved it (N18)."""
+        """True if each of these inputs would have an element, had no call under way reserved it."""
         return all(self.decision.view.reserved(self._bound(slot), self.scope(slot)) for slot in slots)
 
     def watch(self, watch: str, until: tuple[Bound, ...] = ()) -> commands.Watch:
         """The watch of a blocked step: any mandatory input may be the one that lets it go on, and so may what
-        it is called `until` (N40).
+        it is called `until`.
         """
         mandatory = [slot for slot in self.inputs if not slot.optional]
         bounds = (*until, *(self._bound(slot) for slot in mandatory))
@@ -222,12 +222,12 @@ class InputSearch:
         return commands.Watch(watch, bounds, scopes, or_outdated=True)
 
     def standing_watch(self, watch: str, slots: tuple[Input, ...]) -> commands.Watch:
-        """The watch of sources: what they could be given besides, and what is replaced (N36)."""
+        """The watch of sources: what they could be given besides, and what is replaced."""
         bounds, scopes = tuple(map(self._bound, slots)), tuple(map(self.scope, slots))
         return commands.Watch(watch, bounds, scopes, or_outdated=True, standing=True)
 
     def explain_missing(self, slot: Input) -> str:
-        """The reason why an input has no element, for people (N17)."""
+        """The reason why an input has no element, for people."""
         bound, scope, view = self._bound(slot), self.scope(slot), self.decision.view
         if any(True for _ in view.matching(bound, scope)):
             return f"input {slot.id} is left without an element: what fits {bound.text} goes to other inputs"

@@ -34,7 +34,7 @@ def bound_of(decision: RecipeDecision, step: Step) -> Bound:
 def call_again(decision: RecipeDecision, step: Step) -> None:
     """Go on with a step whose call is back: it is done, rests until its next call, or is called at once.
 
-    When the plan winds up it is given up, as a transition that waits is (N27).
+    When the plan winds up it is given up, as a transition that waits is.
     """
     if is_satisfied(decision, step):
         decision.to_run.append(step)
@@ -77,7 +77,7 @@ def timer_fired(decision: RecipeDecision, wake: str) -> bool:
 
 
 def bind_anew(decision: RecipeDecision, *names: str) -> None:
-    """Look again for what ends a rest, or set its watch anew: these variables have elements now (N10)."""
+    """Look again for what ends a rest, or set its watch anew: these variables have elements now."""
     for identifier in tuple(decision.state.resting):
         step, run = decision.definition.steps[identifier], decision.state.step(identifier)
         if step.until is None or step.until.variables.isdisjoint(names):

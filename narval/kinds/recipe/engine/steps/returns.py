@@ -17,7 +17,7 @@ from narval.kinds.recipe.language.definition import Step
 
 
 def produced(decision: RecipeDecision, event: Produced) -> None:
-    """Add the elements of a source to memory; its step goes on (N36).
+    """Add the elements of a source to memory; its step goes on.
 
     They do not join the plan's context: a source may run for years, and its products are
     forgotten one by one.
@@ -79,10 +79,10 @@ def _end_call(
     *,
     is_last: bool = True,
 ) -> None:
-    """Replace or free what the call reserved (N18), and go on with the step, or end it.
+    """Replace or free what the call reserved, and go on with the step, or end it.
 
     A step does not end with the call of a source whose element was replaced: `is_last` is False. One with
-    `until` may be called again (N40).
+    `until` may be called again.
     """
     well = back.fault is None and not back.errors
     if call.reserved:
@@ -128,7 +128,7 @@ def _problem_of(step: Step, call: CallRun, event: Returned) -> Failure | None:
 def _in_error(
     decision: RecipeDecision, step: Step, call: CallRun, event: Returned, problem: Failure
 ) -> CallReturned:
-    """The errors of a call: those that a run left in memory, or an element made of the failure (N26)."""
+    """The errors of a call: those that a run left in memory, or an element made of the failure."""
     if event.eids and not event.abandoned:
         decision.add_to_context(event.eids)
         return CallReturned(event.call, errors=event.eids)
@@ -173,7 +173,7 @@ def _of_run(decision: RecipeDecision, step: Step, eids: tuple[int, ...]) -> Verd
 
 
 def _misfit(verdict: Verdict) -> Failure:
-    """The failure of a call whose outputs do not fit: trying again is no use (N20, N29)."""
+    """The failure of a call whose outputs do not fit: trying again is no use."""
     return Failure("bad-output", verdict.fault, final=True)
 
 

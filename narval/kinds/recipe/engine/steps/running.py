@@ -44,9 +44,9 @@ def make_ready(decision: RecipeDecision, step: Step) -> None:
 
 
 def run(decision: RecipeDecision, step: Step) -> None:
-    """Find the step's target and inputs, and make its calls; or fail it (N17), or block it (N18).
+    """Find the step's target and inputs, and make its calls; or fail it, or block it.
 
-    One that is called until memory has something is done, if it has (N40).
+    One that is called until memory has something is done, if it has.
     """
     if step.until is not None and is_satisfied(decision, step):
         if decision.state.step(step.id).state == "ready":
@@ -86,7 +86,7 @@ def prototype_of(step: Step, target: Any) -> Prototype | Failure | None:
 
 
 def fail(decision: RecipeDecision, step: Step, kind: str, message: str, *, input: str = "") -> None:
-    """Fail a step that cannot be run, and with it the plan (N17, N26)."""
+    """Fail a step that cannot be run, and with it the plan."""
     error = decision.add_error(kind, message, step, input=input)
     decision.change(StepFailed(step.id, error))
     decision.fail(error)
@@ -132,9 +132,9 @@ def _call_for_each(
     *,
     source: bool,
 ) -> None:
-    """Make a call for each selected element, given to the one input it fits; share the others (N19).
+    """Make a call for each selected element, given to the one input it fits; share the others.
 
-    Calls of sources go on: what is selected is followed from then on, be it nothing at first (N36).
+    Calls of sources go on: what is selected is followed from then on, be it nothing at first.
     """
     search = input_search(decision, step, prototype, arguments)
     found = _selected(decision, selected)
@@ -201,7 +201,7 @@ def _call_run(decision: RecipeDecision, step: Step, given: tuple[Element, ...]) 
 
 
 def call_more(decision: RecipeDecision, step: Step) -> None:
-    """Make as many of the calls still to be made as `max-parallel` allows (N19).
+    """Make as many of the calls still to be made as `max-parallel` allows.
 
     An element is taken when its call is made, so one that was taken elsewhere before its turn gets no call.
     """
@@ -242,7 +242,7 @@ def call_more(decision: RecipeDecision, step: Step) -> None:
 
 
 def _search_for_each(decision: RecipeDecision, step: Step) -> DependentSearch | None:
-    """The search for inputs that depend on the element of a call (N47); None if there are none."""
+    """The search for inputs that depend on the element of a call; None if there are none."""
     prototype = prototype_of(step, decision.view.definition(step.kind, step.target))
     if not isinstance(prototype, Prototype) or not prototype.input_variables:
         return None
@@ -259,7 +259,7 @@ def _inputs_for(
     eid: int,
     source: bool,
 ) -> Inputs | None:
-    """The inputs that depend on the element of a call (N47); None, and an error in its place, if one is left
+    """The inputs that depend on the element of a call; None, and an error in its place, if one is left
     empty.
     """
     slot = next(slot for slot in search.inputs if slot.id == foreach.input)
@@ -306,14 +306,14 @@ def _call(
 
 
 def ask(decision: RecipeDecision, step: Step, asked: commands.Call) -> None:
-    """Make a call, for the first time or again; the time limit of a run is a timer (N29)."""
+    """Make a call, for the first time or again; the time limit of a run is a timer."""
     decision.ask(asked)
     if (limit := limit_of(step)) is not None:
         decision.command(commands.SetTimer(asked.call, decision.event.at + limit))
 
 
 def _is_source(target: Any) -> bool:
-    """True if calls of the target go on and yield elements meanwhile (N36)."""
+    """True if calls of the target go on and yield elements meanwhile."""
     return getattr(target, "where", "") == "source"
 
 
@@ -344,7 +344,7 @@ def finish(decision: RecipeDecision, step: Step) -> None:
 
 
 def _missing(decision: RecipeDecision, step: Step, search: InputSearch, slots: tuple[str, ...]) -> None:
-    """Block the step if only reservations keep its mandatory inputs empty (N18), else fail it (N17)."""
+    """Block the step if only reservations keep its mandatory inputs empty, else fail it."""
     lacking = tuple(slot for slot in search.inputs if slot.id in slots)
     if search.only_reserved(lacking):
         watch = decision.identifier()
@@ -391,7 +391,7 @@ def _likely_input(inputs: tuple[Input, ...], selected: Condition) -> Input | Non
 def _near_to_run(
     decision: RecipeDecision, step: Step, arguments: tuple[int, ...]
 ) -> tuple[tuple[int, ...], ...]:
-    """The elements nearest to the step, where the run it calls looks after its own context (N15); none of
+    """The elements nearest to the step, where the run it calls looks after its own context; none of
     them are seen by another agent (G33).
     """
     if step.agent:

@@ -1,4 +1,4 @@
-"""Sources: calls that go on. Of several of one `foreach` each lives and dies by itself (N28, N36)."""
+"""Sources: calls that go on. Of several of one `foreach` each lives and dies by itself."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def give_up_spoilt(decision: RecipeDecision, step: Step, identifier: str, proble
 
 
 def rests(decision: RecipeDecision, step: Step, identifier: str, problem: Failure) -> bool:
-    """Tell that a source has failed, and begin it again after a while (N28, N36); False if it has ended.
+    """Tell that a source has failed, and begin it again after a while; False if it has ended.
 
     So it is in a plan of a recipe that restarts, while others of its `foreach` are at work: the plan goes on,
     and its restart would help this one too late. When none is at work those that rest end with this one, and
@@ -64,7 +64,7 @@ def rests(decision: RecipeDecision, step: Step, identifier: str, problem: Failur
 
 
 def follow_selection(decision: RecipeDecision, step: Step, eid: int) -> None:
-    """Make a call for what a `foreach` over sources selects besides; end those of what was replaced (N36)."""
+    """Make a call for what a `foreach` over sources selects besides; end those of what was replaced."""
     run, selected = decision.state.step(step.id), step.foreach
     if selected is None:
         _follow_inputs(decision, step, eid)
@@ -115,7 +115,7 @@ def _counts(decision: RecipeDecision, eid: int) -> bool:
 
 
 def end_sources(decision: RecipeDecision) -> None:
-    """End sources that wait for their next try: the plan winds up (N36)."""
+    """End sources that wait for their next try: the plan winds up."""
     for identifier in decision.sources_to_end:
         step = decision.definition.steps[decision.state.calls[identifier]]
         decision.command(commands.CancelTimer(identifier))

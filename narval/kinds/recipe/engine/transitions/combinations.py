@@ -182,7 +182,7 @@ class _Combination:
             own = condition.condition.variables & self._transition.inner_names
             bound = self._bound(at)
             growing = own.isdisjoint(many) and condition.condition.grows_in(own)
-            # What one of them leaves room for, all of them at once may not (N10).
+            # What one of them leaves room for, all of them at once may not.
             if own and not (growing and all(most is None for most in bound.room)):
                 bound = named_one_of(condition.condition.names)
             relaxed.append((bound, self._scopes[at]))

@@ -50,7 +50,7 @@ def variables_of(transition: Transition) -> frozenset[str]:
 def elements_for(
     decision: RecipeDecision, transition: Transition, conditions: Wanted
 ) -> tuple[int, ...] | None:
-    """One element for each condition, each its own, nearest first (N23); None when one has none."""
+    """One element for each condition, each its own, nearest first; None when one has none."""
     if not conditions:
         return ()
     slots = slots_of(decision, transition, conditions)
@@ -60,7 +60,7 @@ def elements_for(
 
 
 def slots_of(decision: RecipeDecision, transition: Transition, conditions: Wanted) -> list[Slot]:
-    """The conditions of a transition, each with the elements that fit it, nearest first (N15)."""
+    """The conditions of a transition, each with the elements that fit it, nearest first."""
     again = [decision.state.taken_before(transition.id, f"#{at}") for at in range(1, len(conditions) + 1)]
     slots = decision.slots(around(decision, transition), conditions, again)
     if transition.plain:
@@ -70,7 +70,7 @@ def slots_of(decision: RecipeDecision, transition: Transition, conditions: Wante
 
 
 def _nothing(slot: Slot) -> Slot:
-    """A slot that takes nothing, as that of a condition that wants nothing to be there (N44)."""
+    """A slot that takes nothing, as that of a condition that wants nothing to be there."""
     return Slot(slot.id, lambda: iter(()), optional=True)
 
 

@@ -22,7 +22,7 @@ from narval.kinds.recipe.language.definition import Transition
 
 
 def reckon(decision: RecipeDecision, transition: Transition) -> Reckoning | None:
-    """The moments of the appointments of a transition (N41), by the elements there are now (N45), if any."""
+    """The moments of the appointments of a transition, by the elements there are now, if any."""
     if not transition.appointments:
         return None
     run = decision.state.transition(transition.id)
@@ -46,9 +46,9 @@ def is_early(decision: RecipeDecision, transition: Transition) -> bool:
 
 
 def set_date(decision: RecipeDecision, transition: Transition, reckoning: Reckoning | None) -> None:
-    """Let a transition wait for its next date; without any it fails, or gives its appointments up (N41).
+    """Let a transition wait for its next date; without any it fails, or gives its appointments up.
 
-    An element that holds no date where one was expected fails the plan (N45).
+    An element that holds no date where one was expected fails the plan.
     """
     if reckoning is not None and reckoning.fault:
         decision.change(DateGivenUp(transition.id))

@@ -31,7 +31,7 @@ from narval.kinds.recipe.language.definition import Step, Transition, in_order
 
 
 def follow(decision: RecipeDecision, step: Step) -> None:
-    """Fire the best transition of a step that has ended, or let its transitions wait (N22)."""
+    """Fire the best transition of a step that has ended, or let its transitions wait."""
     state = decision.state
     if state.status != "running":
         return
@@ -67,7 +67,7 @@ def matched(decision: RecipeDecision, watch: str) -> None:
 
 
 def timer_fired(decision: RecipeDecision, wake: str) -> None:
-    """Try a transition whose date (N25) or duration (N38) is over, and its rivals; or set the right date."""
+    """Try a transition whose date or duration is over, and its rivals; or set the right date."""
     for identifier in decision.state.awaiting_duration:
         if decision.state.transition(identifier).wake == wake:
             decision.change(DurationEnded(identifier))
@@ -82,7 +82,7 @@ def timer_fired(decision: RecipeDecision, wake: str) -> None:
 def _set_date_anew(decision: RecipeDecision, identifier: str, *, fired: bool = False) -> None:
     """Try a transition whose date is there, and its rivals; or set its date by how things are now.
 
-    It is there when its timer `fired` for it, or when it has gone by now that an element is another (N45).
+    It is there when its timer `fired` for it, or when it has gone by now that an element is another.
     """
     transition, run = decision.definition.transitions[identifier], decision.state.transition(identifier)
     reckoning = dates.reckon(decision, transition)
@@ -123,7 +123,7 @@ def _try_watched(decision: RecipeDecision, identifier: str) -> None:
 
 
 def fail_if_stuck(decision: RecipeDecision) -> None:
-    """Fail a plan of which nothing can ever fire again (N27)."""
+    """Fail a plan of which nothing can ever fire again."""
     state = decision.state
     transitions = state.waiting or state.awaiting_date
     waits = state.calls or transitions or state.blocked or state.following or state.resting
@@ -147,7 +147,7 @@ def handles_errors(transition: Transition) -> bool:
 
 
 def _rivals(transitions: Iterable[Transition]) -> tuple[Transition, ...]:
-    """These transitions and those that share an in-step with one: by priority, then as in the file (N22)."""
+    """These transitions and those that share an in-step with one: by priority, then as in the file."""
     return in_order({rival.id: rival for transition in transitions for rival in transition.rivals}.values())
 
 
@@ -156,7 +156,7 @@ def _choose(
     transitions: Iterable[Transition],
     look_up: Callable[[RecipeDecision, Transition], Wanted] = conditions.wanted,
 ) -> None:
-    """Fire the first that can, and each that is no rival of it; the others wait, or fail if for errors (N26).
+    """Fire the first that can, and each that is no rival of it; the others wait, or fail if for errors.
 
     `look_up` gives the conditions of a transition; as it is they are resolved anew.
     """
@@ -264,7 +264,7 @@ def _go(
 
 
 def _wait(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> None:
-    """Watch for the elements that are missing (N24)."""
+    """Watch for the elements that are missing."""
     stop_waiting(decision, transition)
     watch = decision.identifier()
     decision.change(TransitionWaiting(transition.id, watch))
@@ -274,7 +274,7 @@ def _wait(decision: RecipeDecision, transition: Transition, wanted: Wanted) -> N
 
 
 def _waiting_for(decision: RecipeDecision, *names: str) -> list[Transition]:
-    """The waiting transitions that use one of these variables, which have elements now (N10, N42)."""
+    """The waiting transitions that use one of these variables, which have elements now."""
     waiting = (decision.definition.transitions[identifier] for identifier in decision.state.waiting)
     return [
         transition
@@ -295,7 +295,7 @@ def _wait_anew(decision: RecipeDecision, transition: Transition) -> None:
 
 
 def _fail_if_unhandled(decision: RecipeDecision) -> None:
-    """Fail a plan with a step in error that no transition can take up any more (N26)."""
+    """Fail a plan with a step in error that no transition can take up any more."""
     for identifier in decision.state.in_error:
         step = decision.definition.steps[identifier]
         if not any(_may_handle(decision, transition, step) for transition in step.outs):

@@ -32,7 +32,7 @@ def classify(decision: RecipeDecision, transition: Transition) -> str:
 
 
 def spread_impossible(decision: RecipeDecision, transitions: Iterable[Transition]) -> None:
-    """Mark transitions that cannot fire, steps that nothing else leads to, and so on (N22)."""
+    """Mark transitions that cannot fire, steps that nothing else leads to, and so on."""
     pending = list(transitions)
     dead: dict[str, None] = {}
     lost: dict[str, None] = {}

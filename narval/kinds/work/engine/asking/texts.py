@@ -1,4 +1,4 @@
-"""The text of an item (P9–P11): what is shown to people, made once, and never changed.
+"""The text of an item: what is shown to people, made once, and never changed.
 
 Our words begin a line; each line that comes from elsewhere begins with `| `. Characters that could hide or
 reorder text are shown as escapes. So nothing that an element holds looks like a word of ours.
@@ -19,7 +19,7 @@ from narval.kinds.work.language.definition import WorkDefinition, WorkOutcome
 from narval.kinds.work.language.fields import FormField
 
 LONGEST_TITLE = 200
-"""The most characters of a title (P9)."""
+"""The most characters of a title."""
 
 MOST_BYTES = 65_536
 """The most bytes of the text that an item shows (P10)."""
@@ -30,7 +30,7 @@ _BLANKS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 
 
 def shown_as(text: str) -> str:
-    """A text with its control, bidirectional and invisible characters shown as escapes (P11)."""
+    """A text with its control, bidirectional and invisible characters shown as escapes."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(map(_escaped, text))
@@ -82,7 +82,7 @@ def lines_of_calls(
     says: Sequence[str],
     element: Callable[[int], Element | None],
 ) -> Iterator[str]:
-    """The lines that tell which calls are made if it is approved (P72): of what, by which step, with which
+    """The lines that tell which calls are made if it is approved: of what, by which step, with which
     elements. `says` has for each call what the action says of it, or one text for all.
     """
     yield from (

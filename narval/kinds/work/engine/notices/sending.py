@@ -29,7 +29,7 @@ MAIL = "mail"
 """The way of notices."""
 
 LIFE = 30 * 86400.0
-"""Seconds for which a token counts at most (P63)."""
+"""Seconds for which a token counts at most."""
 
 MOST_TRIES = 24
 """A notice is tried so often, later and later, for a day at most."""
@@ -65,7 +65,7 @@ def settle(decision: WorkDecision) -> None:
 
 
 def tell_end(decision: WorkDecision, sentence: str) -> None:
-    """Tell all who were written to that an item is over, once; not who ended it (P77)."""
+    """Tell all who were written to that an item is over, once; not who ended it."""
     state = decision.state
     written_to = dict.fromkeys((*state.notified, *(notice.to for notice in state.notices.values())))
     for person in written_to:

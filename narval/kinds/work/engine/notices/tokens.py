@@ -8,7 +8,7 @@ from narval.kinds.work.engine.decision import WorkDecision
 from narval.kinds.work.engine.notices.sending import write
 
 MOST_FRUITLESS = 5
-"""So many mails that are no answer void a token (P63)."""
+"""So many mails that are no answer void a token."""
 
 SPENT, EXPIRED = "token-spent", "token-expired"
 
@@ -17,7 +17,7 @@ NOT_UNDERSTOOD = "not-understood"
 
 
 def refusal(decision: WorkDecision, event: Signalled) -> Failure | None:
-    """The reason why the token of an act does not count; None if it does, or if there is none (P63)."""
+    """The reason why the token of an act does not count; None if it does, or if there is none."""
     state, token = decision.state, event.act.token if event.act is not None else ""
     if token and token in state.spent:
         return Failure(SPENT, "this was answered by that mail already; look for a newer one")
@@ -25,7 +25,7 @@ def refusal(decision: WorkDecision, event: Signalled) -> Failure | None:
     if notice is None or notice.counts(event.at):
         return None
     if notice.standing == "live" and notice.until == state.deadline and notice.until is not None:
-        return None  # the deadline was missed, and has not come yet (P34)
+        return None  # the deadline was missed, and has not come yet
     claim = state.claim
     if claim is not None and claim.by != event.by:
         return None  # the table says who has it
@@ -33,13 +33,13 @@ def refusal(decision: WorkDecision, event: Signalled) -> Failure | None:
 
 
 def spend(decision: WorkDecision, event: Signalled) -> None:
-    """Record that the token of an act is used (P63)."""
+    """Record that the token of an act is used."""
     if event.act is not None and event.act.token:
         decision.change(TokenSpent(event.at, event.act.token, event.by, _notice_of(event)))
 
 
 def refused(decision: WorkDecision, event: Signalled, failure: Failure) -> None:
-    """Tell a person by mail why what they wrote was refused: of a token that counts no more, once (P64)."""
+    """Tell a person by mail why what they wrote was refused: of a token that counts no more, once."""
     call, state = _notice_of(event), decision.state
     if call not in state.notices or decision.state.over:
         return
