@@ -14,24 +14,28 @@ from narval.core.errors import DefinitionError, Fault
 
 
 class Reference(msgspec.Struct, frozen=True):
-    """A place in a definition that names another one, to be checked once all files are read.
-
-    `what` is the part that names it, for people; `check` finds further faults once the target is there. With
-    a `group` the target may be named without one: that group is looked in first. It is no fault that an
-    `optional` target is not there. A `kind` of "" is any. `resolve` finds what is wrong where a kind has
-    names of its own.
-    """
+    """A place in a definition that names another one, to be checked once all files are read."""
 
     kind: str
+    """The kind of the target; "" is any."""
     target: str
+    """The name of the target."""
     what: str
+    """The part that names it, for people."""
     path: str
+    """The file that it stands in."""
     line: int
+    """The line there."""
     column: int
+    """The column there."""
     check: Check | None = None
+    """What finds further faults once the target is there."""
     group: str | None = None
+    """The group that is looked in first, for the target may be named without one."""
     optional: bool = False
+    """True if it is no fault that the target is not there."""
     resolve: Resolve | None = None
+    """What finds faults where a kind has names of its own."""
 
     def fault(self, message: str) -> Fault:
         """A fault at the place of the reference."""
@@ -39,26 +43,30 @@ class Reference(msgspec.Struct, frozen=True):
 
 
 class Definition(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """The part that is the same in definitions of every kind.
-
-    `group` is the file, module or cookbook it belongs to; `descriptions` are by language; `digest` names the
-    version. `xml` is the definition alone, as memory shows it and as it can be read again; it begins on
-    `line` of the file `path`. `references` are the places where it names other definitions.
-    `draft` is there if it is made whole of others of its library, anew whenever one of them changes: it is
-    the definition before they are part of it. `warnings` are about what is allowed there, and may not be
-    meant.
-    """
+    """The part that is the same in definitions of every kind."""
 
     group: str
+    """The file, module or cookbook that it belongs to."""
     name: str
+    """The name within its group."""
     descriptions: Mapping[str, str] = {}
+    """The descriptions, by language."""
     references: tuple[Reference, ...] = ()
+    """The places where it names other definitions."""
     digest: str = ""
+    """The digest that names the version."""
     xml: bytes = b""
+    """The definition alone, as memory shows it and as it can be read again."""
     path: str = ""
+    """The file that it is read from."""
     line: int = 1
+    """The line of the file on which it begins."""
     draft: Any = None
+    """The definition before others of its library are made part of it, anew whenever one of them changes;
+    else None.
+    """
     warnings: tuple[Fault, ...] = ()
+    """What is allowed in it, and may not be meant."""
 
     @property
     def kind(self) -> str:

@@ -30,25 +30,37 @@ NO_NAMESPACES: Mapping[str, str] = MappingProxyType({})
 class Input:
     """An element, or a list of them, that a call is given.
 
-    All of `match` must hold of the same element. `use`: never given twice to this input; `list`:
-    takes every candidate of its best rank, the `newest` so many if that is not 0; `optional`: may be left
-    empty; `outdates`: what was taken is replaced once the call has succeeded. `tightens` is the input that a
-    step made this one from (N14). `holds` tells of attributes what they hold: one of `HOLDS`, the name of an
-    element (`"name of template"`), or words. What is declared in `data/memory.xml` is checked by it. `reads`
-    are all attributes that are read of such an element: another is told to be a slip. () says nothing.
+    All patterns of `match` must hold of the same element. `use`: an element is given to this input once at
+    most. `list`: it takes every candidate of its best rank, or the `newest` of them. `optional`: it may be
+    left empty. `outdates`: what was taken is replaced once the call has succeeded. `holds` says what
+    attributes hold; what `data/memory.xml` declares is checked by it. `reads` are all attributes that are
+    read of such an element: another is reported as a slip.
     """
 
     id: str
+    """The name of the input."""
     match: tuple[str, ...]
+    """The patterns, all of which must hold of the same element."""
     use: bool = False
+    """True if no element is given twice to this input."""
     list: bool = False
+    """True if it takes every candidate of its best rank."""
     optional: bool = False
+    """True if it may be left empty."""
     outdates: bool = False
+    """True if what was taken is replaced once the call has succeeded."""
     namespaces: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """The namespaces of the patterns, by prefix."""
     tightens: Input | None = field(default=None, repr=False)
+    """The input of the target that a step made this one from (N14)."""
     holds: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict, hash=False)
+    """What attributes hold, by name: one of `HOLDS`, the name of an element (`"name of template"`), or
+    words.
+    """
     newest: int = 0
+    """The number of newest candidates that a list takes; 0: all."""
     reads: tuple[str, ...] = ()
+    """All attributes that are read of such an element: another is reported as a slip. () says nothing."""
 
     def __init__(
         self,

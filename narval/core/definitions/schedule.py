@@ -4,11 +4,11 @@ The date is computed here. Asking APScheduler's `CronTrigger` for it costs 50 us
 dates may be due in one second; `CronTrigger` has no yeardays either, and fires twice in a doubled hour. It
 serves as the oracle of the tests.
 
-Theory of operation. The values that a field allows are the bits of a number, so that "the first value from n
-on" is a shift and never a search. The Gregorian calendar knows fourteen kinds of year (leap or not, times the
-weekday of 1 January) and repeats after 400: the days that fit are one number of 366 bits for each kind, the
-years that have any such day one number of 10,000 bits. So 29 February on a Monday costs what tomorrow costs,
-and a date that never comes is a zero.
+Theory of operation. The values of a field are the bits of a number: "the first value from n on" is a shift.
+The Gregorian calendar knows fourteen kinds of year (leap or not, times the weekday of 1 January) and repeats
+after 400: the days that fit are one number of 366 bits for each kind, the years that have any such day one
+number of 10,000 bits. So 29 February on a Monday costs what tomorrow costs, and a date that never comes is a
+zero.
 
 Daylight saving. A date is a reading of the clock on the wall, and each of those has one moment (`wall.py`). A
 schedule fires at the moments of the readings that fit. It follows that
@@ -370,22 +370,30 @@ FIELDS = {
 """The fields of a date and their bounds (table 2.9); weekday 0 is Monday."""
 
 Ranges = tuple[tuple[int, ...], ...]
-"""The values that a field of a date may have: each from a first to a last, or of these every so manyth.
-
-None at all stands for `*`. Days of the month below 0 are counted from the last, which is -1.
-"""
+"""The values that a field may have: from a first to a last, or every nth of these.
+None stands for `*`. Days of the month below 0 are counted from the last, which is -1."""
 
 
 class Time(msgspec.Struct, frozen=True, cache_hash=True):
     """A date that comes again (table 2.9, N25): one fits when all its fields do."""
 
     seconds: Ranges = ()
+    """The seconds of a minute."""
     minutes: Ranges = ()
+    """The minutes of an hour."""
     hours: Ranges = ()
+    """The hours of a day."""
     monthdays: Ranges = ()
+    """The days of a month; negative ones count from its end."""
     months: Ranges = ()
+    """The months of a year."""
     years: Ranges = ()
+    """The years."""
     yeardays: Ranges = ()
+    """The days of a year; negative ones count from its end."""
     weekdays: Ranges = ()
+    """The days of a week."""
     missed: Literal["once", "skip"] = "once"
+    """What becomes of a date that is missed: it comes once, late, or not at all."""
     line: int = 1
+    """The line in the file."""

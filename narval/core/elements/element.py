@@ -29,24 +29,28 @@ _BARE_NAME = re.compile(rb"<([A-Za-z_][A-Za-z0-9_.-]*)(?![^>]*xmlns)[\s/>]")
 
 
 class Origin(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """The origin of an element (N8): the run, step and call that made it, the eids it was made from.
-
-    For an element from the inbox, `run` is 0 and `step` the path of the file. `by` is the person who added,
-    started or signalled (P30), `actor` who did it in that person's name (P39); on the monitor `way` is "web"
-    and `session` the number of the login (M67). For one that came as a message, `agent` is its sender and
-    `message` its id (G25).
-    """
+    """The origin of an element (N8): who or what made it, and from what."""
 
     run: int = 0
+    """The run that made it; 0 if none did, as for one from the inbox."""
     step: str = ""
+    """The step of the run, or the path of the file."""
     call: str = ""
+    """The call that gave it."""
     inputs: tuple[int, ...] = ()
+    """The eids that it was made from."""
     by: str = ""
+    """The person who added, started or signalled (P30)."""
     actor: str = ""
+    """The person who did it in that person's name (P39)."""
     agent: str = ""
+    """The agent that sent it, of one that came as a message."""
     message: str = ""
+    """The id of that message (G25)."""
     way: str = ""
+    """`web` if it came by the monitor."""
     session: str = ""
+    """The number of the login there (M67)."""
 
 
 class Element(msgspec.Struct, eq=False, gc=False):

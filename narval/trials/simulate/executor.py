@@ -33,21 +33,34 @@ NO_ANSWER = "no-answer"
 
 
 class RecordedCall(msgspec.Struct):
-    """A call as it was made: by which step, with which inputs, and how it got its answer."""
+    """A call as it was made, and how it got its answer."""
 
     call: str
+    """The id of the call."""
     at: float
+    """The moment at which it was made."""
     run: int
+    """The run that made it."""
     recipe: str
+    """The definition of the run."""
     step: str
+    """The step that made it."""
     action: str
+    """The name of its target."""
     attempt: int
+    """The number of the attempt."""
     inputs: tuple[tuple[str, tuple[Element, ...]], ...]
+    """The elements it was given, by input."""
     agent: str = ""
+    """The agent of the run, where there are several."""
     how: str = ""
+    """How it got its answer."""
     after: float = 0.0
+    """Seconds until it was answered."""
     gave: tuple[bytes, ...] = ()
+    """The elements of the answer."""
     error: str = ""
+    """The error it ended with."""
 
     def answer(self) -> dict[str, Any]:
         """The answer as a line of the trace shows it; `after` is None for one that never comes."""

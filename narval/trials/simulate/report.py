@@ -28,25 +28,32 @@ class Judged(msgspec.Struct, frozen=True):
 
 
 class SimulationReport(msgspec.Struct, frozen=True):
-    """The results of one scenario.
-
-    `runs` and `waiting` are in the forms of `narval runs` and `narval why`, with `who` where there are
-    several agents; `stopped` is the reason why it
-    ended before its time, `endless` that runs began without end.
-    """
+    """The results of one scenario."""
 
     scenario: Scenario
+    """The scenario."""
     zone: tzinfo | None
+    """The time zone that times are shown in."""
     start: float
+    """The moment at which it began."""
     end: float
+    """The moment at which it ended."""
     remembered: int
+    """The number of elements there at the start."""
     lines: list[Line]
+    """What happened, in order."""
     calls: list[RecordedCall]
+    """The calls that were made."""
     runs: list[dict[str, Any]]
+    """The runs, as `narval runs` shows them; with `who`, where there are several agents."""
     waiting: list[dict[str, Any]]
+    """The reasons why runs wait, as `narval why` shows them."""
     judged: list[Judged]
+    """The expectations, with what came of each."""
     stopped: str = ""
+    """The reason why it ended before its time."""
     endless: bool = False
+    """True if runs began without end."""
 
     @property
     def failed(self) -> list[Line]:

@@ -104,85 +104,124 @@ Scheduled = ScheduledStart | ScheduledElement | ScheduledOutdating | ScheduledSi
 
 
 class CannedAnswer(msgspec.Struct, frozen=True):
-    """An answer to calls: elements, or an error of the type `error`; after so many seconds, or never.
-
-    It is for calls of `action`, from `step` of `recipe` where these are named, with an input that fits
-    `condition` where there is one; for as many as `times` of them (None: all).
-    """
+    """An answer to calls: elements, or an error; after some seconds, or never."""
 
     action: str
+    """The action that it answers."""
     condition: Condition | None = None
+    """The condition that an input of the call must fit, where there is one."""
     recipe: str = ""
+    """The recipe whose calls it answers; "": any."""
     step: str = ""
+    """The step whose calls it answers; "": any."""
     times: int | None = None
+    """The number of calls that it answers; None: all."""
     after: float = 0.0
+    """Seconds until the answer comes."""
     elements: tuple[bytes, ...] = ()
+    """The elements of the answer."""
     error: str = ""
+    """The type of the error, if it is one."""
     message: str = ""
+    """The message of the error."""
     line: int = 1
+    """The line in the file."""
     column: int = 1
+    """The column there."""
 
 
 class ScheduledAct(msgspec.Struct, frozen=True):
-    """An act of a person on each item of `work`, so many seconds after it was asked for.
-
-    By the person `by`, or the first there is; for as many as `times` items (None: all).
-    """
+    """An act of a person on each item of a work, some time after it was asked for."""
 
     work: str
+    """The work whose items are acted on."""
     act: str = "answer"
+    """The act."""
     by: str = ""
+    """The person who acts; "": the first there is."""
     after: float = 0.0
+    """Seconds between the item and the act."""
     outcome: str = ""
+    """The outcome of an answer."""
     to: str = ""
+    """The person to whom an item goes."""
     fields: Mapping[str, tuple[str, ...]] = {}
+    """The values of fields, by name."""
     times: int | None = None
+    """The number of items that are acted on; None: all."""
     line: int = 1
+    """The line in the file."""
     column: int = 1
+    """The column there."""
 
 
 class Expectation(msgspec.Struct, frozen=True):
-    """The number of elements, runs or calls there must be; `text` is how the file says it.
+    """The number of elements, runs or calls there must be.
 
     Elements are those of memory that nothing has replaced; calls and runs are counted from the start.
     """
 
     what: Literal["element", "run", "call"]
+    """What is counted."""
     text: str
+    """The expectation as the file says it."""
     at: When | None = None
+    """The moment at which it is judged; None: the end."""
     condition: Condition | None = None
+    """The condition that elements must fit."""
     recipe: str = ""
+    """The recipe of the runs or calls; "": any."""
     phase: str = ""
+    """The phase of the runs; "": any."""
     action: str = ""
+    """The action of the calls; "": any."""
     step: str = ""
+    """The step of the calls; "": any."""
     least: int = 1
+    """The least number."""
     most: int | None = None
+    """The greatest number; None: any."""
     line: int = 1
+    """The line in the file."""
     column: int = 1
+    """The column there."""
     agent: str = ""
+    """The agent whose elements, runs or calls they are; "": the home's own."""
 
 
 class Scenario(msgspec.Struct, frozen=True):
-    """A whole scenario. `at` is its start (None: now), `until` the end of its time.
-
-    `people` is who there is, in place of those of the home (None).
-    """
+    """A whole scenario."""
 
     name: str
+    """The name of the scenario."""
     path: str = ""
+    """The file that it is read from."""
     description: str = ""
+    """What it shows."""
     memory: Memory = "new"
+    """The memory that it begins with."""
     at: When | None = None
+    """The start; None: now."""
     until: When | None = None
+    """The end of its time; None: as long as something is due, up to a day after the last that it says."""
     starts: tuple[ScheduledStart, ...] = ()
+    """The runs that are started."""
     arrivals: tuple[ScheduledElement, ...] = ()
+    """The elements that are added."""
     outdatings: tuple[ScheduledOutdating, ...] = ()
+    """The elements that are outdated."""
     signals: tuple[ScheduledSignal, ...] = ()
+    """The signals that runs get."""
     raises: tuple[ScheduledRaise, ...] = ()
+    """The events that are raised of objects."""
     answers: tuple[CannedAnswer, ...] = ()
+    """The answers to calls."""
     acts: tuple[ScheduledAct, ...] = ()
+    """The acts of people."""
     expectations: tuple[Expectation, ...] = ()
+    """What must be."""
     people: Directory | None = None
+    """The people there are; None: those of the home."""
 
 
 def seconds(date: datetime, zone: tzinfo | None) -> float:

@@ -52,16 +52,27 @@ class ActionDeclaration:
     """A declaration by `@action`, as its author wrote it."""
 
     inputs: tuple[Input, ...] = ()
+    """The inputs, in the order of the function's parameters."""
     outputs: tuple[Output, ...] = ()
+    """The outputs that a call may give."""
     name: str | None = None
+    """The name of the action; None: that of the function."""
     runs: ActionRuns | None = None
+    """Where the function runs; None: as it is written, in the loop or in a thread."""
     source: bool = False
+    """True if it runs on and yields elements."""
     description: str | None = None
+    """What it does; None: the docstring of the function."""
     pure: bool = False
+    """True if equal inputs always give equal outputs, and nothing else happens."""
     describe: str | None = None
+    """The text that says to people who agree to a call what it does."""
     outside: bool | None = None
+    """True if it acts on the world outside; None: not stated."""
     model: str | None = None
+    """The input that names the language model which answers."""
     resources: Mapping[str, float] | None = None
+    """The amounts of resources that a call takes, by name."""
 
 
 @overload

@@ -179,9 +179,7 @@ class Reading:
                 continue
             if name is None:
                 places = [
-                    f"<{outer}>"
-                    for outer, vocabulary in self._words.items()
-                    if vocabulary.attribute_named(local)
+                    f"<{outer}>" for outer, words in self._words.items() if words.attribute_named(local)
                 ]
                 hint = closest("" if 0 < len(places) <= _FEW else local, word.attributes)
                 if 0 < len(places) <= _FEW:
@@ -206,12 +204,10 @@ class Reading:
 
     def one(self, entry: Entry, word: str) -> Entry | None:
         """The entry of that word within another, which may have at most one of it."""
-        entries = list(entry.of(word))
-        for extra in entries[1:]:
-            self.fault(
-                extra, f"{entry.word} may have one {word}, found another on line {entries[0].node.line}"
-            )
-        return entries[0] if entries else None
+        same = list(entry.of(word))
+        for extra in same[1:]:
+            self.fault(extra, f"{entry.word} may have one {word}, found another on line {same[0].node.line}")
+        return same[0] if same else None
 
     def by_name(self, entries: Iterable[Entry], attribute: str = "id") -> dict[str, Entry]:
         """The first entry of each id, or of each value of another attribute; the others are faults."""
@@ -235,15 +231,13 @@ class Reading:
         made = [(entry, make(entry)) for entry in read]
         return {name: part for entry, part in made if first.get(name := entry.get(attribute)) is entry}
 
-    def lookup(
-        self, entry: Entry, attribute: str, by_name: Mapping[str, Named], expected: str
-    ) -> Named | None:
+    def lookup(self, entry: Entry, attribute: str, parts: Mapping[str, Named], expected: str) -> Named | None:
         """The part that an attribute names; None where it is absent, and a fault where it is unknown."""
         name = entry.get(attribute)
-        if name is not None and name not in by_name:
-            message = f"expected {expected}, found {name!r}{closest(name, by_name)}"
+        if name is not None and name not in parts:
+            message = f"expected {expected}, found {name!r}{closest(name, parts)}"
             self.fault(entry, f"{attribute}: {message}", attribute)
-        return by_name.get(name) if name is not None else None
+        return parts.get(name) if name is not None else None
 
     def descriptions(self, entry: Entry) -> dict[str, str]:
         """The descriptions within an entry, by language (table 2.17)."""

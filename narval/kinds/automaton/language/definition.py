@@ -72,37 +72,52 @@ class Contender(msgspec.Struct, frozen=True):
 
 
 class State(msgspec.Struct, eq=False):
-    """A state (A2): it runs the first of its `contenders` that succeeds, or calls `target`.
-
-    That is a definition of another agent if `agent` names one.
-
-    `wait` names the signal, and
-    `after` are the dates, that it waits for when it is ready. `follow` are the successors by label,
-    those by a signal too (`told`); `awaits` are the states whose 0 it needs before it starts.
-    """
+    """A state: it runs the first of its `contenders` that succeeds, or calls its `target`."""
 
     name: str
+    """The name of the state."""
     contenders: tuple[Contender, ...] = ()
+    """The programs, in the order in which they are tried."""
     target: tuple[str, str] | None = None
+    """The kind and name of what it calls in place of a program."""
     timeout: float | None = None
+    """Seconds that an attempt may take."""
     retries: int = 0
+    """The number of further attempts."""
     backoff: float | None = None
+    """Seconds before the second attempt; doubled for each further one."""
     max_visits: int | None = None
+    """The number of times it may be entered."""
     creates: tuple[str, ...] = ()
+    """The files that it makes: it is skipped while all are there, and newer than what it needs."""
     needs: tuple[str, ...] = ()
+    """The files that it needs."""
     unless: tuple[str, ...] = ()
+    """A command: if it ends with 0, the state is skipped."""
     after: tuple[Time, ...] = ()
+    """The dates that it waits for when it is ready."""
     wait: str = ""
+    """The signal that it waits for when it is ready."""
     on_restart: Literal["retry", "error"] = "retry"
+    """What becomes of an attempt that was cut off by a crash."""
     grace: float = 2.0
+    """Seconds between the signal to end and the one that kills."""
     directory: str = ""
+    """The directory of its programs."""
     environment: Mapping[str, str] = {}
+    """Variables for its programs."""
     inputs: tuple[ProgramInput, ...] = ()
+    """The elements that its programs are given."""
     limits: ProgramLimits = ProgramLimits()
+    """What its programs may use."""
     line: int = 1
+    """The line in the file."""
     follow: Mapping[str, tuple[State, ...]] = {}
+    """The successors by label, those by a signal too (`told`)."""
     awaits: tuple[State, ...] = ()
+    """The states whose 0 it needs before it starts."""
     agent: str = ""
+    """The agent whose definition it calls; "": its own."""
 
     @property
     def called(self) -> str:

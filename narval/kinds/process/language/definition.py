@@ -47,44 +47,58 @@ Guard = Statement | MemoryGuard
 
 
 class Node(msgspec.Struct, eq=False):
-    """A place where tokens come to be (section 1).
-
-    `id` names the node in the whole process: its own name, or `EXTERNAL:NAME` where it was imported, with
-    the names of all the externals, outermost first. `external` are those names, `external_environment` the
-    attributes given for them, the outermost winning (section 8). `join_text` is the parameter of the join,
-    parsed in `joinlang` where it is one. `custom` pairs dotted keys with text. `conditions` are what a `wait`
-    node waits for in memory. `index` is its place in graph order.
-    """
+    """A place where tokens come to be (section 1)."""
 
     id: str
+    """The name in the whole process: its own, or `EXTERNAL:NAME` where it was imported, outermost external
+    first.
+    """
     name: str
+    """The name in its own process."""
     type: str = "node"
+    """The type: one that is built in, or a node type of the library."""
     join: JoinType = "or"
+    """The kind of join."""
     join_text: str = ""
+    """The parameter of the join, as it is written."""
     joinlang: Join = ()
+    """The parameter of the join, parsed, where it is JoinLang."""
     is_start: bool = False
+    """True if a run begins here."""
     guard: Guard | None = None
+    """The guard, parsed."""
     guard_text: str = ""
+    """The guard, as it is written."""
     conditions: tuple[TransitionCondition, ...] = ()
+    """What a `wait` node waits for in memory."""
     cancels: frozenset[str] = frozenset()
     """The nodes whose tokens are cancelled when one leaves this node."""
     cancels_all: bool = False
     """True if all other tokens are."""
     custom: tuple[tuple[str, str], ...] = ()
+    """Texts of custom elements, with dotted keys."""
     external: tuple[str, ...] = ()
+    """The names of the externals that it was imported by, outermost first."""
     external_environment: Mapping[str, str] = {}
+    """The attributes given for these externals, the outermost winning (section 8)."""
     origin: str = ""
     """The process it is defined in, of an imported node."""
     line: int = 1
+    """The line in the file."""
     places: Mapping[str, tuple[int, int]] = {}
     """The places in the file of the texts of custom elements, by key."""
     index: int = 0
+    """The place in graph order."""
     ins: tuple[Arc, ...] = ()
+    """The arcs that lead to it."""
     outs: tuple[Arc, ...] = ()
+    """The arcs that leave it."""
     goes_back: bool = False
     """True if one of the arcs that leave it does."""
     ins_by_name: Mapping[str, tuple[Arc, ...]] = {}
+    """The arcs that lead to it, by name."""
     outs_by_name: Mapping[str, tuple[Arc, ...]] = {}
+    """The arcs that leave it, by name."""
 
     def text_of(self, key: str) -> str:
         """The text of a custom element, "" where there is none."""

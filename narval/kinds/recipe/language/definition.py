@@ -33,44 +33,60 @@ class Sending(NamedTuple):
 
 
 class Step(msgspec.Struct, eq=False):
-    """A unit of behaviour (table 2.4): calls its target, once or for each element that fits `foreach`.
-
-    `kind` is the kind of the target: action, transform, recipe, or any other kind of definition. `arguments`
-    are the bytes of elements, and `values` has the variables of those that are filled in when the step is
-    run, by position. `timeout` and `backoff` are in seconds. It is called again, `every` so long, until an
-    element fits `until`. Where `agent` is given the target is that agent's, and `own_inputs`, which this
-    step alone states, take what goes along; so they do of what is sent where `sending` is given, and then
-    the target are names of agents. `outs` are in the order in which they are tried: highest priority first,
-    then as in the file. `sole` is the one transition out of it where that waits for nothing but this step:
-    it fires as soon as the step is done. Its calls are made only once somebody agrees by the work `approve`
-    (P72).
-    """
+    """A unit of behaviour (table 2.4): calls its target, once or for each element that fits `foreach`."""
 
     id: str
+    """The name of the step in its recipe."""
     kind: str
+    """The kind of the target: action, transform, recipe, or any other kind of definition."""
     target: str
+    """The name of the target; names of agents, where `sending` is given."""
     foreach: Condition | None = None
+    """The condition of the elements for each of which the target is called."""
     arguments: tuple[bytes, ...] = ()
+    """The elements that are written in the step."""
     context: Context | None = None
+    """The elements that its inputs are looked for in first."""
     inputs: tuple[Narrowing, ...] = ()
+    """The inputs of the target as this step tightens them."""
     outputs: tuple[Narrowing, ...] = ()
+    """The outputs of the target as this step tightens them."""
     timeout: float | None = None
+    """Seconds that an attempt may take."""
     retries: int = 0
+    """The number of further attempts."""
     backoff: float | None = None
+    """Seconds before the second attempt; doubled for each further one."""
     on_restart: Literal["retry", "error"] = "retry"
+    """What becomes of a call that was cut off by a crash."""
     max_parallel: int | None = None
+    """The number of calls that are made at once, of a step with `foreach`."""
     until: Condition | None = None
+    """The condition that ends the repetition: until an element fits it the target is called again."""
     every: Appointment | None = None
+    """The time between two calls of the repetition."""
     line: int = 1
+    """The line in the file."""
     ins: tuple[Transition, ...] = ()
+    """The transitions that lead to it."""
     outs: tuple[Transition, ...] = ()
+    """The transitions that leave it, in the order in which they are tried."""
     sole: Transition | None = None
+    """The one transition out of it where that waits for nothing but this step: it fires as soon as the step
+    is done.
+    """
     values: Mapping[int, frozenset[str]] = {}
+    """The variables of those arguments that are filled in when the step is run, by position."""
     agent: str = ""
+    """The agent whose definition is called; "": its own."""
     own_inputs: Prototype = EMPTY
+    """The inputs that this step alone states: they take what goes to another agent."""
     sending: Sending | None = None
+    """What is sent to other agents, where elements are."""
     approve: str = ""
+    """The work by which a person agrees before its calls are made (P72)."""
     _narrowed: tuple[Prototype, Prototype] | None = None
+    """The prototype of the target, and the same as this step tightens it."""
 
     def prototype(self, target: Prototype) -> Prototype:
         """The target's prototype as this step tightens it. Raises DefinitionError."""
@@ -103,31 +119,40 @@ class In(msgspec.Struct, frozen=True):
 
 
 class Transition(msgspec.Struct, eq=False):
-    """The way from some steps to others, and what must hold before a plan takes it (table 2.5).
-
-    `order` is the place in the file, which breaks ties of priority; `sources` and `targets` are the ids of
-    the steps it leaves and of those it leads to. `rivals` are the transitions that share one of the former,
-    itself among them, in the order in which they are tried. `names` are those of its conditions,
-    `inner_names` those of them that others of its conditions use.
-    """
+    """The way from some steps to others, and what must hold before a plan takes it (table 2.5)."""
 
     id: str
+    """The name of the transition in its recipe."""
     priority: int = 0
+    """The priority: the highest is tried first."""
     order: int = 0
+    """The place in the file, which breaks ties of priority."""
     ins: tuple[In, ...] = ()
+    """The links from the steps that it leaves."""
     outs: tuple[Step, ...] = ()
+    """The steps that it leads to."""
     conditions: tuple[TransitionCondition, ...] = ()
+    """What must hold in memory."""
     context: Context | None = None
+    """The elements that its conditions are looked for in first."""
     times: tuple[Time, ...] = ()
+    """The dates at which it may fire."""
     line: int = 1
+    """The line in the file."""
     sources: tuple[str, ...] = ()
+    """The ids of the steps that it leaves."""
     targets: tuple[str, ...] = ()
+    """The ids of the steps that it leads to."""
     rivals: tuple[Transition, ...] = ()
+    """The transitions that share a source, itself among them, in the order in which they are tried."""
     names: tuple[str, ...] = ()
+    """The names of its conditions."""
     inner_names: frozenset[str] = frozenset()
+    """Those of `names` that others of its conditions use."""
     plain: bool = True
     """True if each condition needs one element, whatever the others have."""
     appointments: tuple[Appointment, ...] = ()
+    """The dates that are read from elements."""
 
     def __repr__(self) -> str:
         return f"<Transition {self.id}>"

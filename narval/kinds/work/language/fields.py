@@ -40,24 +40,32 @@ WORDED = frozenset({"string", "text"})
 
 
 class FormField(msgspec.Struct, frozen=True):
-    """A field of a form; `required` names the outcomes for which it must be filled in.
-
-    `options` are the words of a choice, or the expression that gives them; a field of type `element` takes
-    the number of an element that fits `match`. `pattern` is a regular expression of XML Schema.
-    """
+    """A field of a form."""
 
     name: str
+    """The name of the field."""
     type: FieldType = "string"
+    """The type of its values."""
     label: str = ""
+    """The label that people see."""
     required: frozenset[str] = frozenset()
+    """The outcomes for which it must be filled in."""
     default: TextTemplate | None = None
+    """The value that it has at first."""
     least: str = ""
+    """The least value."""
     most: str = ""
+    """The greatest value."""
     length: int | None = None
+    """The number of characters that a text may have."""
     pattern: str = ""
+    """A regular expression of XML Schema that a text must fit."""
     options: TextTemplate | None = None
+    """The words of a choice, or the expression that gives them."""
     match: Condition | None = None
+    """The condition that the element must fit whose number is the value."""
     list: bool = False
+    """True if it takes several values."""
 
     def read(self, text: str, options: tuple[str, ...] = ()) -> str:
         """A value as the answer has it. Raises ValueError with what was expected.
