@@ -25,9 +25,8 @@ from narval.ask.asker import PROGRAM
 from narval.ask.operations import invoke
 from narval.daemon.daemon import Daemon
 from narval.files.home import Home
-from narval.store.batch import PASSIVE, Batch
+from narval.store.batch import PASSIVE, Batch, new_agent
 from narval.store.open import open_store
-from narval.store.statements import new_agent
 
 MODULE = """
 from narval import action

@@ -14,6 +14,7 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Coroutine
 from contextlib import closing
+from itertools import compress
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -23,7 +24,7 @@ from bench.measure import argument, emit, home, now, percentile, scratch
 from narval.daemon.daemon import Daemon
 from narval.files.home import Home
 from narval.store import statements
-from narval.store.batch import Batch
+from narval.store.batch import Batch, slots_of
 from narval.store.open import open_store
 
 PAIRS, EACH, ALONE = 100, 20, 300
@@ -119,13 +120,15 @@ async def bare_rows(folder: Path) -> dict[str, Any]:
     """The rows of all pairs in a store of the same tables, without anything that decides."""
     _, _, committed = await sent_between_pairs(folder / "pairs")
     open_store(folder / "bare.db").close()
-    known = statements.of_sqlite()
+    fields = statements.writes()
     made = [
         [
-            (known[name], rows)
+            (sql, [row[:width] for row in rows])
             for batch in batches
-            for slot, name, rows_of in statements.WRITES
-            if getattr(batch, slot) and (rows := rows_of(batch))
+            for field in compress(fields, slots_of(batch))
+            for rows_of, effects in field
+            if (rows := rows_of(batch))
+            for sql, width in effects
         ]
         for batches in committed
     ]

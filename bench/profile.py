@@ -24,8 +24,8 @@ def module_of(file: str, function: str) -> str:
     """The part of the house that a function belongs to."""
     if "/narval/" in file:
         return file.rpartition("/narval/")[2]
-    if "sqlite" in function or "sqlalchemy" in file:
-        return "SQLite and SQLAlchemy"
+    if "sqlite" in function:
+        return "SQLite"
     if "asyncio" in file:
         return "asyncio"
     return "built in" if file == "~" else "elsewhere"

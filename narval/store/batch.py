@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Container
 from operator import attrgetter
 from typing import Annotated, Any, NamedTuple
@@ -41,6 +42,15 @@ class AgentRow(NamedTuple):
     state: str = ACTIVE
     why: str = ""
     wake_at: float | None = None
+
+
+DEFAULT_NAME = "narval"
+"""The name of the home's own agent where the settings give none."""
+
+
+def new_agent(number: int, name: str) -> AgentRow:
+    """An agent that was never there before."""
+    return AgentRow(number, secrets.token_hex(16), name)
 
 
 class Advance(msgspec.Struct, frozen=True, gc=False):

@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import Any
 
 from narval.store.batch import (
+    DEFAULT_NAME,
     Advance,
     AgentRow,
     Batch,
@@ -21,10 +22,10 @@ from narval.store.batch import (
     QueuedRow,
     RunRow,
     SnapshotRow,
+    new_agent,
 )
 from narval.store.codec import encode_entry
 from narval.store.letters import VolatileLetters
-from narval.store.statements import DEFAULT_NAME, new_agent
 from narval.store.store import ALL, AgentStore, Store
 
 

@@ -1,35 +1,71 @@
-"""Bringing a store of an earlier version up to date, by Alembic; imported only when one is."""
+"""Bringing a store to another version of the tables, by the steps under `migrations`.
+
+Each version has a file for each database, with the statements that lead to it from the one before, and those
+that lead back. To go back, before an older narval is started on a store that no daemon works on:
+
+    python -m narval.store.migrate PATH_OR_URL VERSION
+"""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
-from alembic import command
-from alembic.config import Config
-from alembic.util import CommandError
-from sqlalchemy import Engine
-from sqlalchemy.exc import SQLAlchemyError
-
+from narval import __version__
 from narval.core.errors import StoreError
-from narval.store.sqlite import trouble
+from narval.store import tables
+from narval.store.reading import Driver
+from narval.store.sql import version_of
 
-MIGRATIONS = Path(__file__).parent / "migrations"
+MIGRATIONS = Path(__file__).with_name("migrations")
+
+OLDEST = 4
+"""The oldest version that can be brought up to date."""
+
+_FORTH, _BACK = "-- forth\n", "-- back\n"
 
 
-def migrate(engine: Engine, name: str) -> None:
-    """Bring a database from any earlier version, or from nothing, to the last; all or nothing.
+def migrate(driver: Driver, connection: Any, version: int, to: int | None = None) -> None:
+    """Bring a store from one version to another, without `to` to that of this narval; all or nothing.
 
-    Its connections go back to where they came from. Raises StoreError.
+    Raises StoreError for a version that is too old, and errors of the driver.
     """
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    try:
-        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            config.attributes["connection"] = connection
-            connection.exec_driver_sql("BEGIN")
-            command.upgrade(config, "head")
-            connection.exec_driver_sql("COMMIT")
-    except CommandError as error:
-        raise StoreError(f"the store cannot be brought up to date: {error}; put back a backup") from error
-    except SQLAlchemyError as error:
-        raise trouble(name, error) from error
+    with closing(connection.cursor()) as cursor:
+        cursor.execute("BEGIN")
+        try:
+            for statement in _statements(driver, version, tables.HEAD if to is None else to):
+                cursor.execute(statement)
+            cursor.execute("COMMIT")
+        except BaseException:
+            connection.rollback()
+            raise
+
+
+def _statements(driver: Driver, version: int, to: int) -> Iterator[str]:
+    if min(version, to) < OLDEST:
+        raise StoreError(
+            f"expected tables of version {OLDEST} or later in {driver.name}, got {min(version, to)}; "
+            f"let a narval that is older than this one, {__version__}, bring it up to date first"
+        )
+    forth, back = range(version + 1, to + 1), range(version, to, -1)
+    for number in forth or back:
+        text = (MIGRATIONS / f"{number:04}.{driver.dialect.name}.sql").read_text("utf-8")
+        forward, _, backward = text.partition(_BACK)
+        steps = forward.partition(_FORTH)[2] if forth else backward
+        yield from filter(None, map(str.strip, steps.split(";\n")))
+
+
+def main(where: str, to: str) -> None:
+    """Bring the store at a path or URL to a version."""
+    from narval.store.postgresql.drivers import driver_of
+
+    driver = driver_of(where, "power", 5.0)
+    with closing(driver.connect()) as connection:
+        migrate(driver, connection, version_of(driver, connection)[0], int(to))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

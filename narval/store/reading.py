@@ -33,6 +33,7 @@ from narval.store.rows import (
     typed,
 )
 from narval.store.store import ALL, AgentStore, RunHistory, Store
+from narval.store.tables import Dialect
 
 CHUNK = 500
 """So many rows are read at once where there may be many."""
@@ -42,6 +43,7 @@ class Driver(Protocol):
     """The source of connections, as the database API of Python has them; each commits by itself."""
 
     name: str
+    dialect: Dialect
     statements: Mapping[str, str]
 
     errors: tuple[type[Exception], ...]

@@ -1,13 +1,12 @@
-"""The store in a SQLite file (docs/reference/store.md); that on a server is in `shared/`.
+"""The store in a SQLite file (docs/reference/store.md); that on a server is in `postgresql/`.
 
-The statements come from `tables.py`, and the driver's own cursors execute them. Of the one writer a batch
-that is one row is one statement, which the database commits by itself; any other goes between BEGIN and
-COMMIT. Readers have connections of their own.
+The statements come from `statements.py`, and the driver's own cursors execute them. Of the one writer a
+batch that is one row is one statement, which the database commits by itself; any other goes between BEGIN
+and COMMIT. Readers have connections of their own.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from contextlib import closing, suppress
 from itertools import compress
@@ -15,13 +14,17 @@ from typing import Any
 
 from narval import __version__
 from narval.core.errors import RefusedRowsError, StoreError
-from narval.store import statements
+from narval.store import tables
 from narval.store.batch import HOME_AGENT, STORE, Batch, slots_of
 from narval.store.damage import LOST_PAGES
 from narval.store.reading import Driver, ReadTables, Tables
+from narval.store.slots import Rows
 from narval.store.sqlite import File
-from narval.store.statements import Rows
+from narval.store.statements import writes
 from narval.store.store import Store
+
+OF_ALEMBIC = "alembic_version"
+"""The table that has the version, as text, of a store that was written before version 5."""
 
 _NOT_PERFORMED = "nothing of this turn was performed"
 
@@ -53,7 +56,7 @@ class Database(ReadTables):
         self.writer = writer
         cursor = writer.cursor()
         self._execute, self._execute_many = cursor.execute, cursor.executemany
-        self._writes = statements.by_slot(self._sql)
+        self._writes = writes()
         self._refusal = ""
         self._closed = False
 
@@ -102,11 +105,14 @@ class Database(ReadTables):
         """The statements that record the batches, each with its rows."""
         work: list[tuple[str, Rows]] = []
         for batch in batches:
-            for writes in compress(self._writes, slots_of(batch)):
-                for sql, rows in writes:
-                    made = rows(batch)
-                    if made:
-                        work.append((sql, made))
+            for slots in compress(self._writes, slots_of(batch)):
+                for rows_of, effects in slots:
+                    rows = rows_of(batch)
+                    if rows:
+                        for sql, width in effects:
+                            work.append(
+                                (sql, rows if width == len(rows[0]) else [row[:width] for row in rows])
+                            )
         return work
 
     def make_room(self) -> None:
@@ -136,40 +142,44 @@ def _begin(driver: File, writer: Any) -> None:
     with closing(writer.cursor()) as cursor:
         if known.get("clean") != "1":
             driver.look_through(writer)
-        if version != statements.HEAD:
+        if version != tables.HEAD:
             from narval.store.migrate import migrate
 
-            migrate(driver.engine(), driver.name)
+            migrate(driver, writer, version)
         driver.shrink(writer)
         _mark_in_use(cursor, driver.statements, lost)
 
 
-def version_of(driver: Driver, connection: Any) -> tuple[str, dict[str, str]]:
+def version_of(driver: Driver, connection: Any) -> tuple[int, dict[str, str]]:
     """The version of the tables that are there, and the small facts.
 
     Raises StoreError for a newer version, and where there are no tables of narval's.
     """
-    if not driver.tables(connection) >= {"alembic_version", "agents"}:
+    names = driver.tables(connection)
+    if not (names >= {"meta", "agents"} and names & {"version", OF_ALEMBIC}):
         raise StoreError(
             f"expected a store of narval in {driver.name}, got a database of something else; "
             "let `store` in etc/narval.toml name one of its own"
         )
     with closing(connection.cursor()) as cursor:
-        cursor.execute(driver.statements["version"])
+        if "version" in names:
+            cursor.execute(driver.statements["version"])
+        else:
+            cursor.execute(f"SELECT CAST(version_num AS INTEGER) FROM {OF_ALEMBIC}")  # noqa: S608
         versions = cursor.fetchall()
         cursor.execute(driver.statements["meta"], (STORE,))
-        version, known = versions[0][0] if versions else "", dict(cursor.fetchall())
-    if not (isinstance(version, str) and re.fullmatch(r"\d{4}", version)):
+        known = dict(cursor.fetchall())
+    version = versions[0][0] if versions else None
+    if not (isinstance(version, int) and version > 0):
         raise StoreError(
             f"the store is damaged: {driver.name}: expected the version of its tables, such as "
-            f"{statements.HEAD}, got {version!r:.40}; put back a backup (docs/reference/store.md)"
+            f"{tables.HEAD}, got {version!r:.40}; put back a backup (docs/reference/store.md)"
         )
-    # Versions are numbered 0001, 0002, …: what is not before ours is after it.
-    if version > statements.HEAD:
+    if version > tables.HEAD:
         writer = known.get("narval", "?")
         raise StoreError(
             f"{driver.name} was written by narval {writer} (schema {version}), which is newer than this one, "
-            f"{__version__} (schema {statements.HEAD}); start it with that version or a later one"
+            f"{__version__} (schema {tables.HEAD}); start it with that version or a later one"
         )
     return version, known
 

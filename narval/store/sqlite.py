@@ -14,14 +14,11 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from struct import Struct
-from typing import TYPE_CHECKING
 
 from narval.core.errors import StoreError
-from narval.store import statements
+from narval.store.statements import make_schema, statements
 from narval.store.store import Durability
-
-if TYPE_CHECKING:
-    from sqlalchemy import Engine
+from narval.store.tables import SQLITE
 
 logger = logging.getLogger("narval.store")
 
@@ -82,25 +79,25 @@ _TROUBLES = (
 
 def trouble(name: str, error: BaseException, consequence: str = "") -> StoreError:
     """The error for the operator: the meaning of a driver's error, and what to do next."""
-    cause = getattr(error, "orig", None) or error
-    code = getattr(cause, "sqlite_errorname", "") or ""
+    code = getattr(error, "sqlite_errorname", "") or ""
     what, advice = "the store failed", "set that right and start again"
     for prefix, meaning, remedy in _TROUBLES:
         if code.startswith(prefix):
             what, advice = meaning, remedy
-    shown = ": ".join(part for part in (type(cause).__name__ if not code else "", str(cause)) if part)
+    shown = ": ".join(part for part in (type(error).__name__ if not code else "", str(error)) if part)
     return StoreError("; ".join(part for part in (f"{what}: {name} ({shown})", consequence, advice) if part))
 
 
 class File:
     """Connections to a SQLite file, which is made when there is none; each commits by itself."""
 
+    dialect = SQLITE
     errors: tuple[type[Exception], ...] = (sqlite3.Error,)
 
     def __init__(self, path: Path, durability: Durability, patience: float) -> None:
         self.path, self.name = path, str(path)
         self._durability, self._patience = durability, patience
-        self.statements = statements.of_sqlite()
+        self.statements = statements(SQLITE)
         self._idle: list[sqlite3.Connection] = []
         self._closed = False
         self._indexed = (0, 0)
@@ -189,7 +186,7 @@ class File:
         with closing(File(new, self._durability, self._patience).connect()) as connection:
             connection.execute("PRAGMA synchronous=OFF")  # it is synced as a whole, below
             connection.execute("BEGIN")
-            statements.make_schema(connection.cursor(), self.statements)
+            make_schema(connection.cursor(), self.statements)
             connection.execute("COMMIT")
         sync(new)
         new.replace(self.path)
@@ -231,12 +228,6 @@ class File:
                 f"the store is damaged: {self.path} ({'; '.join(found)}); put back a backup "
                 "(docs/reference/store.md)"
             )
-
-    def engine(self) -> Engine:
-        """The same connections for SQLAlchemy, which is imported only now."""
-        from sqlalchemy import NullPool, create_engine
-
-        return create_engine("sqlite://", creator=self.connect, poolclass=NullPool)
 
     def shrink(self, connection: sqlite3.Connection) -> None:
         """Give back to the disk what is free in the file, where that is most of it."""

@@ -1,204 +1,198 @@
-"""The statements of the store by their names: their texts, and which of them a batch makes the writer do.
+"""The statements of the store in the language of a database, from its tables and slots.
 
-`tables.py` defines them. What they are for SQLite is written down in `sqlite.sql`, and a test holds the two
-together: SQLAlchemy takes longer to import than a daemon to start, and a home with a file needs it only to be
-brought up to date.
+The driver's own cursors execute them. The queries are written once, for both databases: `{runs}` is a table
+with the columns that a reader has of it, `?` a parameter.
 """
 
 from __future__ import annotations
 
-import hashlib
-import secrets
-from collections.abc import Callable, Mapping, Sequence
-from operator import attrgetter
-from pathlib import Path
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from narval import __version__
-from narval.store.batch import HOME_AGENT, LETTERS_KEPT, SLOTS, STORE, Advance, AgentRow, Batch
-from narval.store.codec import encode_entry, encode_origin
+from narval.core.elements.control_elements import STARTING
+from narval.store.batch import DEFAULT_NAME, HOME_AGENT, STORE, new_agent
+from narval.store.slots import Alter, Each, Effect, Insert, RowsOf, Slot, by_field
+from narval.store.tables import AGENTS, HEAD, META, TABLES, Dialect, Table, quoted
 
-HEAD = "0004"
-"""The version of the tables: the last one under `migrations/versions`."""
+_UNDER_WAY = "run IN (SELECT eid FROM runs WHERE agent = ? AND phase = 'active' AND eid BETWEEN ? AND ?)"
 
-DEFAULT_NAME = "narval"
-"""The name of the home's own agent where the settings give none."""
+_PAIR = "agent = ? AND sender = ?"
 
-SQLITE = Path(__file__).with_name("sqlite.sql")
-HEADING = "-- name: "
+_STARTING = ", ".join(f"'{name}'" for name in STARTING).replace("{", "{{").replace("}", "}}")
 
-Rows = Sequence[Sequence[Any]]
-RowsOf = Callable[[Batch], Rows]
+QUERIES = {
+    # of one agent each; None as a parameter that narrows leaves all in
+    "agent": "SELECT {agents} WHERE agent = ?",
+    "agents": "SELECT {agents} ORDER BY agent",
+    # of each agent, the number of its elements, then of its runs and of the active ones among them
+    "held by agents": """
+        SELECT agent, count(*), 0 FROM elements GROUP BY agent UNION ALL
+        SELECT agent, count(*), count(*) FILTER (WHERE phase = 'active') FROM runs GROUP BY agent""",
+    "elements": "SELECT {elements} WHERE elements.agent = ? ORDER BY elements.eid",
+    "element": "SELECT {elements} WHERE elements.agent = ? AND elements.eid = ?",
+    # what matters when memory is compared with the files of a home
+    "elements of files": f"""
+        SELECT {{elements}}
+        WHERE elements.agent = ? AND (elements.declared <> '' OR elements.name IN ({_STARTING}))
+        ORDER BY elements.eid""",
+    "last eids": """
+        SELECT max(eid) FROM elements WHERE agent = ?
+        UNION ALL SELECT max(eid) FROM runs WHERE agent = ?""",
+    "marks of element": """
+        SELECT {marks} WHERE agent = ? AND eid = ? ORDER BY definition, place, slot""",
+    # run and eid, of elements and runs that are there: a look for each, whatever the number of runs
+    "contexts": """
+        SELECT held_by AS run, eid FROM elements WHERE agent = ? AND EXISTS (
+            SELECT 1 FROM runs WHERE runs.agent = elements.agent AND runs.eid = elements.held_by)
+        UNION ALL SELECT run, eid FROM contexts WHERE agent = ? AND EXISTS (
+            SELECT 1 FROM runs WHERE runs.agent = contexts.agent AND runs.eid = contexts.run)
+        AND (EXISTS (
+            SELECT 1 FROM elements WHERE elements.agent = contexts.agent AND elements.eid = contexts.eid)
+        OR EXISTS (SELECT 1 FROM runs WHERE runs.agent = contexts.agent AND runs.eid = contexts.eid))
+        ORDER BY run, eid""",
+    "marks": "SELECT {marks} WHERE agent = ? ORDER BY eid, definition, place, slot",
+    "keys": "SELECT {keys} WHERE agent = ? ORDER BY name, expression, value",
+    "events": "SELECT {queue} WHERE agent = ? ORDER BY id",
+    "moments": "SELECT {moments} WHERE agent = ? ORDER BY at, id",
+    "meta": 'SELECT {meta} WHERE agent = ? ORDER BY "key"',
+    "runs": "SELECT {runs} WHERE agent = ? ORDER BY eid",
+    "runs before": "SELECT {runs} WHERE agent = ? AND eid < ? ORDER BY eid DESC",
+    "entries of run": """
+        SELECT {journal} WHERE agent = ? AND run = ? AND seq > ? ORDER BY line LIMIT ?""",
+    "entries before": """
+        SELECT {journal} WHERE agent = ? AND run = ? AND seq < ? ORDER BY line DESC LIMIT ?""",
+    "snapshot": "SELECT {snapshots} WHERE agent = ? AND run = ?",
+    # of active runs, in no order, from one eid to another; the entries since the last snapshot
+    "entries under way": f"""
+        SELECT {{journal}} WHERE agent = ? AND {_UNDER_WAY} AND seq > coalesce((
+            SELECT seq FROM snapshots WHERE agent = journal.agent AND run = journal.run), 0)""",
+    "snapshots under way": f"SELECT {{snapshots}} WHERE agent = ? AND {_UNDER_WAY}",
+    "definitions": """
+        SELECT {definitions} WHERE definitions.agent = ?
+        AND definitions.current = coalesce(?, definitions.current)
+        AND definitions.name = coalesce(?, definitions.name)
+        ORDER BY definitions.loaded, definitions.kind, definitions.name""",
+    "definition": "SELECT {definitions} WHERE definitions.agent = ? AND definitions.digest = ?",
+    "current versions": "SELECT kind, name, digest FROM definitions WHERE agent = ? AND current = true",
+    # of messages: of all, of a receiver, of a pair; and the dead letters of a sender
+    "waiting messages": """
+        SELECT agent, sender, count(*), sum(length(data)), min(until), max(number) FROM messages
+        GROUP BY agent, sender ORDER BY agent, sender""",
+    "messages": "SELECT {messages} WHERE agent = ? ORDER BY sender, number",
+    "taken": "SELECT {taken} WHERE agent = ? ORDER BY sender",
+    "messages of sender": "SELECT {messages} WHERE sender = ? ORDER BY agent, number",
+    "stray messages": """
+        SELECT {messages} WHERE NOT EXISTS (
+            SELECT 1 FROM agents WHERE agents.agent = messages.agent)
+        ORDER BY sender, number""",
+    "ids of pair": f"SELECT id FROM messages WHERE {_PAIR}",
+    "last sent": f"""
+        SELECT max(number) FROM messages WHERE {_PAIR}
+        UNION ALL SELECT max(number) FROM taken WHERE {_PAIR}""",
+    "last correspondents": """
+        SELECT max(agent) FROM messages UNION ALL SELECT max(sender) FROM messages
+        UNION ALL SELECT max(agent) FROM taken UNION ALL SELECT max(sender) FROM taken""",
+    "dead letters": "SELECT line, {dead_letters} WHERE agent = ? ORDER BY line",
+    # of a start
+    "version": "SELECT number FROM version",
+    "drop definitions": """
+        DELETE FROM definitions WHERE current = false
+        AND (agent, digest) NOT IN (SELECT agent, digest FROM runs)""",
+    "drop texts": """
+        DELETE FROM texts WHERE digest NOT IN (SELECT text FROM definitions)
+        AND NOT EXISTS (SELECT 1 FROM elements WHERE elements.text = texts.digest)""",
+}  # fmt: skip
 
 
-def of_sqlite() -> Mapping[str, str]:
-    """SQLite's statements, as they are written down."""
-    return named_statements(SQLITE)
+@cache
+def statements(dialect: Dialect) -> Mapping[str, str]:
+    """The text of each statement by its name: the queries, those that put a fact or an agent, the schema."""
+    read = {table.name: _as_read(table) for table in TABLES}
+    named = {name: text.format_map(read).replace("?", dialect.mark) for name, text in QUERIES.items()}
+    for name, table in (("put meta", META), ("put agent", AGENTS)):
+        marks = ", ".join([dialect.mark] * len(table.columns))
+        named[name] = inserted(Insert(table, "replace"), f"VALUES ({marks})")
+    schema = ";\n\n".join(text for table in TABLES for text in table.schema(dialect))
+    return {name: " ".join(text.split()) for name, text in named.items()} | {"schema": schema}
 
 
-def named_statements(path: Path) -> Mapping[str, str]:
-    """The statements that a file has, by their names."""
-    _, *parts = path.read_text("utf-8").split(HEADING)
-    named = (part.partition("\n") for part in parts)
-    return {name: text.strip().removesuffix(";") for name, _, text in named}
+def _as_read(table: Table) -> str:
+    """A table with the columns that its row has, and with the bytes of the text that it names (G4)."""
+    shown = {
+        name: f'{table.name}."{name}"' for name in table.columns if name != "agent" or table.row_has_agent
+    }
+    if "text" not in shown:
+        return f"{', '.join(shown.values())} FROM {table.name}"
+    text = shown["text"]
+    if "xml" in shown:
+        shown["xml"] = f"coalesce(texts.data, {shown['xml']})"
+        del shown["text"]
+    else:
+        shown["text"] = "texts.data"
+    return f"{', '.join(shown.values())} FROM {table.name} LEFT JOIN texts ON texts.digest = {text}"
+
+
+def inserted(insert: Insert, source: str) -> str:
+    """The statement that inserts rows which come from `source`."""
+    table = insert.table
+    text = f"INSERT INTO {table.name} ({quoted(table.columns)}) {source}"
+    if insert.conflict == "keep":
+        return f"{text} ON CONFLICT DO NOTHING"
+    if insert.conflict == "replace":
+        replaced = ", ".join(
+            f'"{name}" = excluded."{name}"' for name in table.columns if name not in table.key
+        )
+        return f"{text} ON CONFLICT ({quoted(table.key)}) DO UPDATE SET {replaced}"
+    return text
 
 
 def make_schema(cursor: Any, known: Mapping[str, str]) -> None:
-    """The tables of an empty database, stamped with their version so that nothing is to be migrated, and the
-    home's own agent.
+    """The tables of an empty database, with their version so that nothing is to be migrated, and the home's
+    own agent.
     """
-    for statement in known["schema"].split(";\n"):
+    for statement in known["schema"].split(";\n\n"):
         cursor.execute(statement)
-    cursor.execute(known["stamp"], (HEAD,))
+    cursor.execute(f"INSERT INTO version VALUES ({HEAD})")
     cursor.executemany(known["put meta"], [(STORE, "narval", __version__), (STORE, "clean", "1")])
     cursor.execute(known["put agent"], new_agent(HOME_AGENT, DEFAULT_NAME))
 
 
-def new_agent(number: int, name: str) -> AgentRow:
-    """An agent that was never there before."""
-    return AgentRow(number, secrets.token_hex(16), name)
+# --- what SQLite does for each row ----------------------------------------------------------------------
+
+Write = tuple[str, int]
+"""A statement, and how many of the first columns of a row it takes."""
 
 
-# --- the rows of a batch --------------------------------------------------------------------------------
+def writes() -> list[list[tuple[RowsOf, tuple[Write, ...]]]]:
+    """For each field of a batch how its rows are made, and what SQLite does for each of them."""
+    return by_field(lambda slot: tuple(for_each_row(slot)))
 
 
-def _superseding(batch: Batch) -> Rows:
-    return [(batch.agent, row.kind, row.name, row.digest) for row in batch.definitions if row.current]
+def for_each_row(slot: Slot) -> Iterator[Write]:
+    """The statements of SQLite that are the effects of a row of a slot."""
+    places = {name: place for place, name in enumerate(slot.columns, 1)}
+    for effect in slot.effects:
+        text = re.sub(r'\bnew\."?(\w+)"?', lambda named: f"?{places[named[1]]}", _for_a_row(effect))
+        yield text, max(map(int, re.findall(r"\?(\d+)", text)))
 
 
-def _texts_of_definitions(batch: Batch) -> Rows:
-    return [(_digest(row.source), row.source) for row in batch.definitions]
+def _for_a_row(effect: Effect) -> str:
+    if isinstance(effect, Insert):
+        values = ", ".join(f'new."{name}"' for name in effect.table.columns)
+        return inserted(effect, f"VALUES ({values})")
+    if isinstance(effect, Each):
+        return " ".join(effect.statement.split())
+    return altered(effect)
 
 
-def _definition_rows(batch: Batch) -> Rows:
-    return [
-        (batch.agent, row.digest, row.kind, row.name, row.path, _digest(row.source), row.loaded, row.current)
-        for row in batch.definitions
-    ]
-
-
-def _texts_of_elements(batch: Batch) -> Rows:
-    return [(_digest(added.element.xml), added.element.xml) for added in batch.shared]
-
-
-def _shared_rows(batch: Batch) -> Rows:
-    return [
-        (batch.agent, of.eid, of.name, b"", of.added, encode_origin(of.origin), declared, False, None, text)
-        for of, declared, text in (
-            (added.element, added.declared, _digest(added.element.xml)) for added in batch.shared
-        )
-    ]
-
-
-def _digest(data: bytes) -> bytes:
-    """The key of a text: its SHA-256."""
-    return hashlib.sha256(data).digest()
-
-
-_FIELDS = attrgetter("eid", "name", "xml", "added")
-
-
-def _element_rows(batch: Batch) -> Rows:
-    agent, holders = batch.agent, _holders(batch)
-    return [
-        (agent, *_FIELDS(element), encode_origin(element.origin), declared, False, holders.get(element.eid))
-        for element, declared in ((added.element, added.declared) for added in batch.elements)
-    ]
-
-
-def _held_rows(batch: Batch) -> Rows:
-    agent, holders = batch.agent, _holders(batch) if batch.elements else {}
-    return [(agent, run, eid) for run, eid in batch.held if holders.get(eid) != run]
-
-
-def _holders(batch: Batch) -> dict[int, int]:
-    """The run that holds a new element, the first where there are several."""
-    new = {added.element.eid for added in batch.elements}
-    return {eid: run for run, eid in reversed(batch.held) if eid in new}
-
-
-_ADVANCE = attrgetter(*Advance.__struct_fields__)
-
-
-def _entry_rows(batch: Batch) -> Rows:
-    agent = batch.agent
-    return [
-        (agent, run, seq, event.at, encode_entry(event, changes, commands))
-        for run, seq, event, changes, commands in map(_ADVANCE, batch.journal)
-    ]
-
-
-def _trimmed_rows(batch: Batch) -> Rows:
-    agent = batch.agent
-    return [(agent, run, seq, agent, run, keep) for run, seq, keep in batch.trimmed]
-
-
-def _rows_of(slot: str) -> RowsOf:
-    return lambda batch: [(batch.agent, *row) for row in getattr(batch, slot)]
-
-
-def _single(slot: str) -> RowsOf:
-    return lambda batch: [(batch.agent, value) for value in getattr(batch, slot)]
-
-
-KEPT_OF_AGENTS = (
-    "meta", "elements", "contexts", "marks", "keys", "runs", "journal", "snapshots", "queue", "moments",
-    "definitions", "messages", "taken", "dead_letters", "agents",
-)  # fmt: skip
-"""The tables that have rows of agents: all but the version of the tables."""
-
-
-def _removed(batch: Batch) -> Rows:
-    return [(number,) for number in batch.removed_agents]
-
-
-def _kept_no_more(batch: Batch) -> Rows:
-    return [(row.agent, row.at - LETTERS_KEPT) for row in batch.dead_letters]
-
-
-WRITES: tuple[tuple[str, str, RowsOf], ...] = (
-    ("agents", "put agent", attrgetter("agents")),
-    ("definitions", "supersede definition", _superseding),
-    ("definitions", "add text", _texts_of_definitions),
-    ("definitions", "put definition", _definition_rows),
-    ("retired", "retire definition", _rows_of("retired")),
-    ("shared", "add text", _texts_of_elements),
-    ("shared", "share element", _shared_rows),
-    ("elements", "add element", _element_rows),
-    ("outdated", "outdate element", _single("outdated")),
-    ("undeclared", "undeclare element", _single("undeclared")),
-    ("held", "hold", _held_rows),
-    ("marks", "mark", _rows_of("marks")),
-    ("keys", "add key", _rows_of("keys")),
-    ("runs", "put run", _rows_of("runs")),
-    ("journal", "add entry", _entry_rows),
-    ("snapshots", "put snapshot", _rows_of("snapshots")),
-    ("queued", "put event", _rows_of("queued")),
-    ("moments", "put moment", _rows_of("moments")),
-    ("meta", "put meta", _rows_of("meta")),
-    ("messages", "add message", attrgetter("messages")),
-    ("taken", "put taken", attrgetter("taken")),
-    ("taken", "drop messages", attrgetter("taken")),
-    ("dead_letters", "add dead letter", attrgetter("dead_letters")),
-    ("dead_letters", "drop old dead letters", _kept_no_more),
-    ("trimmed", "trim journal", _trimmed_rows),
-    ("dequeued", "drop event", _single("dequeued")),
-    ("moments_done", "drop moment", _single("moments_done")),
-    ("letters_settled", "drop dead letter", _single("letters_settled")),
-    ("unheld", "unhold by its maker", _rows_of("unheld")),
-    ("unheld", "unhold", _rows_of("unheld")),
-    ("forgotten_elements", "drop element", _single("forgotten_elements")),
-    ("forgotten_elements", "drop marks", _single("forgotten_elements")),
-    *(
-        ("forgotten_runs", f"drop {kept}", _single("forgotten_runs"))
-        for kept in ("run", "marks", "context", "entries", "snapshot")
-    ),
-    *(("removed_agents", f"remove {kept}", _removed) for kept in KEPT_OF_AGENTS),
-)
-"""Slot of a batch, statement, and its rows, the agent in front of each. All that a batch can make the writer
-do, in the order it is done: first what comes, then what goes."""
-
-
-def by_slot(known: Mapping[str, str]) -> list[list[tuple[str, RowsOf]]]:
-    """The texts of the statements of each slot, in the order of the slots."""
-    return [[(known[name], rows) for of, name, rows in WRITES if of == slot] for slot in SLOTS]
+def altered(effect: Alter, given: str = "") -> str:
+    """The statement that alters or drops rows of a table, by those that are `given`."""
+    table, condition = effect.table.name, effect.condition
+    if effect.change:
+        source = f" FROM {given}" if given else ""
+        return f"UPDATE {table} AS old SET {effect.change}{source} WHERE {condition}"
+    source = f" USING {given}" if given else ""
+    return f"DELETE FROM {table} AS old{source} WHERE {condition}"

@@ -3,8 +3,8 @@
 A turn fills a `Batch`, and `Store.commit` records it whole or not at all, before anything of it is performed.
 A store keeps several agents apart by their numbers: `Store.of` gives what is read of one. Reading is for the
 start (memory, and runs under way) and for history; the rows of a slot come back from the reader of that name.
-Three stores keep these promises: `sql.py` in a file, `shared/` on a server, and `memory.py`, which is gone
-when it is closed.
+Three stores keep these promises: `sql.py` in a file, `postgresql/` on a server, and `memory.py`, which is
+gone when it is closed.
 """
 
 from __future__ import annotations

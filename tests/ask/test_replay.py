@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy.dialects import postgresql
 
 import narval
 from narval.agent import run as runs
@@ -16,7 +15,8 @@ from narval.ask.runs import replaying
 from narval.ask.runs.drawing import graph_of
 from narval.core.errors import RequestError
 from narval.store.reading import Tables
-from narval.store.tables import statements
+from narval.store.statements import statements
+from narval.store.tables import POSTGRESQL
 from narval.system import time_slice
 from tests.surfaces.cli.command_line import data, make_home, well
 from tests.surfaces.cli.command_line import narval as command
@@ -244,5 +244,5 @@ def test_M86_lines_after_one_are_read_from_there(told: tuple[Any, int], read: li
 
 
 def test_M86_a_server_is_asked_for_no_more_rows_than_a_page_has() -> None:
-    known = statements(postgresql.dialect(paramstyle="format"))
-    assert {known[name].split()[-4] for name in ("entries of run", "entries before")} == {"LIMIT"}
+    known = statements(POSTGRESQL)
+    assert {known[name].split()[-2] for name in ("entries of run", "entries before")} == {"LIMIT"}

@@ -22,11 +22,11 @@ from narval.store.batch import (
     AgentRow,
     Batch,
     MessageRow,
+    new_agent,
 )
 from narval.store.postgresql.leases import LEASE, Beat, DaemonRow, Ownership, Taken
 from narval.store.sql import open_database
 from narval.store.sqlite import File
-from narval.store.statements import new_agent
 
 
 class Mark(NamedTuple):

@@ -61,32 +61,26 @@ def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shared]:
         yield SHARED[request.param](tmp_path, stores)
 
 
-NEXT = """
-from alembic import op
-import sqlalchemy as sa
-revision, down_revision = "{number}", "{before}"
-def upgrade():
-    with op.batch_alter_table("runs") as table:
-        table.add_column(sa.Column("colour", sa.Text))
-    {then}
+NEXT = """-- forth
+ALTER TABLE runs ADD COLUMN colour TEXT;
+UPDATE version SET number = {number};
+{then}
 """
 
 
 @pytest.fixture
-def next_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+def next_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """A narval that has one migration more, which ends with the given statement."""
-    from narval.store import migrate, statements
+    from narval.store import migrate, tables
 
-    before = statements.HEAD
-    number = f"{int(before) + 1:04}"
+    number = tables.HEAD + 1
 
-    def become(then: str) -> None:
+    def become(then: str = "") -> None:
         folder = tmp_path / "migrations"
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(Path(migrate.__file__).parent / "migrations", folder)
-        text = NEXT.format(number=number, before=before, then=then)
-        (folder / "versions" / f"v{number}.py").write_text(text)
+        (folder / f"{number:04}.sqlite.sql").write_text(NEXT.format(number=number, then=then))
         monkeypatch.setattr(migrate, "MIGRATIONS", folder)
-        monkeypatch.setattr(statements, "HEAD", number)
+        monkeypatch.setattr(tables, "HEAD", number)
 
     return become

@@ -20,7 +20,7 @@ from narval.core.elements.canonical import elements_of
 from narval.core.elements.element import Origin
 from narval.daemon.daemon import Daemon
 from narval.kinds.process.operations import complete
-from narval.store.statements import HEAD
+from narval.store.tables import HEAD
 from tests.daemon.at_work import Killed, Scene, watched_commits
 
 VERSIONS = Path(__file__).with_name("versions")
@@ -142,7 +142,7 @@ async def _add(daemon: Daemon, *texts: str) -> None:
 
 def write() -> Path:
     """Write the store of this version; the file."""
-    version = VERSIONS / f"{HEAD}.sql"
+    version = VERSIONS / f"{HEAD:04}.sql"
     with tempfile.TemporaryDirectory() as folder:
         scene = home(Path(folder))
         with watched_commits(scene):

@@ -17,7 +17,7 @@ import pytest
 
 from narval.core.errors import StoreError
 from narval.store import look as looking
-from narval.store import sqlite, statements
+from narval.store import sqlite, tables
 from narval.store.batch import STORE
 from narval.store.open import look_into, open_store
 from tests.store.stores import HARNESS, added, batch, content, entry, filled_store
@@ -198,7 +198,7 @@ def test_a_damaged_file_that_is_looked_at_in_a_copy_is_named(path: Path) -> None
 
 def test_a_newer_store_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     filled_store(path, clean=True)
-    monkeypatch.setattr(statements, "HEAD", "0000")
+    monkeypatch.setattr(tables, "HEAD", 1)
     before = files(path)
     with pytest.raises(StoreError, match="newer than this one"), look(path):
         pass
@@ -278,6 +278,6 @@ def test_older_tables_on_a_server_are_left_to_a_daemon(
     path: Path, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     filled_store(path, clean=True)
-    monkeypatch.setattr(statements, "HEAD", "9999")
+    monkeypatch.setattr(tables, "HEAD", 9999)
     with pytest.raises(StoreError, match="start a daemon once"), look("postgresql://somewhere/store"):
         pass

@@ -12,12 +12,9 @@ import pytest
 
 from narval.core.engines.commands import CancelTimer, SetTimer
 from narval.core.engines.events import TimerFired
-from narval.core.errors import NarvalError, SettingsError, StoreError
+from narval.core.errors import SettingsError, StoreError
 from narval.store import sqlite
-from narval.store.batch import (
-    SLOTS,
-    Advance,
-)
+from narval.store.batch import Advance
 from narval.store.codec import decode_entry
 from narval.store.memory import VolatileStore
 from narval.store.open import open_store
@@ -87,31 +84,6 @@ def test_a_backup_can_be_taken_while_the_store_is_open(path: Path, tmp_path: Pat
     with open_store(tmp_path / "backup.db") as backup:
         assert [kept.element.eid for kept in backup.of().elements()] == [1]
         assert len(list(backup.of().journal(1))) == 1
-
-
-def test_tables_and_statements_can_be_written_for_postgresql() -> None:
-    from sqlalchemy.dialects import postgresql
-    from sqlalchemy.schema import CreateTable
-
-    from narval.store import columns, statements, tables
-
-    dialect = postgresql.dialect(paramstyle="format")
-    for table in columns.metadata.sorted_tables:
-        assert str(CreateTable(table).compile(dialect=dialect)).strip().startswith("CREATE TABLE")
-    written = tables.statements(dialect)
-    assert "ON CONFLICT (agent, eid) DO UPDATE SET" in written["put run"]
-    assert written["add entry"].count("%s") == 5
-    assert set(written) == set(statements.of_sqlite())
-    assert tuple(dict.fromkeys(slot for slot, _, _ in statements.WRITES)) == SLOTS
-
-
-def test_a_database_that_is_not_known_is_refused() -> None:
-    from sqlalchemy.dialects import mysql
-
-    from narval.store import tables
-
-    with pytest.raises(NarvalError, match="expected a store on sqlite or postgresql, got: mysql"):
-        tables.statements(mysql.dialect())
 
 
 def test_a_million_and_one_is_read_as_it_comes(path: Path) -> None:

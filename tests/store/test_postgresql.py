@@ -12,16 +12,13 @@ import psycopg
 import pytest
 
 from narval.core.errors import RefusedRowsError, StoreError
-from narval.store import migrate, statements
+from narval.store import migrate, tables
 from narval.store.batch import AgentRow, DefinitionRow, MomentRow, TakenRow
 from narval.store.look import look
 from narval.store.open import open_store
 from narval.store.postgresql import record
 from narval.store.postgresql.database import SharedDatabase
-from narval.store.postgresql.postgresql import Server
 from narval.store.postgresql.record import divided
-from narval.store.postgresql.shapes import SHAPES, TYPE_NAMES
-from narval.store.postgresql.statements import POSTGRES, of_postgres
 from tests.store.sharing import leases_of
 from tests.store.stores import added, batch, content, entry, harness, running
 
@@ -40,47 +37,6 @@ def database(postgres_url: str) -> Iterator[psycopg.Connection[Any]]:
     """A connection of the test's own."""
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         yield connection
-
-
-# --- what is written down ---------------------------------------------------------------------------------
-
-
-def test_the_statements_of_postgresql_are_as_they_are_written_down() -> None:
-    from narval.store.postgresql.functions import postgres_text
-
-    assert POSTGRES.read_text() == postgres_text(), "python -m narval.store.postgresql.functions"
-    of_servers = {"leases", "record", "name of record", "messages of several"}
-    assert of_postgres().keys() - statements.of_sqlite().keys() == of_servers
-    assert statements.of_sqlite().keys() <= of_postgres().keys()
-
-
-def test_G45_what_a_commit_tells_has_all_columns_of_the_tables() -> None:
-    from sqlalchemy.dialects import postgresql
-
-    from narval.store.columns import metadata
-
-    for name, table in metadata.tables.items():
-        if name == "alembic_version":
-            continue
-        columns = [column for column in table.columns if column.name != "line"]
-        found = [str(column.type.compile(postgresql.dialect())).lower() for column in columns]
-        assert SHAPES[name].names == tuple(column.name for column in columns)
-        assert [TYPE_NAMES[letter] for letter in SHAPES[name].types] == found
-
-
-def test_sqlalchemy_is_not_imported_for_a_store_on_a_server(postgres_url: str) -> None:
-    open_store(postgres_url).close()
-    told = harness(
-        """
-        store = open_store(sys.argv[1], 'power')
-        store.leases.join('attic', 'here', '1')
-        store.commit(turn(0))
-        list(store.of().elements()), store.leases.renew(), store.close()
-        print('sqlalchemy' in sys.modules)
-        """,
-        postgres_url,
-    )
-    assert told == "False\n"
 
 
 def test_psycopg_is_not_imported_for_a_file(path: Path) -> None:
@@ -199,22 +155,24 @@ def test_several_daemons_that_begin_at_once_make_one_store(postgres_url: str) ->
         store.close()
 
 
-def test_G43_migrating_from_nothing_gives_the_tables_of_a_new_store(
+def test_G43_a_migrated_store_has_the_tables_of_a_new_one_and_all_it_had(
     postgres_url: str, database: psycopg.Connection[Any]
 ) -> None:
     asked = (
         "SELECT table_name, column_name, data_type, is_nullable FROM information_schema.columns "
         "WHERE table_schema = current_schema() ORDER BY 1, 2"
     )
-    open_store(postgres_url).close()
-    new = database.execute(asked).fetchall()
-    for (name,) in database.execute("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"):
-        database.execute(f"DROP TABLE {name} CASCADE")
-    migrate.migrate(Server(postgres_url).engine(), "migrated")
-    assert database.execute("SELECT version_num FROM alembic_version").fetchall() == [(statements.HEAD,)]
     with open_store(postgres_url) as store:
-        leases_of(store).join("attic", "attic.example", "1.0")
         store.commit(batch(elements=[added(1)]))
+        kept = content(store)
+    new = database.execute(asked).fetchall()
+    migrate.main(postgres_url, str(migrate.OLDEST))
+    assert database.execute("SELECT version_num FROM alembic_version").fetchall() == [("0004",)]
+    with open_store(postgres_url) as store:
+        assert content(store) == kept
+        leases_of(store).join("attic", "attic.example", "1.0")
+        store.commit(batch(elements=[added(2)]))
+    assert database.execute("SELECT number FROM version").fetchall() == [(tables.HEAD,)]
     assert database.execute(asked).fetchall() == new
 
 
@@ -222,7 +180,7 @@ def test_a_store_of_a_newer_narval_is_left_alone(
     postgres_url: str, database: psycopg.Connection[Any]
 ) -> None:
     open_store(postgres_url).close()
-    database.execute("UPDATE alembic_version SET version_num = '9999'")
+    database.execute("UPDATE version SET number = 9999")
     with pytest.raises(StoreError, match="newer than this one"):
         open_store(postgres_url)
 
@@ -292,6 +250,6 @@ def test_a_look_at_an_empty_schema_makes_nothing(
 
 def test_a_look_leaves_older_tables_to_a_daemon(postgres_url: str, database: psycopg.Connection[Any]) -> None:
     open_store(postgres_url).close()
-    database.execute("UPDATE alembic_version SET version_num = '0003'")
+    migrate.main(postgres_url, str(migrate.OLDEST))
     with pytest.raises(StoreError, match="start a daemon once"), look(postgres_url, lambda: False):
         pass

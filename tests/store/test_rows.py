@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from narval.core.elements.element import Origin
-from narval.store import statements
 from narval.store.batch import Batch, MarkRow
 from narval.store.open import open_store
+from narval.store.statements import statements
+from narval.store.tables import SQLITE
 from tests.store.stores import PAGE, added, batch, entry, running
 
 HEAD_OF_LOG, HEAD_OF_PAGE = 32, 24
@@ -168,7 +169,7 @@ def work_of_contexts(path: Path, runs: int) -> int:
             done += 1
 
         reader.set_progress_handler(count, 100)
-        rows = reader.execute(statements.of_sqlite()["contexts"], (1, 1)).fetchall()
+        rows = reader.execute(statements(SQLITE)["contexts"], (1, 1)).fetchall()
         reader.set_progress_handler(None, 0)
     assert len(rows) == 2 * runs - 1
     return done

@@ -13,8 +13,6 @@ from narval.store.batch import DefinitionRow
 from narval.store.look import look
 from narval.store.open import open_store
 from narval.store.store import Store
-from tests.daemon.at_work import in_a_loop
-from tests.store.older_stores import VERSIONS, put
 from tests.store.stores import added, batch, running
 
 RECIPE = b"<recipe group='w' name='r'/>"
@@ -97,19 +95,3 @@ def test_N35_a_lost_text_of_an_element_is_named(path: Path) -> None:
             connection.execute("DELETE FROM texts")
         with pytest.raises(StoreError, match=r"elements 1, column xml: expected `bytes` of length >= 4"):
             list(store.of(2).elements())
-
-
-@in_a_loop
-async def test_N35_an_older_store_has_the_bytes_of_its_definitions_once_and_whole(tmp_path: Path) -> None:
-    scene = put(tmp_path, VERSIONS / "0003.sql")
-    with closing(sqlite3.connect(scene.home.store)) as old:
-        sources = set(old.execute("SELECT digest, kind, name, source FROM definitions"))
-        elements = set(old.execute("SELECT eid, xml FROM elements"))
-    daemon = await scene.open(record_only=True)
-    kept = daemon.agent.store
-    assert {(row.digest, row.kind, row.name, row.source) for row in kept.definitions(None)} == sources
-    assert {(row.element.eid, row.element.xml) for row in kept.elements()} == elements
-    with closing(sqlite3.connect(scene.home.store)) as new:
-        left = {data for (data,) in new.execute("SELECT xml FROM elements WHERE declared LIKE 'library:%'")}
-        assert left == {b""}
-    await scene.end()

@@ -11,8 +11,7 @@ from narval.core.agent_name import agent_name
 from narval.core.definitions.suggestions import nearest
 from narval.core.errors import RequestError
 from narval.daemon.agents.agent_host import AgentHost
-from narval.store.batch import PASSIVE, STORE, AgentRow
-from narval.store.statements import new_agent
+from narval.store.batch import PASSIVE, STORE, AgentRow, new_agent
 from narval.store.store import Store
 
 if TYPE_CHECKING:  # a store of one daemon has none

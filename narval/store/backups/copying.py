@@ -6,20 +6,18 @@ import hashlib
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from narval.core.errors import StoreError
-from narval.store import statements
 from narval.store.batch import STORE
 from narval.store.look import Look
 from narval.store.sqlite import File, sync
-from narval.store.statements import HEAD, KEPT_OF_AGENTS
+from narval.store.tables import HEAD, META, OF_AGENTS, TEXTS, Table, plain_type, quoted
 
-COPIED = ("texts", *KEPT_OF_AGENTS)
+COPIED = (TEXTS, *OF_AGENTS)
 """The tables that are copied, what others name before them."""
 
 AT_ONCE = 2_000
@@ -30,6 +28,8 @@ PATIENCE = 5.0
 
 _SEAL = "seal"
 """The fact of a backup that has its version and the digest of its rows: SQLite does not see every damage."""
+
+_BUT_SEAL = f"\"key\" <> '{_SEAL}'"
 
 _NUMBERS = ("agent", "sender")
 """The columns that have numbers of agents."""
@@ -51,23 +51,21 @@ class Copying:
         self.rows = 0
         self._source, self._told, self._only, self._numbers = source, told, only, numbers
 
-    def into(self, target: Any, mark: str, tables: Collection[str] = COPIED) -> None:
+    def into(self, target: Any, mark: str, tables: Collection[Table] = COPIED) -> None:
         """Copy by a connection, whose sign for a parameter is `mark`."""
         cursor = target.cursor()
         for table in tables:
-            names = _columns(table)
-            named = ", ".join(f'"{name}"' for name in names)
-            marks = ", ".join([mark] * len(names))
-            known = " ON CONFLICT DO NOTHING" if table == "texts" else ""
-            insert = f"INSERT INTO {table} ({named}) VALUES ({marks}){known}"  # noqa: S608
+            named, marks = quoted(table.columns), ", ".join([mark] * len(table.columns))
+            known = " ON CONFLICT DO NOTHING" if table is TEXTS else ""
+            insert = f"INSERT INTO {table.name} ({named}) VALUES ({marks}){known}"  # noqa: S608
             for rows in self._read(table, named):
-                cursor.executemany(insert, self._fitted(rows, table, names))
+                cursor.executemany(insert, self._fitted(rows, table))
                 self.rows += len(rows)
                 self._told(self.rows)
 
-    def _read(self, table: str, columns: str) -> Iterator[list[Any]]:
-        query = f"SELECT {columns} FROM {table}{self._where(table)}"  # noqa: S608
-        if table in _in_order():
+    def _read(self, table: Table, columns: str) -> Iterator[list[Any]]:
+        query = f"SELECT {columns} FROM {table.name}{self._where(table)}"  # noqa: S608
+        if not table.key:
             query += " ORDER BY line"
         driver, connection = self._source.driver, self._source.connection
         try:
@@ -79,25 +77,25 @@ class Copying:
         except driver.errors as error:
             raise driver.trouble(error) from error
 
-    def _where(self, table: str) -> str:
-        conditions = [f"\"key\" <> '{_SEAL}'"] if table == "meta" else []
+    def _where(self, table: Table) -> str:
+        conditions = [_BUT_SEAL] if table is META else []
         if self._only is not None:
             conditions.append(self._of_these(table, self._only))
         return f" WHERE {' AND '.join(conditions)}" if conditions else ""
 
-    def _of_these(self, table: str, agents: Collection[int]) -> str:
+    def _of_these(self, table: Table, agents: Collection[int]) -> str:
         of_these = f"agent IN ({', '.join(map(str, sorted(agents)))})"
-        if table != "texts":
+        if table is not TEXTS:
             return of_these
         named = f"SELECT text FROM elements WHERE text IS NOT NULL AND {of_these}"  # noqa: S608
         current = f"SELECT text FROM definitions WHERE {of_these}"  # noqa: S608
         return f"digest IN ({named} UNION {current})"
 
-    def _fitted(self, rows: list[Any], table: str, names: tuple[str, ...]) -> list[Any]:
+    def _fitted(self, rows: list[Any], table: Table) -> list[Any]:
         """Rows with the numbers that agents have from now on, and truth as a server wants it."""
-        kinds = _tables()[table]
-        numbers = [place for place, name in enumerate(names) if name in _NUMBERS and self._numbers]
-        flags = [place for place, name in enumerate(names) if kinds[name] == "BOOLEAN"]
+        kinds = list(enumerate(table.columns.items()))
+        numbers = [place for place, (name, _) in kinds if name in _NUMBERS and self._numbers]
+        flags = [place for place, (_, kind) in kinds if plain_type(kind) is bool]
         if not numbers and not flags:
             return rows
         fitted = []
@@ -141,7 +139,7 @@ def check_seal(source: Look) -> None:
             raise StoreError(f"{what}, found the {kind} {name!r:.80} in it: {source.driver.name}")
     query = 'SELECT value FROM meta WHERE agent = ? AND "key" = ?'
     sealed = connection.execute(query, (STORE, _SEAL)).fetchone()
-    if sealed is None or str(sealed[0]).partition(":")[0] != HEAD:
+    if sealed is None or str(sealed[0]).partition(":")[0] != str(HEAD):
         return
     if sealed[0] != _seal_of(connection):
         raise StoreError(f"{what}, found other rows: {source.driver.name} was altered; take another one")
@@ -151,28 +149,9 @@ def _seal_of(connection: sqlite3.Connection) -> str:
     """The version of the tables and the digest of all rows."""
     digest = hashlib.sha256()
     for table in COPIED:
-        but = f" WHERE \"key\" <> '{_SEAL}'" if table == "meta" else ""
-        with closing(connection.execute(f"SELECT * FROM {table}{but}")) as found:  # noqa: S608
-            digest.update(table.encode())
+        but = f" WHERE {_BUT_SEAL}" if table is META else ""
+        with closing(connection.execute(f"SELECT * FROM {table.name}{but}")) as found:  # noqa: S608
+            digest.update(table.name.encode())
             while rows := found.fetchmany(AT_ONCE):
                 digest.update(msgspec.msgpack.encode(rows))
     return f"{HEAD}:{digest.hexdigest()}"
-
-
-def _columns(table: str) -> tuple[str, ...]:
-    """The columns of a table but the number of a line, which every database gives itself."""
-    return tuple(name for name in _tables()[table] if name != "line")
-
-
-def _in_order() -> list[str]:
-    """The tables whose rows stand in the order of writing."""
-    return [table for table, names in _tables().items() if "line" in names]
-
-
-@cache
-def _tables() -> Mapping[str, Mapping[str, str]]:
-    """The columns of the tables, each with the name of its type in SQLite."""
-    with closing(sqlite3.connect(":memory:")) as made:
-        made.executescript(statements.of_sqlite()["schema"])
-        found = {table: made.execute(f"PRAGMA table_info({table})").fetchall() for table in COPIED}
-    return {table: {name: kind for _, name, kind, *_ in rows} for table, rows in found.items()}

@@ -92,7 +92,7 @@ def restore_agent(where: Path | str, source: Look, name: str, new_name: str, tol
         [number] = target.execute(_NEXT_NUMBER).fetchone()
         copying = Copying(source, told, {row.agent}, {row.agent: number})
         mark = "?" if isinstance(driver, File) else "%s"
-        copying.into(target, mark, [table for table in COPIED if table not in LEFT_OUT])
+        copying.into(target, mark, [table for table in COPIED if table.name not in LEFT_OUT])
         why = f"restored from {Path(source.driver.name).name}"
         new = AgentRow(number, secrets.token_hex(16), new_name, SUSPENDED, why)
         target.execute(_of(driver, "INSERT INTO agents VALUES (?, ?, ?, ?, ?, ?)"), new)

@@ -10,6 +10,8 @@ from itertools import chain
 from struct import Struct
 from typing import Any
 
+from narval.store.tables import Columns, plain_type
+
 _ARRAY = Struct(">iiiii").pack
 """Of an array: its dimensions, that no element is missing, type of the elements, how many, first index."""
 
@@ -44,21 +46,21 @@ def _bytes(value: bytes | None) -> bytes:
     return _HEAD(BYTES, -1) if value is None else _HEAD(BYTES, len(value)) + value
 
 
-_MADE: dict[str, Callable[[Any], bytes]] = {
-    "q": _number,
-    "d": _moment,
-    "?": _truth,
-    "t": _text,
-    "b": _bytes,
+_MADE: dict[type, Callable[[Any], bytes]] = {
+    int: _number,
+    float: _moment,
+    bool: _truth,
+    str: _text,
+    bytes: _bytes,
 }
 
 
 class Composite:
-    """Rows with values of certain types, of a composite type whose number is `oid`."""
+    """Rows with values for certain columns, of a composite type whose number is `oid`."""
 
-    def __init__(self, types: str, oid: int) -> None:
-        self._oid, self._size = oid, _WORD(len(types))
-        self._made = [_MADE[letter] for letter in types]
+    def __init__(self, columns: Columns, oid: int) -> None:
+        self._oid, self._size = oid, _WORD(len(columns))
+        self._made = [_MADE[plain_type(kind)] for kind in columns.values()]
 
     def array(self, rows: Sequence[Sequence[Any]]) -> bytes:
         """Rows as an array. Raises ValueError, TypeError or struct.error for what no such value can be."""

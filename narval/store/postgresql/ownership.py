@@ -14,7 +14,7 @@ from typing import Any
 from psycopg import Connection, Error
 
 from narval.core.errors import ElsewhereError, InternalError, SettingsError
-from narval.store.batch import ACTIVE, HOME_AGENT, AgentRow
+from narval.store.batch import ACTIVE, HOME_AGENT, AgentRow, new_agent
 from narval.store.postgresql.leases import (
     LEASE,
     PORTION,
@@ -27,7 +27,6 @@ from narval.store.postgresql.leases import (
 from narval.store.postgresql.postgresql import Rows, Server
 from narval.store.postgresql.record import Commit, TurnMark, fenced
 from narval.store.postgresql.troubles import is_away
-from narval.store.statements import new_agent
 
 
 class ServerLeases(Leases):

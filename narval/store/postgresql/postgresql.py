@@ -6,21 +6,20 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from threading import BoundedSemaphore
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from psycopg import Connection, Cursor, Error, ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import Format
 
 from narval.core.errors import StoreError
-from narval.store import statements
-from narval.store.postgresql.statements import of_postgres
+from narval.store import tables
+from narval.store.postgresql.functions import LEASES, OF_SERVERS, record
 from narval.store.postgresql.troubles import server_trouble
 from narval.store.postgresql.urls import of_libpq, shown
 from narval.store.sql import version_of
-
-if TYPE_CHECKING:
-    from sqlalchemy import Engine
+from narval.store.statements import make_schema, statements
+from narval.store.tables import POSTGRESQL
 
 logger = logging.getLogger("narval.store")
 
@@ -53,6 +52,7 @@ class BinaryCursor(Cursor[Rows]):
 class Server:
     """Connections to a server; each commits by itself."""
 
+    dialect = POSTGRESQL
     errors: tuple[type[Exception], ...] = (Error,)
 
     def __init__(self, url: str) -> None:
@@ -64,7 +64,7 @@ class Server:
                 f"expected a URL such as postgresql://me@host/narval, found one that libpq does not read: "
                 f"{self.name.partition('://')[0]}://…; quote odd characters by %"
             ) from None
-        self.statements: Mapping[str, str] = of_postgres()
+        self.statements: Mapping[str, str] = {**statements(POSTGRESQL), **OF_SERVERS}
         self._idle: list[Connection[Rows]] = []
         self._places = BoundedSemaphore(READERS)
         self._closed = False
@@ -107,15 +107,6 @@ class Server:
         self._closed = True
         self.drop_idle()
 
-    def engine(self) -> Engine:
-        """The same connections for SQLAlchemy, which is imported only now."""
-        from sqlalchemy import NullPool, create_engine
-
-        def connect() -> Connection[Any]:
-            return Connection.connect(**self._asked)
-
-        return create_engine("postgresql+psycopg://", creator=connect, poolclass=NullPool)
-
 
 # --- opening --------------------------------------------------------------------------------------------
 
@@ -135,33 +126,32 @@ def ensure(server: Server) -> None:
         if not server.tables(connection):
             logger.info("making the tables of a new store: %s", server.name)
             with connection.transaction():
-                statements.make_schema(connection.cursor(), server.statements)
-        elif _version(server, connection) != statements.HEAD:
+                make_schema(connection.cursor(), server.statements)
+        elif (version := _version(server, connection)) != tables.HEAD:
             from narval.store.migrate import migrate
 
-            migrate(server.engine(), server.name)
+            migrate(server, connection, version)
         with connection.transaction():
             if "leases" not in server.tables(connection):
-                _execute(connection, server.statements["leases"])
-            if not _has_function(server, connection):
-                _execute(connection, server.statements["record"])
+                _execute(connection, LEASES)
+            if not _has_function(connection):
+                _execute(connection, record().text)
 
 
 def _is_ready(server: Server, connection: Connection[Rows]) -> bool:
-    tables = server.tables(connection)
-    if not tables:
+    names = server.tables(connection)
+    if not names:
         return False
-    is_current = _version(server, connection) == statements.HEAD
-    return is_current and "leases" in tables and _has_function(server, connection)
+    is_current = _version(server, connection) == tables.HEAD
+    return is_current and "leases" in names and _has_function(connection)
 
 
-def _version(server: Server, connection: Connection[Rows]) -> str:
+def _version(server: Server, connection: Connection[Rows]) -> int:
     return version_of(server, connection)[0]
 
 
-def _has_function(server: Server, connection: Connection[Rows]) -> bool:
-    name = server.statements["name of record"]
-    found = connection.execute("SELECT to_regproc(%s) IS NOT NULL", (name,)).fetchone()
+def _has_function(connection: Connection[Rows]) -> bool:
+    found = connection.execute("SELECT to_regproc(%s) IS NOT NULL", (record().name,)).fetchone()
     return found == (True,)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import compress
 from os import dup
@@ -16,11 +16,11 @@ from psycopg.pq import ConnStatus, ExecStatus, Format
 from psycopg.pq.abc import PGresult
 
 from narval.core.errors import FencedError
-from narval.store.batch import SLOTS, Batch, slots_of
+from narval.store.batch import Batch, slots_of
 from narval.store.postgresql.composites import Composite
+from narval.store.postgresql.functions import TOLD, record
 from narval.store.postgresql.postgresql import Server
-from narval.store.postgresql.shapes import SHAPES
-from narval.store.statements import WRITES, Rows, RowsOf
+from narval.store.slots import WRITTEN, Insert, Rows, by_field
 from narval.store.store import Durability
 
 MOST_ROWS = 5_000
@@ -42,62 +42,26 @@ def fenced(agents: Iterable[int]) -> FencedError:
 
 
 Told = list[Rows | None]
-"""The rows of a call by slot, in the order of `SHAPES`."""
+"""The rows of a call by slot, in the order of `TOLD`."""
 
-_SLOTS_TOLD: dict[str, tuple[str, Callable[[Rows], Rows] | None]] = {
-    "put agent": ("agents", None),
-    "add text": ("texts", None),
-    "put definition": ("definitions", None),
-    "retire definition": ("retired", None),
-    "share element": ("elements", None),
-    "add element": ("elements", lambda rows: [(*row, None) for row in rows]),
-    "outdate element": ("outdated", None),
-    "undeclare element": ("undeclared", None),
-    "hold": ("contexts", None),
-    "mark": ("marks", None),
-    "add key": ("keys", None),
-    "put run": ("runs", None),
-    "add entry": ("journal", None),
-    "put snapshot": ("snapshots", None),
-    "put event": ("queue", None),
-    "put moment": ("moments", None),
-    "put meta": ("meta", None),
-    "add message": ("messages", None),
-    "put taken": ("taken", None),
-    "add dead letter": ("dead_letters", None),
-    "trim journal": ("trimmed", lambda rows: [(*row[:3], row[-1]) for row in rows]),
-    "drop event": ("dequeued", None),
-    "drop moment": ("moments_done", None),
-    "drop dead letter": ("letters_settled", None),
-    "unhold": ("unheld", None),
-    "drop element": ("forgotten_elements", None),
-    "drop run": ("forgotten_runs", None),
-    "remove agents": ("removed_agents", None),
-}
-"""The slot that tells the rows of a statement; the function does what other statements do with the same."""
-
-_PLACES = {slot: place for place, slot in enumerate(SHAPES)}
-
-
-def _told_by(slot: str) -> list[tuple[int, RowsOf, Callable[[Rows], Rows] | None]]:
-    told = ((_SLOTS_TOLD[name], rows) for of, name, rows in WRITES if of == slot and name in _SLOTS_TOLD)
-    return [(_PLACES[place], rows, altered) for (place, altered), rows in told]
-
-
-_TOLD = [_told_by(slot) for slot in SLOTS]
-_KEYS = [(place, shape.key) for place, shape in enumerate(SHAPES.values()) if shape.key]
+_PLACES = {slot: place for place, slot in enumerate(TOLD)}
+_FIELDS = by_field(lambda slot: _PLACES[slot.name])
+_KEYS = [
+    (_PLACES[slot.name], len(effect.table.key))
+    for slot in WRITTEN
+    for effect in slot.effects
+    if isinstance(effect, Insert) and effect.conflict == "replace"
+]
 _FENCE, _TEXTS = _PLACES["fence"], _PLACES["texts"]
 
 
 def told(batches: Iterable[Batch]) -> Told:
     """The rows of batches of agents, one of each."""
-    slots: list[list[Any]] = [[] for _ in SHAPES]
+    slots: list[list[Any]] = [[] for _ in TOLD]
     for batch in batches:
-        for writes in compress(_TOLD, slots_of(batch)):
-            for place, rows, altered in writes:
-                made = rows(batch)
-                if made:
-                    slots[place] += made if altered is None else altered(made)
+        for field in compress(_FIELDS, slots_of(batch)):
+            for rows_of, place in field:
+                slots[place] += rows_of(batch)
     for place, key in _KEYS:
         if len(slots[place]) > 1:  # the last row of a key counts
             slots[place] = list({row[:key]: row for row in slots[place]}.values())
@@ -157,17 +121,17 @@ class Writer:
     def __init__(self, server: Server, durability: Durability) -> None:
         self.connection = connection = server.connect()
         self._pg = connection.pgconn
-        name = server.statements["name of record"]
+        name = record().name
         self._checked(self._pg.exec_(_SETTINGS.format(_SYNCED[durability]).encode()))
         found = connection.execute(
             "SELECT typname::text, oid::int8 FROM pg_type WHERE typname = ANY(%s) "
             "AND typnamespace = current_schema()::regnamespace",
-            ([f"{name}_{slot}" for slot in SHAPES],),
+            ([f"{name}_{slot}" for slot in TOLD],),
         )
         oids: dict[str, int] = dict(found.fetchall())
-        self._made = [Composite(shape.types, oids[f"{name}_{slot}"]).array for slot, shape in SHAPES.items()]
-        given = ", ".join(f"${number}" for number in range(1, len(SHAPES) + 2))
-        self._formats = [Format.BINARY] * (len(SHAPES) + 1)
+        self._made = [Composite(columns, oids[f"{name}_{slot}"]).array for slot, columns in TOLD.items()]
+        given = ", ".join(f"${number}" for number in range(1, len(TOLD) + 2))
+        self._formats = [Format.BINARY] * (len(TOLD) + 1)
         self._checked(self._pg.prepare(b"record", f"SELECT {name}({given})".encode()))
 
     def packed(self, daemon: int, marks: dict[int, TurnMark] | None, rows: Told) -> list[bytes | None]:

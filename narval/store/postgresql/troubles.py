@@ -7,7 +7,7 @@ import re
 from psycopg import DataError, Error, NotSupportedError, ProgrammingError
 
 from narval.core.errors import StoreAwayError, StoreError
-from narval.store.postgresql.statements import FENCED
+from narval.store.postgresql.functions import FENCED
 
 _AWAY = ("08", "53", "57P", "58", "25006")
 """The beginnings of codes that say: not now. A disk that is full is one of them."""

@@ -15,6 +15,7 @@ from narval.files.settings import Settings
 from narval.store.batch import ACTIVE, HOME_AGENT, AgentRow, Batch, KeptElement, MarkRow
 from narval.store.memory import VolatileAgent, VolatileStore
 from narval.store.open import look_into
+from narval.store.postgresql import urls
 from narval.store.rows import number
 from narval.store.store import AgentStore
 
@@ -72,15 +73,12 @@ def other_agents(home: Home, settings: Settings) -> list[AgentRow]:
 def _file(home: Home, settings: Settings) -> Path:
     if settings.store is None:
         return home.store
-    from sqlalchemy import make_url
-
-    url = make_url(settings.store)
-    if url.get_backend_name() != "sqlite" or not url.database:
+    if urls.is_of_server(settings.store):
         raise RequestError(
             "a memory that is kept in a database server cannot be copied; "
             "begin with what data/memory.xml declares (--memory new), or with nothing (--memory empty)"
         )
-    return Path(url.database)
+    return urls.file_of(settings.store)
 
 
 def simulated_row(number: int, name: str, state: str = ACTIVE) -> AgentRow:

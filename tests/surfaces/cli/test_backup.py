@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from narval.store.statements import HEAD
+from narval.store.tables import HEAD
 from tests.forked_commands import Command
 from tests.surfaces.cli.command_line import (
     NAME,
@@ -182,7 +182,7 @@ def test_G60_what_is_no_backup_is_refused_and_nothing_altered(lived_in: Path, tm
 
 def alter_version(file: Path) -> None:
     with closing(sqlite3.connect(file)) as store, store:
-        store.execute("UPDATE alembic_version SET version_num = ?", (f"{int(HEAD) + 1:04}",))
+        store.execute("UPDATE version SET number = ?", (HEAD + 1,))
 
 
 def cut_short(file: Path) -> None:

@@ -316,7 +316,7 @@ _WATCHED = """
 import sys
 from narval.surfaces.cli import main
 main(["--home", sys.argv[1], "runs", "--json"], standalone_mode=False)
-heavy = {"asyncio", "lxml", "sqlalchemy", "elementpath", "rich", "alembic", "psutil"}
+heavy = {"asyncio", "lxml", "elementpath", "rich", "psutil"}
 heavy |= {"narval.daemon.daemon"}
 print(sorted(heavy & set(sys.modules)), file=sys.stderr)
 """
@@ -326,7 +326,7 @@ _AT_WORK = """
 import sys
 from narval.surfaces.cli import main
 main(["--home", sys.argv[1], "run", "--until-idle"], standalone_mode=False)
-needless = {"sqlalchemy", "alembic", "elementpath", "rich", "email", "imap_tools", "feedparser", "httpx2"}
+needless = {"elementpath", "rich", "email", "imap_tools", "feedparser", "httpx2"}
 needless |= {f"narval.surfaces.cli.{name}" for name in ("automaton", "homes", "memory", "simulate", "tokens")}
 needless |= {"psycopg", "distributed", "narval.daemon.fleet", "narval.calls.cluster"}
 needless |= {f"narval.store.postgresql.{name}" for name in ("leases", "postgresql", "published")}

@@ -93,7 +93,7 @@ def test_what_is_wrong_with_a_server_is_told_with_what_to_do(postgres: Server, t
         assert "wrong@" not in found
         assert "Traceback" not in found
     with psycopg.connect(url) as server:
-        server.execute("UPDATE alembic_version SET version_num = '9999'")
+        server.execute("UPDATE version SET number = 9999")
     found = told(tmp_path / "attic", "run", "--until-idle")
     assert _fits(r"schema 9999.*newer than this one.*start it with that version", found)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _WATCHED = """
 import sys
 import narval.surfaces.python.pytest_plugin
-print({"lxml", "sqlalchemy", "click"} & set(sys.modules))
+print({"lxml", "sqlite3", "click"} & set(sys.modules))
 """
 
 

@@ -1,0 +1,259 @@
+"""The table of slots: the rows that a batch writes, in order, and what is done with each.
+
+A slot has the columns of its rows, and the effects of a row. Both databases follow from it: SQLite does each
+effect for each row, a server does it for all rows of a call at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, Literal, NamedTuple
+
+from narval.store import tables
+from narval.store.batch import LETTERS_KEPT, SLOTS, Advance, Batch
+from narval.store.codec import encode_entry, encode_origin
+from narval.store.tables import (
+    AGENTS,
+    CONTEXTS,
+    DEAD_LETTERS,
+    DEFINITIONS,
+    ELEMENTS,
+    JOURNAL,
+    KEYS,
+    MARKS,
+    MESSAGES,
+    META,
+    MOMENTS,
+    QUEUE,
+    RUNS,
+    SNAPSHOTS,
+    TAKEN,
+    TEXTS,
+    Columns,
+    Table,
+)
+
+Rows = Sequence[Sequence[Any]]
+RowsOf = Callable[[Batch], Rows]
+
+TRIMMED_AT_ONCE = 5_000
+"""So many entries of a run are dropped in one turn at most."""
+
+
+class Insert(NamedTuple):
+    """The row goes into a table with its columns; one of its key that is there stays, or is replaced."""
+
+    table: Table
+    conflict: Literal["refuse", "keep", "replace"] = "refuse"
+
+
+class Alter(NamedTuple):
+    """Rows of a table, which are called `old`, are altered or dropped (no `change`) where a condition on them
+    and on the row of the slot, which is called `new`, holds.
+    """
+
+    table: Table
+    condition: str
+    change: str = ""
+
+
+class Each(NamedTuple):
+    """A statement for each row of the slot, which is called `new`."""
+
+    statement: str
+
+
+Effect = Insert | Alter | Each
+
+
+class Slot(NamedTuple):
+    """The rows of a slot and their effects; `made` has how they are made, by the field of the batch that says
+    so.
+    """
+
+    name: str
+    columns: Columns
+    effects: tuple[Effect, ...]
+    made: Mapping[str, RowsOf]
+
+
+def _slot(name: str, columns: Columns, *effects: Effect, **made: RowsOf) -> Slot:
+    return Slot(name, columns, effects, made or {name: _rows_of(name, columns)})
+
+
+def _rows_of(name: str, columns: Columns) -> RowsOf:
+    """The rows of a field of the batch, the agent of the batch in front of each."""
+    if len(columns) <= 2:
+        return lambda batch: [(batch.agent, value) for value in getattr(batch, name)]
+    return lambda batch: [(batch.agent, *row) for row in getattr(batch, name)]
+
+
+def _row(**columns: type) -> Columns:
+    return {"agent": int, **columns}
+
+
+def _into(
+    table: Table, conflict: Literal["refuse", "keep", "replace"], *more: Effect, **made: RowsOf
+) -> Slot:
+    """A slot whose rows are those of a table."""
+    if table.row_has_agent:
+        made = {table.name: attrgetter(table.name)}
+    return _slot(table.name, table.columns, Insert(table, conflict), *more, **made)
+
+
+def _same(names: str) -> str:
+    """The condition that a row is of the same agent, and has the same values: `eid`, or `eid=run`."""
+    pairs = (name.partition("=") for name in ("agent", *names.split()))
+    return " AND ".join(f'old."{name}" = new."{other or name}"' for name, _, other in pairs)
+
+
+def _drop(table: Table, names: str, more: str = "") -> Alter:
+    return Alter(table, _same(names) + more)
+
+
+def _set(table: Table, change: str, names: str, more: str = "") -> Alter:
+    return Alter(table, _same(names) + more, change)
+
+
+# --- rows that are not as a batch has them --------------------------------------------------------------
+
+
+def _digest(data: bytes) -> bytes:
+    """The key of a text: its SHA-256."""
+    return hashlib.sha256(data).digest()
+
+
+def _texts_of_definitions(batch: Batch) -> Rows:
+    return [(_digest(row.source), row.source) for row in batch.definitions]
+
+
+def _texts_of_elements(batch: Batch) -> Rows:
+    return [(_digest(added.element.xml), added.element.xml) for added in batch.shared]
+
+
+def _definition_rows(batch: Batch) -> Rows:
+    return [(batch.agent, *row._replace(source=_digest(row.source))) for row in batch.definitions]
+
+
+def _shared_rows(batch: Batch) -> Rows:
+    return [
+        (batch.agent, of.eid, of.name, b"", of.added, encode_origin(of.origin), declared, False, None, text)
+        for of, declared, text in (
+            (added.element, added.declared, _digest(added.element.xml)) for added in batch.shared
+        )
+    ]
+
+
+_FIELDS = attrgetter("eid", "name", "xml", "added")
+
+
+def _element_rows(batch: Batch) -> Rows:
+    agent, holders = batch.agent, _holders(batch)
+    return [
+        (agent, *_FIELDS(of), encode_origin(of.origin), declared, False, holders.get(of.eid), None)
+        for of, declared in ((added.element, added.declared) for added in batch.elements)
+    ]
+
+
+def _held_rows(batch: Batch) -> Rows:
+    agent, holders = batch.agent, _holders(batch) if batch.elements else {}
+    return [(agent, run, eid) for run, eid in batch.held if holders.get(eid) != run]
+
+
+def _holders(batch: Batch) -> dict[int, int]:
+    """The run that holds a new element, the first where there are several."""
+    new = {added.element.eid for added in batch.elements}
+    return {eid: run for run, eid in reversed(batch.held) if eid in new}
+
+
+_ADVANCE = attrgetter(*Advance.__struct_fields__)
+
+
+def _entry_rows(batch: Batch) -> Rows:
+    agent = batch.agent
+    return [
+        (agent, run, seq, event.at, encode_entry(event, changes, commands))
+        for run, seq, event, changes, commands in map(_ADVANCE, batch.journal)
+    ]
+
+
+def _removed(batch: Batch) -> Rows:
+    return [(number,) for number in batch.removed_agents]
+
+
+# --- the table ------------------------------------------------------------------------------------------
+
+_TRIM = f"""\
+DELETE FROM journal WHERE line IN (
+	SELECT line FROM journal WHERE agent = new.agent AND run = new.run AND seq <= new.seq AND line <= (
+		SELECT line FROM journal WHERE agent = new.agent AND run = new.run
+		ORDER BY line DESC LIMIT 1 OFFSET new.keep)
+	ORDER BY line LIMIT {TRIMMED_AT_ONCE})"""
+"""The oldest entries of a run go, so many at once: where a run kept more so far, it has more than a turn
+should drop.
+"""
+
+WRITTEN: tuple[Slot, ...] = (
+    _into(AGENTS, "replace"),
+    _into(TEXTS, "keep", definitions=_texts_of_definitions, shared=_texts_of_elements),
+    _slot(
+        "definitions",
+        DEFINITIONS.columns,
+        _set(DEFINITIONS, "current = false", "kind name", " AND new.current AND old.digest <> new.digest"),
+        Insert(DEFINITIONS, "replace"),
+        definitions=_definition_rows,
+    ),
+    _slot(
+        "retired",
+        _row(digest=str, kind=str, name=str),
+        _set(DEFINITIONS, "current = false", "digest kind name"),
+    ),
+    _into(ELEMENTS, "refuse", shared=_shared_rows, elements=_element_rows),
+    _slot("outdated", _row(eid=int), _set(ELEMENTS, "outdated = true", "eid")),
+    _slot("undeclared", _row(eid=int), _set(ELEMENTS, "declared = ''", "eid")),
+    _into(CONTEXTS, "keep", held=_held_rows),
+    _into(MARKS, "keep"),
+    _into(KEYS, "keep"),
+    _into(RUNS, "replace"),
+    _into(JOURNAL, "refuse", journal=_entry_rows),
+    _into(SNAPSHOTS, "replace"),
+    _into(QUEUE, "replace", queued=_rows_of("queued", QUEUE.columns)),
+    _into(MOMENTS, "replace"),
+    _into(META, "replace"),
+    _into(MESSAGES, "refuse"),
+    _into(TAKEN, "replace", _drop(MESSAGES, "sender", " AND old.number <= new.number")),
+    _into(DEAD_LETTERS, "refuse", _drop(DEAD_LETTERS, "", f" AND old.at < new.at - {LETTERS_KEPT}")),
+    _slot("trimmed", _row(run=int, seq=int, keep=int), Each(_TRIM)),
+    _slot("dequeued", _row(id=int), _drop(QUEUE, "id")),
+    _slot("moments_done", _row(id=str), _drop(MOMENTS, "id")),
+    _slot("letters_settled", _row(line=int), _drop(DEAD_LETTERS, "line")),
+    _slot(
+        "unheld",
+        _row(run=int, eid=int),
+        _set(ELEMENTS, "held_by = NULL", "held_by=run eid"),
+        _drop(CONTEXTS, "run eid"),
+    ),
+    _slot("forgotten_elements", _row(eid=int), _drop(ELEMENTS, "eid"), _drop(MARKS, "eid")),
+    _slot(
+        "forgotten_runs",
+        _row(run=int),
+        _drop(RUNS, "eid=run"),
+        _drop(MARKS, "eid=run"),
+        *(_drop(table, "run") for table in (CONTEXTS, JOURNAL, SNAPSHOTS)),
+    ),
+    _slot(
+        "removed_agents",
+        _row(),
+        *(_drop(table, "") for table in tables.OF_AGENTS),
+        removed_agents=_removed,
+    ),
+)
+"""All that a batch can make the writer do, in the order it is done: first what comes, then what goes."""
+
+
+def by_field(told: Callable[[Slot], Any]) -> list[list[tuple[RowsOf, Any]]]:
+    """For each field of a batch, how its rows are made, and what is `told` of their slot."""
+    known = [(slot, told(slot)) for slot in WRITTEN]
+    return [[(slot.made[field], of) for slot, of in known if field in slot.made] for field in SLOTS]
