@@ -8,7 +8,7 @@ that lead back. To go back, before an older narval is started on a store that no
 
 from __future__ import annotations
 
-import sys
+from argparse import ArgumentParser
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -17,8 +17,10 @@ from typing import Any
 from narval import __version__
 from narval.core.errors import StoreError
 from narval.store import tables
+from narval.store.postgresql.drivers import driver_of
 from narval.store.reading import Driver
 from narval.store.sql import version_of
+from narval.store.sqlite import File, refuse_other
 
 MIGRATIONS = Path(__file__).with_name("migrations")
 
@@ -58,14 +60,22 @@ def _statements(driver: Driver, version: int, to: int) -> Iterator[str]:
         yield from filter(None, map(str.strip, steps.split(";\n")))
 
 
-def main(where: str, to: str) -> None:
-    """Bring the store at a path or URL to a version."""
-    from narval.store.postgresql.drivers import driver_of
-
+def main(where: str, to: int) -> None:
+    """Bring the store at a path or URL to a version. Raises StoreError."""
     driver = driver_of(where, "power", 5.0)
-    with closing(driver.connect()) as connection:
-        migrate(driver, connection, version_of(driver, connection)[0], int(to))
+    try:
+        if isinstance(driver, File):
+            refuse_other(driver.path)
+        with closing(driver.connect()) as connection:
+            migrate(driver, connection, version_of(driver, connection)[0], to)
+    except (OSError, *driver.errors) as error:
+        raise driver.trouble(error) from error
+    finally:
+        driver.close()
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    asked = ArgumentParser(prog="python -m narval.store.migrate", description="Bring a store to a version.")
+    asked.add_argument("where", metavar="PATH_OR_URL")
+    asked.add_argument("to", metavar="VERSION", type=int)
+    main(**vars(asked.parse_args()))
