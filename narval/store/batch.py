@@ -155,7 +155,10 @@ class MarkRow(NamedTuple):
 
 
 class DefinitionRow(NamedTuple):
-    """A version of a definition; a new current one takes the place of the one before."""
+    """A version of a definition; a new current one takes the place of the one before.
+
+    `current` is a number where SQLite gives it.
+    """
 
     digest: str
     kind: str
@@ -163,7 +166,7 @@ class DefinitionRow(NamedTuple):
     path: str
     source: bytes
     loaded: float
-    current: bool = True
+    current: bool | int = True
 
 
 LETTERS_KEPT = 30 * 86_400.0

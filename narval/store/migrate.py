@@ -1,14 +1,11 @@
 """Bringing a store to another version of the tables, by the steps under `migrations`.
 
 Each version has a file for each database, with the statements that lead to it from the one before, and those
-that lead back. To go back, before an older narval is started on a store that no daemon works on:
-
-    python -m narval.store.migrate PATH_OR_URL VERSION
+that lead back.
 """
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -17,10 +14,7 @@ from typing import Any
 from narval import __version__
 from narval.core.errors import StoreError
 from narval.store import tables
-from narval.store.postgresql.drivers import driver_of
 from narval.store.reading import Driver
-from narval.store.sql import version_of
-from narval.store.sqlite import File, refuse_other
 
 MIGRATIONS = Path(__file__).with_name("migrations")
 
@@ -58,24 +52,3 @@ def _statements(driver: Driver, version: int, to: int) -> Iterator[str]:
         forward, _, backward = text.partition(_BACK)
         steps = forward.partition(_FORTH)[2] if forth else backward
         yield from filter(None, map(str.strip, steps.split(";\n")))
-
-
-def main(where: str, to: int) -> None:
-    """Bring the store at a path or URL to a version. Raises StoreError."""
-    driver = driver_of(where, "power", 5.0)
-    try:
-        if isinstance(driver, File):
-            refuse_other(driver.path)
-        with closing(driver.connect()) as connection:
-            migrate(driver, connection, version_of(driver, connection)[0], to)
-    except (OSError, *driver.errors) as error:
-        raise driver.trouble(error) from error
-    finally:
-        driver.close()
-
-
-if __name__ == "__main__":
-    asked = ArgumentParser(prog="python -m narval.store.migrate", description="Bring a store to a version.")
-    asked.add_argument("where", metavar="PATH_OR_URL")
-    asked.add_argument("to", metavar="VERSION", type=int)
-    main(**vars(asked.parse_args()))

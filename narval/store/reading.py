@@ -29,7 +29,6 @@ from narval.store.rows import (
     HeldRow,
     KeyRow,
     Row,
-    VersionRow,
     typed,
 )
 from narval.store.store import ALL, AgentStore, RunHistory, Store
@@ -216,7 +215,7 @@ class DatabaseAgent(AgentStore):
 
     def definitions(self, current: bool | None = True, name: str | None = None) -> list[DefinitionRow]:
         """The versions of definitions, by the moment they were loaded."""
-        return list(map(_definition, self._all(VersionRow, "definitions", current, name)))
+        return list(map(_definition, self._all(DefinitionRow, "definitions", current, name)))
 
     def versions(self) -> list[CurrentRow]:
         """Kind, name and digest of the current versions of definitions."""
@@ -224,7 +223,7 @@ class DatabaseAgent(AgentStore):
 
     def definition(self, digest: str) -> DefinitionRow | None:
         """The version of that digest."""
-        rows = self._all(VersionRow, "definition", digest, error=UnreadableError)
+        rows = self._all(DefinitionRow, "definition", digest, error=UnreadableError)
         return _definition(rows[0]) if rows else None
 
 
@@ -239,5 +238,5 @@ def kept_element(row: ElementRow) -> KeptElement:
     return KeptElement(Element(eid, xml, added, known, name), declared, bool(outdated), fault)
 
 
-def _definition(row: VersionRow) -> DefinitionRow:
-    return DefinitionRow._make(row)._replace(current=bool(row.current))
+def _definition(row: DefinitionRow) -> DefinitionRow:
+    return row._replace(current=bool(row.current))

@@ -52,18 +52,6 @@ class KeyRow(NamedTuple):
     value: str
 
 
-class VersionRow(NamedTuple):
-    """A version of a definition, whose last column is a number in SQLite."""
-
-    digest: str
-    kind: str
-    name: str
-    path: str
-    source: bytes
-    loaded: float
-    current: bool | int
-
-
 class CurrentRow(NamedTuple):
     """A current version of a definition, by its names."""
 

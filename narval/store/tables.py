@@ -25,6 +25,7 @@ from typing import Any, NamedTuple, get_type_hints
 from narval.store.batch import (
     AgentRow,
     DeadLetterRow,
+    DefinitionRow,
     JournalRow,
     MarkRow,
     MessageRow,
@@ -34,7 +35,7 @@ from narval.store.batch import (
     SnapshotRow,
     TakenRow,
 )
-from narval.store.rows import ElementRow, FactRow, HeldRow, KeyRow, VersionRow
+from narval.store.rows import ElementRow, FactRow, HeldRow, KeyRow
 
 HEAD = 5
 """The version of the tables: the number of the last file under `migrations`."""
@@ -145,7 +146,7 @@ JOURNAL = _table("journal", _columns(JournalRow), "", "INDEX journal_by_run ON j
 SNAPSHOTS = _table("snapshots", _columns(SnapshotRow), "run")
 QUEUE = _table("queue", _columns(QueuedRow), "id")
 MOMENTS = _table("moments", _columns(MomentRow), "id")
-_VERSION = _columns(VersionRow, current=bool)
+_VERSION = _columns(DefinitionRow, current=bool)
 DEFINITIONS = _table(
     "definitions",
     {"text" if name == "source" else name: kind for name, kind in _VERSION.items()},  # its bytes are a text

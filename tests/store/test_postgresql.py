@@ -13,6 +13,7 @@ import pytest
 
 from narval.core.errors import RefusedRowsError, StoreError
 from narval.store import migrate, tables
+from narval.store.__main__ import bring
 from narval.store.batch import AgentRow, DefinitionRow, MomentRow, TakenRow
 from narval.store.look import look
 from narval.store.open import open_store
@@ -166,7 +167,7 @@ def test_G43_a_migrated_store_has_the_tables_of_a_new_one_and_all_it_had(
         store.commit(batch(elements=[added(1)]))
         kept = content(store)
     new = database.execute(asked).fetchall()
-    migrate.main(postgres_url, migrate.OLDEST)
+    bring(postgres_url, migrate.OLDEST)
     assert database.execute("SELECT version_num FROM alembic_version").fetchall() == [("0004",)]
     with open_store(postgres_url) as store:
         assert content(store) == kept
@@ -250,6 +251,6 @@ def test_a_look_at_an_empty_schema_makes_nothing(
 
 def test_a_look_leaves_older_tables_to_a_daemon(postgres_url: str, database: psycopg.Connection[Any]) -> None:
     open_store(postgres_url).close()
-    migrate.main(postgres_url, migrate.OLDEST)
+    bring(postgres_url, migrate.OLDEST)
     with pytest.raises(StoreError, match="start a daemon once"), look(postgres_url, lambda: False):
         pass

@@ -11,6 +11,7 @@ import pytest
 
 from narval.core.errors import StoreError
 from narval.store import migrate, tables
+from narval.store.__main__ import bring
 from narval.store.batch import STORE
 from narval.store.open import look_into, open_store
 from narval.store.tables import POSTGRESQL, SQLITE
@@ -41,7 +42,7 @@ def test_a_migrated_store_has_the_schema_of_a_new_one(path: Path, tmp_path: Path
 def test_a_step_back_and_forth_gives_the_same_store(path: Path) -> None:
     kept, new = filled_store(path, clean=True), schema(path)
     for version in range(tables.HEAD - 1, migrate.OLDEST - 1, -1):
-        migrate.main(str(path), version)
+        bring(str(path), version)
         assert schema(path) != new
         assert read_all(path) == kept
         assert schema(path) == new
@@ -55,7 +56,7 @@ def test_there_is_a_step_for_both_databases_to_each_version() -> None:
 
 def test_a_version_that_is_too_old_is_named_and_left_alone(path: Path) -> None:
     open_store(path).close()
-    migrate.main(str(path), migrate.OLDEST)
+    bring(str(path), migrate.OLDEST)
     with closing(sqlite3.connect(path)) as other, other:
         other.execute("UPDATE alembic_version SET version_num = '0003'")
     before = schema(path)

@@ -1,4 +1,4 @@
-"""What a server has besides the tables: leases, types of rows, and the function `record` (G45, G47).
+"""Parts of a server besides the tables: leases, types of rows, and the function `record` (G45, G47).
 
 The function has an argument for each slot, an array of rows of a type of its own, and does the effects of the
 slot for all of them at once. Its name has the version of the tables and a digest of its text: so daemons of

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import compress
+from operator import itemgetter
 from os import dup
 from struct import Struct
 from typing import Any, NamedTuple, cast
@@ -47,7 +48,7 @@ Told = list[Rows | None]
 _PLACES = {slot: place for place, slot in enumerate(TOLD)}
 _FIELDS = by_field(lambda slot: _PLACES[slot.name])
 _KEYS = [
-    (_PLACES[slot.name], len(effect.table.key))
+    (_PLACES[slot.name], itemgetter(*map(list(slot.columns).index, effect.table.key)))
     for slot in WRITTEN
     for effect in slot.effects
     if isinstance(effect, Insert) and effect.conflict == "replace"
@@ -64,7 +65,7 @@ def told(batches: Iterable[Batch]) -> Told:
                 slots[place] += rows_of(batch)
     for place, key in _KEYS:
         if len(slots[place]) > 1:  # the last row of a key counts
-            slots[place] = list({row[:key]: row for row in slots[place]}.values())
+            slots[place] = list({key(row): row for row in slots[place]}.values())
     if len(slots[_TEXTS]) > 1:  # in one order, so that no two commits wait for one another
         slots[_TEXTS] = sorted(dict(slots[_TEXTS]).items())
     return [rows or None for rows in slots]

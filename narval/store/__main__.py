@@ -1,0 +1,35 @@
+"""Bring a store, on which no daemon works, to a version: `python -m narval.store PATH_OR_URL VERSION`.
+
+So an older narval can be started on it again.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from contextlib import closing
+
+from narval.store.migrate import migrate
+from narval.store.postgresql.drivers import driver_of
+from narval.store.sql import version_of
+from narval.store.sqlite import File, refuse_other
+
+
+def bring(where: str, to: int) -> None:
+    """Bring the store at a path or URL to a version. Raises StoreError."""
+    driver = driver_of(where, "power", 5.0)
+    try:
+        if isinstance(driver, File):
+            refuse_other(driver.path)
+        with closing(driver.connect()) as connection:
+            migrate(driver, connection, version_of(driver, connection)[0], to)
+    except driver.errors as error:
+        raise driver.trouble(error) from error
+    finally:
+        driver.close()
+
+
+if __name__ == "__main__":
+    asked = ArgumentParser(prog="python -m narval.store", description="Bring a store to a version.")
+    asked.add_argument("where", metavar="PATH_OR_URL")
+    asked.add_argument("to", metavar="VERSION", type=int)
+    bring(**vars(asked.parse_args()))
