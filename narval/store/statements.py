@@ -166,6 +166,7 @@ Write = tuple[str, int]
 """A statement, and how many of the first columns of a row it takes."""
 
 
+@cache
 def writes() -> list[list[tuple[RowsOf, tuple[Write, ...]]]]:
     """For each field of a batch how its rows are made, and what SQLite does for each of them."""
     return by_field(lambda slot: tuple(for_each_row(slot)))
