@@ -108,7 +108,7 @@ async def receives(folder: Path, url: str, pairs: int, each: int, listen: str) -
     for name in names:
         for _ in range(each):
             await ask(daemon, name, "start", name="m.waits")
-    runs = [(host.agent.runs.active, each) for name in names if (host := daemon.agents.at_work.host(name))]
+    runs = [(host.agent.runs.active, each) for name in names if (host := daemon.agents.supervisor.host(name))]
     print(0, flush=True)
     async for line in lines():
         wanted = int(line)

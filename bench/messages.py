@@ -84,7 +84,7 @@ async def sent_between_pairs(folder: Path) -> tuple[float, float, list[tuple[Bat
         commit(*batches)
 
     daemon.store.commit = noted  # type: ignore[method-assign]
-    receivers = [daemon.agents.at_work.host(f"r{number}") for number in range(PAIRS)]
+    receivers = [daemon.agents.supervisor.host(f"r{number}") for number in range(PAIRS)]
     work = asyncio.create_task(daemon.main_loop.run())
     began, used = now(), process_time()
     starts = (

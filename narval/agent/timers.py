@@ -6,7 +6,7 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import suppress
-from itertools import chain, islice
+from itertools import chain, count, islice
 from typing import Generic, TypeVar
 
 import msgspec
@@ -120,33 +120,58 @@ class TimerQueue(Generic[Key, Value]):
             heapq.heapify(self._heap)
 
 
-class Moments(Generic[Key]):
-    """The moments, in seconds since 1970, of those who await one each."""
+class Deadlines(Generic[Key]):
+    """The moments, in seconds since 1970, of those who await one each, however many.
+
+    The heap may have moments that count no more: they are dropped when they come to the top, or are most of
+    it.
+    """
 
     def __init__(self) -> None:
-        self.of: dict[Key, float] = {}
-        """The moment of each that awaits one."""
-        self._queue: TimerQueue[Key, None] = TimerQueue()
+        self._heap: list[tuple[float, int, Key]] = []
+        self._of: dict[Key, tuple[float, int, Key]] = {}
+        self._order = count()
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._of)
+
+    def at(self, key: Key) -> float | None:
+        """The moment that somebody awaits, or None."""
+        entry = self._of.get(key)
+        return entry[0] if entry is not None else None
 
     def put(self, key: Key, at: float | None) -> None:
         """Await a moment, and not the one before; None: none."""
-        if at is not None:
-            self.of[key] = at
-            self._queue.push(at, key, None)
-        elif self.of.pop(key, None) is not None:
-            self._queue.discard(key)
+        if at is None:
+            self._of.pop(key, None)
+        else:
+            entry = self._of[key] = (at, next(self._order), key)
+            heapq.heappush(self._heap, entry)
+        if len(self._heap) > 2 * len(self._of) + 64:
+            self._heap = list(self._of.values())
+            heapq.heapify(self._heap)
 
     def next(self) -> float | None:
         """The nearest moment, or None."""
-        return self._queue.next() if self.of else None
+        heap = self._heap
+        while heap:
+            entry = heap[0]
+            if self._of.get(entry[2]) is entry:
+                return entry[0]
+            heapq.heappop(heap)
+        return None
 
     def pop_due(self, now: float) -> Key | None:
         """The next that is due by a moment, which awaits nothing then."""
-        due = self._queue.pop_due(now)
-        if due is None:
+        at = self.next()
+        if at is None or at > now:
             return None
-        del self.of[due[1]]
-        return due[1]
+        key = heapq.heappop(self._heap)[2]
+        del self._of[key]
+        return key
 
 
 LATE_AFTER = 60.0

@@ -29,7 +29,7 @@ from narval.core.engines.engine import Wait
 from narval.core.errors import RequestError
 from narval.core.memory.lineage import made_of
 from narval.core.source.secrets import without_secrets
-from narval.daemon.agents.agents import ELSEWHERE
+from narval.daemon.agents.lifecycle import ELSEWHERE
 from narval.daemon.daemon import Daemon
 from narval.store.batch import ACTIVE
 from narval.system.time_slice import TimeSlice
@@ -83,7 +83,7 @@ async def _whereabouts(daemon: Daemon, call: Call, left: int) -> dict[str, Any]:
     Of an agent that another daemon of the store has, `home` is that daemon's, or null while none has it.
     """
     whereabouts: dict[str, Any] = {"agent": call.agent, "run": None, "since": None}
-    row, own = daemon.host.mail.office.find(call.agent), daemon.agents.rows.own
+    row, own = daemon.host.mail.office.find(call.agent), daemon.agents.own
     if row is None:
         return {**whereabouts, "state": "gone"}
     is_own = row.agent == own.agent.store.agent

@@ -13,17 +13,15 @@ from narval.agent.agent import AgentState
 from narval.agent.recovery import at_once, restoring_memory
 from narval.calls.executor import Executor
 from narval.calls.output_capture import capture_output
-from narval.calls.programs.backend import programs_of
+from narval.calls.programs.backend import ProgramBackend, programs_of
 from narval.core.definitions.people.directory import Directory
 from narval.core.errors import DaemonGoneError, RequestError, SettingsError
-from narval.daemon.agents.activations import Activations, acted_before, begin_own, bring_back_runs
-from narval.daemon.agents.agent_host import AgentHost
+from narval.daemon.agents.agent_host import AgentHost, Environment
 from narval.daemon.agents.agent_rows import AgentRows
 from narval.daemon.agents.agents import Agents
-from narval.daemon.agents.detached_calls import DetachedCalls
 from narval.daemon.agents.folder_agents import FolderAgents, stored_files
-from narval.daemon.agents.host_maker import HostMaker
-from narval.daemon.agents.restorations import Restorations
+from narval.daemon.agents.resuming import acted_before, bring_back_runs, resume_own
+from narval.daemon.agents.supervisor import Supervisor
 from narval.daemon.bell import Bell
 from narval.daemon.committer import Committer
 from narval.daemon.home_files import HomeFiles
@@ -149,7 +147,7 @@ class Daemon:
         """
         seen = copy(self)
         if name == self.files.settings.name:
-            seen.host = self.agents.rows.own
+            seen.host = self.agents.own
             yield seen
             return
         async with self.agents.asked(name, reads=reads) as seen.host:
@@ -210,7 +208,7 @@ class Daemon:
                 await self._watcher.close()
             if self.fleet is not None:
                 await self.fleet.close()
-            await self.agents.at_work.restorations.close()
+            await self.agents.supervisor.close()
             self.rounds.give_up(DaemonGoneError("the daemon has ended"))
             self.stop.cancel()
             await self.executor.close(0.0)
@@ -239,7 +237,7 @@ class Daemon:
         declared = self.files.declared()
         folders = FolderAgents(self.agents, self.files)
         if self.record_only:
-            await host.submit(partial(begin_own, host, self.files, declared, ()))
+            await host.submit(partial(resume_own, host, self.files, declared, ()))
             await _follow(self, folders)
             if self.fleet is not None:
                 self.fleet.start()
@@ -247,7 +245,7 @@ class Daemon:
         self.store.make_room()
         await self.executor.end_former()
         host.dispatcher.resume()
-        await host.submit(partial(begin_own, host, self.files, declared, acted_before(host)))
+        await host.submit(partial(resume_own, host, self.files, declared, acted_before(host)))
         await _follow(self, folders)
         self.agents.start(self.rounds)
         if self.fleet is not None:
@@ -333,38 +331,44 @@ def assemble(
     own = store.of().identity()._replace(name=settings.name)
     schemas = Schemas(files.schemas if files is not None else None)
     people = people or load_people(files.path if files is not None else None)
-    is_up_to_date = None
+    programs: ProgramBackend | None = None
     if executor is None:
-        programs = programs_of(
-            files, own, record_only=record_only, is_known=lambda agent, run: agents.knows_run(agent, run)
-        )
+        programs = programs_of(files, own, record_only=record_only)
         zone = settings.timezone or machine_zone()
         executor = Executor(settings.limits, clock=clock, programs=programs, zone=zone)
-        is_up_to_date = programs.is_up_to_date
     main_loop = _main_loop(store, settings, executor, clock, bell, closing)
     logbook = Logbook(home.log if home is not None else None, settings.log_level, writes=not record_only)
     rounds = main_loop.rounds
     in_force = SettingsInForce(settings, rounds.participants, executor, main_loop.stop, logbook)
-    office = PostOffice(
-        store.letters, lambda name: rows.address(name), lambda name: files_in_force.message_limit(name)
-    )
+    rows = AgentRows(own, lambda: in_force.now.name, store, is_thin=not record_only)
+    if settings.name in rows:
+        raise _taken(settings.name)
+    office = PostOffice(store.letters, rows.address)
     if store.leases is not None:
         from narval.daemon.messages.other_daemons import OtherDaemons
 
         office.share(OtherDaemons(store.leases))
-    at_hand = (store, files, main_loop, office, lambda: in_force.now, is_up_to_date)
-    maker = HostMaker(*at_hand, record_only=record_only)
-    host = maker.make(own.agent, own.name, loaded.library, schemas, settings.own, since=clock.now())
+    folder = files.path if files is not None else None
+    is_up_to_date = programs.is_up_to_date if programs is not None else None
+    environment = Environment(
+        store, folder, main_loop, office, lambda: in_force.now, is_up_to_date, record_only
+    )
+    host = AgentHost(
+        environment, own.agent, own.name, loaded.library, schemas, settings.own, since=clock.now()
+    )
     at_once(restoring_memory(host.agent))
     rounds.add(host)
     read = HomeFiles.of(loaded, schemas, settings, people)._replace(agents=folders or {})
     if home is not None:
         read = read.with_agents(home, loader, own.name, {})
     files_in_force = FilesInForce(home, loader, read, host, in_force)
-    rows = AgentRows(host, lambda: in_force.now.name, store, is_thin=not record_only)
-    if settings.name in rows:
-        raise _taken(settings.name)
-    agents = _agents(rows, maker, files_in_force, main_loop, store)
+    office.limit(files_in_force.message_limit)
+    supervisor = Supervisor(host, rows, environment, files_in_force)
+    agents = Agents(host, rows, supervisor, store)
+    if programs is not None:
+        programs.outputs.keep_while(agents.knows_run)
+    executor.places.share(lambda: len(rows) > 0)
+    main_loop.expect(supervisor.is_restoring)
     if not record_only and not isinstance(clock, SimulatedClock):
         bell.follow_wall_clock()
     return Daemon(home, store, main_loop, host, files_in_force, logbook, agents, closing)
@@ -381,16 +385,6 @@ def _main_loop(
     stop = Stop(executor, settings.stop_grace, bell.ring)
     stop.give_up_by(committer.give_up)
     return MainLoop(Rounds(clock, committer, stop, bell), executor, stop, bell)
-
-
-def _agents(
-    rows: AgentRows, maker: HostMaker, files: FilesInForce, main_loop: MainLoop, store: Store
-) -> Agents:
-    """Make the agents besides the home's own: none is at work yet."""
-    main_loop.executor.places.share(lambda: len(rows) > 0)
-    restorations = Restorations(rows, maker, files.followers, DetachedCalls(), main_loop.wake)
-    main_loop.expect(restorations.are_under_way)
-    return Agents(rows, Activations(rows, main_loop.rounds, files, restorations), store)
 
 
 def _taken(name: str) -> SettingsError:

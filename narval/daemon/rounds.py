@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol, TypeAlias
 
 from narval.agent.loop import Loop
-from narval.agent.timers import Moments
+from narval.agent.timers import Deadlines
 from narval.agent.turn import Turn
 from narval.calls.dispatcher import Dispatcher
 from narval.core.errors import (
@@ -115,7 +115,7 @@ class Rounds:
         self._clock_watch, self._committer = ClockWatch(clock), committer
         self._stop, self._bell = stop, bell
         self._shares: Shares[Participant] = Shares()
-        self._moments: Moments[Participant | Alarm] = Moments()
+        self._deadlines: Deadlines[Participant | Alarm] = Deadlines()
         self._gate: WorkGate | None = None
         self._held_back: Turns = []
         """The turns that are recorded, and are performed when the gate opens."""
@@ -137,11 +137,11 @@ class Rounds:
         """Let an agent take part no more; of a turn of it that is being recorded nothing is performed."""
         self.participants.pop(participant, None)
         self._shares.remove(participant)
-        self._moments.put(participant, None)
+        self._deadlines.put(participant, None)
 
     def call_at(self, moment: float | None, alarm: Alarm) -> None:
         """Ring an alarm in the round of a moment (seconds since 1970), and not when it was to ring before."""
-        self._moments.put(alarm, moment)
+        self._deadlines.put(alarm, moment)
         self._bell.ring()
 
     def keep_to(self, gate: WorkGate) -> None:
@@ -159,7 +159,7 @@ class Rounds:
             return False
         if self._shares.ready or self._held_back:
             return True
-        due = self._moments.next()
+        due = self._deadlines.next()
         if due is None:
             return False
         now = self.clock.now()
@@ -169,7 +169,7 @@ class Rounds:
 
     def next_moment(self) -> float | None:
         """The moment at which the next round is due by itself, or None."""
-        return None if self._gate is not None and not self._gate.is_open() else self._moments.next()
+        return None if self._gate is not None and not self._gate.is_open() else self._deadlines.next()
 
     async def recorded(self) -> None:
         """Wait until what memory shows is recorded. Raises the StoreError of a commit that failed."""
@@ -238,8 +238,8 @@ class Rounds:
         now = self._clock_watch.clock.now()
         if (jump := self._clock_watch.jump(now)) is not None:
             self._reckon(jump)
-        if self._moments.of:
-            while (due := self._moments.pop_due(now)) is not None:
+        if self._deadlines:
+            while (due := self._deadlines.pop_due(now)) is not None:
                 if isinstance(due, Alarm):
                     _ring(due, now)
                 else:
@@ -269,14 +269,14 @@ class Rounds:
             participant.loop.clock_jumped(jump)
             if participant.loop.has_work():
                 self._shares.ready[participant] = None
-        for alarm in [due for due in self._moments.of if isinstance(due, Alarm)]:
+        for alarm in [due for due in self._deadlines if isinstance(due, Alarm)]:
             alarm.clock_was_set(jump.by)
 
     def _await_moment(self, participant: Participant) -> None:
         """Note when an agent that has come to rest is due by itself."""
         at = participant.loop.next_moment()
-        if at != self._moments.of.get(participant):
-            self._moments.put(participant, at)
+        if at != self._deadlines.at(participant):
+            self._deadlines.put(participant, at)
 
     def _break_down(self, error: NarvalError) -> None:
         """Perform nothing of the round, and answer all that wait with `error`."""

@@ -24,7 +24,7 @@ async def test_G3_settings_reach_an_agent_when_it_is_activated_and_when_they_cha
     scene.write("agents/ada/agent.toml", "weight = 20\n")
     daemon = await scene.open()
     if "ada" not in daemon.agents.rows:
-        await daemon.agents.rows.add("ada")
+        await daemon.agents.add("ada")
     async with daemon.agents.asked("ada") as ada:
         assert (daemon.host.settings.weight, ada.settings.weight) == (7, 20)
         scene.write("agents/ada/agent.toml", "weight = 30\n")
@@ -47,10 +47,10 @@ async def test_G6_an_agent_that_is_always_active_does_not_become_passive(scene: 
     scene.write("agents/ada/agent.toml", "always_active = true\nidle_after = 0.1\n")
     daemon = await scene.open()
     if "ada" not in daemon.agents.rows:
-        await daemon.agents.rows.add("ada")
+        await daemon.agents.add("ada")
     async with daemon.agents.asked("ada"):
         pass
-    assert not await daemon.agents.at_work.lay_down("ada")
+    assert not await daemon.agents.supervisor.passivated("ada")
     await scene.end()
 
 
@@ -112,7 +112,7 @@ async def test_G4_a_thousand_agents_with_what_is_shipped_take_20_kB_each_in_the_
     daemon = await Daemon.open(home)
     before = bytes_of_store(home)
     for number in range(1000):
-        await daemon.agents.rows.add(f"a{number}")
+        await daemon.agents.add(f"a{number}")
         async with daemon.agents.asked(f"a{number}"):
             pass
     taken = bytes_of_store(home) - before

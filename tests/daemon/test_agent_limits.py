@@ -66,7 +66,7 @@ async def with_limits(scene: Scene, limits: str) -> Daemon:
     scene.write("agents/ada/agent.toml", limits)
     daemon = await opened(scene, "bob")
     if "ada" not in daemon.agents.rows:
-        await daemon.agents.rows.add("ada")
+        await daemon.agents.add("ada")
     assert daemon.files.faults == []
     return daemon
 

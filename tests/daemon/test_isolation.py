@@ -17,7 +17,7 @@ from narval.agent.view import TurnView
 from narval.ask.asker import PROGRAM
 from narval.ask.operations import invoke
 from narval.core.errors import NarvalError, RequestError
-from narval.daemon.agents import host_maker
+from narval.daemon.agents import agent_host
 from narval.daemon.daemon import Daemon
 from narval.store.codec import describe_entry
 from narval.store.store import Store
@@ -173,7 +173,7 @@ def short_of_memory(daemon: Daemon, patch: pytest.MonkeyPatch, times: int) -> No
 
 
 async def memory_is_short_at_activation(daemon: Daemon, patch: pytest.MonkeyPatch) -> None:
-    restore, left = host_maker.blank, [None]
+    restore, left = agent_host.blank, [None]
 
     def restored(library: Any, store: Any, **settings: Any) -> Any:
         if left and store.agent == number(daemon):
@@ -181,7 +181,7 @@ async def memory_is_short_at_activation(daemon: Daemon, patch: pytest.MonkeyPatc
             raise MemoryError
         return restore(library, store, **settings)
 
-    patch.setattr(host_maker, "blank", restored)
+    patch.setattr(agent_host, "blank", restored)
     await ask(daemon, "", "passivate", name=POISONED)
 
 

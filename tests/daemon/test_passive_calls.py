@@ -179,7 +179,7 @@ async def test_G7_a_source_goes_on_and_what_it_yields_activates_its_agent(scene:
         await daemon.main_loop.elapse(100.0)
         assert await state(daemon) == "passive"
         module(daemon)["mails"].put_nowait(number)
-        await works(daemon, lambda: daemon.agents.at_work.host("ada") is not None)
+        await works(daemon, lambda: daemon.agents.supervisor.host("ada") is not None)
         await daemon.main_loop.until_idle()
     mails = await ask(daemon, "ada", "memory", xpath="mail")
     assert [mail["xml"][:11] for mail in mails] == ['<mail n="0"', '<mail n="1"', '<mail n="2"']

@@ -8,8 +8,7 @@ from narval.agent.loop import Request
 from narval.agent.turn import Turn
 from narval.core.definitions.library import Library
 from narval.core.errors import DaemonGoneError, RefusedRowsError, RequestError, StoreError
-from narval.daemon.agents.agent_host import AgentHost
-from narval.daemon.agents.host_maker import HostMaker
+from narval.daemon.agents.agent_host import AgentHost, Environment
 from narval.daemon.daemon import Daemon
 from narval.files.agents.settings import AgentSettings
 from narval.store.batch import Batch
@@ -26,9 +25,11 @@ def joined(daemon: Daemon, number: int) -> AgentHost:
     """One more agent at work in a daemon."""
     schemas, since = daemon.files.schemas, daemon.rounds.clock.now()
     settings = daemon.files.settings
-    at_hand = (daemon.store, None, daemon.main_loop, daemon.host.mail.office)
-    maker = HostMaker(*at_hand, lambda: settings, None, record_only=False)
-    host = maker.make(number, f"agent-{number}", Library(), schemas, AgentSettings(), since=since)
+    environment = Environment(
+        daemon.store, None, daemon.main_loop, daemon.host.mail.office, lambda: settings, None, False
+    )
+    name, own = f"agent-{number}", AgentSettings()
+    host = AgentHost(environment, number, name, Library(), schemas, own, since=since)
     daemon.rounds.add(host)
     return host
 

@@ -17,6 +17,7 @@ from typing import Any
 from narval.agent.agent import AgentState
 from narval.ask.daemon.requests import end_well
 from narval.core.errors import StoreAwayError
+from narval.daemon.agents.lifecycle import backoff
 from narval.daemon.daemon import Daemon
 from narval.store.batch import ACTIVE, SUSPENDED, AgentRow
 from narval.store.postgresql.leases import RENEWAL
@@ -316,13 +317,13 @@ class Daemons(Several):
     def _check_has_no_work(self, machine: Machine, row: AgentRow) -> None:
         daemon = machine.daemon
         assert daemon is not None
-        at_work = daemon.agents.at_work
+        supervisor = daemon.agents.supervisor
         if row.agent == daemon.store.own or row.state == SUSPENDED:
             return
-        host, now = at_work.host(row.name), machine.clock.now()
+        host, now = supervisor.host(row.name), machine.clock.now()
         if host is not None:
             assert not host.loop.has_work(), f"{row.name} has work at {machine.name}"
-        elif at_work.breakdowns.faults.rest(row.name, now) is None:
+        elif backoff(supervisor.life(row.name), now) is None:
             self._check_nothing_left(daemon, row, now)
 
     def _owner_of(self, row: AgentRow) -> Machine | None:
@@ -363,7 +364,7 @@ class Daemons(Several):
         now = self.at.clock.now()
         for row in self._rows():
             assert row.state != SUSPENDED
-            if row.name in self.names and daemon.agents.at_work.host(row.name) is None:
+            if row.name in self.names and daemon.agents.supervisor.host(row.name) is None:
                 self._check_nothing_left(daemon, row, now)
         for name in ("", *self.names):
             if name:

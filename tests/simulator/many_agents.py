@@ -304,7 +304,7 @@ class ManyAgents(Simulation):
 
     def _at_work(self, daemon: Daemon) -> Iterator[Daemon]:
         """The daemon as each agent sees it that acts now."""
-        hosts = [daemon.agents.rows.own, *map(daemon.agents.at_work.host, self.names)]
+        hosts = [daemon.agents.own, *map(daemon.agents.supervisor.host, self.names)]
         for host in hosts:
             if host is not None and not host.loop.record_only:
                 yield _seen_by(daemon, host)
@@ -318,7 +318,7 @@ class ManyAgents(Simulation):
         now = self.scene.clock.now()
         for row in daemon.agents.rows.all():
             assert row.state != SUSPENDED
-            if daemon.agents.at_work.host(row.name) is None:
+            if daemon.agents.supervisor.host(row.name) is None:
                 self._check_passive(daemon, row, now)
         self.ledgers.letters.check_taken({row.id for row in daemon.agents.rows.all()})
         for name in ("", *self.names):

@@ -35,7 +35,7 @@ SHOWN = 5
 @operation("read")
 async def status(daemon: Daemon) -> dict[str, Any]:
     """The daemon's activity, since when it runs, what needs attention, and the latest failures."""
-    agent, alive, home = daemon.agent, not daemon.agents.at_work.record_only, daemon.home
+    agent, alive, home = daemon.agent, not daemon.agents.supervisor.record_only, daemon.home
     known = home.known_holder() if home is not None and not alive else None
     holder = Holder(os.getpid(), daemon.main_loop.since) if alive else known
     counts, calls = daemon.executor.counts, _calls(daemon)

@@ -228,7 +228,7 @@ def _files(daemon: Daemon) -> TrialFiles:
 
 
 def _trials(daemon: Daemon) -> Trials:
-    return daemon.agents.rows.own.listings.kept(Trials)
+    return daemon.agents.own.listings.kept(Trials)
 
 
 def _home(daemon: Daemon) -> list[str]:

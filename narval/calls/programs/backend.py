@@ -256,18 +256,15 @@ class ProgramBackend:
         running.answer(Outcome(value={**ended, "output": output.last}))
 
 
-def programs_of(
-    home: Home | None, own: AgentRow, *, record_only: bool, is_known: Callable[[str, int], bool]
-) -> ProgramBackend:
+def programs_of(home: Home | None, own: AgentRow, *, record_only: bool) -> ProgramBackend:
     """The programs of a home whose own agent is `own`, which run in its folder.
 
-    A home that is opened `record_only` keeps nothing. The output of a run's programs is kept while `is_known`
-    is true of the name of its agent and its number (A13).
+    A home that is opened `record_only` keeps nothing.
     """
     loop = asyncio.get_running_loop()
     if home is None or record_only:
         return ProgramBackend(loop)
-    outputs = OutputFolder(home.var / "output", own=own.name, is_known=is_known)
+    outputs = OutputFolder(home.var / "output", own=own.name)
     reaper = ReaperClient(store_of(own.id, home), home.var)
     return ProgramBackend(loop, directory=home.path, outputs=outputs, reaper=reaper)
 

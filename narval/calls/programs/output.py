@@ -98,20 +98,17 @@ class OutputFolder:
     """The folder in which the output of programs is kept, by run and step; None: nowhere.
 
     That of the agent `own` stands in the folder itself, that of any other in one of its name. `listen` gives,
-    for a call, what gets its program's output live. The files of a run are removed once `is_known` is false
-    of its agent and its number.
+    for a call, what gets its program's output live.
     """
 
-    def __init__(
-        self,
-        folder: Path | None,
-        *,
-        listen: Listen = logged,
-        own: str = "",
-        is_known: Callable[[str, int], bool] = lambda agent, run: True,
-    ) -> None:
-        self._folder, self._own, self._listen, self._is_known = folder, own, listen, is_known
+    def __init__(self, folder: Path | None, *, listen: Listen = logged, own: str = "") -> None:
+        self._folder, self._own, self._listen = folder, own, listen
+        self._is_known: Callable[[str, int], bool] = lambda agent, run: True
         self._swept = 0.0
+
+    def keep_while(self, is_known: Callable[[str, int], bool]) -> None:
+        """Remove the files of a run once `is_known` is false of its agent and its number (A13)."""
+        self._is_known = is_known
 
     def redirect(self, listen: Listen) -> None:
         """Have another `listen` get output from now on."""

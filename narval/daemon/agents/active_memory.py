@@ -1,4 +1,4 @@
-"""Active memory: what the agents at work take, by reckoning, and who is to give up some of it (G6)."""
+"""Active memory: what the agents at work take, as computed, and who is to give up some of it (G6)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PHYSICAL = "SC_PHYS_PAGES"
 
 
 def resident(agent: AgentState) -> int:
-    """The bytes that an agent at work takes, reckoned from what it has: nothing is measured.
+    """The bytes that an agent at work takes, computed from what it has: nothing is measured.
 
     It is right within a half for elements of some hundred bytes, and too little for larger ones.
     """
@@ -35,14 +35,14 @@ def half_of_the_machine() -> int:
 
 
 class ActiveMemory:
-    """The bytes of the agents at work, as they were when each was last reckoned."""
+    """The bytes of the agents at work, as they were when each was last counted."""
 
     def __init__(self) -> None:
         self.total = 0
         self._of: dict[AgentHost, int] = {}
         self._half = half_of_the_machine()
 
-    def reckon(self, host: AgentHost) -> None:
+    def count(self, host: AgentHost) -> None:
         """Count an agent, as it is now."""
         now = resident(host.agent)
         self.total += now - self._of.get(host, 0)

@@ -6,20 +6,35 @@ import logging
 import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeVar
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from narval.agent.agent import AgentState
 from narval.agent.loop import Delivery, Loop, Request, Settle
+from narval.agent.recovery import blank
 from narval.agent.run import Run
 from narval.agent.turn import Turn
+from narval.agent.view import IsUpToDate, Surroundings
 from narval.calls.dispatcher import Dispatcher
-from narval.calls.of_kinds import Questions
+from narval.calls.in_flight import CallsInFlight
+from narval.calls.of_kinds import CallsOfAgent, Questions, preparers
+from narval.calls.targets import CallTargets
+from narval.core.definitions.library import Library
 from narval.core.elements.error_element import read_error
+from narval.core.engines.commands import NOTICE, SEND
 from narval.core.errors import NarvalError
 from narval.daemon.main_loop import MainLoop
 from narval.daemon.messages.agent_mail import AgentMail
+from narval.daemon.messages.post_office import PostOffice
+from narval.daemon.messages.sending import send_elements, send_outputs
 from narval.daemon.waiters import Waiters, future, settle
 from narval.files.agents.settings import AgentSettings
+from narval.files.schemas import Schemas
+from narval.files.settings import Settings
+from narval.people.mail.way import MailWay
+from narval.store.store import Store
+from narval.system.zone import machine_zone
 
 log = logging.getLogger("narval.daemon")
 
@@ -73,27 +88,109 @@ class Listings:
         return found
 
 
+class Environment(NamedTuple):
+    """What the hosts of a daemon's agents have in common."""
+
+    store: Store
+    folder: Path | None
+    """The home whose files are followed; None where there are none."""
+    main_loop: MainLoop
+    office: PostOffice
+    settings: Callable[[], Settings]
+    """Gives the settings that count now."""
+    is_up_to_date: IsUpToDate | None
+    record_only: bool
+    """True if no agent advances anything."""
+
+
+def _blank(
+    environment: Environment, number: int, library: Library, own: AgentSettings, since: float
+) -> AgentState:
+    """The state of an agent that has nothing yet of what the store has. Raises StoreError."""
+    settings = environment.settings()
+    agent: AgentState = blank(
+        library,
+        environment.store.of(number),
+        zone=own.timezone or machine_zone(),
+        since=since,
+        forget_after=own.forget_after,
+        work_kept=settings.work_kept,
+        history_entries=settings.history_entries,
+    )
+    agent.runs.families.limit(settings.run_depth, settings.run_family)
+    agent.lookup.use_mail(settings.mail)
+    agent.lookup.trust_models(settings.trusted_models)
+    return agent
+
+
 class AgentHost:
     """One agent at work: its loop decides turns, its dispatcher performs them; it answers those who wait."""
 
     def __init__(
         self,
-        settings: AgentSettings,
-        loop: Loop,
-        dispatcher: Dispatcher,
-        questions: Questions,
-        mail: AgentMail,
-        main_loop: MainLoop,
+        environment: Environment,
+        number: int,
+        name: str,
+        library: Library,
+        schemas: Schemas,
+        own: AgentSettings,
+        *,
+        since: float,
+        calls: CallsInFlight | None = None,
+        record_only: bool = False,
     ) -> None:
-        self.loop, self.dispatcher, self.questions, self.mail = loop, dispatcher, questions, mail
-        self._main_loop = main_loop
-        self.use_settings(settings)
+        """Make the host of an agent, active without a break `since` a moment.
+
+        `own` are its settings, `calls` those under way, which `Dispatcher.resume` attaches. It is blank:
+        nothing is restored yet. With `record_only` it records what it is asked and does nothing else. Raises
+        StoreError.
+        """
+        settings, self._main_loop = environment.settings(), environment.main_loop
+        agent = _blank(environment, number, library, own, since)
+        identity = agent.store.identity()._replace(name=name)
+        self.mail = AgentMail(agent, identity, environment.office, self.post, own)
+        targets = CallTargets(agent, environment.folder)
+        way = MailWay(agent, identity.id, environment.folder, self.post)
+        of_agent = CallsOfAgent(
+            agent, identity.id, targets, self.post, lambda: environment.settings().sources
+        )
+        self.dispatcher = Dispatcher(
+            agent,
+            self._main_loop.executor,
+            CallsInFlight(self._main_loop.executor) if calls is None else calls,
+            targets,
+            self.post,
+            identity=identity,
+            timeout=settings.call_timeout,
+            preparers={**preparers(of_agent), NOTICE: way.out.prepare},
+            in_turn={SEND: partial(send_elements, self.mail)},
+        )
+        self.questions = Questions(targets.function_of)
+        self.loop = Loop(
+            agent,
+            Surroundings(
+                schemas,
+                partial(self.questions.ask, agent),
+                environment.is_up_to_date,
+                partial(send_outputs, self.mail),
+                self.mail.calls.correspond,
+                way.hear,
+            ),
+            self.dispatcher.dispatch,
+            self.dispatcher.answer,
+            limit=settings.turn_limit,
+            record_only=environment.record_only or record_only,
+            is_volatile=environment.store.is_volatile,
+        )
+        if calls is None:
+            self.dispatcher.attach()
+        self.use_settings(own)
         self.waiters = Waiters()
         self.last_used = 0.0
         """The moment of its last turn, or of the end of an operation (seconds since 1970)."""
         self._users = 0
         self._on_fault: Callable[[Exception], bool] = lambda error: False
-        self.listings = Listings(loop.agent)
+        self.listings = Listings(agent)
 
     @property
     def agent(self) -> AgentState:
@@ -115,8 +212,7 @@ class AgentHost:
         self.settings = settings
         self.agent.use_settings(settings)
         self._main_loop.executor.places.limit(self.name, settings.calls)
-        if self.mail.mailbox.is_held:
-            self.mail.mailbox.try_again()
+        self.mail.use_settings(settings)
 
     @property
     def is_in_use(self) -> bool:

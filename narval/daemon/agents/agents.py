@@ -5,63 +5,70 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from itertools import groupby, takewhile
 from operator import attrgetter
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from narval.agent.loop import Request
 from narval.agent.turn import Turn
+from narval.core.agent_name import agent_name
 from narval.core.errors import ElsewhereError, InternalError, NarvalError, RequestError
-from narval.daemon.agents.activations import Activations
 from narval.daemon.agents.agent_host import AgentHost
-from narval.daemon.agents.agent_rows import AgentRows
+from narval.daemon.agents.agent_rows import AgentRows, register
+from narval.daemon.agents.lifecycle import ELSEWHERE, state_of
+from narval.daemon.agents.supervisor import Supervisor
 from narval.daemon.messages.contract import OVERDUE, Refusal
 from narval.daemon.messages.envelope import unseal
 from narval.daemon.messages.remote_calls import CALL
 from narval.daemon.rounds import Alarm, Rounds
-from narval.store.batch import ACTIVE, PASSIVE, SUSPENDED, AgentRow, MessageRow, TakenRow
+from narval.store.batch import ACTIVE, PASSIVE, STORE, SUSPENDED, AgentRow, MessageRow, TakenRow
+from narval.store.statements import new_agent
 from narval.store.store import Store
 
-ELSEWHERE = "elsewhere"
-"""The state of an agent that another daemon has, or none has taken yet."""
+if TYPE_CHECKING:  # a store of one daemon has none
+    from narval.store.postgresql.leases import Leases
 
 log = logging.getLogger("narval.daemon")
 
 
 class Agents:
-    """The agents of a home besides its own: their rows, and the activations of those at work."""
+    """The agents of a home besides its `own`: their rows, and the supervisor of their lives."""
 
-    def __init__(self, rows: AgentRows, at_work: Activations, store: Store) -> None:
-        self.rows, self.at_work = rows, at_work
+    def __init__(self, own: AgentHost, rows: AgentRows, supervisor: Supervisor, store: Store) -> None:
+        self.own, self.rows, self.supervisor = own, rows, supervisor
         self._store = store
+        self._last = 0
+        """The highest number that was given, or that messages name: a number means one agent for ever."""
+        self._changing: dict[str, AgentRow] = {}
+        """The agents that are being registered or removed: their names and numbers are not free."""
 
     @property
     def takes(self) -> Literal["none", "asked", "all"]:
         """The agents that it may take of a store that daemons share: those that it is asked of, or any."""
         if self._store.leases is None:
             return "none"
-        return "asked" if self.at_work.record_only else "all"
+        return "asked" if self.supervisor.record_only else "all"
 
     def start(self, rounds: Rounds) -> None:
         """A daemon starts: activate who has something to do, and hand over messages. Raises StoreError."""
-        own, alarm = self.rows.own, Alarm(self._look_for_overdue, lambda by: None)
+        own, alarm = self.own, Alarm(self._look_for_overdue, lambda by: None)
         look_at = partial(rounds.call_at, alarm=alarm)
-        own.mail.office.open(self._everybody(), self._mail_came, look_at)
+        own.mail.office.open(self._everybody(), self.supervisor.need_soon, look_at)
         own.mail.mailbox.open()
-        self.at_work.start()
-        for number in self.rows.numbers():
+        self.supervisor.start()
+        for _, number in self.rows.numbers():
             own.mail.office.remind(number)
 
     def _everybody(self) -> Iterator[AgentRow]:
-        yield self.rows.own.mail.identity
+        yield self.own.mail.identity
         yield from self.rows.all()
 
     def knows_run(self, name: str, run: int) -> bool:
         """True unless it is certain that an agent has no such run."""
-        own = self.rows.own
-        host = own if name == own.dispatcher.identity.name else self.at_work.host(name)
+        own = self.own
+        host = own if name == own.dispatcher.identity.name else self.supervisor.host(name)
         return name in self.rows if host is None else run in host.agent.runs
 
     @asynccontextmanager
@@ -74,11 +81,11 @@ class Agents:
         if self._store.leases is not None and (found := await self._elsewhere(name)) is not None:
             if not reads:
                 raise found[1]
-            yield await self.at_work.restorations.shown(*found)
+            yield await self.supervisor.shown(*found)
             return
         try:
-            await self.at_work.restorations.prepare(name)
-            host = await self.at_work.activated(name)
+            await self.supervisor.prepare(name)
+            host = await self.supervisor.activated(name)
         except NarvalError:
             raise
         except Exception as error:
@@ -120,50 +127,91 @@ class Agents:
                 return found
             if name not in self.rows:  # else it was taken for another reason meanwhile
                 self.rows.note(found)
-                self.at_work.begin(found)
+                self.supervisor.begin(found)
         return None
 
     def state_of(self, row: AgentRow) -> str:
         """The state of an agent: of one that is not suspended, as this daemon has it."""
         if row.state == SUSPENDED:
             return row.state
-        if self.takes != "none" and row.name not in self.rows:
-            return ELSEWHERE
-        if self.at_work.host(row.name) is not None:
-            return ACTIVE
-        return row.state if self.at_work.record_only else PASSIVE
+        if row.name not in self.rows:
+            return ELSEWHERE if self.takes != "none" else PASSIVE
+        state = state_of(self.supervisor.life(row.name))
+        return row.state if self.supervisor.record_only and state == PASSIVE else state
+
+    async def add(self, name: str, state: str = PASSIVE) -> AgentRow:
+        """Make an agent, which is in that state. Raises RequestError for a name that is none, or taken."""
+        try:
+            agent_name(name)
+        except ValueError as error:
+            raise RequestError(f"expected {error}, got {name!r:.80}") from None
+        if name in self.rows or name in self._changing or name == self.rows.own_name():
+            raise RequestError(f"there is an agent {name} already")
+        if self._store.leases is not None:
+            return await self._make(self._store.leases, name, state)
+        self._last = 1 + (self._last or self._highest())
+        row = new_agent(self._last, name)._replace(state=state)
+        with self._changes(row):  # nobody sends it anything before it is recorded
+            await self._register(row)
+        return row
+
+    async def _make(self, leases: Leases, name: str, state: str) -> AgentRow:
+        """Make an agent of a store that daemons share, which numbers it."""
+        with self._changes(AgentRow(STORE, "", name)):
+            made = await asyncio.to_thread(leases.make, name, state)
+        if made is None:
+            raise RequestError(f"there is an agent {name} already, which another daemon of this store made")
+        self.rows.note(made.row)
+        return made.row
+
+    def _highest(self) -> int:
+        """The highest number that an agent has, or that messages name."""
+        changing = (row.agent for row in self._changing.values())
+        addressed = self.own.mail.office.letters.last_correspondent()
+        here = (number for _, number in self.rows.numbers())
+        return max((self._store.own, addressed, *here, *changing))
+
+    @contextmanager
+    def _changes(self, row: AgentRow) -> Iterator[None]:
+        """Keep the name and the number of an agent from being given meanwhile."""
+        self._changing[row.name] = row
+        try:
+            yield
+        finally:
+            del self._changing[row.name]
+
+    async def _register(self, row: AgentRow) -> AgentRow:
+        """Register an agent as it is now."""
+        await self.own.submit(lambda turn: register(row, turn))
+        self.rows.note(row)
+        return row
 
     async def suspend(self, name: str, why: str) -> AgentRow:
         """Let an agent do nothing until it is resumed: it records what it is asked. Raises RequestError."""
-        await self.at_work.settled(name)
+        await self.supervisor.settled(name)
         row = (await self.here(name))._replace(state=SUSPENDED, why=why, wake_at=None)
-        self.rows.note(row)  # at once, so that nobody activates it while its calls end
-        self.at_work.end(name, row.id)
-        await self.at_work.calls.over(row.id)
-        return await self.rows.put(row)
+        await self.supervisor.suspend(row)
+        return await self._register(row)
 
     async def resume(self, name: str) -> AgentRow:
         """Let a suspended agent go on. Raises RequestError."""
         row = await self.here(name)
         if row.state != SUSPENDED:
             raise RequestError(f"expected an agent that is suspended, got {name}, which is {row.state}")
-        await self.at_work.settled(name)
-        await self.at_work.calls.over(row.id)
-        self.at_work.end(name, row.id)
-        self.at_work.breakdowns.faults.forget(name)
+        await self.supervisor.settled(name)
         row = row._replace(state=ACTIVE, why="")
-        self.rows.note(row)
-        await self.rows.put(row)
-        self.at_work.go_on_with(name)
+        await self.supervisor.resume(row)
+        await self._register(row)
+        self.supervisor.need(name)
         return row
 
     async def passivate(self, name: str) -> AgentRow:
         """Make an agent passive that has nothing to do. Raises RequestError where it has, or is suspended."""
         if (row := await self.here(name)).state == SUSPENDED:
             raise RequestError(f"{name} is suspended, and does nothing until `narval agents resume {name}`")
-        if self.at_work.record_only:
+        if self.supervisor.record_only:
             raise RequestError(f"no daemon runs, so {row.name} is not in memory")
-        if not await self.at_work.lay_down(row.name):
+        if not await self.supervisor.passivated(row.name):
             raise RequestError(f"{name} has something to do: events to be told, or code of a process at work")
         return self.rows[name]
 
@@ -177,21 +225,22 @@ class Agents:
         if active and not now:
             runs = f"{active} run{'s' * (active > 1)}"
             raise RequestError(f"{name} has {runs} under way; cancel them, or have it go at once (--now)")
-        await self.at_work.settled(name)
-        self.at_work.end(name, row.id)
-        self.at_work.breakdowns.faults.forget(name)
-        own, asked = self.rows.own.mail, list(self._asked_of(row))
+        await self.supervisor.settled(name)
+        mail, asked = self.own.mail, list(self._asked_of(row))
         left = self._store.letters.messages(row.agent)
 
-        def tell(turn: Turn) -> None:
-            own.calls.tell_of_gone(turn, name=name, asked=asked)
-            own.bury(turn, left, name, Refusal("removed", "it was removed"))
+        def leave(turn: Turn) -> None:
+            turn.transaction.batch.removed_agents.append(row.agent)
+            mail.calls.tell_of_gone(turn, name=name, asked=asked)
+            mail.bury(turn, left, name, Refusal("removed", "it was removed"))
             if self._store.leases is not None:  # what comes later is a stray of its sender
                 turn.transaction.batch.taken.extend(TakenRow(*message[:3]) for message in left)
 
-        await self.rows.remove(row, tell)
-        await self.at_work.calls.over(row.id)
-        self.rows.own.mail.office.forget(row.agent)
+        self.supervisor.lose({row.agent})
+        with self._changes(row):
+            await self.own.submit(leave)
+        await self.supervisor.calls_are_over(row.agent)
+        mail.office.forget(row.agent)
 
     def _asked_of(self, row: AgentRow) -> Iterator[tuple[str, str]]:
         """The calls that others wait for an agent to answer: who waits, and the id of the call (G34)."""
@@ -204,12 +253,12 @@ class Agents:
 
     def _look_for_overdue(self, now: float) -> None:
         """Have messages that waited for too long become dead letters: of a suspended agent too (G32)."""
-        for name in self.rows.own.mail.office.overdue(now):
+        for name in self.own.mail.office.overdue(now):
             row = self.rows.address(name)
             if row is not None and row.state == SUSPENDED:
-                self.rows.own.post(Request(partial(self._bury_overdue, row), self._buried))
+                self.own.post(Request(partial(self._bury_overdue, row), self._buried))
             else:
-                self._mail_came(name)
+                self.supervisor.need_soon(name)
 
     def _bury_overdue(self, row: AgentRow, turn: Turn) -> list[MessageRow]:
         """Take what is overdue for an agent that takes nothing itself, as far as its order allows."""
@@ -217,16 +266,11 @@ class Agents:
         of_senders = groupby(self._store.letters.messages(row.agent), key=attrgetter("sender"))
         for _, messages in of_senders:
             overdue += takewhile(lambda sent: sent.until is not None and sent.until <= turn.at, messages)
-        self.rows.own.mail.bury(turn, overdue, row.name, OVERDUE)
+        self.own.mail.bury(turn, overdue, row.name, OVERDUE)
         last = {message.sender: message.number for message in overdue}
         turn.transaction.batch.taken.extend(TakenRow(row.agent, *pair) for pair in last.items())
         return overdue
 
     def _buried(self, overdue: list[MessageRow] | None, error: BaseException | None) -> None:
         if overdue is not None and error is None:
-            self.rows.own.mail.office.taken(overdue)
-
-    def _mail_came(self, name: str) -> None:
-        """Have an agent activated that is not at work, for messages; one that is suspended is waited for."""
-        if name in self.rows and self.rows[name].state != SUSPENDED:
-            self.at_work.go_on_soon(name)
+            self.own.mail.office.taken(overdue)

@@ -45,12 +45,12 @@ class FolderAgents:
         await self._follow()
         for name in self._files.followers.always_active:
             if name in self._agents.rows and self._agents.rows[name].state != SUSPENDED:
-                self._agents.at_work.go_on_with(name)
+                self._agents.supervisor.need(name)
 
     async def _follow(self) -> None:
         folders, rows, takes = self._files.followers.folders, self._agents.rows, self._agents.takes
         if self._known is None and (folders or len(rows) or takes != "none"):
-            self._known = frozenset(rows.own.agent.store.meta.get(RECORDED, "").split())
+            self._known = frozenset(self._agents.own.agent.store.meta.get(RECORDED, "").split())
         if not folders and not self._known:
             return
         known = self._known or frozenset()
@@ -71,21 +71,21 @@ class FolderAgents:
         noted = frozenset(names)
         if noted != self._known:
             fact = (RECORDED, " ".join(sorted(noted)))
-            await self._agents.rows.own.submit(lambda turn: _record(turn, fact))
+            await self._agents.own.submit(lambda turn: _record(turn, fact))
             self._known = noted
 
     async def _bring_in_line(self, name: str) -> None:
-        rows, is_good = self._agents.rows, self._files.followers.folders[name].given is not None
+        is_good = self._files.followers.folders[name].given is not None
         try:
             row = await self._agents.pinned(name)
             if row is None:
-                await rows.add(name, ACTIVE)
+                await self._agents.add(name, ACTIVE)
                 await self._agents.pinned(name)
                 log.info("agent %s is there: %s/%s", name, AGENTS, name)
             if not is_good and (row is None or row.state != SUSPENDED):
                 await self._agents.suspend(name, faulty(name))
             elif row is None:
-                self._agents.at_work.go_on_with(name)
+                self._agents.supervisor.need(name)
             elif is_good and is_held(row):
                 log.info("agent %s goes on: %s/%s is back", name, AGENTS, name)
                 await self._agents.resume(name)

@@ -37,7 +37,7 @@ class Fleet:
         self._main_loop, self._agents = main_loop, agents
         gate = LeaseGate(main_loop.rounds.clock.monotonic)
         main_loop.rounds.keep_to(gate)
-        self._taking_over = TakingOver(store, agents.rows, agents.at_work, main_loop.wake)
+        self._taking_over = TakingOver(store, agents.rows, agents.supervisor, main_loop.wake)
         main_loop.expect(self._taking_over.is_under_way)
         at_hand = (leases, agents, main_loop, gate, self._taking_over, in_thread)
         self.members = Members(*at_hand, main_loop.executor.programs.reaper.hold_until)
@@ -104,19 +104,16 @@ class Fleet:
 
     def _drain_on(self) -> None:
         stop, left = self._main_loop.stop, self._drained_by - self.members.gate.monotonic()
-        if self._lay_down() and left > 0:
+        if self._passivate() and left > 0:
             return
         stop.set_grace(max(0.0, left))
         stop.request()
 
-    def _lay_down(self) -> int:
+    def _passivate(self) -> int:
         """Have all agents be passive that have nothing to do; the number of those that are not given yet."""
-        rows, at_work = self._agents.rows, self._agents.at_work
-        for name in rows.names():
-            host = at_work.host(name)
-            if host is not None and not host.is_in_use:
-                host.post(at_work.laying_down.request(name, host))
-        return len(rows)
+        for name in self._agents.rows.names():
+            self._agents.supervisor.passivate(name)
+        return len(self._agents.rows)
 
     async def close(self) -> None:
         """Beat no more; what is held is given back when the store is left."""

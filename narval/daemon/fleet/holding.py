@@ -1,16 +1,16 @@
-"""Holding: agents become this daemon's, or another's; one that is asked for may be another's."""
+"""Holding: agents become this daemon's; one that is asked for may be another's."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 
 from narval.core.errors import ElsewhereError, StoreError
-from narval.daemon.agents.activations import Activations
 from narval.daemon.agents.agent_rows import AgentRows
+from narval.daemon.agents.supervisor import Supervisor
 from narval.store.batch import ACTIVE, AgentRow
 from narval.store.postgresql.leases import DaemonRow, Leases
 from narval.store.store import Store
@@ -30,8 +30,10 @@ class TakingOver:
     `wake` is called when all of them do.
     """
 
-    def __init__(self, store: Store, rows: AgentRows, at_work: Activations, wake: Callable[[], None]) -> None:
-        self._store, self._rows, self._at_work, self._wake = store, rows, at_work, wake
+    def __init__(
+        self, store: Store, rows: AgentRows, supervisor: Supervisor, wake: Callable[[], None]
+    ) -> None:
+        self._store, self._rows, self._supervisor, self._wake = store, rows, supervisor, wake
         self._taken: dict[int, AgentRow] = {}
         self._waiting: deque[AgentRow] = deque()
         self._task: asyncio.Task[None] | None = None
@@ -78,16 +80,9 @@ class TakingOver:
 
     def _begin(self, row: AgentRow) -> None:
         try:
-            self._at_work.begin(row)
+            self._supervisor.begin(row)
         except Exception:
             log.exception("agent %s could not be taken over", row.name)
-
-
-def let_go(rows: AgentRows, at_work: Activations, numbers: Container[int]) -> None:
-    """Know agents no more that another daemon may have: they are dropped as if killed, with their calls."""
-    for name, id in rows.forget(numbers):
-        at_work.end(name, id)
-        at_work.breakdowns.faults.forget(name)
 
 
 def look_for(leases: Leases, name: str) -> AgentRow | tuple[AgentRow, ElsewhereError] | None:

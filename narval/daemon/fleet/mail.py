@@ -48,7 +48,7 @@ class FleetMail:
 
     @property
     def _office(self) -> PostOffice:
-        return self._agents.rows.own.mail.office
+        return self._agents.own.mail.office
 
     def listen(self) -> None:
         """Tell other daemons what is recorded for their agents, and hear of what is for ours, at once."""
@@ -152,7 +152,7 @@ class FleetMail:
         """Have each sender know what it sent to nobody (G32)."""
         for sender, rows in strays:
             try:
-                own = self._agents.rows.own
+                own = self._agents.own
                 if sender.agent == own.agent.store.agent:
                     await own.submit(partial(own.mail.come_back, rows=rows))
                     continue

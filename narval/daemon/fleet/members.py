@@ -16,9 +16,10 @@ from typing import Any
 
 from narval.core.errors import FencedError, StoreAwayError, StoreError
 from narval.daemon.agents.agents import Agents
+from narval.daemon.agents.lifecycle import PASSIVE
 from narval.daemon.fleet import protocol
 from narval.daemon.fleet.gate import LeaseGate
-from narval.daemon.fleet.holding import TakingOver, let_go
+from narval.daemon.fleet.holding import TakingOver
 from narval.daemon.main_loop import MainLoop
 from narval.store.batch import SUSPENDED
 from narval.store.postgresql.leases import RENEWAL, Beat, Leases
@@ -164,7 +165,7 @@ class Members:
             case protocol.FindAtRest():
                 return protocol.AtRest(await self._at_rest(command.most))
             case protocol.LetGo():
-                let_go(self._agents.rows, self._agents.at_work, frozenset(command.agents))
+                self._agents.supervisor.lose(frozenset(command.agents))
             case protocol.Give():
                 log.info("agents given back: %d", len(command.agents))
                 await self._in_thread(partial(self._leases.give, command.agents))
@@ -192,17 +193,16 @@ class Members:
 
     async def _at_rest(self, most: int) -> tuple[int, ...]:
         """Agents that have nothing to do here, and may be elsewhere, at most so many."""
-        rows, at_work = self._agents.rows, self._agents.at_work
+        rows, supervisor = self._agents.rows, self._agents.supervisor
         owners = await self._in_thread(self._leases.owners)
         whole = {row.name for row in rows.in_full() if row.state != SUSPENDED}
-
-        def is_at_rest(name: str) -> bool:
-            return not (name in whole or name in at_work.restorations or at_work.host(name))
-
         free = {owned.agent for owned in owners if not owned.pinned}
-        numbers = zip(rows.names(), rows.numbers(), strict=True)
-        found = (number for name, number in numbers if is_at_rest(name))
-        return tuple(islice((number for number in found if number in free), most))
+        idle = (
+            number
+            for name, number in rows.numbers()
+            if number in free and name not in whole and supervisor.life(name).phase == PASSIVE
+        )
+        return tuple(islice(idle, most))
 
     def _start_over(self, error: FencedError) -> None:
         """Decide and perform nothing more: the main loop ends with the error."""

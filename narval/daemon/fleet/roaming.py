@@ -168,7 +168,7 @@ class RoamingAgents(Roaming):
         if self._files.followers.published != self._wanted.published:
             self._fetching.begin()
         for name in sorted(self._waiting):
-            self._agents.at_work.go_on_with(name, is_start=True)
+            self._agents.supervisor.need(name)
 
     # --- fetching -------------------------------------------------------------------------------------
 

@@ -37,7 +37,7 @@ _OF_THE_POST = (UNDELIVERED, RECEIPT)
 class AgentMail:
     """The outbox and the mailbox of one activation, and its calls at other agents.
 
-    `post` leaves something for its next turn, `settings` are those of the agent now.
+    `post` leaves something for its next turn, `settings` are those of the agent.
     """
 
     def __init__(
@@ -46,11 +46,11 @@ class AgentMail:
         identity: AgentRow,
         office: PostOffice,
         post: Callable[[Delivery | Request], None],
-        settings: Callable[[], AgentSettings],
+        settings: AgentSettings,
     ) -> None:
         self.identity, self.office, self._settings, self.post = identity, office, settings, post
         self.outbox = Outbox(identity, office)
-        self.calls = RemoteCalls(agent, identity, self.outbox, office, lambda: settings().offers)
+        self.calls = RemoteCalls(agent, identity, self.outbox, office, lambda: self._settings.offers)
         self.mailbox = Mailbox(identity.agent, office, post, self._receive)
         self.waiting: dict[str, str] = {}
         """By call that waits for room, for what it waits."""
@@ -58,9 +58,15 @@ class AgentMail:
         self._declared: tuple[Batch | None, frozenset[str]] = (None, frozenset())
         """The names of the elements that its files declare, as of the turn with that batch."""
 
+    def use_settings(self, settings: AgentSettings) -> None:
+        """Let other settings count from now on; there may be room by them for what is not taken yet."""
+        self._settings = settings
+        if self.mailbox.is_held:
+            self.mailbox.try_again()
+
     def why_not(self, envelope: Envelope, name: str) -> Refusal | None:
         """The reason why this agent is not to be sent elements of a name (G29); None if it may be."""
-        rules, shown = self._settings().receives, local_name(name) or name
+        rules, shown = self._settings.receives, local_name(name) or name
         given = [rule.elements for rule in rules or () if rule.sender in (envelope.sender, EVERYBODY)]
         if any(shown in elements for elements in given):
             return None
@@ -85,7 +91,7 @@ class AgentMail:
         """Send a message to an agent by its name, to wait for so many seconds at most (None: as the settings
         say); to one that is not there it is a dead letter at once.
         """
-        until = turn.at + (self._settings().keep if keep is None else keep)
+        until = turn.at + (self._settings.keep if keep is None else keep)
         receiver = self.office.find(name)
         if receiver is not None:
             self.outbox.send(turn, receiver, kind, id, envelope, data, until)
@@ -163,7 +169,7 @@ class AgentMail:
             log.error("a message of agent %d is lost: %s", row.sender, error)
             return True
         over = self._agent.no_room_for((row.data,)) if row.kind == ELEMENT else ""
-        if over and len(row.data) <= self._settings().element_bytes:
+        if over and len(row.data) <= self._settings.element_bytes:
             log.warning("%s takes no messages: %s", self.identity.name, over)
             return False
         refusal = Refusal("too-large", over) if over else self._refusal(turn, row, envelope)

@@ -70,11 +70,11 @@ class PostOffice:
     agent that another daemon holds is that daemon's matter, which is told of it (`elsewhere`).
     """
 
-    def __init__(self, letters: Letters, find: Find, limit: Callable[[str], int]) -> None:
+    def __init__(self, letters: Letters, find: Find) -> None:
         self.letters, self.find = letters, find
         self.elsewhere: OtherDaemons | None = None
         """The agents of other daemons; None where all are of this one."""
-        self._room, self._is_counted = MailboxRoom(limit), False
+        self._room, self._is_counted = MailboxRoom(), False
         self._overdue = OverdueMessages()
         self.names: dict[int, str] = {}
         """The names of agents that had messages, by number."""
@@ -99,6 +99,10 @@ class PostOffice:
             self.names.update((row.agent, row.name) for row in agents if row.agent in self.room)
             for row in self.letters.waiting():
                 self._overdue.expect(row.until)
+
+    def limit(self, limit: Callable[[str], int]) -> None:
+        """Have `limit` say how many messages an agent may have that it has not taken, by its name."""
+        self._room.limit = limit
 
     def share(self, elsewhere: OtherDaemons) -> None:
         """Have other daemons work on the same store: agents that this one does not hold are found there."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Container, Iterable
 from typing import TypeVar
@@ -20,10 +21,11 @@ _Key = TypeVar("_Key", int, tuple[int, int])
 
 
 class MailboxRoom:
-    """The messages that are not taken, counted; `limit` gives how many an agent may have, by its name."""
+    """The messages that are not taken, counted."""
 
-    def __init__(self, limit: Callable[[str], int]) -> None:
-        self._limit = limit
+    def __init__(self) -> None:
+        self.limit: Callable[[str], int] = _any_number
+        """Gives how many an agent may have, by its name."""
         self._of: Counter[int] = Counter()
         self._many: Counter[tuple[int, int]] = Counter()
         self._bytes: Counter[tuple[int, int]] = Counter()
@@ -127,16 +129,20 @@ class MailboxRoom:
         """
         pair = receiver.agent, sender
         waiting, there = self._many[pair] + decided, self._of[receiver.agent] + decided
-        if not there or (not waiting and there < self._limit(receiver.name)):
+        if not there or (not waiting and there < self.limit(receiver.name)):
             return ""
         is_full = waiting + many > MOST_OF_A_PAIR or self._bytes[pair] + size > BYTES_OF_A_PAIR
-        if not is_full and there + many <= self._limit(receiver.name):
+        if not is_full and there + many <= self.limit(receiver.name):
             return ""
         return f"room in the mailbox of {receiver.name} ({waiting if is_full else there:,} not taken)"
 
     def wait(self, receiver: int, sender: int, call: str, retry: Retry) -> None:
         """Call `retry` once a message for a receiver is taken."""
         self._waiting.setdefault(receiver, {})[sender, call] = retry
+
+
+def _any_number(_: str) -> int:
+    return sys.maxsize
 
 
 def _less(counted: Counter[_Key], key: _Key, by: int) -> None:

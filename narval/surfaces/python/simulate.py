@@ -77,7 +77,7 @@ def _memory_file(daemon: Daemon) -> Path | None:
 
 def _others(daemon: Daemon) -> Iterator[tuple[str, OtherAgent]]:
     """The agents of the home besides the one that is asked."""
-    files, own = daemon.files, daemon.agents.rows.own
+    files, own = daemon.files, daemon.agents.own
     if daemon.host is not own:
         counts = files.own(files.declared())
         yield (
@@ -94,7 +94,7 @@ def _others(daemon: Daemon) -> Iterator[tuple[str, OtherAgent]]:
 
 
 def _recalled(daemon: Daemon, row: AgentRow) -> Remembered:
-    host = daemon.agents.at_work.host(row.name)
+    host = daemon.agents.supervisor.host(row.name)
     return stored(daemon.store.of(row.agent)) if host is None else _remembered(host.agent)
 
 

@@ -38,8 +38,8 @@ class AgentsAtPlay:
         """The host of an agent, which is activated if it is not at work. Raises RequestError."""
         if name in ("", self.own_name):
             return self.daemon.host
-        self.daemon.agents.at_work.go_on_with(name)
-        host = self.daemon.agents.at_work.host(name)
+        self.daemon.agents.supervisor.need(name)
+        host = self.daemon.agents.supervisor.host(name)
         if host is None:
             raise RequestError(f"agent {name} could not be activated; the log says why")
         return host
@@ -52,7 +52,7 @@ class AgentsAtPlay:
         """The hosts of the agents at work, that of the one that is simulated first."""
         yield self.daemon.host
         others = sorted(self.daemon.agents.rows.in_full())
-        hosts = (self.daemon.agents.at_work.host(row.name) for row in others)
+        hosts = (self.daemon.agents.supervisor.host(row.name) for row in others)
         yield from (host for host in hosts if host is not None)
 
     def next_moment(self) -> float | None:

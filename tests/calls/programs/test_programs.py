@@ -33,15 +33,12 @@ class Bench:
 
     def __init__(self, folder: Path, limits: ProcessLimits | None = None) -> None:
         self.folder, self.printed = folder, bytearray()
+        outputs = OutputFolder(
+            folder / "output", listen=lambda call: lambda data, is_error: self.printed.extend(data)
+        )
+        outputs.keep_while(lambda agent, run: (agent, run) in (("", 7), ("ada", 8)))
         self.programs = ProgramBackend(
-            asyncio.get_running_loop(),
-            directory=folder,
-            outputs=OutputFolder(
-                folder / "output",
-                listen=lambda call: lambda data, is_error: self.printed.extend(data),
-                is_known=lambda agent, run: (agent, run) in (("", 7), ("ada", 8)),
-            ),
-            limits=limits,
+            asyncio.get_running_loop(), directory=folder, outputs=outputs, limits=limits
         )
         self.executor = Executor(programs=self.programs)
         self.calls, self.agent = 0, ""

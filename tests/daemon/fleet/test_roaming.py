@@ -92,7 +92,7 @@ async def test_G58_an_agent_follows_the_home_until_a_collection_of_that_name_is_
     scene: Scene, published: PublishedInMemory, tmp_path: Path
 ) -> None:
     daemon = await scene.open()
-    await daemon.agents.rows.add("ada")
+    await daemon.agents.add("ada")
     async with daemon.agents.asked("ada") as ada:
         assert recipes(ada) == {"w.own"}
         published.publish(put(tmp_path / "first", "w"), "home")
@@ -136,7 +136,9 @@ async def test_G58_an_agent_is_not_activated_before_what_it_follows_is_here_as_p
         await bob.submit(lambda turn: None)
         assert recipes(bob) == {"office.s"}  # at work it goes on with the version it has
         assert bob.agent.runs[run].name == "office.r"
-    daemon.agents.at_work.end("bob", daemon.agents.rows["bob"].id)
+    row = daemon.agents.rows["bob"]
+    daemon.agents.supervisor.lose({row.agent})
+    daemon.agents.rows.note(row)  # it is taken again
     with pytest.raises(NotFetchedError, match="does not have the published version yet: office"):
         async with daemon.agents.asked("bob"):
             pass
@@ -144,7 +146,7 @@ async def test_G58_an_agent_is_not_activated_before_what_it_follows_is_here_as_p
     published.is_away = False
     roaming(daemon).hear(published.digests)  # as with the next beat
     await roaming(daemon).fetch()
-    found = daemon.agents.at_work.host("bob")
+    found = daemon.agents.supervisor.host("bob")
     assert found is not None  # it waited, and went on by itself
     await found.submit(lambda turn: None)
     assert recipes(found) == {"office.t"}
@@ -158,7 +160,7 @@ async def test_G58_a_collection_of_nobody_keeps_an_agent_waiting_and_not_others(
     published.publish(put(tmp_path / "first", "office"), "office")
     daemon = await scene.open()
     await ask(daemon, "add_agent", name="bob", collections=["office"])
-    await daemon.agents.rows.add("eve")
+    await daemon.agents.add("eve")
     await scene.end()
     published.withdraw("office")
     daemon = await scene.open()
@@ -274,7 +276,7 @@ async def test_G58_a_store_that_is_away_while_settings_are_given_leaves_those_be
 ) -> None:
     published.publish(put(tmp_path / "first", "office"), "office")
     daemon = await scene.open()
-    await daemon.agents.rows.add("bob")
+    await daemon.agents.add("bob")
     published.publish(put(tmp_path / "second", "shop"), "shop")
     roaming(daemon).hear(published.digests)
     published.before_get = cut

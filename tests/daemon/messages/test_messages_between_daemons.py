@@ -19,7 +19,6 @@ from narval.ask.operations import invoke
 from narval.core.errors import NarvalError
 from narval.daemon import daemon as daemons
 from narval.daemon.daemon import Daemon
-from narval.daemon.fleet import holding
 from narval.daemon.fleet.mail import FleetMail
 from narval.files.home import Home
 from narval.store.batch import Batch
@@ -119,7 +118,7 @@ class Fleet:
         assert daemon.store.leases is not None
         for taken in daemon.store.leases.take():
             daemon.agents.rows.note(taken.row)
-            daemon.agents.at_work.begin(taken.row)
+            daemon.agents.supervisor.begin(taken.row)
 
     def holder(self, agent: str) -> Daemon:
         """The daemon that has an agent."""
@@ -130,7 +129,7 @@ class Fleet:
         daemon, _ = self.daemons[there]
         assert daemon.store.leases is not None
         number = daemon.agents.rows[agent].agent
-        holding.let_go(daemon.agents.rows, daemon.agents.at_work, {number})
+        daemon.agents.supervisor.lose({number})
         daemon.store.leases.give({number})
         await self.take_over(to)
 

@@ -38,7 +38,7 @@ class Side:
         self.store = SharedStore(server)
         self.store.leases.join(home, f"{home}.example", "1.0")
         self.store.commit(batch(self.store.own, agents=[own]))
-        self.office = PostOffice(self.store.letters, self.here, lambda name: 10_000)
+        self.office = PostOffice(self.store.letters, self.here)
         self.others = OtherDaemons(self.store.leases)
         self.office.share(self.others)
         self.own = own

@@ -348,7 +348,7 @@ async def test_G36_neither_side_stays_active_for_a_call_that_takes_long(scene: S
     scene.write("agents/ada/agent.toml", "")
     run = await started(daemon, "c.hangs", "<order/>", agent="ada")
     for name in ("ada", "shop"):
-        assert await daemon.agents.at_work.lay_down(name)
+        assert await daemon.agents.supervisor.passivated(name)
     await ask(daemon, "shop", "add", elements=[b"<go/>"])
     assert await state(daemon, run, "ada") == "done"
     await scene.end()

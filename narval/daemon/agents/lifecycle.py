@@ -1,0 +1,411 @@
+"""Lifecycle of an agent in a daemon: when it is restored, dropped, and tried again (G5, G6, G18).
+
+                 passive       restoring      active         passivating
+    Started      restoring
+    Asked        restoring
+    Needed       Wait          noted                         noted
+    Due          restoring     noted          Passivate      Wait
+    Restored                   Begin
+    Joined                     active
+    Opened                                    .              .
+    Quiet                                     passivating
+    Stayed                                                   active
+    Passivated                                               passive
+    Failed                     passive        passive        passive
+    Suspended    passive       passive        passive        passive
+    Resumed      passive       passive        passive        passive
+    Lost         elsewhere     elsewhere      elsewhere      elsewhere
+    ClockSet     .             .              .              .
+
+A word in lower case is the phase that follows, one in upper case a command in the same phase; what is not in
+the table is left alone. `Failed` ends in a wait, or, if the agent failed often, in its suspension. `Asked`
+alone restores an agent that is suspended: it records what it is asked, and does nothing.
+
+It is pure, as an engine is: a test explores what can happen to an agent. The supervisor (`supervisor.py`)
+does what it says. Moments are seconds since 1970.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+Told: TypeAlias = tuple[int, str]
+"""Something that an agent was told (`narval/agent/waiting.py`)."""
+
+PASSIVE, RESTORING, ACTIVE, PASSIVATING = "passive", "restoring", "active", "passivating"
+"""The phases: in the store alone, on its way to memory, in memory, and about to be in the store."""
+
+ELSEWHERE = "elsewhere"
+"""The phase in which a life ends: the agent is another daemon's, or was removed."""
+
+SUSPENDED = "suspended"
+"""The state of an agent that does nothing until it is resumed, whatever its phase."""
+
+LEAST_IDLE = 1.0
+"""The fewest seconds between two looks at whether an active agent has become idle."""
+
+AWAY_AGAIN = 1.0
+"""Seconds after which an agent is restored again for which the store could not be asked."""
+
+MOST, WITHIN = 5, 600.0
+"""An agent that failed so often within so many seconds is suspended."""
+
+OFTEN = f"it broke down {MOST} times in {WITHIN / 60:.0f} minutes"
+"""The reason for that."""
+
+FIRST, LONGEST = 1.0, 300.0
+"""Seconds until an agent that failed is restored again: twice as many each time."""
+
+TWICE = 2
+"""An event during which an agent failed so often is told no more."""
+
+
+class Life(NamedTuple):
+    """What a daemon knows of the life of an agent; of most passive ones it is `Life()`, and not stored."""
+
+    phase: str = PASSIVE
+    is_suspended: bool = False
+    is_start: bool = False
+    """True until it has acted as at the start of a daemon."""
+    is_needed: bool = False
+    """True if more than one who asks, and hears of it, wants the agent to be active."""
+    failures: tuple[float, ...] = ()
+    """The moments of its failures of late."""
+    suspects: tuple[Told, ...] = ()
+    """What was being told at each of them."""
+    retry_at: float | None = None
+    """The moment at which it is tried again after the last of them."""
+
+
+def state_of(life: Life) -> str:
+    """The state of an agent, as people are told."""
+    if life.is_suspended:
+        return SUSPENDED
+    return {RESTORING: PASSIVE, PASSIVATING: ACTIVE}.get(life.phase, life.phase)
+
+
+def backoff(life: Life, at: float) -> float | None:
+    """The seconds for which an agent that failed is still left alone; None if it is not."""
+    return life.retry_at - at if life.retry_at is not None and life.retry_at > at else None
+
+
+# --- events -------------------------------------------------------------------------------------------
+
+
+class Started(msgspec.Struct, frozen=True):
+    """The agent is this daemon's from now on: the daemon starts, or has taken it. `wake_at` is the next
+    moment that the agent waits for.
+    """
+
+    at: float
+    was_active: bool
+    wake_at: float | None = None
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """An operation wants to use the agent, and waits for it."""
+
+    at: float
+
+
+class Needed(msgspec.Struct, frozen=True):
+    """Something has come that the agent is to have: a message, what came of a call, files that it follows.
+
+    It is restored in the next round, for what needs it may be in the middle of something else, or `at_once`.
+    """
+
+    at: float
+    at_once: bool = False
+
+
+class Due(msgspec.Struct, frozen=True):
+    """The moment of the last `Wait` has come. An active agent was `used` last then, or is `in_use` now."""
+
+    at: float
+    used: float = 0.0
+    idle_after: float = 0.0
+    in_use: bool = False
+
+
+class Restored(msgspec.Struct, frozen=True):
+    """All that the store has of the agent is in memory."""
+
+    at: float
+
+
+class Joined(msgspec.Struct, frozen=True):
+    """The agent takes part in rounds."""
+
+    at: float
+    idle_after: float
+
+
+class Opened(msgspec.Struct, frozen=True):
+    """The first turn of an activation is recorded."""
+
+
+class Quiet(msgspec.Struct, frozen=True):
+    """A turn of the agent has found nothing left to do, and has written that it is passive."""
+
+
+class Stayed(msgspec.Struct, frozen=True):
+    """That turn was not recorded."""
+
+
+class Passivated(msgspec.Struct, frozen=True):
+    """That turn is recorded. `has_reports` says that something came of a call meanwhile."""
+
+    at: float
+    wake_at: float | None = None
+    has_reports: bool = False
+
+
+Cause = Literal["fault", "away", "not here"]
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """The agent could not be restored, or a turn of it broke down, during which `suspects` were told.
+
+    That the store is `away` is no fault of the agent, nor that what it follows is `not here` yet.
+    """
+
+    at: float
+    cause: Cause = "fault"
+    suspects: tuple[Told, ...] = ()
+
+
+class Suspended(msgspec.Struct, frozen=True):
+    """Somebody lets the agent do nothing until it is resumed."""
+
+
+class Resumed(msgspec.Struct, frozen=True):
+    """Somebody lets the agent go on; it is `Needed` once that is recorded."""
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """The agent is another daemon's, or was removed."""
+
+
+class ClockSet(msgspec.Struct, frozen=True):
+    """The clock was set by so many seconds."""
+
+    at: float
+    by: float
+
+
+Event: TypeAlias = (
+    Started | Asked | Needed | Due | Restored | Joined | Opened | Quiet | Stayed | Passivated | Failed
+    | Suspended | Resumed | Lost | ClockSet
+)  # fmt: skip
+
+# --- commands -----------------------------------------------------------------------------------------
+
+
+class Restore(msgspec.Struct, frozen=True):
+    """Bring the agent back from the store; tell `Restored`, or `Failed`."""
+
+
+class Begin(msgspec.Struct, frozen=True):
+    """Let the agent that is restored take part in rounds; tell `Joined`, or `Failed`.
+
+    One that failed of late has one event a turn, so that it is known which it was, and none of `suspects`.
+    """
+
+    is_start: bool
+    is_careful: bool
+    suspects: frozenset[Told]
+
+
+class Passivate(msgspec.Struct, frozen=True):
+    """Have a turn of the agent write that it is passive, unless it has something to do: tell `Quiet` then."""
+
+
+class Drop(msgspec.Struct, frozen=True):
+    """Drop what is in memory of the agent, as if killed; who waits for it is told `why`. Its calls go on."""
+
+    why: str
+
+
+class EndCalls(msgspec.Struct, frozen=True):
+    """Give up all calls of the agent."""
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """Tell `Due` at a moment, and not at the one before; None: at none."""
+
+    at: float | None
+
+
+class Refuse(msgspec.Struct, frozen=True):
+    """Refuse who asks: the agent is tried again in so many seconds."""
+
+    seconds: float
+
+
+class Report(msgspec.Struct, frozen=True):
+    """Say that the agent failed, and is tried again in so many seconds."""
+
+    seconds: float
+
+
+class Suspend(msgspec.Struct, frozen=True):
+    """Record that the agent is suspended, and say so."""
+
+    why: str
+
+
+Command: TypeAlias = (
+    Restore | Begin | Passivate | Drop | EndCalls | Wait | Refuse | Report | Suspend
+)  # fmt: skip
+
+Next: TypeAlias = tuple[Life, tuple[Command, ...]]
+Move: TypeAlias = Callable[[Life, Any], Next]
+
+# --- moves --------------------------------------------------------------------------------------------
+
+BROKE_DOWN, GONE, IDLE = "broke down", "is not at work here any more", "has become passive"
+"""The reasons for which an agent is dropped, as a sentence goes on after its name."""
+
+
+def advance(life: Life, event: Event) -> Next:
+    """Decide what is to be done after an event."""
+    move = MOVES[type(event)].get(life.phase)
+    return move(life, event) if move is not None else (life, ())
+
+
+def _start(life: Life, event: Started) -> Next:
+    if life.is_suspended:
+        return life, ()
+    if event.was_active or (event.wake_at is not None and event.wake_at <= event.at):
+        return life._replace(phase=RESTORING, is_start=True, is_needed=True), (Restore(),)
+    return life, () if event.wake_at is None else (Wait(event.wake_at),)
+
+
+def _ask(life: Life, event: Asked) -> Next:
+    if not life.is_suspended and (seconds := backoff(life, event.at)) is not None:
+        return life, (Refuse(seconds),)
+    return life._replace(phase=RESTORING), (Restore(),)
+
+
+def _wake(life: Life, event: Needed) -> Next:
+    if life.is_suspended or backoff(life, event.at) is not None:
+        return life, ()
+    return _restore(life, event) if event.at_once else (life, (Wait(event.at),))
+
+
+def _restore(life: Life, event: Needed | Due) -> Next:
+    if life.is_suspended:
+        return life, ()
+    return life._replace(phase=RESTORING, is_needed=True), (Restore(),)
+
+
+def _note_need(life: Life, event: Event) -> Next:
+    return life._replace(is_needed=True), ()
+
+
+def _begin(life: Life, event: Restored) -> Next:
+    is_careful = bool(life.failures) and life.failures[-1] > event.at - WITHIN
+    often = Counter(life.suspects if is_careful else ())
+    suspects = frozenset(told for told, times in often.items() if times >= TWICE)
+    return life, (Begin(life.is_start, is_careful, suspects),)
+
+
+def _join(life: Life, event: Joined) -> Next:
+    return life._replace(phase=ACTIVE, is_needed=False), (Wait(event.at + event.idle_after),)
+
+
+def _open(life: Life, event: Opened) -> Next:
+    return life._replace(is_start=False), ()
+
+
+def _look(life: Life, event: Due) -> Next:
+    """Passivate an agent that was idle for long enough, and look again later in any case."""
+    if event.used + event.idle_after > event.at:
+        return life, (Wait(event.used + event.idle_after),)
+    later = Wait(event.at + max(event.idle_after, LEAST_IDLE))
+    return life, (later,) if event.in_use else (later, Passivate())
+
+
+def _look_later(life: Life, event: Due) -> Next:
+    return life, (Wait(event.at + max(event.idle_after, LEAST_IDLE)),)
+
+
+def _become_passive(life: Life, event: Passivated) -> Next:
+    is_needed = life.is_needed or event.has_reports
+    at = event.at if is_needed and not life.is_suspended else event.wake_at
+    return life._replace(phase=PASSIVE, is_needed=False), (Drop(IDLE), Wait(at))
+
+
+def _fail(life: Life, event: Failed) -> Next:
+    is_needed = life.is_needed or life.phase != RESTORING
+    after = life._replace(phase=PASSIVE, is_needed=False)
+    if life.is_suspended or not is_needed or event.cause == "not here":
+        return after, (Drop(BROKE_DOWN),)  # who asks is told, and files that come need it again
+    if event.cause == "away":
+        return after, (Drop(BROKE_DOWN), Wait(event.at + AWAY_AGAIN))
+    recent = tuple(at for at in life.failures if at > event.at - WITHIN)
+    failures = (*recent, event.at)
+    if len(failures) >= MOST:
+        return Life(is_suspended=True), (Drop(BROKE_DOWN), Wait(None), Suspend(OFTEN), EndCalls())
+    seconds = min(LONGEST, FIRST * 2.0 ** len(recent))
+    suspects = (*(life.suspects if recent else ()), *event.suspects)
+    after = after._replace(failures=failures, suspects=suspects, retry_at=event.at + seconds)
+    return after, (Drop(BROKE_DOWN), Report(seconds), Wait(event.at + seconds))
+
+
+def _suspend(life: Life, event: Suspended) -> Next:
+    return Life(is_suspended=True), (*_dropped(life), Wait(None), EndCalls())
+
+
+def _resume(life: Life, event: Resumed) -> Next:
+    return Life(is_start=life.is_start), (*_dropped(life), Wait(None))
+
+
+def _lose(life: Life, event: Lost) -> Next:
+    return Life(ELSEWHERE), (*_dropped(life), Wait(None), EndCalls())
+
+
+def _dropped(life: Life) -> tuple[Command, ...]:
+    return (Drop(GONE),) if life.phase != PASSIVE else ()
+
+
+def _adjust(life: Life, event: ClockSet) -> Next:
+    """Leave an agent that failed alone for as long as before."""
+    if life.retry_at is None:
+        return life, ()
+    retry_at = life.retry_at + event.by
+    after = life._replace(failures=tuple(at + event.by for at in life.failures), retry_at=retry_at)
+    is_waiting = life.phase == PASSIVE and retry_at > event.at
+    return after, (Wait(retry_at),) if is_waiting else ()
+
+
+def _to(phase: str) -> Move:
+    return lambda life, event: (life._replace(phase=phase), ())
+
+
+def _always(move: Move) -> dict[str, Move]:
+    return dict.fromkeys((PASSIVE, RESTORING, ACTIVE, PASSIVATING), move)
+
+
+MOVES: dict[type[Event], dict[str, Move]] = {
+    Started: {PASSIVE: _start},
+    Asked: {PASSIVE: _ask},
+    Needed: {PASSIVE: _wake, RESTORING: _note_need, PASSIVATING: _note_need},
+    Due: {PASSIVE: _restore, RESTORING: _note_need, ACTIVE: _look, PASSIVATING: _look_later},
+    Restored: {RESTORING: _begin},
+    Joined: {RESTORING: _join},
+    Opened: {ACTIVE: _open, PASSIVATING: _open},
+    Quiet: {ACTIVE: _to(PASSIVATING)},
+    Stayed: {PASSIVATING: _to(ACTIVE)},
+    Passivated: {PASSIVATING: _become_passive},
+    Failed: {RESTORING: _fail, ACTIVE: _fail, PASSIVATING: _fail},
+    Suspended: _always(_suspend),
+    Resumed: _always(_resume),
+    Lost: _always(_lose),
+    ClockSet: _always(_adjust),
+}
+"""What is done after an event in each phase; nothing where there is no move."""

@@ -1,0 +1,68 @@
+"""Resuming: what an agent does in its first turn after it was restored."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from narval.agent.recovery import restore_runs
+from narval.agent.turn import Turn
+from narval.core.elements.control_elements import ACTED
+from narval.daemon.agents.agent_host import AgentHost
+from narval.daemon.agents.agent_rows import register
+from narval.daemon.agents.damage_report import report_damage
+from narval.daemon.followers import PEOPLE, sync, tell_of_people
+from narval.daemon.home_files import AgentFiles
+from narval.daemon.reload import FilesInForce
+
+
+def bring_back_runs(host: AgentHost, now: float) -> None:
+    """Restore the runs of an agent, as of a moment. Raises StoreError."""
+    runs_are_back(host, restore_runs(host.agent), now)
+
+
+def runs_are_back(host: AgentHost, latest: float, now: float) -> None:
+    """Have the dates of an agent worked out anew if they may be others than at its last turn.
+
+    `latest` is the latest moment that was recorded of its runs.
+    """
+    agent = host.agent
+    has_moved = agent.store.meta.get("zone", agent.clockwork.zone) != agent.clockwork.zone
+    if not host.loop.record_only and (has_moved or now < latest):
+        agent.work_dates_out_anew()  # the zone is another, or the clock was set back meanwhile
+
+
+def acted_before(host: AgentHost) -> Container[int]:
+    """The control elements that acted already: of these some act once more at the start of a daemon."""
+    return frozenset(host.agent.memory.marks.get(ACTED, ()))
+
+
+def resume(turn: Turn, host: AgentHost, files: AgentFiles, again: Container[int]) -> None:
+    """Report what the store could not give back, and bring memory in line with what declares it.
+
+    Claims are looked at again if the directory of people was altered meanwhile (P18). The `start-plan`
+    elements of `again` that say so act once more.
+    """
+    agent = host.agent
+    if not host.loop.record_only:
+        meta = agent.store.meta
+        if meta.get("zone") != agent.clockwork.zone:
+            turn.transaction.batch.meta.append(("zone", agent.clockwork.zone))
+        for run in [run for run in agent.runs.active.values() if run.unreadable]:
+            turn.fail_unreadable(run)
+        report_damage(turn)
+        tell_of_people(turn, meta.get(PEOPLE, ""))
+    sync(turn, files, again)
+
+
+def resume_own(
+    host: AgentHost,
+    files: FilesInForce,
+    declared: list[bytes] | None,
+    again: Container[int],
+    turn: Turn,
+) -> None:
+    """Have the home's own agent go on, and the store have its name as the settings say it now."""
+    row, name = host.agent.store.identity(), files.settings.name
+    if row.name != name and not host.loop.record_only:
+        register(row._replace(name=name), turn)
+    resume(turn, host, files.own(declared), again)

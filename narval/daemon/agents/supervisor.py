@@ -1,0 +1,494 @@
+"""Supervisor: does for the agents of a home besides its own what their lifecycle says (G5 to G10, G18).
+
+    an event -> lifecycle.advance -> commands, done one after another; what they lead to is an event again
+
+It has the clock, the store and the files. Rows of a large agent are read in a thread, and the event loop goes
+on between two pieces: nobody else's event waits for longer than for one. Nobody has an agent before all of it
+is there. An activation may be given up at any time, for the store has all of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Container, Generator, Iterable, Sized
+from functools import partial
+
+from narval.agent.loop import Request
+from narval.agent.recovery import PIECE, Read, at_once, restoring
+from narval.agent.timers import Deadlines
+from narval.agent.turn import Turn
+from narval.calls.in_flight import CallsInFlight
+from narval.core.elements.control_elements import ACTED
+from narval.core.elements.element import parse
+from narval.core.errors import (
+    FencedError,
+    InternalError,
+    NarvalError,
+    NotFetchedError,
+    RequestError,
+    StoreAwayError,
+)
+from narval.daemon.agents import lifecycle
+from narval.daemon.agents.active_memory import ActiveMemory
+from narval.daemon.agents.agent_host import AgentHost, Environment
+from narval.daemon.agents.agent_rows import AgentRows, register
+from narval.daemon.agents.lifecycle import Life
+from narval.daemon.agents.resuming import acted_before, resume, runs_are_back
+from narval.daemon.reload import FilesInForce
+from narval.daemon.rounds import Alarm, Rounds
+from narval.daemon.waiters import future, settle
+from narval.store.batch import ACTIVE, PASSIVE, SUSPENDED, AgentRow
+
+log = logging.getLogger("narval.daemon")
+
+BETWEEN = (lifecycle.RESTORING, lifecycle.PASSIVATING)
+"""The phases in which it is not known yet whether an agent will be active."""
+
+
+class Supervisor:
+    """The lives of the agents besides `own`, whose hosts are in an environment and which follow `files`."""
+
+    def __init__(
+        self, own: AgentHost, rows: AgentRows, environment: Environment, files: FilesInForce
+    ) -> None:
+        self._own, self._rows, self._environment, self._files = own, rows, environment, files
+        self._rounds: Rounds = environment.main_loop.rounds
+        self._lives: dict[str, Life] = {}
+        """The lives that are not as the row of the agent alone says."""
+        self._hosts: dict[str, AgentHost] = {}
+        """The hosts of agents that are not passive, some of which are not restored yet."""
+        self._calls: dict[int, CallsInFlight] = {}
+        """The calls under way of agents that have no host, by number (G7)."""
+        self._events: deque[tuple[str, lifecycle.Event, Exception | None]] = deque()
+        self._is_busy = False
+        self._settling: dict[str, asyncio.Future[None]] = {}
+        """Done once an agent is no more between passive and active."""
+        self._restoring: set[asyncio.Task[None] | None] = set()
+        self._is_closed = False
+        self._timers: Deadlines[str] = Deadlines()
+        """When each is looked after, however many: one alarm, for the nearest of all (G8)."""
+        self._alarm = Alarm(self._ring, self._clock_was_set)
+        self._next: float | None = None
+        self._memory = ActiveMemory()
+
+    @property
+    def record_only(self) -> bool:
+        """True if requests are committed, and nothing else is done."""
+        return self._own.loop.record_only
+
+    def host(self, name: str) -> AgentHost | None:
+        """The host of an agent; None of one that is not active."""
+        host = self._hosts.get(name)
+        return None if host is None or self._lives[name].phase == lifecycle.RESTORING else host
+
+    def life(self, name: str) -> Life:
+        """The life of an agent."""
+        return self._lives.get(name) or self._stored(name)
+
+    def calls(self, number: int) -> int:
+        """The number of calls under way of an agent without a host."""
+        return len(self._calls.get(number, ()))
+
+    def is_restoring(self) -> bool:
+        """True while an agent is being restored in pieces."""
+        return bool(self._restoring)
+
+    def start(self) -> None:
+        """A daemon starts: restore who was active or is to be always, and for whom a moment has come."""
+        now, rows = self._now(), self._rows
+        active = {row.name for row in rows.in_full() if row.state == ACTIVE}
+        active |= {name for name in self._files.followers.always_active if name in rows}
+        due = {name for at, name in rows.moments if at <= now}
+        for at, name in rows.moments:
+            if name not in active and name not in due:
+                self._timers.put(name, at)  # as `Started` says, with less work for each of many
+        self._set_alarm()
+        rows.begun()
+        for row in sorted(rows[name] for name in active | due):
+            self._tell(row.name, lifecycle.Started(now, was_active=True))
+
+    def begin(self, row: AgentRow) -> None:
+        """Have an agent that this daemon has from now on go on, as at a daemon's start."""
+        if self.record_only:
+            return
+        was_active = row.state == ACTIVE or row.name in self._files.followers.always_active
+        self._tell(row.name, lifecycle.Started(self._now(), was_active, row.wake_at))
+
+    def need(self, name: str) -> None:
+        """Have an agent be active as soon as it may be: at once, unless it failed, or is suspended."""
+        if not self.record_only:
+            self._tell(name, lifecycle.Needed(self._now(), at_once=True))
+
+    def need_soon(self, name: str) -> None:
+        """Have an agent be active from the next round on, if it may be."""
+        self._tell(name, lifecycle.Needed(self._now()))
+
+    async def activated(self, name: str) -> AgentHost:
+        """The host of an agent, activated if it is not active.
+
+        Raises RequestError where there is none, StoreError where it cannot be restored.
+        """
+        await self.settled(name)
+        self._rows.find(name)
+        if name not in self._hosts:
+            restored = self._settling[name] = future()
+            self._tell(name, lifecycle.Asked(self._now()))
+            await restored
+        if (host := self.host(name)) is None:
+            raise RequestError(f"agent {name} is not at work any more")
+        return host
+
+    async def passivated(self, name: str) -> bool:
+        """Make an agent passive if it has nothing to do; True if it is."""
+        while self.life(name).phase == lifecycle.RESTORING:
+            await self._next_phase(name)
+        if (host := self._hosts.get(name)) is None:
+            return True
+        request = self._passivation(name, host)
+        return await host.submit(request.work, request.settle) is not None
+
+    def passivate(self, name: str) -> None:
+        """Have an agent become passive in its next turn if it has nothing to do, and nobody uses it."""
+        host = self.host(name)
+        if host is not None and not host.is_in_use:
+            host.post(self._passivation(name, host))
+
+    async def settled(self, name: str) -> None:
+        """Wait until an agent that is about to be active, or passive, is, or is not."""
+        while self.life(name).phase in BETWEEN:
+            await self._next_phase(name)
+
+    async def suspend(self, row: AgentRow) -> None:
+        """Let an agent do nothing from now on, as its row says, and wait until its calls are over."""
+        self._rows.note(row)  # at once, so that nobody activates it while its calls end
+        self._tell(row.name, lifecycle.Suspended())
+        await self.calls_are_over(row.agent)
+
+    async def resume(self, row: AgentRow) -> None:
+        """Let an agent that was suspended go on, as its row says, once its calls are over."""
+        await self.calls_are_over(row.agent)
+        self._tell(row.name, lifecycle.Resumed())
+        self._rows.note(row)
+
+    def lose(self, numbers: Container[int]) -> None:
+        """Know agents no more that another daemon may have, or that are removed: they are dropped as if
+        killed, with their calls.
+        """
+        for name in [name for name, number in self._rows.numbers() if number in numbers]:
+            self._tell(name, lifecycle.Lost())
+            self._rows.forget(name)
+            self._lives.pop(name, None)
+
+    async def calls_are_over(self, number: int) -> None:
+        """Wait until the calls of an agent that were given up are over."""
+        calls = self._calls.get(number)
+        if calls is not None and calls.is_ending:
+            await calls.over()
+            self._calls.pop(number, None)
+
+    async def prepare(self, name: str) -> None:
+        """Have all be here that an agent follows, if that can be. Raises StoreError."""
+        await self._files.followers.fetch_for(name)
+
+    async def shown(self, row: AgentRow, why: NarvalError) -> AgentHost:
+        """The host of an agent as the store has it, to be looked at: whatever it is told to do is refused
+        with `why`. Raises StoreError.
+        """
+        host = self._blank(row._replace(state=SUSPENDED))
+        host.give_up(why)
+        await asyncio.to_thread(at_once, restoring(host.agent))
+        self._files.followers.show(host)
+        return host
+
+    async def close(self) -> None:
+        """Restore nothing more: agents that are not there yet are dropped, as if killed."""
+        self._is_closed = True
+        await self._files.followers.close()
+        if self._restoring:
+            await asyncio.wait([task for task in self._restoring if task is not None])
+
+    # --- events ---------------------------------------------------------------------------------------
+
+    def _now(self) -> float:
+        return self._rounds.clock.now()
+
+    def _stored(self, name: str) -> Life:
+        """The life of an agent of which only its row is known."""
+        if name not in self._rows:
+            return Life(lifecycle.ELSEWHERE)
+        return Life(is_suspended=self._rows.is_suspended(name))
+
+    def _tell(self, name: str, event: lifecycle.Event, error: Exception | None = None) -> None:
+        """Have an event count, and do what is to be done for it, once what is being done for others is."""
+        self._events.append((name, event, error))
+        if self._is_busy:
+            return
+        self._is_busy = True
+        try:
+            while self._events:
+                self._follow(*self._events.popleft())
+        finally:
+            self._is_busy = False
+
+    def _follow(self, name: str, event: lifecycle.Event, error: Exception | None) -> None:
+        before = self.life(name)
+        life, commands = lifecycle.advance(before, event)
+        self._lives[name] = life
+        for command in commands:
+            self._perform(name, command, error)
+        if life == self._stored(name):
+            self._lives.pop(name, None)
+        if before.phase in BETWEEN and life.phase != before.phase and name in self._settling:
+            settle(self._settling.pop(name), None, error)
+
+    def _perform(self, name: str, command: lifecycle.Command, error: Exception | None) -> None:
+        match command:
+            case lifecycle.Restore():
+                self._restore(name)
+            case lifecycle.Begin():
+                self._begin(name, command)
+            case lifecycle.Passivate():
+                self.passivate(name)
+            case lifecycle.Drop():
+                self._drop(name, command.why, error)
+            case lifecycle.EndCalls():
+                if (calls := self._calls.get(self._rows.number(name) or 0)) is not None:
+                    calls.end()
+            case lifecycle.Wait():
+                self._wait(name, command.at)
+            case lifecycle.Refuse():
+                why = f"agent {name} broke down, and is made anew in {command.seconds:.0f} s; see the log"
+                settle(self._settling.pop(name), None, RequestError(why))
+            case lifecycle.Report():
+                log.error("agent %s is made anew in %g s: %s", name, command.seconds, error)
+            case lifecycle.Suspend():
+                why = f"{command.why}: {error}"
+                row = self._rows[name]._replace(state=SUSPENDED, why=why, wake_at=None)
+                log.critical("agent %s is suspended: %s", name, row.why)
+                self._rows.note(row)
+                self._own.post(Request(partial(register, row)))
+
+    async def _next_phase(self, name: str) -> None:
+        if name not in self._settling:
+            self._settling[name] = future()
+        await asyncio.wait([self._settling[name]])
+
+    # --- restoring ------------------------------------------------------------------------------------
+
+    def _restore(self, name: str) -> None:
+        """Restore an agent: at once, unless a piece of it is a whole one."""
+        try:
+            self._files.followers.require(name)
+            host = self._hosts[name] = self._blank(self._rows[name])
+            work = restoring(host.agent)
+            try:
+                rows = next(work)()
+                while len(rows) < PIECE:
+                    rows = work.send(rows)()
+            except StopIteration as done:
+                self._is_restored(name, host, done.value)
+                return
+        except Exception as error:
+            self._failed(name, error)
+            return
+        self._restoring.add(asyncio.create_task(self._restore_in_pieces(name, host, work, rows)))
+
+    async def _restore_in_pieces(
+        self, name: str, host: AgentHost, work: Generator[Read, Sized, float], rows: Sized
+    ) -> None:
+        try:
+            try:
+                while not self._is_closed and self._hosts.get(name) is host:
+                    rows = await asyncio.to_thread(work.send(rows))
+            except StopIteration as done:
+                if self._hosts.get(name) is host:
+                    self._is_restored(name, host, done.value)
+        except Exception as error:
+            if self._hosts.get(name) is host:
+                self._failed(name, error)
+        finally:
+            work.close()
+            if self._is_closed:
+                self._tell(name, lifecycle.Lost())
+            self._restoring.discard(asyncio.current_task())
+            self._own.wake()
+
+    def _is_restored(self, name: str, host: AgentHost, latest: float) -> None:
+        runs_are_back(host, latest, self._now())
+        self._tell(name, lifecycle.Restored(self._now()))
+
+    def _blank(self, row: AgentRow) -> AgentHost:
+        """The host of an agent that has nothing yet of what the store has."""
+        counts, is_suspended = self._files.followers.of(row.name), row.state == SUSPENDED
+        return AgentHost(
+            self._environment,
+            row.agent,
+            row.name,
+            counts.loaded.library,
+            counts.schemas,
+            counts.settings,
+            since=self._own.agent.clockwork.since,
+            calls=None if is_suspended else self._calls.get(row.agent),
+            record_only=is_suspended,
+        )
+
+    def _failed(self, name: str, error: Exception, suspects: Iterable[lifecycle.Told] = ()) -> None:
+        cause: lifecycle.Cause = "away" if isinstance(error, StoreAwayError) else "fault"
+        if isinstance(error, NotFetchedError):
+            cause = "not here"
+        self._tell(name, lifecycle.Failed(self._now(), cause, tuple(suspects)), error)
+
+    # --- activating -----------------------------------------------------------------------------------
+
+    def _begin(self, name: str, command: lifecycle.Begin) -> None:
+        try:
+            self._join(name, self._hosts[name], command)
+        except Exception as error:
+            self._failed(name, error)
+
+    def _join(self, name: str, host: AgentHost, command: lifecycle.Begin) -> None:
+        """Have an agent that is restored take part in rounds. Raises StoreError."""
+        files, row, is_performing = self._files, self._rows[name], not host.loop.record_only
+        if command.is_careful:
+            host.loop.set_limit(1)
+            host.loop.distrust(command.suspects)
+        runs = host.agent.runs.active.values()
+        files.keep((run.definition for run in runs if run.definition is not None), name)
+        files.followers.follow(host)
+        again = acted_before(host) if command.is_start else ()
+        if is_performing:
+            host.dispatcher.resume()
+            self._calls.pop(row.agent, None)
+        host.post(Request(partial(self._first_turn, host, row, again), self._opened))
+        host.hear_of_faults(partial(self._broke_down, name, host))
+        if is_performing:
+            host.mail.mailbox.open()
+        self._rounds.add(host)
+        self._tell(name, lifecycle.Joined(self._now(), host.settings.idle_after))
+        self._memory.count(host)
+        for other in self._memory.over(files.settings.active_memory, host):
+            self.passivate(other.name)
+
+    def _first_turn(self, host: AgentHost, row: AgentRow, again: Container[int], turn: Turn) -> AgentRow:
+        """Make the first turn of an activation; from its commit on the row says that the agent is active."""
+        if row.state == PASSIVE or (row.wake_at is not None and not host.loop.record_only):
+            row = row._replace(state=ACTIVE, wake_at=None)
+            register(row, turn)
+        resume(turn, host, self._files.followers.of(row.name), again)
+        return row
+
+    def _opened(self, row: AgentRow | None, error: BaseException | None) -> None:
+        if row is not None and error is None and row.name in self._rows:
+            self._rows.note(row)
+            self._tell(row.name, lifecycle.Opened())
+
+    def _broke_down(self, name: str, host: AgentHost, error: Exception) -> bool:
+        """Give up the activation of an agent whose turn broke down, unless it was let go within that turn."""
+        if not isinstance(error, FencedError):
+            log.error("a turn of agent %s broke down", name, exc_info=error)
+        if self._hosts.get(name) is not host:
+            return True
+        if isinstance(error, FencedError):
+            self.lose(error.agents)
+        else:
+            self._failed(name, error, host.loop.suspects())
+        return True
+
+    # --- passivating ----------------------------------------------------------------------------------
+
+    def _passivation(self, name: str, host: AgentHost) -> Request:
+        """The request that makes an agent passive in its next turn, if it has nothing to do then; it results
+        in its row, or None.
+        """
+
+        def work(turn: Turn) -> AgentRow | None:
+            if host.is_in_use or self._environment.store.is_volatile or not _is_idle(host, turn):
+                return None
+            row, calls = self._rows[name], host.dispatcher.in_flight
+            if row.state != SUSPENDED:  # the next daemon has to make calls again
+                state = ACTIVE if len(calls) else PASSIVE
+                row = row._replace(state=state, wake_at=host.loop.next_moment())
+                register(row, turn)
+            self._tell(name, lifecycle.Quiet())
+            return row
+
+        def recorded(row: AgentRow | None, error: BaseException | None) -> None:
+            if row is None or self._hosts.get(name) is not host:
+                return
+            if error is not None:
+                self._tell(name, lifecycle.Stayed())
+                return
+            self._rows.note(row)
+            has_reports = host.dispatcher.in_flight.has_reports()
+            self._tell(name, lifecycle.Passivated(self._now(), row.wake_at, has_reports))
+            host.mail.office.remind(row.agent)
+
+        return Request(work, recorded)
+
+    def _drop(self, name: str, why: str, error: Exception | None) -> None:
+        """Drop an activation, as if it had been killed; the calls of it go on."""
+        if (host := self._hosts.pop(name, None)) is None:
+            return
+        self._rounds.remove(host)
+        self._files.followers.leave(host)
+        self._memory.leave(host)
+        number, calls = host.agent.store.agent, host.dispatcher.in_flight
+        if len(calls):
+            self._calls[number] = calls
+        calls.detach(partial(self.need_soon, name))
+        what = f"agent {name} {why}"
+        if error is not None:
+            host.give_up(InternalError(f"{what}: {error!r}; the log says where"))
+        else:
+            host.give_up(RequestError(what))
+
+    # --- moments --------------------------------------------------------------------------------------
+
+    def _ring(self, now: float) -> None:
+        """Look after those whose moment has come."""
+        self._next = None
+        while (name := self._timers.pop_due(now)) is not None:
+            if (host := self.host(name)) is None:
+                self._tell(name, lifecycle.Due(now))
+                continue
+            host.loop.set_limit(self._files.settings.turn_limit)  # it may have been one
+            self._memory.count(host)
+            self._tell(name, lifecycle.Due(now, host.last_used, host.settings.idle_after, host.is_in_use))
+        self._set_alarm()
+
+    def _clock_was_set(self, by: float) -> None:
+        for name in [name for name, life in self._lives.items() if life.failures]:
+            self._tell(name, lifecycle.ClockSet(self._now(), by))
+
+    def _wait(self, name: str, at: float | None) -> None:
+        """Look after an agent at a moment; None: no more."""
+        if not self.record_only:
+            self._timers.put(name, at)
+            self._set_alarm()
+
+    def _set_alarm(self) -> None:
+        if (at := self._timers.next()) != self._next:
+            self._next = at
+            self._rounds.call_at(at, self._alarm)
+
+
+def _is_idle(host: AgentHost, turn: Turn) -> bool:
+    """True if nothing is left to do after what is done in this turn already, until a moment comes."""
+    is_last = len(host.loop.intake.waiting) <= 1
+    has_work = turn.transaction.outer or host.agent.queue or _needs_memory(host) or host.mail.waiting
+    return is_last and not (has_work or host.settings.always_active or _acts_at_start(host))
+
+
+def _needs_memory(host: AgentHost) -> bool:
+    """True while the code of a process works on what is in memory alone (section 8)."""
+    is_kept = any(run.transient for run in host.agent.runs.active.values())
+    return is_kept or host.dispatcher.in_flight.need_memory()
+
+
+def _acts_at_start(host: AgentHost) -> bool:
+    """True if something in an agent acts at each start of a daemon: it stays active, to be found then."""
+    memory = host.agent.memory
+    acted = (memory.element(eid) for eid in memory.marks.get(ACTED, ()) if eid not in memory.outdated)
+    return any(element is not None and parse(element.xml).get("at") == "start" for element in acted)
