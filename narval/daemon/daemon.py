@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from narval.agent.agent import AgentState
-from narval.agent.recovery import at_once, restoring_memory
+from narval.agent.recovery import at_once, restore_runs, restoring_memory
 from narval.calls.executor import Executor
 from narval.calls.output_capture import capture_output
 from narval.calls.programs.backend import ProgramBackend, programs_of
@@ -20,7 +20,7 @@ from narval.daemon.agents.agent_host import AgentHost, Environment
 from narval.daemon.agents.agent_rows import AgentRows
 from narval.daemon.agents.agents import Agents
 from narval.daemon.agents.folder_agents import FolderAgents, stored_files
-from narval.daemon.agents.resuming import acted_before, bring_back_runs, resume_own
+from narval.daemon.agents.resuming import acted_before, resume_own, runs_are_back
 from narval.daemon.agents.supervisor import Supervisor
 from narval.daemon.bell import Bell
 from narval.daemon.committer import Committer
@@ -231,7 +231,7 @@ class Daemon:
 
             self.fleet = Fleet(leases, self.store, self.agents, self.main_loop)
             await self.fleet.begin()
-        bring_back_runs(host, self.rounds.clock.now())
+        runs_are_back(host, restore_runs(host.agent), self.rounds.clock.now())
         self.files.keep(run.definition for run in runs.values() if run.definition is not None)
         self.files.use(self.files.loaded)
         declared = self.files.declared()

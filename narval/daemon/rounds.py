@@ -141,8 +141,9 @@ class Rounds:
 
     def call_at(self, moment: float | None, alarm: Alarm) -> None:
         """Ring an alarm in the round of a moment (seconds since 1970), and not when it was to ring before."""
-        self._deadlines.put(alarm, moment)
-        self._bell.ring()
+        if moment != self._deadlines.at(alarm):
+            self._deadlines.put(alarm, moment)
+            self._bell.ring()
 
     def keep_to(self, gate: WorkGate) -> None:
         """Begin and perform nothing from now on while a gate is closed; the bell is rung when it opens."""

@@ -32,6 +32,9 @@ its story by the operations, so it stands behind `ask`.
 PURE = ("core", "kinds.*.language", "kinds.*.engine", "trials.explore")
 """The rooms without clock, chance, files, threads, sockets and logging."""
 
+PURE_MODULES = ("narval.daemon.agents.lifecycle",)
+"""Modules of other rooms that are as pure, for what they decide is explored."""
+
 PACKAGES = (
     "core", "kinds", "system", "store", "files", "agent", "calls", "people", "daemon",
     "ask", "trials", "surfaces",
@@ -59,7 +62,7 @@ def rank(module: str) -> int:
 
 def is_pure(module: str) -> bool:
     """True of a module that may not touch the world."""
-    return room_of(module) in PURE
+    return room_of(module) in PURE or module in PURE_MODULES
 
 
 def kind_of(module: str) -> str:

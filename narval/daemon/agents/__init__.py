@@ -1,1 +1,1 @@
-"""Agents at work in a daemon, and those that are not: activated, laid down, broken down."""
+"""Agents in a daemon: their lives as a pure protocol, the supervisor that does what it says, their hosts."""

@@ -55,7 +55,7 @@ class Agents:
         """A daemon starts: activate who has something to do, and hand over messages. Raises StoreError."""
         own, alarm = self.own, Alarm(self._look_for_overdue, lambda by: None)
         look_at = partial(rounds.call_at, alarm=alarm)
-        own.mail.office.open(self._everybody(), self.supervisor.need_soon, look_at)
+        own.mail.office.open(self._everybody(), self.supervisor.need, look_at)
         own.mail.mailbox.open()
         self.supervisor.start()
         for _, number in self.rows.numbers():
@@ -84,7 +84,6 @@ class Agents:
             yield await self.supervisor.shown(*found)
             return
         try:
-            await self.supervisor.prepare(name)
             host = await self.supervisor.activated(name)
         except NarvalError:
             raise
@@ -202,7 +201,7 @@ class Agents:
         row = row._replace(state=ACTIVE, why="")
         await self.supervisor.resume(row)
         await self._register(row)
-        self.supervisor.need(name)
+        self.supervisor.need(name, at_once=True)
         return row
 
     async def passivate(self, name: str) -> AgentRow:
@@ -258,7 +257,7 @@ class Agents:
             if row is not None and row.state == SUSPENDED:
                 self.own.post(Request(partial(self._bury_overdue, row), self._buried))
             else:
-                self.supervisor.need_soon(name)
+                self.supervisor.need(name)
 
     def _bury_overdue(self, row: AgentRow, turn: Turn) -> list[MessageRow]:
         """Take what is overdue for an agent that takes nothing itself, as far as its order allows."""

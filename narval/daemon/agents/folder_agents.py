@@ -45,7 +45,7 @@ class FolderAgents:
         await self._follow()
         for name in self._files.followers.always_active:
             if name in self._agents.rows and self._agents.rows[name].state != SUSPENDED:
-                self._agents.supervisor.need(name)
+                self._agents.supervisor.need(name, at_once=True)
 
     async def _follow(self) -> None:
         folders, rows, takes = self._files.followers.folders, self._agents.rows, self._agents.takes
@@ -85,7 +85,7 @@ class FolderAgents:
             if not is_good and (row is None or row.state != SUSPENDED):
                 await self._agents.suspend(name, faulty(name))
             elif row is None:
-                self._agents.supervisor.need(name)
+                self._agents.supervisor.need(name, at_once=True)
             elif is_good and is_held(row):
                 log.info("agent %s goes on: %s/%s is back", name, AGENTS, name)
                 await self._agents.resume(name)

@@ -7,9 +7,7 @@
     Due          restoring     noted          Passivate      Wait
     Restored                   Begin
     Joined                     active
-    Opened                                    .              .
     Quiet                                     passivating
-    Stayed                                                   active
     Passivated                                               passive
     Failed                     passive        passive        passive
     Suspended    passive       passive        passive        passive
@@ -144,16 +142,10 @@ class Joined(msgspec.Struct, frozen=True):
     idle_after: float
 
 
-class Opened(msgspec.Struct, frozen=True):
-    """The first turn of an activation is recorded."""
-
-
 class Quiet(msgspec.Struct, frozen=True):
-    """A turn of the agent has found nothing left to do, and has written that it is passive."""
-
-
-class Stayed(msgspec.Struct, frozen=True):
-    """That turn was not recorded."""
+    """A turn of the agent has found nothing left to do, and has written that it is passive. Where that is not
+    recorded the agent has `Failed`, or is `Lost`.
+    """
 
 
 class Passivated(msgspec.Struct, frozen=True):
@@ -198,7 +190,7 @@ class ClockSet(msgspec.Struct, frozen=True):
 
 
 Event: TypeAlias = (
-    Started | Asked | Needed | Due | Restored | Joined | Opened | Quiet | Stayed | Passivated | Failed
+    Started | Asked | Needed | Due | Restored | Joined | Quiet | Passivated | Failed
     | Suspended | Resumed | Lost | ClockSet
 )  # fmt: skip
 
@@ -292,8 +284,10 @@ def _ask(life: Life, event: Asked) -> Next:
 
 
 def _wake(life: Life, event: Needed) -> Next:
-    if life.is_suspended or backoff(life, event.at) is not None:
+    if life.is_suspended:
         return life, ()
+    if backoff(life, event.at) is not None:
+        return life, (Wait(life.retry_at),)
     return _restore(life, event) if event.at_once else (life, (Wait(event.at),))
 
 
@@ -315,11 +309,9 @@ def _begin(life: Life, event: Restored) -> Next:
 
 
 def _join(life: Life, event: Joined) -> Next:
-    return life._replace(phase=ACTIVE, is_needed=False), (Wait(event.at + event.idle_after),)
-
-
-def _open(life: Life, event: Opened) -> Next:
-    return life._replace(is_start=False), ()
+    return life._replace(phase=ACTIVE, is_start=False, is_needed=False, retry_at=None), (
+        Wait(event.at + event.idle_after),
+    )
 
 
 def _look(life: Life, event: Due) -> Next:
@@ -334,16 +326,23 @@ def _look_later(life: Life, event: Due) -> Next:
     return life, (Wait(event.at + max(event.idle_after, LEAST_IDLE)),)
 
 
+def _rest(life: Life, event: Quiet) -> Next:
+    return life._replace(phase=PASSIVATING), ()
+
+
 def _become_passive(life: Life, event: Passivated) -> Next:
-    is_needed = life.is_needed or event.has_reports
-    at = event.at if is_needed and not life.is_suspended else event.wake_at
+    at = event.at if life.is_needed or event.has_reports else event.wake_at
+    if life.is_suspended:
+        at = None
     return life._replace(phase=PASSIVE, is_needed=False), (Drop(IDLE), Wait(at))
 
 
 def _fail(life: Life, event: Failed) -> Next:
     is_needed = life.is_needed or life.phase != RESTORING
     after = life._replace(phase=PASSIVE, is_needed=False)
-    if life.is_suspended or not is_needed or event.cause == "not here":
+    if life.is_suspended:
+        return after, (Drop(BROKE_DOWN), Wait(None))
+    if not is_needed or event.cause == "not here":
         return after, (Drop(BROKE_DOWN),)  # who asks is told, and files that come need it again
     if event.cause == "away":
         return after, (Drop(BROKE_DOWN), Wait(event.at + AWAY_AGAIN))
@@ -362,7 +361,7 @@ def _suspend(life: Life, event: Suspended) -> Next:
 
 
 def _resume(life: Life, event: Resumed) -> Next:
-    return Life(is_start=life.is_start), (*_dropped(life), Wait(None))
+    return Life(), (*_dropped(life), Wait(None))
 
 
 def _lose(life: Life, event: Lost) -> Next:
@@ -375,16 +374,12 @@ def _dropped(life: Life) -> tuple[Command, ...]:
 
 def _adjust(life: Life, event: ClockSet) -> Next:
     """Leave an agent that failed alone for as long as before."""
+    life = life._replace(failures=tuple(at + event.by for at in life.failures))
     if life.retry_at is None:
         return life, ()
-    retry_at = life.retry_at + event.by
-    after = life._replace(failures=tuple(at + event.by for at in life.failures), retry_at=retry_at)
-    is_waiting = life.phase == PASSIVE and retry_at > event.at
-    return after, (Wait(retry_at),) if is_waiting else ()
-
-
-def _to(phase: str) -> Move:
-    return lambda life, event: (life._replace(phase=phase), ())
+    life = life._replace(retry_at=life.retry_at + event.by)
+    is_waiting = life.phase == PASSIVE and backoff(life, event.at) is not None
+    return life, (Wait(life.retry_at),) if is_waiting else ()
 
 
 def _always(move: Move) -> dict[str, Move]:
@@ -398,9 +393,7 @@ MOVES: dict[type[Event], dict[str, Move]] = {
     Due: {PASSIVE: _restore, RESTORING: _note_need, ACTIVE: _look, PASSIVATING: _look_later},
     Restored: {RESTORING: _begin},
     Joined: {RESTORING: _join},
-    Opened: {ACTIVE: _open, PASSIVATING: _open},
-    Quiet: {ACTIVE: _to(PASSIVATING)},
-    Stayed: {PASSIVATING: _to(ACTIVE)},
+    Quiet: {ACTIVE: _rest},
     Passivated: {PASSIVATING: _become_passive},
     Failed: {RESTORING: _fail, ACTIVE: _fail, PASSIVATING: _fail},
     Suspended: _always(_suspend),

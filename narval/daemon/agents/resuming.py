@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from narval.agent.recovery import restore_runs
 from narval.agent.turn import Turn
 from narval.core.elements.control_elements import ACTED
 from narval.daemon.agents.agent_host import AgentHost
@@ -13,11 +12,6 @@ from narval.daemon.agents.damage_report import report_damage
 from narval.daemon.followers import PEOPLE, sync, tell_of_people
 from narval.daemon.home_files import AgentFiles
 from narval.daemon.reload import FilesInForce
-
-
-def bring_back_runs(host: AgentHost, now: float) -> None:
-    """Restore the runs of an agent, as of a moment. Raises StoreError."""
-    runs_are_back(host, restore_runs(host.agent), now)
 
 
 def runs_are_back(host: AgentHost, latest: float, now: float) -> None:

@@ -70,7 +70,6 @@ class Supervisor:
         self._timers: Deadlines[str] = Deadlines()
         """When each is looked after, however many: one alarm, for the nearest of all (G8)."""
         self._alarm = Alarm(self._ring, self._clock_was_set)
-        self._next: float | None = None
         self._memory = ActiveMemory()
 
     @property
@@ -104,7 +103,7 @@ class Supervisor:
         for at, name in rows.moments:
             if name not in active and name not in due:
                 self._timers.put(name, at)  # as `Started` says, with less work for each of many
-        self._set_alarm()
+        self._rounds.call_at(self._timers.next(), self._alarm)
         rows.begun()
         for row in sorted(rows[name] for name in active | due):
             self._tell(row.name, lifecycle.Started(now, was_active=True))
@@ -116,20 +115,17 @@ class Supervisor:
         was_active = row.state == ACTIVE or row.name in self._files.followers.always_active
         self._tell(row.name, lifecycle.Started(self._now(), was_active, row.wake_at))
 
-    def need(self, name: str) -> None:
-        """Have an agent be active as soon as it may be: at once, unless it failed, or is suspended."""
+    def need(self, name: str, *, at_once: bool = False) -> None:
+        """Have an agent be active from the next round on, or at once, if it may be."""
         if not self.record_only:
-            self._tell(name, lifecycle.Needed(self._now(), at_once=True))
-
-    def need_soon(self, name: str) -> None:
-        """Have an agent be active from the next round on, if it may be."""
-        self._tell(name, lifecycle.Needed(self._now()))
+            self._tell(name, lifecycle.Needed(self._now(), at_once))
 
     async def activated(self, name: str) -> AgentHost:
         """The host of an agent, activated if it is not active.
 
         Raises RequestError where there is none, StoreError where it cannot be restored.
         """
+        await self._files.followers.fetch_for(name)
         await self.settled(name)
         self._rows.find(name)
         if name not in self._hosts:
@@ -142,8 +138,7 @@ class Supervisor:
 
     async def passivated(self, name: str) -> bool:
         """Make an agent passive if it has nothing to do; True if it is."""
-        while self.life(name).phase == lifecycle.RESTORING:
-            await self._next_phase(name)
+        await self.settled(name)
         if (host := self._hosts.get(name)) is None:
             return True
         request = self._passivation(name, host)
@@ -158,7 +153,9 @@ class Supervisor:
     async def settled(self, name: str) -> None:
         """Wait until an agent that is about to be active, or passive, is, or is not."""
         while self.life(name).phase in BETWEEN:
-            await self._next_phase(name)
+            if name not in self._settling:
+                self._settling[name] = future()
+            await asyncio.wait([self._settling[name]])
 
     async def suspend(self, row: AgentRow) -> None:
         """Let an agent do nothing from now on, as its row says, and wait until its calls are over."""
@@ -187,10 +184,6 @@ class Supervisor:
         if calls is not None and calls.is_ending:
             await calls.over()
             self._calls.pop(number, None)
-
-    async def prepare(self, name: str) -> None:
-        """Have all be here that an agent follows, if that can be. Raises StoreError."""
-        await self._files.followers.fetch_for(name)
 
     async def shown(self, row: AgentRow, why: NarvalError) -> AgentHost:
         """The host of an agent as the store has it, to be looked at: whatever it is told to do is refused
@@ -270,11 +263,6 @@ class Supervisor:
                 self._rows.note(row)
                 self._own.post(Request(partial(register, row)))
 
-    async def _next_phase(self, name: str) -> None:
-        if name not in self._settling:
-            self._settling[name] = future()
-        await asyncio.wait([self._settling[name]])
-
     # --- restoring ------------------------------------------------------------------------------------
 
     def _restore(self, name: str) -> None:
@@ -343,28 +331,27 @@ class Supervisor:
     # --- activating -----------------------------------------------------------------------------------
 
     def _begin(self, name: str, command: lifecycle.Begin) -> None:
-        try:
-            self._join(name, self._hosts[name], command)
-        except Exception as error:
-            self._failed(name, error)
-
-    def _join(self, name: str, host: AgentHost, command: lifecycle.Begin) -> None:
-        """Have an agent that is restored take part in rounds. Raises StoreError."""
-        files, row, is_performing = self._files, self._rows[name], not host.loop.record_only
+        """Have an agent that is restored take part in rounds."""
+        host, row, files = self._hosts[name], self._rows[name], self._files
+        is_performing = not host.loop.record_only
         if command.is_careful:
             host.loop.set_limit(1)
             host.loop.distrust(command.suspects)
-        runs = host.agent.runs.active.values()
-        files.keep((run.definition for run in runs if run.definition is not None), name)
-        files.followers.follow(host)
-        again = acted_before(host) if command.is_start else ()
-        if is_performing:
-            host.dispatcher.resume()
-            self._calls.pop(row.agent, None)
-        host.post(Request(partial(self._first_turn, host, row, again), self._opened))
-        host.hear_of_faults(partial(self._broke_down, name, host))
-        if is_performing:
-            host.mail.mailbox.open()
+        try:
+            runs = host.agent.runs.active.values()
+            files.keep((run.definition for run in runs if run.definition is not None), name)
+            files.followers.follow(host)
+            again = acted_before(host) if command.is_start else ()
+            if is_performing:
+                host.dispatcher.resume()
+                self._calls.pop(row.agent, None)
+            host.post(Request(partial(self._first_turn, host, row, again), self._opened))
+            host.hear_of_faults(partial(self._broke_down, name, host))
+            if is_performing:
+                host.mail.mailbox.open()
+        except Exception as error:
+            self._failed(name, error)
+            return
         self._rounds.add(host)
         self._tell(name, lifecycle.Joined(self._now(), host.settings.idle_after))
         self._memory.count(host)
@@ -382,18 +369,16 @@ class Supervisor:
     def _opened(self, row: AgentRow | None, error: BaseException | None) -> None:
         if row is not None and error is None and row.name in self._rows:
             self._rows.note(row)
-            self._tell(row.name, lifecycle.Opened())
 
     def _broke_down(self, name: str, host: AgentHost, error: Exception) -> bool:
         """Give up the activation of an agent whose turn broke down, unless it was let go within that turn."""
         if not isinstance(error, FencedError):
             log.error("a turn of agent %s broke down", name, exc_info=error)
-        if self._hosts.get(name) is not host:
-            return True
-        if isinstance(error, FencedError):
-            self.lose(error.agents)
-        else:
-            self._failed(name, error, host.loop.suspects())
+        if self._hosts.get(name) is host:
+            if isinstance(error, FencedError):
+                self.lose(error.agents)
+            else:
+                self._failed(name, error, host.loop.suspects())
         return True
 
     # --- passivating ----------------------------------------------------------------------------------
@@ -415,10 +400,7 @@ class Supervisor:
             return row
 
         def recorded(row: AgentRow | None, error: BaseException | None) -> None:
-            if row is None or self._hosts.get(name) is not host:
-                return
-            if error is not None:
-                self._tell(name, lifecycle.Stayed())
+            if row is None or error is not None or self._hosts.get(name) is not host:
                 return
             self._rows.note(row)
             has_reports = host.dispatcher.in_flight.has_reports()
@@ -437,7 +419,7 @@ class Supervisor:
         number, calls = host.agent.store.agent, host.dispatcher.in_flight
         if len(calls):
             self._calls[number] = calls
-        calls.detach(partial(self.need_soon, name))
+        calls.detach(partial(self.need, name))
         what = f"agent {name} {why}"
         if error is not None:
             host.give_up(InternalError(f"{what}: {error!r}; the log says where"))
@@ -448,7 +430,6 @@ class Supervisor:
 
     def _ring(self, now: float) -> None:
         """Look after those whose moment has come."""
-        self._next = None
         while (name := self._timers.pop_due(now)) is not None:
             if (host := self.host(name)) is None:
                 self._tell(name, lifecycle.Due(now))
@@ -456,7 +437,7 @@ class Supervisor:
             host.loop.set_limit(self._files.settings.turn_limit)  # it may have been one
             self._memory.count(host)
             self._tell(name, lifecycle.Due(now, host.last_used, host.settings.idle_after, host.is_in_use))
-        self._set_alarm()
+        self._rounds.call_at(self._timers.next(), self._alarm)
 
     def _clock_was_set(self, by: float) -> None:
         for name in [name for name, life in self._lives.items() if life.failures]:
@@ -466,12 +447,7 @@ class Supervisor:
         """Look after an agent at a moment; None: no more."""
         if not self.record_only:
             self._timers.put(name, at)
-            self._set_alarm()
-
-    def _set_alarm(self) -> None:
-        if (at := self._timers.next()) != self._next:
-            self._next = at
-            self._rounds.call_at(at, self._alarm)
+            self._rounds.call_at(self._timers.next(), self._alarm)
 
 
 def _is_idle(host: AgentHost, turn: Turn) -> bool:

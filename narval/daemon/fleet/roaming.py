@@ -168,7 +168,7 @@ class RoamingAgents(Roaming):
         if self._files.followers.published != self._wanted.published:
             self._fetching.begin()
         for name in sorted(self._waiting):
-            self._agents.supervisor.need(name)
+            self._agents.supervisor.need(name, at_once=True)
 
     # --- fetching -------------------------------------------------------------------------------------
 

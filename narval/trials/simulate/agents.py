@@ -38,7 +38,7 @@ class AgentsAtPlay:
         """The host of an agent, which is activated if it is not at work. Raises RequestError."""
         if name in ("", self.own_name):
             return self.daemon.host
-        self.daemon.agents.supervisor.need(name)
+        self.daemon.agents.supervisor.need(name, at_once=True)
         host = self.daemon.agents.supervisor.host(name)
         if host is None:
             raise RequestError(f"agent {name} could not be activated; the log says why")

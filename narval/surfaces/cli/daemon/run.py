@@ -196,18 +196,18 @@ def _signals(daemon: Daemon, work: asyncio.Task[Summary], manager: ServiceManage
         task.add_done_callback(reading.discard)
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
 
-    def stop(received: signal.Signals) -> None:
-        for number in _STOPPING:
-            loop.add_signal_handler(number, at_once)
-        if received is signal.SIGINT:
-            click.echo("narval is stopping; interrupt it again to stop at once", err=True)
-        end_well(daemon, drain=received is signal.SIGTERM)
-
-    def at_once() -> None:
+    def stop_at_once() -> None:
         for number in _STOPPING:
             loop.remove_signal_handler(number)
             signal.signal(number, signal.SIG_DFL)
         work.cancel()
+
+    def stop(received: signal.Signals) -> None:
+        for number in _STOPPING:
+            loop.add_signal_handler(number, stop_at_once)
+        if received is signal.SIGINT:
+            click.echo("narval is stopping; interrupt it again to stop at once", err=True)
+        end_well(daemon, drain=received is signal.SIGTERM)
 
     for number in _STOPPING:
         loop.add_signal_handler(number, stop, number)
