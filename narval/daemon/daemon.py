@@ -27,6 +27,7 @@ from narval.daemon.committer import Committer
 from narval.daemon.home_files import HomeFiles
 from narval.daemon.main_loop import MainLoop
 from narval.daemon.messages.post_office import PostOffice
+from narval.daemon.messages.room import MailboxRoom
 from narval.daemon.opening import Note, join, note_nothing, once_it_answers
 from narval.daemon.reload import FilesInForce, log_start
 from narval.daemon.rounds import Rounds
@@ -343,7 +344,8 @@ def assemble(
     rows = AgentRows(own, lambda: in_force.now.name, store, is_thin=not record_only)
     if settings.name in rows:
         raise _taken(settings.name)
-    office = PostOffice(store.letters, rows.address)
+    room = MailboxRoom()
+    office = PostOffice(store.letters, rows.address, room)
     if store.leases is not None:
         from narval.daemon.messages.other_daemons import OtherDaemons
 
@@ -362,7 +364,7 @@ def assemble(
     if home is not None:
         read = read.with_agents(home, loader, own.name, {})
     files_in_force = FilesInForce(home, loader, read, host, in_force)
-    office.limit(files_in_force.message_limit)
+    room.limit_by(files_in_force.message_limit)
     supervisor = Supervisor(host, rows, environment, files_in_force)
     agents = Agents(host, rows, supervisor, store)
     if programs is not None:

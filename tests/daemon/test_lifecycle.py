@@ -265,7 +265,7 @@ def restored_again(life: Life, event: Event) -> lifecycle.Next:
 def test_G9_a_lifecycle_that_is_broken_is_found_to_be(
     event: type[Event], phase: str, move: lifecycle.Move, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(lifecycle.MOVES[event], phase, move)
+    monkeypatch.setitem(lifecycle.LIFE_MOVES[event], phase, move)
     assert any(fault in world.fault for _, world in explored(5))
 
 
@@ -348,5 +348,5 @@ def test_the_table_that_people_read_is_that_of_the_moves() -> None:
     for line in lifecycle.__doc__[start + 1 :].split("\n\n")[0].splitlines()[1:]:
         ends = [*columns[1:], None]
         rows[line.split()[0]] = [bool(line[at:end].strip()) for at, end in zip(columns, ends, strict=True)]
-    moves = {event.__name__: [phase in of for phase in phases] for event, of in lifecycle.MOVES.items()}
+    moves = {event.__name__: [phase in of for phase in phases] for event, of in lifecycle.LIFE_MOVES.items()}
     assert rows == moves

@@ -89,7 +89,7 @@ class Listings:
 
 
 class Environment(NamedTuple):
-    """What the hosts of a daemon's agents have in common."""
+    """The parts and settings that the hosts of a daemon's agents have in common."""
 
     store: Store
     folder: Path | None

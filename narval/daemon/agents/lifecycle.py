@@ -31,6 +31,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+Cause: TypeAlias = Literal["fault", "away", "not here"]
+
 Told: TypeAlias = tuple[int, str]
 """Something that an agent was told (`narval/agent/waiting.py`)."""
 
@@ -63,7 +65,7 @@ TWICE = 2
 
 
 class Life(NamedTuple):
-    """What a daemon knows of the life of an agent; of most passive ones it is `Life()`, and not stored."""
+    """The life of an agent, as its daemon knows it; that of most passive ones is `Life()`, and not stored."""
 
     phase: str = PASSIVE
     is_suspended: bool = False
@@ -74,7 +76,7 @@ class Life(NamedTuple):
     failures: tuple[float, ...] = ()
     """The moments of its failures of late."""
     suspects: tuple[Told, ...] = ()
-    """What was being told at each of them."""
+    """All that was being told at any of them."""
     retry_at: float | None = None
     """The moment at which it is tried again after the last of them."""
 
@@ -156,9 +158,6 @@ class Passivated(msgspec.Struct, frozen=True):
     has_reports: bool = False
 
 
-Cause = Literal["fault", "away", "not here"]
-
-
 class Failed(msgspec.Struct, frozen=True):
     """The agent could not be restored, or a turn of it broke down, during which `suspects` were told.
 
@@ -171,11 +170,11 @@ class Failed(msgspec.Struct, frozen=True):
 
 
 class Suspended(msgspec.Struct, frozen=True):
-    """Somebody lets the agent do nothing until it is resumed."""
+    """The agent is to do nothing until it is resumed."""
 
 
 class Resumed(msgspec.Struct, frozen=True):
-    """Somebody lets the agent go on; it is `Needed` once that is recorded."""
+    """The agent may go on; it is `Needed` once that is recorded."""
 
 
 class Lost(msgspec.Struct, frozen=True):
@@ -250,9 +249,7 @@ class Suspend(msgspec.Struct, frozen=True):
     why: str
 
 
-Command: TypeAlias = (
-    Restore | Begin | Passivate | Drop | EndCalls | Wait | Refuse | Report | Suspend
-)  # fmt: skip
+Command: TypeAlias = Restore | Begin | Passivate | Drop | EndCalls | Wait | Refuse | Report | Suspend
 
 Next: TypeAlias = tuple[Life, tuple[Command, ...]]
 Move: TypeAlias = Callable[[Life, Any], Next]
@@ -265,7 +262,7 @@ BROKE_DOWN, GONE, IDLE = "broke down", "is not at work here any more", "has beco
 
 def advance(life: Life, event: Event) -> Next:
     """Decide what is to be done after an event."""
-    move = MOVES[type(event)].get(life.phase)
+    move = LIFE_MOVES[type(event)].get(life.phase)
     return move(life, event) if move is not None else (life, ())
 
 
@@ -386,7 +383,7 @@ def _always(move: Move) -> dict[str, Move]:
     return dict.fromkeys((PASSIVE, RESTORING, ACTIVE, PASSIVATING), move)
 
 
-MOVES: dict[type[Event], dict[str, Move]] = {
+LIFE_MOVES: dict[type[Event], dict[str, Move]] = {
     Started: {PASSIVE: _start},
     Asked: {PASSIVE: _ask},
     Needed: {PASSIVE: _wake, RESTORING: _note_need, PASSIVATING: _note_need},
@@ -401,4 +398,4 @@ MOVES: dict[type[Event], dict[str, Move]] = {
     Lost: _always(_lose),
     ClockSet: _always(_adjust),
 }
-"""What is done after an event in each phase; nothing where there is no move."""
+"""The moves by event and phase; nothing is done where there is none."""

@@ -68,7 +68,7 @@ class Supervisor:
         self._restoring: set[asyncio.Task[None] | None] = set()
         self._is_closed = False
         self._timers: Deadlines[str] = Deadlines()
-        """When each is looked after, however many: one alarm, for the nearest of all (G8)."""
+        """The moments at which agents are looked after: one alarm, for the nearest of all (G8)."""
         self._alarm = Alarm(self._ring, self._clock_was_set)
         self._memory = ActiveMemory()
 

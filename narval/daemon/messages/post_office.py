@@ -67,14 +67,14 @@ class PostOffice:
     """The messages of a store that are not taken, counted, and the receivers at work.
 
     A message for one that is not at work stays a row: `wake` is asked to activate it, by name. One for an
-    agent that another daemon holds is that daemon's matter, which is told of it (`elsewhere`).
+    agent that another daemon holds is that daemon's matter, which is told of it (`elsewhere`). `room` counts.
     """
 
-    def __init__(self, letters: Letters, find: Find) -> None:
+    def __init__(self, letters: Letters, find: Find, room: MailboxRoom) -> None:
         self.letters, self.find = letters, find
         self.elsewhere: OtherDaemons | None = None
         """The agents of other daemons; None where all are of this one."""
-        self._room, self._is_counted = MailboxRoom(), False
+        self._room, self._is_counted = room, False
         self._overdue = OverdueMessages()
         self.names: dict[int, str] = {}
         """The names of agents that had messages, by number."""
@@ -99,10 +99,6 @@ class PostOffice:
             self.names.update((row.agent, row.name) for row in agents if row.agent in self.room)
             for row in self.letters.waiting():
                 self._overdue.expect(row.until)
-
-    def limit(self, limit: Callable[[str], int]) -> None:
-        """Have `limit` say how many messages an agent may have that it has not taken, by its name."""
-        self._room.limit = limit
 
     def share(self, elsewhere: OtherDaemons) -> None:
         """Have other daemons work on the same store: agents that this one does not hold are found there."""

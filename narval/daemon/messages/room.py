@@ -24,8 +24,7 @@ class MailboxRoom:
     """The messages that are not taken, counted."""
 
     def __init__(self) -> None:
-        self.limit: Callable[[str], int] = _any_number
-        """Gives how many an agent may have, by its name."""
+        self._limit: Callable[[str], int] = _any_number
         self._of: Counter[int] = Counter()
         self._many: Counter[tuple[int, int]] = Counter()
         self._bytes: Counter[tuple[int, int]] = Counter()
@@ -33,6 +32,10 @@ class MailboxRoom:
         """The calls that wait for room, by receiver: of which sender, first come first."""
         self._added: list[MessageRow] | None = None
         """The messages that were recorded since it was begun to count anew, while that is so."""
+
+    def limit_by(self, limit: Callable[[str], int]) -> None:
+        """Have `limit` say how many an agent may have, by its name."""
+        self._limit = limit
 
     def __contains__(self, receiver: object) -> bool:
         return receiver in self._of
@@ -129,10 +132,10 @@ class MailboxRoom:
         """
         pair = receiver.agent, sender
         waiting, there = self._many[pair] + decided, self._of[receiver.agent] + decided
-        if not there or (not waiting and there < self.limit(receiver.name)):
+        if not there or (not waiting and there < self._limit(receiver.name)):
             return ""
         is_full = waiting + many > MOST_OF_A_PAIR or self._bytes[pair] + size > BYTES_OF_A_PAIR
-        if not is_full and there + many <= self.limit(receiver.name):
+        if not is_full and there + many <= self._limit(receiver.name):
             return ""
         return f"room in the mailbox of {receiver.name} ({waiting if is_full else there:,} not taken)"
 

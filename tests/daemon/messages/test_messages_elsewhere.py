@@ -15,7 +15,7 @@ from narval.core.errors import StoreAwayError
 from narval.daemon.messages.mailbox import Mailbox
 from narval.daemon.messages.other_daemons import OtherDaemons
 from narval.daemon.messages.post_office import PostOffice
-from narval.daemon.messages.room import MOST_OF_A_PAIR
+from narval.daemon.messages.room import MOST_OF_A_PAIR, MailboxRoom
 from narval.store.batch import PASSIVE, AgentRow, MessageRow, TakenRow
 from tests.simulator.server import Server
 from tests.simulator.shared_store import SharedStore
@@ -38,7 +38,7 @@ class Side:
         self.store = SharedStore(server)
         self.store.leases.join(home, f"{home}.example", "1.0")
         self.store.commit(batch(self.store.own, agents=[own]))
-        self.office = PostOffice(self.store.letters, self.here)
+        self.office = PostOffice(self.store.letters, self.here, MailboxRoom())
         self.others = OtherDaemons(self.store.leases)
         self.office.share(self.others)
         self.own = own
