@@ -19,8 +19,8 @@ A word in lower case is the phase that follows, one in upper case a command in t
 the table is left alone. `Failed` ends in a wait, or, if the agent failed often, in its suspension. `Asked`
 alone restores an agent that is suspended: it records what it is asked, and does nothing.
 
-It is pure, as an engine is: a test explores what can happen to an agent. The supervisor (`supervisor.py`)
-does what it says. Moments are seconds since 1970.
+It is pure, and explored by a test. The supervisor (`supervisor.py`) does what it says. Moments are seconds
+since 1970.
 """
 
 from __future__ import annotations
@@ -97,9 +97,7 @@ def backoff(life: Life, at: float) -> float | None:
 
 
 class Started(msgspec.Struct, frozen=True):
-    """The agent is this daemon's from now on: the daemon starts, or has taken it. `wake_at` is the next
-    moment that the agent waits for.
-    """
+    """The agent is this daemon's from now on; `wake_at` is the next moment that it waits for."""
 
     at: float
     was_active: bool
