@@ -23,8 +23,7 @@ from narval.daemon.messages.contract import OVERDUE, Refusal
 from narval.daemon.messages.envelope import unseal
 from narval.daemon.messages.remote_calls import CALL
 from narval.daemon.rounds import Alarm, Rounds
-from narval.store.batch import ACTIVE, PASSIVE, STORE, SUSPENDED, AgentRow, MessageRow, TakenRow
-from narval.store.statements import new_agent
+from narval.store.batch import ACTIVE, PASSIVE, STORE, SUSPENDED, AgentRow, MessageRow, TakenRow, new_agent
 from narval.store.store import Store
 
 if TYPE_CHECKING:  # a store of one daemon has none
