@@ -14,8 +14,8 @@ from narval.core.errors import ElsewhereError, RequestError
 from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.daemon import Daemon
 from narval.daemon.dropped.drop_folder import standing
-from narval.daemon.home_files import AgentFiles
 from narval.files.agents.collections import AGENTS
+from narval.files.snapshot import AgentFiles
 
 
 def find_run(daemon: Daemon, eid: int) -> Run:
@@ -146,5 +146,4 @@ def inbox_of(daemon: Daemon) -> dict[str, Any] | None:
 
 def files_of(daemon: Daemon) -> AgentFiles:
     """The files that count for the agent that is asked."""
-    files = daemon.files
-    return files.own(None) if daemon.agent.store.is_own else files.followers.of(daemon.name)
+    return daemon.files.of(daemon.host)

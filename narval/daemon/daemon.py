@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
 from copy import copy
 from functools import partial
@@ -14,7 +14,6 @@ from narval.agent.recovery import at_once, restore_runs, restoring_memory
 from narval.calls.executor import Executor
 from narval.calls.output_capture import capture_output
 from narval.calls.programs.backend import ProgramBackend, programs_of
-from narval.core.definitions.people.directory import Directory
 from narval.core.errors import DaemonGoneError, RequestError, SettingsError
 from narval.daemon.agents.agent_host import AgentHost, Environment
 from narval.daemon.agents.agent_rows import AgentRows
@@ -24,7 +23,6 @@ from narval.daemon.agents.resuming import acted_before, resume_own, runs_are_bac
 from narval.daemon.agents.supervisor import Supervisor
 from narval.daemon.bell import Bell
 from narval.daemon.committer import Committer
-from narval.daemon.home_files import HomeFiles
 from narval.daemon.main_loop import MainLoop
 from narval.daemon.messages.post_office import PostOffice
 from narval.daemon.messages.room import MailboxRoom
@@ -34,13 +32,12 @@ from narval.daemon.rounds import Rounds
 from narval.daemon.settings_in_force import SettingsInForce
 from narval.daemon.stop import Stop
 from narval.daemon.watcher import FileWatcher
-from narval.files.agents.folders import AgentFolder, paths_of
 from narval.files.home import Home
-from narval.files.loader import Loaded, Loader
 from narval.files.people_file import load_people
-from narval.files.schemas import Schemas
+from narval.files.reading import Reading
 from narval.files.settings import FILE, Settings
 from narval.files.shipped import unloaded
+from narval.files.snapshot import AgentFiles, Snapshot
 from narval.store.open import open_store
 from narval.store.store import Store
 from narval.system.clock import Clock, SimulatedClock, SystemClock
@@ -128,7 +125,7 @@ class Daemon:
         `data/memory.xml` would be (N4); None leaves what is declared alone.
         """
         _collect_output(self, self._closing)
-        self.files.use(self.files.loaded)
+        self.files.use()
         await self.host.submit(lambda turn: self.files.sync_declared(turn, declared))
         self.agents.start(self.rounds)
 
@@ -234,11 +231,10 @@ class Daemon:
             await self.fleet.begin()
         runs_are_back(host, restore_runs(host.agent), self.rounds.clock.now())
         self.files.keep(run.definition for run in runs.values() if run.definition is not None)
-        self.files.use(self.files.loaded)
-        declared = self.files.declared()
+        self.files.use()
         folders = FolderAgents(self.agents, self.files)
         if self.record_only:
-            await host.submit(partial(resume_own, host, self.files, declared, ()))
+            await host.submit(partial(resume_own, host, self.files, ()))
             await _follow(self, folders)
             if self.fleet is not None:
                 self.fleet.start()
@@ -246,7 +242,7 @@ class Daemon:
         self.store.make_room()
         await self.executor.end_former()
         host.dispatcher.resume()
-        await host.submit(partial(resume_own, host, self.files, declared, acted_before(host)))
+        await host.submit(partial(resume_own, host, self.files, acted_before(host)))
         await _follow(self, folders)
         self.agents.start(self.rounds)
         if self.fleet is not None:
@@ -299,39 +295,32 @@ def _on_home(
     record_only: bool,
 ) -> Daemon:
     """Make the daemon of a home, or of one in memory, with its definitions read."""
-    loader = Loader(home.path, partial(stored_files, store)) if home is not None else Loader(None)
-    daemon = assemble(home, store, settings, loader, clock, record_only=record_only, closing=closing)
-    loader.forget_fallback()
-    return daemon
+    people = load_people(home.path if home is not None else None)
+    if home is None:
+        snapshot = Snapshot(AgentFiles(declared=[]), settings, people)
+    else:
+        snapshot = Reading(home.path, stored=partial(stored_files, store)).snapshot(settings, people)
+    return assemble(home, store, snapshot, clock, record_only=record_only, closing=closing)
 
 
 def assemble(
     home: Home | None,
     store: Store,
-    settings: Settings,
-    loader: Loader,
+    snapshot: Snapshot,
     clock: Clock,
     *,
     closing: ExitStack,
     record_only: bool = False,
-    loaded: Loaded | None = None,
     model: Home | None = None,
     executor: Executor | None = None,
-    people: Directory | None = None,
-    folders: Mapping[str, AgentFolder] | None = None,
 ) -> Daemon:
     """Put the parts of a daemon together; what is to be done when it closes goes into `closing`.
 
-    `loaded` is used instead of what `loader` would load, `people` instead of those of the home. `model` is a
-    home whose files are read and never written: its definitions are followed; nothing is remembered in it.
-    `folders` are those of the other agents where there is no home to read them in.
+    `snapshot` are the files that count at the start. `model` is a home of which they may be though it is
+    never written: nothing is remembered in it.
     """
-    files, bell = home or model, Bell()
-    followed = paths_of(files.path, settings.own) if files is not None else ()
-    loaded = loader.load(followed) if loaded is None else loaded
+    files, bell, settings, counts = home or model, Bell(), snapshot.settings, snapshot.own
     own = store.of().identity()._replace(name=settings.name)
-    schemas = Schemas(files.schemas if files is not None else None)
-    people = people or load_people(files.path if files is not None else None)
     programs: ProgramBackend | None = None
     if executor is None:
         programs = programs_of(files, own, record_only=record_only)
@@ -356,14 +345,17 @@ def assemble(
         store, folder, main_loop, office, lambda: in_force.now, is_up_to_date, record_only
     )
     host = AgentHost(
-        environment, own.agent, own.name, loaded.library, schemas, settings.own, since=clock.now()
+        environment,
+        own.agent,
+        own.name,
+        counts.loaded.library,
+        counts.schemas,
+        settings.own,
+        since=clock.now(),
     )
     at_once(restoring_memory(host.agent))
     rounds.add(host)
-    read = HomeFiles.of(loaded, schemas, settings, people)._replace(agents=folders or {})
-    if home is not None:
-        read = read.with_agents(home, loader, own.name, {})
-    files_in_force = FilesInForce(home, loader, read, host, in_force)
+    files_in_force = FilesInForce(home, snapshot, host, in_force)
     room.limit_by(files_in_force.message_limit)
     supervisor = Supervisor(host, rows, environment, files_in_force)
     agents = Agents(host, rows, supervisor, store)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from narval.agent.declared import declare_library, declare_memory, start_declared
 from narval.agent.loop import Request
@@ -15,26 +15,15 @@ from narval.core.engines.engine import HeedsPeople
 from narval.core.engines.events import PersonsAct, Signalled
 from narval.core.errors import NotFetchedError
 from narval.daemon.agents.agent_host import AgentHost
-from narval.daemon.home_files import AgentFiles, HomeFiles
+from narval.daemon.settings_in_force import SettingsInForce
 from narval.daemon.standing_runs import follow_newest, keep_standing
-from narval.files.agents.folders import AgentFolder
-from narval.files.agents.followed import FollowedFiles
 from narval.files.agents.settings import AgentSettings, Given
 from narval.files.loaded import Loaded
-from narval.files.loader import Loader
-from narval.files.settings import Settings
+from narval.files.reading import Reading
+from narval.files.snapshot import AgentFiles, Changes, Snapshot
 
 PEOPLE = "people"
 """The fact of the store that says by which directory of people an agent went last."""
-
-
-class FilesNow(NamedTuple):
-    """The files of a home as they count now; `loaded` is what its own agent follows, with what was added."""
-
-    files: HomeFiles
-    loaded: Loaded
-    settings: Settings
-    people: Directory
 
 
 class Roaming(Protocol):
@@ -65,7 +54,7 @@ class Roaming(Protocol):
     async def fetch(self) -> None:
         """Fetch what is not here, if that can be, and have it read."""
 
-    def read(self, files: HomeFiles, loader: Loader, before: HomeFiles, current: Settings) -> HomeFiles:
+    def read(self, files: Snapshot, reading: Reading, before: Snapshot) -> Snapshot:
         """The files of the home, with what agents follow of published collections."""
 
     async def close(self) -> None:
@@ -73,11 +62,12 @@ class Roaming(Protocol):
 
 
 class Followers:
-    """The agents besides the home's own; `now` gives what counts at present."""
+    """The agents of a home, and the files that count for each of them: those of `snapshot`."""
 
-    def __init__(self, now: Callable[[], FilesNow]) -> None:
-        self._now = now
-        self._hosts: dict[AgentHost, FollowedFiles | None] = {}
+    def __init__(self, snapshot: Snapshot, settings: SettingsInForce) -> None:
+        self.snapshot = snapshot
+        self._settings = settings
+        self._hosts: dict[AgentHost, AgentFiles | None] = {}
         """With what each follows of published collections, as it was taken over last."""
         self.roaming: Roaming | None = None
         """The agents that any daemon of a store may have; None where one daemon at most works on it."""
@@ -87,42 +77,32 @@ class Followers:
         self.roaming = roaming
 
     @property
-    def folders(self) -> Mapping[str, AgentFolder]:
-        """The folders of agents by name."""
-        return self._now().files.agents
-
-    @property
-    def published(self) -> Mapping[str, str]:
-        """The digests of published collections, by name, as they were read from their folders."""
-        return self._now().files.published
+    def folders(self) -> Mapping[str, AgentFiles]:
+        """The files of the agents that have a folder, by name."""
+        return self.snapshot.agents
 
     @property
     def always_active(self) -> frozenset[str]:
         """The agents that are never to be passive."""
-        given = ((name, folder.given or {}) for name, folder in self.folders.items())
+        given = ((name, files.given or {}) for name, files in self.folders.items())
         return frozenset(name for name, said in given if said.get("always_active"))
 
     def of(self, name: str) -> AgentFiles:
-        """The files that count for an agent: without a folder those of the home's own."""
-        now, settings = self._now(), self.settings_of(name)
-        found = now.files.agents.get(name) or self.followed(name)
-        if found is None:
-            return AgentFiles(now.loaded, now.files.schemas, settings, now.files.faults, None)
-        loaded = now.loaded if found.loaded is now.files.loaded else found.loaded
-        return AgentFiles(loaded, found.schemas, settings, found.faults, found.declared)
+        """The files that count for an agent besides the home's own: without a folder those of that."""
+        return self.followed(name) or self.snapshot.of(name)
 
     def settings_of(self, name: str) -> AgentSettings:
         """The settings that count for an agent."""
-        folder, usual = self.folders.get(name), self._now().settings.usual
-        if folder is not None:
-            return usual.with_given(folder.given or {})
+        files, usual = self.folders.get(name), self._settings.now.usual
+        if files is not None:
+            return usual.with_given(files.given or {})
         return usual.with_given(self.roaming.given(name)) if self.roaming is not None else usual
 
-    def followed(self, name: str) -> FollowedFiles | None:
+    def followed(self, name: str) -> AgentFiles | None:
         """The collections of the store that an agent follows; None where it follows the home's own files."""
         if self.roaming is None or name in self.folders:
             return None
-        return self._now().files.followed.get(self.settings_of(name).collections)
+        return self.snapshot.followed.get(self.settings_of(name).collections)
 
     def require(self, name: str) -> None:
         """Make sure that all that an agent follows is here as it is published. Raises NotFetchedError, and
@@ -151,20 +131,17 @@ class Followers:
 
     def show(self, host: AgentHost) -> None:
         """Let files count for an agent as they are now."""
-        use_for(host, self.of(host.name).loaded, self._now().people)
+        use_for(host, self.of(host.name).loaded, self.snapshot.people)
 
     def leave(self, host: AgentHost) -> None:
         """Let no further change count for an agent."""
         self._hosts.pop(host, None)
 
-    def tell(self, before: HomeFiles | None = None) -> None:
-        """Have all take over at their next turn what counts now; all for whom it differs from `before`."""
-        files = self._now().files
-        alike = before is not None and before.own_state == files.own_state
+    def tell(self, changes: Changes | None = None) -> None:
+        """Have all take over at their next turn what counts now; those whom `changes` concern, if given."""
         for host, taken in self._hosts.items():
-            old, new = ((found or files).agents.get(host.name) for found in (before, files))
-            alters = old is not new and (old is None or new is None or old.state != new.state)
-            if not alike or alters or taken is not self.followed(host.name):
+            is_concerned = changes is None or changes.concerns_all or host.name in changes.agents
+            if is_concerned or taken is not self.followed(host.name):
                 host.post(Request(partial(self.take_over, host)))
 
     def take_over(self, host: AgentHost, turn: Turn) -> None:
@@ -172,8 +149,8 @@ class Followers:
         files, people = self.of(host.name), known_by(host.agent.lookup.people)
         if host in self._hosts:
             self._hosts[host] = self.followed(host.name)
-        use_for(host, files.loaded, self._now().people)
-        host.use_settings(files.settings)
+        use_for(host, files.loaded, self.snapshot.people)
+        host.use_settings(self.settings_of(host.name))
         turn.surroundings.use_schemas(files.schemas)
         sync(turn, files)
         tell_of_people(turn, people)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Container, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -19,13 +19,16 @@ from narval.core.engines.registry import import_engines
 from narval.core.errors import DefinitionError, Fault, NarvalError
 from narval.core.source.text import Source
 from narval.daemon.agents.agent_host import AgentHost
-from narval.daemon.followers import FilesNow, Followers, known_by, sync, tell_of_people, use_for
-from narval.daemon.home_files import AgentFiles, HomeFiles, differences
+from narval.daemon.followers import Followers, known_by, sync, tell_of_people, use_for
 from narval.daemon.settings_in_force import SettingsInForce
 from narval.files.home import Home
-from narval.files.loader import Loaded, Loader
+from narval.files.loaded import Loaded
+from narval.files.people_file import read_people
+from narval.files.reading import Reading
 from narval.files.schemas import Schemas
-from narval.files.settings import Settings
+from narval.files.settings import Settings, read_settings
+from narval.files.shipped import shipped_modules
+from narval.files.snapshot import AgentFiles, Snapshot, changes, differences
 from narval.system.lone_thread import LoneThread
 from narval.system.unexpected import unexpected
 
@@ -42,22 +45,15 @@ class FilesInForce:
     """The definitions, schemas, settings and people that count, what is wrong with them, and their renewal.
 
     They count for the agent of `host`, which is the home's own, and for all that follow them; an agent with
-    a folder has files of its own besides (G2, G4). `home` is None where there are no files. `files` are those
-    of the start; what `load` adds is kept when they are read again.
+    a folder has files of its own besides (G2, G4). `home` is None where there are no files. `snapshot` is
+    that of the start; what `load` adds is kept when the files are read again.
     """
 
     def __init__(
-        self,
-        home: Home | None,
-        loader: Loader,
-        files: HomeFiles,
-        host: AgentHost,
-        settings: SettingsInForce,
+        self, home: Home | None, snapshot: Snapshot, host: AgentHost, settings: SettingsInForce
     ) -> None:
-        self.loaded = files.loaded
-        self._home, self._loader, self._files = home, loader, files
-        self._host, self._settings = host, settings
-        self.followers = Followers(lambda: FilesNow(self._files, self.loaded, self.settings, self.people))
+        self._home, self._host, self._settings = home, host, settings
+        self.followers = Followers(snapshot, settings)
         """The other agents, and the files that count for each."""
         self._added: list[str | Path] = []
         self._reading = asyncio.Lock()
@@ -76,36 +72,47 @@ class FilesInForce:
         return (own.own if name == own.name else self.followers.settings_of(name)).messages
 
     @property
+    def own(self) -> AgentFiles:
+        """The files that count for the home's own agent."""
+        return self.followers.snapshot.own
+
+    def of(self, host: AgentHost) -> AgentFiles:
+        """The files that count for an agent."""
+        return self.own if host.agent.store.is_own else self.followers.of(host.name)
+
+    @property
+    def loaded(self) -> Loaded:
+        """What is loaded for the home's own agent."""
+        return self.own.loaded
+
+    @property
     def schemas(self) -> Schemas:
         """The schemas that elements must fit (N7)."""
-        return self._files.schemas
+        return self.own.schemas
 
     @property
     def libraries(self) -> list[Loaded]:
         """All that is loaded: for the home's own agent, and for those that follow something else."""
-        return [self.loaded, *self._files.libraries[1:]]
-
-    def own(self, declared: list[bytes] | None) -> AgentFiles:
-        """The files that count for the home's own agent, which declare these elements."""
-        return AgentFiles(self.loaded, self.schemas, self.settings.own, self._files.faults, declared)
+        return self.followers.snapshot.libraries
 
     @property
     def people(self) -> Directory:
         """The directory of people that counts: the last one whose file had no faults (P15)."""
-        return self._files.people or self._host.agent.lookup.people
+        return self.followers.snapshot.people
 
     @property
     def faults(self) -> list[Fault]:
         """All that is wrong with the files of the home."""
-        return [*self._files.all_faults, *self._unread]
+        return [*self.followers.snapshot.faults, *self._unread]
 
-    def use(self, loaded: Loaded) -> None:
-        """Let these definitions count from now on; import their engines before the first run needs one."""
-        self.loaded = loaded
+    def use(self) -> None:
+        """Let the definitions there are count from now on; import their engines before the first run needs
+        one.
+        """
         if not self._host.loop.record_only:
             for found in self.libraries:
                 import_engines(found.library)
-        use_for(self._host, loaded, self.people)
+        use_for(self._host, self.loaded, self.people)
 
     def hear_of_changes(self, on_change: Callable[[], Awaitable[None]]) -> None:
         """Await `on_change` after each change that was taken over."""
@@ -116,37 +123,16 @@ class FilesInForce:
 
         The runs are those of an agent, without a `name` of the home's own.
         """
-        references = [reference for definition in definitions for reference in definition.references]
-        folder, followed = self._files.agents.get(name), self.followers.followed(name)
-        found = folder or followed
-        with suppress(DefinitionError):  # a call of what does not load says so
-            if found is None or found.loaded is self._files.loaded:
-                self._loader.keep(references)
-                self.loaded = self.loaded.with_shipped(references)
-                return
-            self._loader.keep(references, found.collections)
-            loaded = found.loaded.with_shipped(references)
-            if folder is not None:
-                folder = msgspec.structs.replace(folder, loaded=loaded)
-                self._files = self._files._replace(agents={**self._files.agents, name: folder})
-            elif followed is not None and loaded is not followed.loaded:
-                names = self.followers.settings_of(name).collections
-                followed = msgspec.structs.replace(followed, loaded=loaded)
-                self._files = self._files._replace(followed={**self._files.followed, names: followed})
+        references = (reference for definition in definitions for reference in definition.references)
+        groups = shipped_modules().named(references)
+        loaded = (self.followers.of(name) if name else self.own).loaded
+        self._replace(loaded, loaded.keeping(groups))
 
-    def declared(self) -> list[bytes] | None:
-        """Read what `data/memory.xml` declares; None if it has faults, which are noted."""
-        if self._home is None:
-            return []
-        self._files = self._files.with_memory(self._home)
-        return self._files.declared
-
-    def sync_declared(self, turn: Turn, declared: list[bytes] | None, again: Container[int] = ()) -> None:
-        """Bring memory in line with the library, its faults, and what `data/memory.xml` declares.
-
-        With `declared` None the latter stays as it is. The `start-plan` elements of `again` act once more.
+    def sync_declared(self, turn: Turn, declared: list[bytes] | None) -> None:
+        """Bring memory in line with the library, its faults, and these declared elements; with None the
+        latter stay as they are.
         """
-        sync(turn, self.own(declared), again)
+        sync(turn, msgspec.structs.replace(self.own, declared=declared))
 
     async def load(self, text: str | Path) -> None:
         """Add the definitions of a file, or of a text, to the library. Raises DefinitionError."""
@@ -160,9 +146,16 @@ class FilesInForce:
         return parsed.definitions
 
     async def _add(self, loaded: Loaded) -> None:
-        self.use(loaded)
+        self._replace(self.loaded, loaded)
+        self.use()
         self.followers.tell()
         await self._host.submit(lambda turn: self.sync_declared(turn, None))
+
+    def _replace(self, old: Loaded, new: Loaded) -> None:
+        """Let a library be another for all who follow it."""
+        if new is not old:
+            now = self.followers.snapshot
+            self.followers.snapshot = now.with_libraries(lambda loaded: new if loaded is old else loaded)
 
     async def reload(
         self, is_settled: Callable[[], bool] = lambda: True, first: Callable[[], None] = lambda: None
@@ -175,19 +168,20 @@ class FilesInForce:
         if self._home is None:
             return False
         async with self._reading:
-            files = await self._read_beside(self._home, first)
-            if files.state == self._files.state or not is_settled():
+            before = self.followers.snapshot
+            files = await self._read_beside(self._home, before, first)
+            if files.state == before.state or not is_settled():
                 return False
-            await self._host.submit(partial(self._adopt, files))
+            await self._host.submit(partial(self._adopt, before, files))
             for on_change in self._on_change:
                 await on_change()
             return True
 
-    async def _read_beside(self, home: Home, first: Callable[[], None]) -> HomeFiles:
+    async def _read_beside(self, home: Home, before: Snapshot, first: Callable[[], None]) -> Snapshot:
         """The files of the home, read in a thread that the end of the daemon does not wait for: what a module
         does when it is imported may never end. Where reading fails, or does not end, that is a fault.
         """
-        reading = LoneThread(partial(self._read, home, first), "narval-files")
+        reading = LoneThread(partial(self._read, home, before, first), "narval-files")
         timer = asyncio.get_running_loop().call_later(LONG, self._note_hanging, home, reading)
         try:
             files = await reading.done
@@ -200,7 +194,7 @@ class FilesInForce:
         self._unread = ()
         return files
 
-    def _note_hanging(self, home: Home, reading: LoneThread[HomeFiles]) -> None:
+    def _note_hanging(self, home: Home, reading: LoneThread[Snapshot]) -> None:
         """Note that reading does not end, and the place in a file of the home at which that is."""
         stack = reversed(reading.stack())
         frame = next((frame for frame in stack if Path(frame.filename).is_relative_to(home.path)), None)
@@ -210,34 +204,39 @@ class FilesInForce:
         self._unread = (Fault(path, line, 1, f"{message}; set it right, and start the daemon again"),)
         log.error("%s", self._unread[0])
 
-    def _read(self, home: Home, first: Callable[[], None]) -> HomeFiles:
+    def _read(self, home: Home, before: Snapshot, first: Callable[[], None]) -> Snapshot:
         first()
-        before, now, roaming = self._files, self.settings, self.followers.roaming
-        files = HomeFiles.read(home, self._loader, before, now)
-        return files if roaming is None else roaming.read(files, self._loader, before, now)
+        settings, faults = read_settings(home.path)
+        people, of_people = read_people(home.path)
+        reading, roaming = Reading(home.path, before), self.followers.roaming
+        faults += of_people
+        files = reading.snapshot(settings or before.settings, people or before.people, faults)
+        return files if roaming is None else roaming.read(files, reading, before)
 
-    def _adopt(self, files: HomeFiles, turn: Turn) -> None:
+    def _adopt(self, before: Snapshot, files: Snapshot, turn: Turn) -> None:
         """Let what was read count from now on."""
-        people, before, self._files = known_by(self.people), self._files, files
-        known, loaded = [self.loaded, *before.libraries[1:]], files.loaded
+        people, kept = known_by(self.people), {loaded.follows: loaded.kept for loaded in self.libraries}
+        files = files.with_libraries(lambda loaded: loaded.keeping(kept.get(loaded.follows, frozenset())))
+        self.followers.snapshot = files
+        loaded = files.own.loaded
         for text in self._added:
             with suppress(DefinitionError):
                 loaded = loaded.with_definitions(text)
-        self.use(loaded)
-        if files.code != before.code:
+        self._replace(files.own.loaded, loaded)
+        self.use()
+        changed = changes(before, self.followers.snapshot)
+        if changed.code:
             self._settings.renew_workers()
-        turn.surroundings.use_schemas(files.schemas)
-        if files.settings is not None and files.settings != before.settings:
+        turn.surroundings.use_schemas(self.schemas)
+        if changed.settings:
             self._settings.use(files.settings)
             self._host.use_settings(self.settings.own)
-        _log(logging.INFO, "%s", differences(known, [loaded, *files.libraries[1:]]))
-        now, then = files.all_faults, before.all_faults
-        _log(logging.WARNING, "did not load: %s", sorted({*now} - {*then}))
-        mended = {fault.path for fault in then} - {fault.path for fault in now}
-        _log(logging.INFO, "%s has no faults any more", sorted(mended))
-        self.sync_declared(turn, files.declared)
+        _log(logging.INFO, "%s", changed.files)
+        _log(logging.WARNING, "did not load: %s", changed.faults)
+        _log(logging.INFO, "%s has no faults any more", changed.mended)
+        sync(turn, self.own)
         tell_of_people(turn, people)
-        self.followers.tell(before)
+        self.followers.tell(changed)
 
 
 def log_start(home: Home | None, runs: int, files: FilesInForce) -> None:

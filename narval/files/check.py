@@ -20,21 +20,14 @@ from narval.core.errors import DefinitionError, Fault, SettingsError, StoreError
 from narval.core.kinds import ASKING
 from narval.core.source.text import Source
 from narval.core.source.toml import TomlText
-from narval.files.agents.folders import (
-    folder_names,
-    libraries_of,
-    paths_of,
-    read_folders,
-    too_many_definitions,
-    unfollowed,
-)
-from narval.files.agents.followed import read_followed
+from narval.files.agents.collections import parse_file
+from narval.files.agents.folders import folder_names
 from narval.files.found_files import files_of, is_module
 from narval.files.home import Home
-from narval.files.loaded import parse_file
-from narval.files.loader import Loaded, Loader
+from narval.files.loaded import Loaded
 from narval.files.memory_file import read_memory
 from narval.files.people_file import PEOPLE_FILE, place_of_rule, read_people
+from narval.files.reading import Reading, load
 from narval.files.schemas import Schemas
 from narval.files.settings import FILE, Settings, parse_settings, read_settings
 from narval.store.open import look_into
@@ -50,24 +43,18 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     A file outside the home is checked as if it were added to it.
     """
     settings, faults = read_settings(home.path)
-    settings = settings or Settings()
-    loader, schemas = Loader(home.path), Schemas(home.schemas)
-    loaded = loader.load(paths_of(home.path, settings.own))
-    agents, wrong = read_folders(home, loader, schemas, settings.name, {}, starts=True)
-    _, of_memory = read_memory(home.memory, schemas, loaded.library, settings.own)
+    settings, reading = settings or Settings(), Reading(home.path, starts=True)
     people, of_people = read_people(home.path)
     writes = settings.mail is not None
-    faults = [*faults, *of_people, *loaded.faults, *schemas.faults(), *of_memory]
-    faults += too_many_definitions(loaded.library, settings.own, FILE)
-    faults += [*wrong, *(fault for folder in agents.values() for fault in folder.faults)]
-    for found in libraries_of(home.path, loader, loaded, agents.values()):
+    snapshot = reading.snapshot(settings, people or Directory(), (*faults, *of_people))
+    loaded, faults = snapshot.own.loaded, snapshot.faults
+    for found in reading.libraries(snapshot):
         faults += [*found.faults, *_warnings(found.library, found.library, people, writes)]
         faults += _unknown_agents(home, found.library)
         faults += _without_a_cluster(found.library, settings)
-    followed = {path for folder in agents.values() for path in folder.collections}
-    for collections in unfollowed(home.path, followed):
-        beneath = schemas if len(collections) > 1 else Schemas(None)
-        faults += read_followed(home.path, loader, collections, beneath, settings.own, starts=True).faults
+    for follows in reading.unfollowed(snapshot):
+        beneath = snapshot.own.schemas if len(follows) > 1 else Schemas(None)
+        faults += reading.followed(follows, beneath, settings.own).faults
     for position, message in doubts_of_rules(people.approvals if people is not None else (), loaded.library):
         place = place_of_rule(home.path, position)
         faults.append(Fault(PEOPLE_FILE, *place, message, warning=True))
@@ -126,7 +113,7 @@ def check_alone(paths: Iterable[Path]) -> list[Fault]:
     A name that none of them has, and nothing that ships, may be another file's: it is a warning.
     """
     with tempfile.TemporaryDirectory(prefix="narval-check-") as folder:
-        loaded = Loader(Path(folder)).load()
+        loaded = load(Path(folder))
         return sorted(set(_faults_outside(loaded, [path.resolve() for path in paths], alone=True)))
 
 

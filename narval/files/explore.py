@@ -10,14 +10,14 @@ from pathlib import Path
 import msgspec
 
 from narval.core.definitions.library import Definition, Library
+from narval.core.definitions.people.directory import Directory
 from narval.core.engines.structure import Finding
 from narval.core.errors import DefinitionError
 from narval.core.source.xml import read_xml
-from narval.files.agents.folders import libraries_of, paths_of, read_folders
 from narval.files.found_files import files_of
 from narval.files.home import Home
-from narval.files.loader import Loaded, Loader
-from narval.files.schemas import Schemas
+from narval.files.loaded import Loaded
+from narval.files.reading import Reading
 from narval.files.settings import Settings, read_settings
 from narval.system.regular_file import read_source
 from narval.trials.explore.findings import examine, is_explorable
@@ -56,11 +56,8 @@ def explore_home(
     progress: Progress = lambda name, states: None,
 ) -> Iterator[ExplorationReport]:
     """Report on each definition that loads; on those of some files or folders, if given."""
-    settings, _ = read_settings(home.path)
-    settings, loader = settings or Settings(), Loader(home.path)
-    own = loader.load(paths_of(home.path, settings.own))
-    agents, _ = read_folders(home, loader, Schemas(home.schemas), settings.name, {})
-    libraries = list(libraries_of(home.path, loader, own, agents.values()))
+    reading, (settings, _) = Reading(home.path), read_settings(home.path)
+    libraries = list(reading.libraries(reading.snapshot(settings or Settings(), Directory())))
     for library, definition in _chosen(home, libraries, [path.resolve() for path in paths]):
         began = time.monotonic()
         enough = _patience(definition.full_name, began + seconds, progress)

@@ -24,10 +24,10 @@ Reader = Callable[[Path, str], Source | Fault]
 
 
 class FoundFiles:
-    """The modules in `modules/` of a home, the sources in `recipes/` (`others`), faults of unreadable ones.
+    """The modules in `modules/` of a home, the sources in `recipes/` (`others`), `faults` of unreadable ones.
 
     With `within`, the path of a folder of the home that ends with a slash, those in that folder. A module has
-    the faults of its files besides.
+    the faults of its files.
     """
 
     def __init__(self, home: Path, within: str = "") -> None:
@@ -36,7 +36,6 @@ class FoundFiles:
         self.others = list(self._others())
         found = modules_in(home / within / MODULES, f"{within}{MODULES}")
         self.modules = [read_module(path, shown, self._read) for path, shown in found]
-        self.faults += [fault for module in self.modules for fault in module.faults]
 
     @cached_property
     def paths(self) -> frozenset[str]:
@@ -48,8 +47,12 @@ class FoundFiles:
     @property
     def state(self) -> tuple[object, ...]:
         """Equal for files of equal contents."""
-        modules = [(text.path, text.digest, text.faults) for text in self.modules]
-        return [(source.path, source.digest) for source in self.others], modules, self.faults
+        return [(source.path, source.digest) for source in self.others], self.code, self.faults
+
+    @property
+    def code(self) -> object:
+        """Equal for modules of equal contents."""
+        return [(text.path, text.digest, text.faults) for text in self.modules]
 
     @property
     def groups(self) -> Mapping[str, Sequence[ModuleText]]:

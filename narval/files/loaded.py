@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePath
 from types import ModuleType
@@ -12,17 +13,16 @@ from typing import Any
 import msgspec
 
 from narval.core.definitions.library import Definition, Library, Parsed, Reference, check_targets
-from narval.core.definitions.parsing import compose, parse, suffix_of
+from narval.core.definitions.parsing import compose, suffix_of
 from narval.core.errors import DefinitionError, Fault
 from narval.core.source.text import Source
 from narval.core.source.xml import read_xml
+from narval.files.agents.collections import Collection, parse_file
 from narval.files.found_files import is_module, read_module
 from narval.files.module_text import FIRST, ModuleText
 from narval.files.modules import Lease, Module, ModulePackage, ModuleVersions
 from narval.files.shipped import is_shipped, shipped_modules, unloaded
 from narval.system.regular_file import read_file
-from narval.system.scripts.checks import faults_of_scripts
-from narval.system.unexpected import unexpected
 
 
 class FileState(msgspec.Struct, frozen=True):
@@ -34,22 +34,47 @@ class FileState(msgspec.Struct, frozen=True):
     error: str | None = None
 
 
-class Loaded(msgspec.Struct, frozen=True):
-    """The library of a home, the functions of its modules, and the faults of its files.
+class GoodVersion(msgspec.Struct, frozen=True):
+    """A version of a file without faults: its definitions, when it was loaded, and of a module its digest."""
 
-    `modules` and their `texts` are by group, `functions` by the `key_of` their definitions; paths are
-    relative to the home. `leases` keep the modules importable. `broken` are the files that did not load, by
-    the kind and name of what they are meant to have, or by kind and group where no name is known.
+    definitions: tuple[Definition, ...]
+    loaded: float
+    digest: str = ""
+
+    @property
+    def digests(self) -> tuple[str, ...]:
+        """Equal for equal versions."""
+        return self.digest, *(definition.digest for definition in self.definitions)
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """The library of a home, the functions of its modules, and the faults of its files; paths are relative to
+    the home.
     """
 
     library: Library = msgspec.field(default_factory=Library)
+    """The definitions."""
     modules: Mapping[str, ModuleType] = {}
+    """The modules by group."""
     functions: Mapping[str, Callable[..., Any]] = {}
+    """The functions by the `key_of` their definitions."""
     texts: Mapping[str, ModuleText] = {}
+    """The texts of the modules by group."""
     faults: tuple[Fault, ...] = ()
+    """All that is wrong with the files."""
     files: tuple[FileState, ...] = ()
+    """The files."""
     leases: frozenset[Lease] = frozenset()
+    """What keeps the modules importable."""
     broken: Mapping[tuple[str, str], str] = {}
+    """The files that did not load, by the kind and name of what they are meant to have, or by kind and group
+    where no name is known."""
+    collections: tuple[Collection, ...] = ()
+    """The collections of which it was made."""
+    good: Mapping[str, GoodVersion] = {}
+    """The last good versions of files and modules, by path."""
+    kept: frozenset[str] = frozenset()
+    """The groups of modules that ship which runs name, whatever the files name (N31)."""
 
     def fault_behind(self, name: str) -> Fault | None:
         """The first fault of the file that is meant to have a definition; None where no such file has any."""
@@ -62,6 +87,11 @@ class Loaded(msgspec.Struct, frozen=True):
             fault for fault in self.faults if PurePath(fault.path).stem.partition(".")[0] in (group, name)
         ]
         return min((fault for fault in named if not fault.warning), default=None)
+
+    @property
+    def follows(self) -> tuple[str, ...]:
+        """The collections of which it was made, by their paths in the home."""
+        return tuple(collection.within for collection in self.collections)
 
     @property
     def sources(self) -> dict[str, bytes]:
@@ -100,11 +130,23 @@ class Loaded(msgspec.Struct, frozen=True):
 
         Raises DefinitionError.
         """
-        ships = shipped_modules()
-        imported = ships.load(ships.named(references) - self.texts.keys())
+        return self._with_imported(self._shipped(shipped_modules().named(references)))
+
+    def _shipped(self, groups: frozenset[str]) -> Iterable[Module]:
+        """Those of some modules that ship of whose names there are none. Raises DefinitionError."""
+        imported = shipped_modules().load(groups - self.texts.keys())
         if imported.faults:
             raise DefinitionError([fault for found in imported.faults.values() for fault in found])
-        return self._with_imported(imported.modules.values()) if imported.modules else self
+        return imported.modules.values()
+
+    def keeping(self, groups: frozenset[str]) -> Loaded:
+        """The same with modules that ship, whatever the files of any later time name (N31)."""
+        if groups <= self.kept:
+            return self
+        kept = msgspec.structs.replace(self, kept=self.kept | groups)
+        with suppress(DefinitionError):  # a call of what does not load says so
+            return kept._with_imported(kept._shipped(groups))
+        return kept
 
     def with_modules(self, modules: Iterable[Module]) -> Loaded:
         """The same with modules added."""
@@ -149,18 +191,6 @@ class Loaded(msgspec.Struct, frozen=True):
         others = (file for file in self.files if file.path not in states)
         added = msgspec.structs.replace(self, library=library, files=(*others, *states.values()))
         return added.with_modules(modules)
-
-
-def parse_file(source: Source) -> Parsed:
-    """The definitions of a file, and all its faults, those of its scripts too."""
-    try:
-        parsed = parse(source)
-        mistakes = faults_of_scripts(parsed.definitions)
-        return parsed._replace(faults=tuple(sorted({*parsed.faults, *mistakes})))
-    except DefinitionError as error:
-        return Parsed((), faults=error.faults)
-    except Exception as error:
-        return Parsed((), faults=(unexpected(source.path, error),))
 
 
 def _path_of(text: str | Path) -> Path | None:

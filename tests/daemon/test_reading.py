@@ -16,7 +16,8 @@ from narval.daemon import reload
 from narval.daemon.daemon import Daemon
 from narval.daemon.dropped import drop_folder, inbox
 from narval.daemon.dropped.drop_folder import Claim
-from narval.files import check, loaded, memory_file, people_file, schema_trial, settings, settlement
+from narval.files import check, loaded, memory_file, people_file, schema_trial, settings, settle
+from narval.files.agents import collections
 from narval.files.agents import settings as agent_settings
 from narval.files.check import check_home
 from narval.files.home import Home
@@ -83,10 +84,10 @@ def fails(monkeypatch: pytest.MonkeyPatch) -> Fails:
 @pytest.mark.parametrize(
     ("module", "name", "is_bad"),
     [
-        (loaded, "parse", lambda source: b"bad" in source.data),
-        (settlement, "compose", lambda library: library.get("recipe", "w.bad") is not None),
+        (collections, "parse", lambda source: b"bad" in source.data),
+        (settle, "compose", lambda library: library.get("recipe", "w.bad") is not None),
         (
-            settlement,
+            settle,
             "check_targets",
             lambda references, *_: any(found.path == "recipes/bad.xml" for found in references),
         ),
@@ -140,7 +141,7 @@ async def test_reading_that_fails_as_a_whole_is_told_until_it_is_well_again(
     scene = Scene(tmp_path)
     daemon = await scene.open()
     with monkeypatch.context() as patched:
-        patched.setattr(reload.HomeFiles, "read", lambda *_: {}["y"])
+        patched.setattr(reload, "read_settings", lambda _: {}["y"])
         with pytest.raises(KeyError):
             await daemon.files.reload()
     ((path, message),) = faults_of(daemon).items()

@@ -14,7 +14,7 @@ from narval.core import errors
 from narval.core.engines import commands, events
 from narval.core.kinds import IN_MODULES
 from narval.files.found_files import modules_in
-from narval.files.loader import Loader
+from narval.files.reading import load
 from narval.files.settings import Settings
 from narval.surfaces.cli import COMMANDS
 from tests.places import DOCS, ROOT, page
@@ -68,7 +68,7 @@ def test_each_error_is_in_the_tree_of_errors() -> None:
 
 @pytest.mark.parametrize("module", [path.stem for path, _ in modules_in(ROOT / "modules", "modules")])
 def test_each_shipped_action_is_documented(module: str) -> None:
-    loaded = Loader(ROOT).load()
+    loaded = load(ROOT)
     pages = {path.stem: path.read_text(encoding="utf-8") for path in DOCS.rglob("*.md")}
     text = pages.get(module, "") + pages["mail"]
     names = [found.name for found in loaded.library if found.kind in IN_MODULES and found.group == module]
@@ -77,7 +77,7 @@ def test_each_shipped_action_is_documented(module: str) -> None:
 
 
 def test_the_shipped_home_has_no_faults() -> None:
-    assert [str(fault) for fault in Loader(ROOT).load().faults] == []
+    assert [str(fault) for fault in load(ROOT).faults] == []
 
 
 def test_links_between_pages_lead_somewhere() -> None:

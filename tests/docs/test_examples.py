@@ -10,7 +10,7 @@ import pytest
 
 import narval
 from narval.core.errors import RequestError
-from narval.files.loader import Loader
+from narval.files.reading import load
 from tests.places import ROOT, page
 
 OTHERS = """from narval import Input, Output, action
@@ -65,7 +65,7 @@ def test_the_examples_make_a_home(tmp_path: Path, form: int) -> None:
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    loaded = Loader(tmp_path).load()
+    loaded = load(tmp_path)
     assert [str(fault) for fault in loaded.faults] == []
     named = {definition.full_name for definition in loaded.library if definition.group != "basic"}
     assert named == {
@@ -91,7 +91,7 @@ def test_the_two_forms_of_the_page_are_one_prototype(tmp_path: Path) -> None:
         home = tmp_path / str(number)
         (home / "modules").mkdir(parents=True)
         (home / "modules" / "mail.py").write_text(text)
-        found.append(Loader(home).load().library.get("action", "mail.acknowledge"))
+        found.append(load(home).library.get("action", "mail.acknowledge"))
     assert found[0].prototype == found[1].prototype
 
 

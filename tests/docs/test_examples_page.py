@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from narval.files.loader import Loader
+from narval.files.reading import load
 from tests.places import ROOT
 
 PAGE = (ROOT / "docs" / "reference" / "examples.md").read_text(encoding="utf-8")
@@ -58,7 +58,7 @@ def test_each_example_has_a_scenario() -> None:
 
 
 def test_each_example_has_its_name_and_no_fault() -> None:
-    loaded = Loader(ROOT).load()
+    loaded = load(ROOT)
     assert loaded.faults == ()
     found = {recipe.full_name for recipe in loaded.library if recipe.group == "examples"}
     assert found >= {f"examples.{name}" for name in names(EXAMPLES)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from narval.files.loader import Loader
+from narval.files.reading import load
 from narval.kinds.process.language.definition import CALLS, Process
 from narval.kinds.process.language.joinlang import parse as parse_joinlang
 from narval.kinds.process.language.rubric import parse as parse_rubric
@@ -24,7 +24,7 @@ def test_the_definitions_of_the_page_make_a_home(tmp_path: Path) -> None:
     texts = [text for text in blocks("xml") if text.startswith("<process-definition")]
     for number, text in enumerate(texts):
         (tmp_path / "recipes" / f"page{number}.wf.xml").write_text(text, encoding="utf-8")
-    loaded = Loader(tmp_path).load()
+    loaded = load(tmp_path)
     assert [str(fault) for fault in loaded.faults] == []
     processes = {found.name: found for found in loaded.library if isinstance(found, Process)}
     assert {"order", "answer", "hire", "sale", "shipping"} <= set(processes)

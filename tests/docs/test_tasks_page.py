@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from narval.files.loader import Loader
+from narval.files.reading import load
 from narval.kinds.task.language.definition import PREDEFINED, TaskDefinition
 from narval.kinds.task.language.script import FUNCTIONS
 from narval.kinds.task.language.words import CLAUSES, OPERATORS, QUALIFIERS, SINGLE, UNITS
@@ -23,7 +23,7 @@ def blocks(language: str) -> list[str]:
 def test_K70_the_types_of_the_page_make_a_home(tmp_path: Path) -> None:
     (tmp_path / "recipes").mkdir()
     (tmp_path / "recipes" / "bank.task").write_text("\n".join(blocks("task")), encoding="utf-8")
-    loaded = Loader(tmp_path).load()
+    loaded = load(tmp_path)
     assert [str(fault) for fault in loaded.faults] == []
     tasks = {found.name: found for found in loaded.library if isinstance(found, TaskDefinition)}
     assert set(tasks) == {"scan", "privileged", "clerk", "book", "fax_event"}

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from narval.core.errors import DefinitionError
-from narval.files.loader import Loaded, Loader
+from narval.files.loaded import Loaded
 from narval.files.module_text import ModuleText
+from narval.files.reading import Reading, load
+from tests.files.rereading import Loader
 
 ACTION = "from narval import Output, action\n"
 FIRST = ACTION + (
@@ -50,7 +52,7 @@ def faults_of(loaded: Loaded) -> list[str]:
 
 
 def test_the_group_of_all_actions_in_a_folder_is_its_name(home: Path) -> None:
-    loaded = Loader(home).load()
+    loaded = load(home)
     assert faults_of(loaded) == []
     assert names(loaded) == ["talk.rest", "talk.say"]
     assert loaded.functions["talk.say"]() == "<said>hello all</said>"
@@ -67,7 +69,7 @@ def test_the_group_of_all_actions_in_a_folder_is_its_name(home: Path) -> None:
 
 def test_a_folder_needs_no_first_file(home: Path) -> None:
     (home / "modules/talk/__init__.py").unlink()
-    assert names(Loader(home).load()) == ["talk.rest"]
+    assert names(load(home)) == ["talk.rest"]
 
 
 def test_N31_a_change_of_any_file_is_a_new_version_of_all_its_actions(home: Path) -> None:
@@ -107,17 +109,17 @@ def test_N13_a_folder_is_good_as_a_whole_or_not_at_all(home: Path, name: str, te
 
 
 def test_N13_across_restarts_the_store_gives_the_last_good_version_of_a_folder(home: Path) -> None:
-    kept = Loader(home).load().sources
+    kept = load(home).sources
     put(home, {"modules/talk/words.py": "1/0"})
-    assert names(Loader(home).load()) == []
-    loaded = Loader(home, lambda path: [kept[path]] if path in kept else []).load()
+    assert names(load(home)) == []
+    loaded = Reading(home, stored=lambda path: [kept[path]] if path in kept else []).library()
     assert loaded.functions["talk.say"]() == "<said>hello all</said>"
     assert ModuleText.of("modules/talk", kept["modules/talk"]).files.keys() == {
         "__init__.py",
         "more.py",
         "words.py",
     }
-    assert names(Loader(home, lambda path: [b"\xff"]).load()) == []
+    assert names(Reading(home, stored=lambda path: [b"\xff"]).library()) == []
 
 
 def test_a_file_and_a_folder_of_one_name_are_a_fault_at_both(home: Path) -> None:
@@ -130,7 +132,7 @@ def test_a_file_and_a_folder_of_one_name_are_a_fault_at_both(home: Path) -> None
         "expected one module of the name 'talk', found modules/talk and modules/talk.py; rename or remove one"
     )
     assert faults_of(after) == [f"modules/talk:1:1: {message}", f"modules/talk.py:1:1: {message}"]
-    assert names(Loader(home).load()) == []
+    assert names(load(home)) == []
 
 
 def test_hidden_files_backups_and_other_things_in_a_folder_are_passed_over(home: Path) -> None:
@@ -142,7 +144,7 @@ def test_hidden_files_backups_and_other_things_in_a_folder_are_passed_over(home:
         },
     )
     put(home, {"modules/data/x.txt": "", "modules/.hidden/x.py": "1/0"})
-    loaded = Loader(home).load()
+    loaded = load(home)
     assert (names(loaded), faults_of(loaded)) == (["talk.rest", "talk.say"], [])
 
 
@@ -163,7 +165,7 @@ def test_a_link_out_of_the_home_makes_a_folder_bad_as_a_whole(
 
 def test_a_module_whose_sibling_folder_did_not_load_says_so(home: Path) -> None:
     put(home, {"modules/talk/more.py": "1/0", "modules/user.py": "from .talk import say\n"})
-    assert faults_of(Loader(home).load()) == [
+    assert faults_of(load(home)) == [
         f"modules/talk/more.py:1:1: {WHY}: ZeroDivisionError: division by zero",
         f"modules/user.py:1:1: {WHY}: ImportError: modules/talk/more.py did not load: {WHY}: "
         "ZeroDivisionError: division by zero",

@@ -15,7 +15,7 @@ from narval.files.alterations import compare
 from narval.files.check import check_alone, check_home
 from narval.files.found_files import MOST_OF_CODE
 from narval.files.home import Home
-from narval.files.loader import Loader
+from narval.files.reading import load
 from narval.system.regular_file import UnfitFileError, read_regular
 
 GOOD = (
@@ -69,7 +69,7 @@ def test_a_file_with_more_code_than_is_read_is_a_fault_that_says_so_and_costs_it
         (path, "expected at most 1,048,576 bytes, found 1,048,577")
         for path in ("modules/whole/x.py", "modules/x.py")
     ]
-    assert Loader(home.path).load().library.get("recipe", "g.r") is not None
+    assert load(home.path).library.get("recipe", "g.r") is not None
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -12,11 +12,11 @@ from narval.core.definitions.action.definition import Action
 from narval.core.definitions.known_attributes import COMMON, OWN, known_attributes
 from narval.core.definitions.parsing import warnings
 from narval.core.definitions.prototype import Input
-from narval.files.loader import Loader
+from narval.files.reading import load
 from tests.places import DOCS, ROOT
 from tests.surfaces.cli.command_line import data, narval
 
-SHIPPED = Loader(ROOT).load().library
+SHIPPED = load(ROOT).library
 KNOWN = known_attributes(SHIPPED)
 WATCH = """<cookbook group="w"><recipe group="w" name="all" start_step="a" end_step="a">
   <step id="a" type="action" target="mail.watch"/></recipe></cookbook>"""

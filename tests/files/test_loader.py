@@ -13,8 +13,10 @@ import pytest
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.parsing import read_definition
 from narval.core.errors import DefinitionError
-from narval.files.loader import Loaded, Loader
+from narval.files.loaded import Loaded
+from narval.files.reading import Reading, load
 from narval.kinds.recipe.language.definition import Recipe
+from tests.files.rereading import Loader
 
 ACTION = "from narval import Input, Output, action\n"
 MAIL = ACTION + '@action(inputs=[Input("mail", "email")])\ndef send(mail):\n    return "<sent/>"\n'
@@ -48,12 +50,12 @@ def faults_of(loaded: Loaded) -> list[str]:
 
 
 def test_a_home_in_memory_has_nothing() -> None:
-    loaded = Loader(None).load()
+    loaded = Loaded()
     assert (len(loaded.library), loaded.faults, loaded.files) == (0, (), ())
 
 
 def test_a_home_without_folders_has_nothing(tmp_path: Path) -> None:
-    loaded = Loader(tmp_path).load()
+    loaded = load(tmp_path)
     assert (names(loaded), faults_of(loaded), loaded.files) == ([], [], ())
 
 
@@ -66,7 +68,7 @@ def test_recipes_transforms_and_modules_become_a_library(home: Path) -> None:
         "recipes/deeper/more.xml": recipe("mail.send", "more"),
         "recipes/mail.page.xsl": sheet,
     })  # fmt: skip
-    loaded = Loader(home).load()
+    loaded = load(home)
     assert faults_of(loaded) == []
     assert names(loaded) == ["mail.more", "mail.page", "mail.send", "mail.triage"]
     assert loaded.functions["mail.send"](mail=None) == "<sent/>"
@@ -97,7 +99,7 @@ def test_hidden_backup_and_other_files_are_no_definitions(home: Path) -> None:
         },
     )
     put(home, {"recipes/.git/config.xml": bad})
-    loaded = Loader(home).load()
+    loaded = load(home)
     assert (names(loaded), faults_of(loaded), loaded.files) == ([], [], ())
 
 
@@ -105,7 +107,7 @@ def test_a_link_out_of_the_home_is_not_followed(home: Path, tmp_path_factory: py
     outside = tmp_path_factory.mktemp("outside") / "mail.xml"
     outside.write_text(recipe("mail.triage", type="recipe"))
     (home / "recipes/mail.xml").symlink_to(outside)
-    loaded = Loader(home).load()
+    loaded = load(home)
     assert names(loaded) == []
     assert faults_of(loaded) == [
         "recipes/mail.xml:1:1: this link leads out of the home; put a copy here instead"
@@ -115,13 +117,13 @@ def test_a_link_out_of_the_home_is_not_followed(home: Path, tmp_path_factory: py
 def test_a_link_within_the_home_is_followed(home: Path) -> None:
     put(home, {"data/mail.xml": recipe("mail.triage", type="recipe")})
     (home / "recipes/mail.xml").symlink_to(home / "data/mail.xml")
-    assert names(Loader(home).load()) == ["mail.triage"]
+    assert names(load(home)) == ["mail.triage"]
 
 
 def test_what_cannot_be_read_is_a_fault(home: Path) -> None:
     (home / "recipes/gone.xml").symlink_to(home / "nowhere.xml")
     put(home, {"recipes/big.xml": b"<recipe>" + b" " * 17_000_000 + b"</recipe>"})
-    faults = faults_of(Loader(home).load())
+    faults = faults_of(load(home))
     assert faults[0].startswith("recipes/big.xml:1:1: expected at most 16,777,216 bytes, found 17,0")
     assert faults[1] == "recipes/gone.xml:1:1: cannot be read: No such file or directory"
 
@@ -131,7 +133,7 @@ def test_what_cannot_be_read_is_a_fault(home: Path) -> None:
 
 def test_N13_a_bad_recipe_costs_itself_alone(home: Path) -> None:
     put(home, {"recipes/good.xml": recipe("good.one", "one", "good", "recipe"), "recipes/bad.xml": "<recipe"})
-    loaded = Loader(home).load()
+    loaded = load(home)
     assert names(loaded) == ["good.one"]
     assert faults_of(loaded) == ["recipes/bad.xml:1:1: not well-formed XML: unclosed token"]
     state = {file.path: (file.loaded is not None, file.error) for file in loaded.files}
@@ -163,13 +165,13 @@ def test_N13_a_bad_file_leaves_its_last_good_version(home: Path) -> None:
 
 def test_N13_across_restarts_the_store_gives_the_last_good_version(home: Path) -> None:
     put(home, {"modules/mail.py": MAIL, "recipes/mail.xml": recipe("mail.send")})
-    first = Loader(home).load()
+    first = load(home)
     stored = {
         "recipes/mail.xml": [definition.xml for definition in first.library.of("recipe").values()],
         "modules/mail.py": [first.sources["modules/mail.py"]],
     }
     put(home, {"modules/mail.py": "import no_such_module_anywhere", "recipes/mail.xml": "<recipe"})
-    loaded = Loader(home, lambda path: stored.get(path, [])).load()
+    loaded = Reading(home, stored=lambda path: stored.get(path, [])).library()
     assert names(loaded) == ["mail.send", "mail.triage"]
     before, after = ({found.digest for found in library} for library in (first.library, loaded.library))
     assert after == before
@@ -179,7 +181,7 @@ def test_N13_across_restarts_the_store_gives_the_last_good_version(home: Path) -
 
 def test_what_the_store_kept_may_be_bad_too(home: Path) -> None:
     put(home, {"modules/post.py": "1/0", "modules/more/x.py": "1/0", "recipes/mail.xml": "<recipe"})
-    loaded = Loader(home, lambda path: [b"\xff"]).load()
+    loaded = Reading(home, stored=lambda path: [b"\xff"]).library()
     assert (names(loaded), len(loaded.faults)) == ([], 3)
 
 
@@ -214,7 +216,7 @@ def test_N13_a_target_that_did_not_load_is_given_as_the_reason(home: Path) -> No
         "recipes/d.xml": "<recipe",
         "recipes/e.xml": recipe("d.x", "e", type="recipe"),
     })  # fmt: skip
-    faults = [fault.split(": ", 1)[1].partition(";")[0] for fault in faults_of(Loader(home).load())]
+    faults = [fault.split(": ", 1)[1].partition(";")[0] for fault in faults_of(load(home))]
     assert faults == [
         "not Python: invalid syntax",
         "step 'a': there is no action 'post.send', because modules/post.py did not load",
@@ -228,7 +230,7 @@ def test_N13_a_target_that_did_not_load_is_given_as_the_reason(home: Path) -> No
 def test_N13_faults_within_a_file_and_with_regard_to_others_come_together(home: Path) -> None:
     one, two = recipe("mail.none", "one"), recipe("mail.one", "two", type="recipe")
     put(home, {"recipes/mail.xml": f"<cookbook>{one}{two.replace('end_step', 'end')}</cookbook>"})
-    faults = faults_of(Loader(home).load())
+    faults = faults_of(load(home))
     assert [fault.split(": ", 1)[1].partition(";")[0] for fault in faults] == [
         "step 'a': there is no action 'mail.none'",
         "recipe needs the attribute 'end_step'",
@@ -238,7 +240,7 @@ def test_N13_faults_within_a_file_and_with_regard_to_others_come_together(home: 
 
 def test_two_files_cannot_give_one_name(home: Path) -> None:
     put(home, {f"recipes/{name}.xml": recipe("mail.triage", type="recipe") for name in "ab"})
-    loaded = Loader(home).load()
+    loaded = load(home)
     assert [definition.path for definition in loaded.library] == ["recipes/a.xml"]
     assert faults_of(loaded) == [
         "recipes/b.xml:1:1: expected a new name, found the recipe mail.triage of recipes/a.xml again"
@@ -273,7 +275,7 @@ def test_N30_a_module_that_cannot_be_imported_costs_itself_alone(
     home: Path, text: str | bytes, message: str
 ) -> None:
     put(home, {"modules/mail.py": MAIL, "modules/odd.py": text})
-    loaded = Loader(home).load()
+    loaded = load(home)
     assert names(loaded) == ["mail.send"]
     (fault,) = faults_of(loaded)
     assert fault.startswith(f"modules/odd.py:{message}")
@@ -283,7 +285,7 @@ def test_what_a_module_prints_when_it_is_imported_is_no_output(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     put(home, {"modules/mail.py": "print('hello')\n"})
-    Loader(home).load()
+    load(home)
     printed = capsys.readouterr()
     assert (printed.out, printed.err) == ("", "hello\n")
 
@@ -294,7 +296,7 @@ def test_modules_import_each_other_as_siblings_then_and_later(home: Path) -> Non
         "modules/b.py": "from . import c\ndef twice(x):\n    return x * c.N\n",
         "modules/c.py": "N = 2\n",
     })  # fmt: skip
-    loaded = Loader(home).load()
+    loaded = load(home)
     assert faults_of(loaded) == []
     assert loaded.modules["a"].later() == (2, 8)
     assert loaded.modules["b"].c is loaded.modules["c"]
@@ -309,7 +311,7 @@ def test_a_module_whose_sibling_did_not_load_says_so(home: Path) -> None:
             "modules/c.py": "from .none import x",
         },
     )
-    faults = [re.sub(r"narval_home_\d+", "HOME", fault) for fault in faults_of(Loader(home).load())]
+    faults = [re.sub(r"narval_home_\d+", "HOME", fault) for fault in faults_of(load(home))]
     why = "the module cannot be imported"
     assert faults == [
         f"modules/a.py:1:1: {why}: ImportError: modules/b.py did not load: {why}: "
@@ -326,7 +328,7 @@ def _is_home(name: str) -> bool:
 def test_importing_leaves_nothing_behind_but_private_names(home: Path) -> None:
     put(home, {"modules/mail.py": MAIL})
     path, finders, modules = list(sys.path), list(sys.meta_path), set(sys.modules)
-    Loader(home).load()
+    load(home)
     assert (sys.path, sys.meta_path) == (path, finders)
     assert all(name.startswith("narval_home_") for name in set(sys.modules) - modules)
     assert not list(home.rglob("__pycache__"))
@@ -338,7 +340,7 @@ def test_two_homes_with_modules_of_one_name_do_not_meet(
     other = tmp_path_factory.mktemp("other")
     put(home, {"modules/mail.py": "seen = []\n"})
     put(other, {"modules/mail.py": "seen = []\n"})
-    first, second = Loader(home).load(), Loader(other).load()
+    first, second = load(home), load(other)
     first.modules["mail"].seen.append(1)
     assert second.modules["mail"].seen == []
 
@@ -431,7 +433,7 @@ def test_a_module_that_cannot_be_added_raises_its_faults(tmp_path: Path) -> None
 
 def test_N35_a_definition_is_read_again_from_what_the_store_kept(home: Path) -> None:
     put(home, {"modules/mail.py": MAIL, "recipes/mail.xml": f"<cookbook>{recipe('mail.send')}</cookbook>"})
-    kept = Loader(home).load().library.get("recipe", "mail.triage")
+    kept = load(home).library.get("recipe", "mail.triage")
     assert kept is not None
     again = read_definition("recipe", kept.path, kept.xml)
     assert (again.digest, again.full_name, again.path) == (kept.digest, "mail.triage", "recipes/mail.xml")
@@ -447,4 +449,4 @@ def test_N35_what_a_later_version_finds_wrong_does_not_stop_what_began() -> None
 
 def test_a_link_that_leads_to_itself_is_a_fault(home: Path) -> None:
     (home / "recipes/x.xml").symlink_to("x.xml")
-    assert faults_of(Loader(home).load())[0].startswith("recipes/x.xml:1:1: cannot be read")
+    assert faults_of(load(home))[0].startswith("recipes/x.xml:1:1: cannot be read")

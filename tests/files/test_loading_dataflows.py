@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from narval.core.definitions.parsing import read_definition
-from narval.files.loader import Loaded, Loader
+from narval.files.loaded import Loaded
+from narval.files.reading import load
 from narval.kinds.dataflow.language.definition import DataflowDefinition
+from tests.files.rereading import Loader
 
 MODULE = '''\
 from narval import function, operator, wrapper
@@ -65,7 +67,7 @@ def dataflow(loaded: Loaded, name: str) -> DataflowDefinition:
 
 
 def test_T57_dataflows_use_what_modules_declare(tmp_path: Path) -> None:
-    loaded = Loader(home(tmp_path, flats=HOMES, other=PAGES)).load()
+    loaded = load(home(tmp_path, flats=HOMES, other=PAGES))
     assert faults(loaded) == []
     found = dataflow(loaded, "flats.Homes")
     assert set(found.graphs) == {"flats.Homes", "other.Pages"}
@@ -82,7 +84,7 @@ def test_T57_dataflows_use_what_modules_declare(tmp_path: Path) -> None:
 
 def test_T7_a_selection_by_what_a_wrapper_does_not_have_is_a_fault(tmp_path: Path) -> None:
     wrong = HOMES.replace("price <", "prise <")
-    loaded = Loader(home(tmp_path, flats=wrong, other=PAGES)).load()
+    loaded = load(home(tmp_path, flats=wrong, other=PAGES))
     assert faults(loaded) == [
         "recipes/flats.plan:6:13: select: in has no attribute 'prise'; did you mean 'price'?"
     ]
@@ -92,7 +94,7 @@ def test_all_that_is_missing_is_told(tmp_path: Path) -> None:
     text = (
         HOMES.replace("is_nice", "is_nise").replace("other/Pages", "other/Page").replace("geocode", "geokode")
     )
-    loaded = Loader(home(tmp_path, flats=text, other=PAGES)).load()
+    loaded = load(home(tmp_path, flats=text, other=PAGES))
     assert faults(loaded) == [
         "recipes/flats.plan:7:12: function: there is no function 'is_nise'; did you mean 'is_nice'?",
         "recipes/flats.plan:8:5: there is no operator or dataflow 'geokode'; did you mean 'geocode'?",
@@ -101,7 +103,7 @@ def test_all_that_is_missing_is_told(tmp_path: Path) -> None:
 
 
 def test_a_file_that_did_not_load_is_named(tmp_path: Path) -> None:
-    loaded = Loader(home(tmp_path, flats=HOMES, other=PAGES.replace("raw :", "row :"))).load()
+    loaded = load(home(tmp_path, flats=HOMES, other=PAGES.replace("raw :", "row :")))
     assert faults(loaded) == [
         "recipes/flats.plan:9:5: there is no dataflow 'Pages', because recipes/other.plan did not load; "
         "set its faults right first",
@@ -113,7 +115,7 @@ def test_a_file_that_did_not_load_is_named(tmp_path: Path) -> None:
 def test_T17_a_declaration_in_a_file_must_be_that_of_the_module(tmp_path: Path) -> None:
     ports = PAGES.replace("TupleStream out;", "Relation out;").replace("raw : pages", "raw : some") + " "
     ports = ports.replace("(raw : some)", "(raw : pages)")
-    loaded = Loader(home(tmp_path, other=ports)).load()
+    loaded = load(home(tmp_path, other=ports))
     assert faults(loaded) == [
         "recipes/other.plan:1:10: geocode: its module has geocode (TupleStream in : TupleStream out); "
         "write the same, or remove this"
@@ -127,7 +129,7 @@ def test_T6_types_are_those_of_narval_and_of_modules(tmp_path: Path) -> None:
     )
     module = MODULE + '\n@operator(inputs="Map place", outputs="")\ndef show(place): ...\n'
     (tmp_path / "modules" / "geo.py").write_text(module, encoding="utf-8")
-    assert faults(Loader(tmp_path).load()) == [
+    assert faults(load(tmp_path)) == [
         "recipes/others.plan:1:26: there is no type 'Mapp'; did you mean 'Map'?",
         "recipes/others.plan:1:44: show: place: expected Map, found 'place', of type Mapp",
     ]
@@ -138,7 +140,7 @@ def test_T15_folders_of_recipes_are_the_hierarchy(tmp_path: Path) -> None:
         "amazon__popular": PAGES.replace("Pages", "Books"),
         "shops": "PLAN All { OUTPUT: all BODY { /amazon/Books( : all) } }",
     }
-    loaded = Loader(home(tmp_path, **files)).load()
+    loaded = load(home(tmp_path, **files))
     assert faults(loaded) == []
     assert set(dataflow(loaded, "shops.All").graphs) == {"shops.All", "popular.Books"}
 

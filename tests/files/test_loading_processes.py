@@ -8,8 +8,10 @@ import pytest
 
 from narval.core.definitions.parsing import read_definition
 from narval.core.errors import DefinitionError
-from narval.files.loader import Loaded, Loader
+from narval.files.loaded import Loaded
+from narval.files.reading import Reading, load
 from narval.kinds.process.language.definition import Process
+from tests.files.rereading import Loader
 
 EXT = '<process-definition name="ext"><node name="A"/></process-definition>'
 
@@ -63,7 +65,7 @@ def test_section_13_new_and_changed_definitions_are_loaded_and_what_depends_on_t
 
 def test_section_13_a_missing_external_is_a_fault_of_the_file_that_wants_it(tmp_path: Path) -> None:
     put(tmp_path, a=importing("outer", "middle", "N"), b=importing("middle", "ext"))
-    loaded = Loader(tmp_path).load()
+    loaded = load(tmp_path)
     assert [(fault.path, fault.line, fault.column) for fault in loaded.faults] == [
         ("recipes/a.wf.xml", 1, 120),
         ("recipes/b.wf.xml", 1, 121),
@@ -77,7 +79,7 @@ def test_section_13_a_missing_external_is_a_fault_of_the_file_that_wants_it(tmp_
 
 def test_section_17_recursion_of_externals_costs_only_the_processes_in_it(tmp_path: Path) -> None:
     put(tmp_path, a=importing("p", "q", "N"), b=importing("q", "p", "N"), c=EXT, d=importing("r", "ext"))
-    loaded = Loader(tmp_path).load()
+    loaded = load(tmp_path)
     assert sorted(digests(loaded)) == ["c.ext", "d.r"]
     assert sorted(fault.path for fault in loaded.faults) == ["recipes/a.wf.xml", "recipes/b.wf.xml"]
     assert any("a process cannot import itself" in fault.message for fault in loaded.faults)
@@ -100,23 +102,23 @@ def test_N13_what_an_external_does_not_define_any_more_leaves_the_last_good_vers
 
 def test_N13_across_restarts_the_store_gives_the_last_good_version_with_its_externals(tmp_path: Path) -> None:
     put(tmp_path, a=importing("outer", "ext"), c=EXT)
-    library = Loader(tmp_path).load().library
+    library = load(tmp_path).library
     kept = {f"recipes/{Path(definition.path).name}": definition.xml for definition in library}
     put(tmp_path, a="<process-definition", c="<process-definition")
-    loaded = Loader(tmp_path, lambda path: [kept[path]]).load()
+    loaded = Reading(tmp_path, stored=lambda path: [kept[path]]).library()
     assert nodes(loaded, "a.outer") == ["x:A", "N"]
 
 
 def test_N35_a_run_reads_its_version_again_without_a_library(tmp_path: Path) -> None:
     put(tmp_path, a=importing("outer", "ext"), c=EXT)
-    found = Loader(tmp_path).load().library.get("process", "a.outer")
+    found = load(tmp_path).library.get("process", "a.outer")
     assert isinstance(found, Process)
     again = read_definition("process", found.path, found.xml)
     assert (again.digest, again.full_name) == (found.digest, "a.outer")
 
 
 def test_section_13_loading_on_demand_needs_what_it_imports_first(tmp_path: Path) -> None:
-    loaded = Loader(None).load()
+    loaded = Loaded()
     with pytest.raises(DefinitionError, match="there is no process 'ext'"):
         loaded.with_definitions(importing("outer", "ext"))
     put(tmp_path, c=EXT, a=importing("outer", "ext"))
@@ -134,6 +136,6 @@ def test_section_13_loading_on_demand_needs_what_it_imports_first(tmp_path: Path
 def test_section_14_files_of_the_editor_lie_beside_definitions(tmp_path: Path) -> None:
     put(tmp_path, c=EXT)
     (tmp_path / "recipes" / "c.editor.xml").write_text("<editor-properties/>", encoding="utf-8")
-    loaded = Loader(tmp_path).load()
+    loaded = load(tmp_path)
     assert loaded.faults == ()
     assert sorted(digests(loaded)) == ["c.ext"]

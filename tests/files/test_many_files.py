@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from narval.daemon.home_files import differences
 from narval.files.found_files import FoundFiles
-from narval.files.loader import Loader
+from narval.files.reading import load
+from narval.files.snapshot import differences
 
 RECIPE = """<recipe group="g" name="r{0}" start_step="a" end_step="a">
   <step id="a" type="action" target="basic.nothing"/></recipe>"""
@@ -51,7 +51,7 @@ def looked_up(home: Path) -> Callable[[], object]:
 
 
 def told(home: Path) -> Callable[[], object]:
-    loaded = Loader(home).load()
+    loaded = load(home)
     assert len(loaded.library) > 0
     return lambda: list(differences([], [loaded]))
 

@@ -11,8 +11,10 @@ import pytest
 
 import narval
 from narval.core.errors import DefinitionError
-from narval.files.loader import Loaded, Loader
+from narval.files.loaded import Loaded
+from narval.files.reading import load
 from narval.files.shipped import shipped_modules
+from tests.files.rereading import Loader
 
 ACTION = "from narval import action\n"
 MINE = ACTION + "@action\ndef send(): ...\n"
@@ -61,8 +63,8 @@ def test_a_module_counts_once_a_recipe_names_it_and_no_longer(tmp_path: Path) ->
 def test_a_home_that_names_none_imports_none(tmp_path: Path) -> None:
     put(tmp_path, {"modules/w.py": MINE, "recipes/w.xml": recipe("w.send")})
     program = (
-        "import sys; from pathlib import Path; from narval.files.loader import Loader\n"
-        f"loaded = Loader(Path({str(tmp_path)!r})).load()\n"
+        "import sys; from pathlib import Path; from narval.files.reading import load\n"
+        f"loaded = load(Path({str(tmp_path)!r}))\n"
         "assert not loaded.faults and len(loaded.library) == 2\n"
         "print([name for name in sys.modules if name.startswith('narval_shipped')])"
     )
@@ -76,7 +78,7 @@ def test_a_home_that_names_none_imports_none(tmp_path: Path) -> None:
 )
 def test_a_module_of_the_home_that_imports_one_names_it(tmp_path: Path, text: str) -> None:
     put(tmp_path, {"modules/w.py": text})
-    loaded = Loader(tmp_path).load()
+    loaded = load(tmp_path)
     assert groups(loaded) == {"files": "<narval>/modules/files/__init__.py"}
     assert "later" not in text or loaded.modules["w"].later() is loaded.modules["files"].places.place
 
@@ -112,7 +114,7 @@ def test_N13_of_a_faulty_replacement_the_last_good_version_is_the_one_that_ships
 
 def test_N13_a_sibling_of_a_faulty_replacement_gets_what_ships(tmp_path: Path) -> None:
     put(tmp_path, {"modules/files.py": "1/0", "modules/w.py": "from .files.places import place\n" + MINE})
-    loaded = Loader(tmp_path).load()
+    loaded = load(tmp_path)
     assert groups(loaded) == {"files": "<narval>/modules/files/__init__.py", "w": "modules/w.py"}
     assert [fault.path for fault in loaded.faults] == ["modules/files.py"]
 
@@ -131,7 +133,7 @@ def test_N13_a_last_good_version_keeps_what_it_names(tmp_path: Path) -> None:
 def test_a_target_near_one_that_ships_gets_its_suggestion(tmp_path: Path, target: str, meant: str) -> None:
     put(tmp_path, {"recipes/w.xml": recipe(target)})
     message = f"step 'a': there is no action {target!r}; did you mean {meant!r}?"
-    assert [fault.message for fault in Loader(tmp_path).load().faults] == [message]
+    assert [fault.message for fault in load(tmp_path).faults] == [message]
     with pytest.raises(DefinitionError, match="did you mean"):
         Loaded().with_definitions(recipe(target))
 

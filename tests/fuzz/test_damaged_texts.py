@@ -17,8 +17,8 @@ from narval.core.definitions.parsing import compose, suffixes, warnings
 from narval.core.elements.canonical import elements_of
 from narval.core.errors import DefinitionError, ElementError, Fault
 from narval.core.source.text import Source
+from narval.files.agents.collections import parse_file
 from narval.files.agents.settings import CollectionsOf, parse_agent_file
-from narval.files.loaded import parse_file
 from narval.files.memory_file import read_memory
 from narval.files.module_text import ModuleText
 from narval.files.modules import ModulePackage

@@ -19,7 +19,7 @@ from narval.calls.workers.frames import Allowance
 from narval.calls.workers.transforms import answer
 from narval.core.definitions.transform.definition import Transform
 from narval.core.elements.canonical import canonical
-from narval.files.loader import Loader
+from narval.files.reading import load
 from tests.places import ROOT
 
 SHEET = ROOT / "recipes" / "digest.page.xsl"
@@ -75,7 +75,7 @@ def section(root: etree._Element, id: str) -> list[str]:
 
 
 def test_N21_it_is_a_transform_with_optional_lists_for_inputs() -> None:
-    loaded = Loader(ROOT).load()
+    loaded = load(ROOT)
     transform = loaded.library.of("transform")["digest.page"]
     assert isinstance(transform, Transform)
     inputs = transform.prototype.inputs
@@ -197,7 +197,7 @@ def test_a_thousand_mails_are_counted_and_the_newest_shown() -> None:
 
 
 def test_a_page_is_of_the_newest_so_many_mails_and_says_so() -> None:
-    transform = Loader(ROOT).load().library.of("transform")["digest.page"]
+    transform = load(ROOT).library.of("transform")["digest.page"]
     assert isinstance(transform, Transform)
     newest = {slot.id: slot.newest for slot in transform.prototype.inputs}
     assert newest == {"mails": 100, "answers": 200, "verdicts": 200, "items": 200}

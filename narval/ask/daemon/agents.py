@@ -23,8 +23,8 @@ from narval.core.engines.registry import engine_of_run
 from narval.core.errors import RequestError
 from narval.daemon.agents.active_memory import resident
 from narval.daemon.agents.agent_host import AgentHost
+from narval.daemon.agents.agents import ELSEWHERE
 from narval.daemon.agents.folder_agents import is_held
-from narval.daemon.agents.lifecycle import ELSEWHERE
 from narval.daemon.daemon import Daemon
 from narval.daemon.dropped.drop_folder import standing
 from narval.daemon.messages.envelope import ELEMENT, unseal
@@ -59,7 +59,7 @@ async def agents(daemon: Daemon, limit: int | None = None, after: str | None = N
         raise RequestError(f"expected limit to be 1 or more, or none for all, got {limit}")
     rows, own_name = daemon.agents.rows, daemon.files.settings.name
     own = {"name": own_name, "state": ACTIVE, "why": None, "next": None}
-    first = [{**own, **_held(daemon, daemon.agents.own)}] if after is None else []
+    first = [{**own, **_held(daemon, rows.own)}] if after is None else []
     if daemon.store.is_shared:
         return await _of_all_daemons(daemon, first, limit, after)
 
@@ -83,7 +83,7 @@ async def _of_all_daemons(
     """The agents of a store that daemons share, each with the home of the daemon that has it, and the number
     of its ownership; those of others as the store has them.
     """
-    store, own = daemon.store, daemon.agents.own.agent.store.agent
+    store, own = daemon.store, daemon.agents.rows.own.agent.store.agent
 
     def read() -> tuple[list[AgentRow], dict[int, Ownership], list[tuple[int, int, int]]]:
         owners = {of.agent: of for of in store.owners()}
@@ -121,7 +121,7 @@ async def show_agent(daemon: Daemon, name: str) -> dict[str, Any]:
     A limit of calls is null where it is all places but one.
     """
     if name == daemon.files.settings.name:
-        return _shown(daemon, daemon.agents.own)
+        return _shown(daemon, daemon.agents.rows.own)
     before = daemon.agents.rows.get(name)
     state = daemon.agents.state_of(before) if before is not None else None  # asking activates it
     async with daemon.agents.asked(name, reads=True) as host:
@@ -132,10 +132,9 @@ async def show_agent(daemon: Daemon, name: str) -> dict[str, Any]:
 def _shown(daemon: Daemon, host: AgentHost) -> dict[str, Any]:
     own, row = host.agent.store.is_own, host.agent.store.identity()
     name = daemon.files.settings.name if own else row.name
-    counts = daemon.files.own(None) if own else daemon.files.followers.of(name)
     folder = f"{AGENTS}/{name}" if name in daemon.files.followers.folders else None
     place = daemon.home.path / (folder or "") if daemon.home is not None and (folder or own) else None
-    text, settings = None, counts.settings
+    text, settings = None, daemon.files.settings.own if own else daemon.files.followers.settings_of(name)
     is_roaming = daemon.files.followers.roaming is not None or daemon.store.is_shared
     if is_roaming and not (own or folder):
         text = host.agent.store.meta.get(SETTINGS, "")
@@ -149,7 +148,7 @@ def _shown(daemon: Daemon, host: AgentHost) -> dict[str, Any]:
         "settings": _said(settings),
         "text": text,
         "inbox": standing(place)._asdict() if place is not None else None,
-        "faults": [json_forms.fault(fault) for fault in counts.faults],
+        "faults": [json_forms.fault(fault) for fault in daemon.files.of(host).faults],
         "limits": _limits(daemon, host),
     }
 
@@ -162,11 +161,11 @@ async def add_agent(daemon: Daemon, name: str, collections: list[str] | None = N
     it gets a folder. Where daemons share the store these are published ones, and it gets settings instead.
     """
     if not collections:
-        return _form(daemon, await daemon.agents.add(name))
+        return _form(daemon, await daemon.agents.rows.add(name))
     if (roaming := daemon.files.followers.roaming) is not None:
         text = collections_text(collections)
         await roaming.check(text)
-        await daemon.agents.add(name)
+        await daemon.agents.rows.add(name)
         await roaming.give(name, text)
         return _form(daemon, daemon.agents.rows.find(name))
     if daemon.home is None:
@@ -340,12 +339,12 @@ def _form(
     daemon: Daemon, row: AgentRow, held: tuple[int | None, int | None] = (None, None)
 ) -> dict[str, Any]:
     """The form of an agent; of one that is not in memory `held` are the elements and runs in its store."""
-    host = daemon.agents.supervisor.host(row.name)
+    host = daemon.agents.at_work.host(row.name)
     due = json_forms.moment(row.wake_at)
     form = {"name": row.name, "state": daemon.agents.state_of(row), "why": row.why or None, "next": due}
     if host is not None:
         return {**form, **_held(daemon, host)}
-    calls = daemon.agents.supervisor.calls(row.agent)
+    calls = daemon.agents.at_work.calls.count(row.id)
     unknown = dict.fromkeys(("failed", "asked", "faults"))
     return {**form, "elements": held[0], "runs": held[1], "calls": calls, "resident": 0, **unknown}
 
@@ -367,8 +366,6 @@ def _held(daemon: Daemon, host: AgentHost) -> dict[str, Any]:
     """
     agent, since = host.agent, daemon.rounds.clock.now() - A_DAY
     due, failures = agent.clockwork.timers.next(), agent.runs.latest_failures(MOST_FAILURES)
-    is_own = host is daemon.agents.own
-    files = daemon.files.own(None) if is_own else daemon.files.followers.of(host.name)
     return {
         "elements": len(agent.memory),
         "runs": len(agent.runs.active),
@@ -376,7 +373,7 @@ def _held(daemon: Daemon, host: AgentHost) -> dict[str, Any]:
         "resident": resident(agent),
         "failed": sum((run.ended or 0.0) > since for run in failures),
         "asked": _asked_of_people(agent),
-        "faults": len(files.faults),
+        "faults": len(daemon.files.of(host).faults),
         **({"next": json_forms.moment(due)} if due is not None else {}),
     }
 

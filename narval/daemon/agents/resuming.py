@@ -10,8 +10,8 @@ from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.agents.agent_rows import register
 from narval.daemon.agents.damage_report import report_damage
 from narval.daemon.followers import PEOPLE, sync, tell_of_people
-from narval.daemon.home_files import AgentFiles
 from narval.daemon.reload import FilesInForce
+from narval.files.snapshot import AgentFiles
 
 
 def runs_are_back(host: AgentHost, latest: float, now: float) -> None:
@@ -51,7 +51,6 @@ def resume(turn: Turn, host: AgentHost, files: AgentFiles, again: Container[int]
 def resume_own(
     host: AgentHost,
     files: FilesInForce,
-    declared: list[bytes] | None,
     again: Container[int],
     turn: Turn,
 ) -> None:
@@ -59,4 +58,4 @@ def resume_own(
     row, name = host.agent.store.identity(), files.settings.name
     if row.name != name and not host.loop.record_only:
         register(row._replace(name=name), turn)
-    resume(turn, host, files.own(declared), again)
+    resume(turn, host, files.own, again)

@@ -316,7 +316,7 @@ class Supervisor:
             row.name,
             counts.loaded.library,
             counts.schemas,
-            counts.settings,
+            self._files.followers.settings_of(row.name),
             since=self._own.agent.clockwork.since,
             calls=None if is_suspended else self._calls.get(row.agent),
             record_only=is_suspended,

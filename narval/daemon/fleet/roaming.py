@@ -29,7 +29,6 @@ from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.agents.agents import Agents
 from narval.daemon.fleet.shared_files import WantedFiles, lacking, with_shared
 from narval.daemon.followers import Roaming
-from narval.daemon.home_files import HomeFiles
 from narval.daemon.reload import FilesInForce
 from narval.files.agents.packed import unpack
 from narval.files.agents.published_folders import (
@@ -40,8 +39,8 @@ from narval.files.agents.published_folders import (
     write_published,
 )
 from narval.files.agents.settings import HOME_COLLECTION, OWN, SETTINGS, Given, parse_stored_settings
-from narval.files.loader import Loader
-from narval.files.settings import Settings
+from narval.files.reading import Reading
+from narval.files.snapshot import Snapshot
 from narval.store.postgresql.published import Published
 from narval.store.store import Store
 
@@ -135,9 +134,9 @@ class RoamingAgents(Roaming):
 
     # --- what is followed -----------------------------------------------------------------------------
 
-    def read(self, files: HomeFiles, loader: Loader, before: HomeFiles, current: Settings) -> HomeFiles:
+    def read(self, files: Snapshot, reading: Reading, before: Snapshot) -> Snapshot:
         """The files of the home, with what agents follow of published collections."""
-        return with_shared(self._home, files, loader, before, files.settings or current, self._wanted)
+        return with_shared(self._home, files, reading, before, self._wanted)
 
     def require(self, name: str) -> None:
         """Make sure that all that an agent follows has been read as it is published; else it waits until that
@@ -146,7 +145,7 @@ class RoamingAgents(Roaming):
         self._forget(name)  # another daemon may have altered its settings
         followers, published = self._files.followers, self._wanted.published
         names = followers.settings_of(name).collections
-        missing = lacking(self._home, names, published, followers.published)
+        missing = lacking(self._home, names, published, followers.snapshot.published)
         follows_home = HOME_COLLECTION not in published and {*names} <= {HOME_COLLECTION, OWN}
         if missing is None and (follows_home or followers.followed(name) is not None):
             self._waiting.discard(name)
@@ -165,7 +164,7 @@ class RoamingAgents(Roaming):
 
     async def go_on(self) -> None:
         """Have those go on whose collections are here now; write anew what was changed in a folder."""
-        if self._files.followers.published != self._wanted.published:
+        if self._files.followers.snapshot.published != self._wanted.published:
             self._fetching.begin()
         for name in sorted(self._waiting):
             self._agents.supervisor.need(name, at_once=True)

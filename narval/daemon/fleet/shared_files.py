@@ -8,9 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from narval.daemon.home_files import HomeFiles
 from narval.files.agents.folders import paths_of
-from narval.files.agents.followed import FollowedFiles, read_followed
 from narval.files.agents.published_folders import digest_here, own_folder_faults
 from narval.files.agents.settings import (
     COLLECTIONS,
@@ -19,9 +17,9 @@ from narval.files.agents.settings import (
     AgentSettings,
     CollectionsOf,
 )
-from narval.files.loader import Loader
+from narval.files.reading import Reading
 from narval.files.schemas import Schemas
-from narval.files.settings import Settings
+from narval.files.snapshot import AgentFiles, Snapshot
 
 
 class WantedFiles(NamedTuple):
@@ -34,25 +32,25 @@ class WantedFiles(NamedTuple):
 
 
 def with_shared(
-    home: Path, files: HomeFiles, loader: Loader, before: HomeFiles, settings: Settings, wanted: WantedFiles
-) -> HomeFiles:
+    home: Path, files: Snapshot, reading: Reading, before: Snapshot, wanted: WantedFiles
+) -> Snapshot:
     """The files of a home, with what is followed of published collections. What would be of other files than
     those that are published stays as it was `before`.
     """
     there = {name: digest_here(home, name) for name in wanted.published}
-    faults = sorted({*files.faults, *own_folder_faults(home, wanted.published, there)})
+    faults = sorted({*files.own.faults, *own_folder_faults(home, wanted.published, there)})
     instead = f"{COLLECTIONS}/{HOME_COLLECTION}/" if HOME_COLLECTION in there else ""
-    beneath, followed = Schemas(None) if instead else files.schemas, dict[tuple[str, ...], FollowedFiles]()
+    beneath, followed = Schemas(None) if instead else files.own.schemas, dict[tuple[str, ...], AgentFiles]()
     for names in {*wanted.followed, AgentSettings().collections} if instead else wanted.followed:
         known = before.followed.get(names)
         if lacking(home, names, wanted.published, there) is None:
-            limits = msgspec.structs.replace(settings.usual, collections=names)
-            paths = paths_of(home, limits, home_collection=instead)
-            read = read_followed(home, loader, paths, beneath, limits)
+            limits = msgspec.structs.replace(files.settings.usual, collections=names)
+            read = reading.followed(paths_of(home, limits, home_collection=instead), beneath, limits)
             followed[names] = known if known is not None and known.state == read.state else read
         elif known is not None:
             followed[names] = known
-    return files._replace(faults=tuple(faults), published=there, followed=followed)
+    own = msgspec.structs.replace(files.own, faults=tuple(faults))
+    return msgspec.structs.replace(files, own=own, published=there, followed=followed)
 
 
 def lacking(

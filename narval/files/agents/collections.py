@@ -7,92 +7,113 @@ may import each other; they share their globals with all who follow it.
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+
+import msgspec
 
 from narval.core.definitions.library import Parsed
-from narval.core.errors import Fault
+from narval.core.definitions.parsing import parse
+from narval.core.errors import DefinitionError, Fault
 from narval.core.source.text import Source
 from narval.files.agents.settings import COLLECTIONS
 from narval.files.found_files import FoundFiles
-from narval.files.loaded import parse_file
 from narval.files.module_text import ModuleText
 from narval.files.modules import Imported, Module, ModulePackage, without_doubles
 from narval.files.shipped import is_shipped, shipped_modules
-from narval.files.versions import Fallback, GoodVersion, GoodVersions
+from narval.system.scripts.checks import faults_of_scripts
+from narval.system.unexpected import unexpected
 
 AGENTS = "agents"
 """The folder of a home that has the folders of its agents."""
 
 
-class CollectionRead(NamedTuple):
-    """The files of a collection as they are at one moment: definitions by path, modules as imported."""
+Stored = Callable[[str], Sequence[bytes]]
+"""Gives the last good version of a file as the store has it: its bytes, or those of each definition in it."""
 
-    found: FoundFiles
+
+def nothing_stored(path: str) -> Sequence[bytes]:
+    """The versions of a home that no store knows."""
+    return ()
+
+
+class Collection(msgspec.Struct, frozen=True, eq=False):
+    """The files of a collection as they are at one moment: definitions by path, modules as imported.
+
+    `within` is its path in the home, with a slash at its end. `good` are the last good texts of its modules,
+    by path.
+    """
+
+    within: str
+    files: FoundFiles
     parsed: Mapping[str, Parsed]
     imported: Imported
+    good: Mapping[str, ModuleText]
 
 
-class Collection:
-    """A collection in a home, read again and again; `within` is its path there, with a slash at its end."""
+def read_collection(home: Path, within: str, before: Collection | None, stored: Stored) -> Collection:
+    """Read all files of a collection: `before` itself where none has changed."""
+    files = FoundFiles(home, within)
+    if before is None:
+        parsed, imported, good = {}, None, dict[str, ModuleText]()
+    elif before.files.state == files.state:
+        return before
+    else:
+        digests = {source.path: source.digest for source in before.files.others}
+        same = (source.path for source in files.others if digests.get(source.path) == source.digest)
+        parsed = {path: before.parsed[path] for path in same}
+        imported = before.imported if before.files.code == files.code else None
+        good = {path: text for path, text in before.good.items() if path in files.paths}
+    parsed = {source.path: parsed.get(source.path) or parse_file(source) for source in files.others}
+    parsed |= {fault.path: Parsed((), faults=(fault,)) for fault in files.faults}
+    if imported is None:
+        imported = _import(home, files, good, stored)
+        good |= {module.text.path: module.text for module in imported.modules.values()}
+    return Collection(within, files, parsed, imported, good)
 
-    def __init__(self, home: Path, within: str, fallback: Fallback | None) -> None:
-        self._home, self._within = home, within
-        self._versions = GoodVersions(fallback)
-        self._parsed: dict[str, tuple[str, Parsed]] = {}
-        self._imported: tuple[object, Imported] | None = None
-        self._last: tuple[object, CollectionRead] | None = None
 
-    def read(self) -> CollectionRead:
-        """Read all files; the same as before where none has changed."""
-        found = FoundFiles(self._home, self._within)
-        if self._last is None or self._last[0] != found.state:
-            parsed = {source.path: self._parse(source) for source in found.others}
-            self._last = found.state, CollectionRead(found, parsed, self._import(found))
-            self._parsed = {path: known for path, known in self._parsed.items() if path in found.paths}
-        return self._last[1]
+def parse_file(source: Source) -> Parsed:
+    """The definitions of a file, and all its faults, those of its scripts too."""
+    try:
+        parsed = parse(source)
+        mistakes = faults_of_scripts(parsed.definitions)
+        return parsed._replace(faults=tuple(sorted({*parsed.faults, *mistakes})))
+    except DefinitionError as error:
+        return Parsed((), faults=error.faults)
+    except Exception as error:
+        return Parsed((), faults=(unexpected(source.path, error),))
 
-    def forget_fallback(self) -> None:
-        """Go by what was read from now on: the store is of one thread."""
-        self._versions.forget_fallback()
 
-    def _parse(self, source: Source) -> Parsed:
-        digest, parsed = self._parsed.get(source.path, ("", None))
-        if parsed is None or digest != source.digest:
-            parsed = parse_file(source)
-            self._parsed[source.path] = source.digest, parsed
-        return parsed
+def _import(home: Path, files: FoundFiles, good: Mapping[str, ModuleText], stored: Stored) -> Imported:
+    """Import all modules anew, for they may use each other: of each the newest version that is good."""
+    groups, ships = files.groups, shipped_modules()
+    siblings = {name for text in files.modules for name in text.siblings if name in ships.names}
 
-    def _import(self, found: FoundFiles) -> Imported:
-        """Import the modules anew if any of them has changed, for they may use each other."""
-        state = [(text.path, text.digest, text.faults) for text in found.modules]
-        if self._imported is None or self._imported[0] != state:
-            groups, ships = found.groups, shipped_modules()
-            siblings = {name for text in found.modules for name in text.siblings if name in ships.names}
+    def versions(group: str) -> Iterator[ModuleText] | None:
+        return _versions(groups[group], good, stored) if group in groups else None
 
-            def versions(group: str) -> Iterator[ModuleText] | None:
-                return self._of_group(groups[group]) if group in groups else None
+    def lend(group: str) -> Module | None:
+        return ships.lend(group) if group in siblings else None
 
-            def lend(group: str) -> Module | None:
-                return ships.lend(group) if group in siblings else None
+    # file names as others make them of the home, so that a traceback is known to be of this file
+    package = ModulePackage(versions, f"{home}{os.sep}", lender=lend)
+    return package.load(sorted(groups.keys() | siblings))
 
-            # file names as others make them of the home, so that a traceback is known to be of this file
-            package = ModulePackage(versions, f"{self._home}{os.sep}", lender=lend)
-            imported = package.load(sorted(groups.keys() | siblings))
-            now, modules = time.time(), imported.modules.values()
-            good = {module.text.path: GoodVersion(module.found, now, module.text) for module in modules}
-            self._versions.note(good, found.paths | good.keys())
-            self._imported = state, imported
-        return self._imported[1]
 
-    def _of_group(self, texts: Sequence[ModuleText]) -> Iterator[ModuleText]:
-        """A module as it is, then, in case that is not good, as it last was when it was."""
-        yield _alone(texts)
-        for text in texts:
-            yield from self._versions.of_module(text)
+def _versions(
+    texts: Sequence[ModuleText], good: Mapping[str, ModuleText], stored: Stored
+) -> Iterator[ModuleText]:
+    """The versions of a module, the newest first."""
+    yield _alone(texts)
+    for text in texts:
+        if text.path in good:
+            yield good[text.path]
+            continue
+        for data in stored(text.path):
+            with suppress(ValueError):
+                yield ModuleText.of(text.path, data)
 
 
 def folder_of(path: str) -> str:
@@ -101,7 +122,7 @@ def folder_of(path: str) -> str:
     return f"{first}/{rest.partition('/')[0]}/" if first in (AGENTS, COLLECTIONS) and rest else ""
 
 
-def joined(collections: Sequence[CollectionRead]) -> Imported:
+def joined(collections: Sequence[Collection]) -> Imported:
     """The modules of several collections; one of a name that another has is left to the first of them."""
     if len(collections) == 1:
         return collections[0].imported

@@ -124,6 +124,7 @@ def _files(folder: Path, declares: bool) -> Iterator[Source | Fault]:
     yield from found.faults
     yield from found.others
     for module in found.modules:
+        yield from module.faults
         yield from module.files.values()
     inside = folder.resolve()
     names = [f"{SCHEMAS}/{name}" for name in names_in(folder / SCHEMAS) if name.endswith(SUFFIXES)]

@@ -8,12 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from narval.core.errors import DefinitionError, Fault
-from narval.files.agents.followed import read_followed
 from narval.files.agents.packed import PackedCollection, pack
 from narval.files.agents.published_folders import check_name, write_published
 from narval.files.agents.settings import COLLECTIONS, HOME_COLLECTION, AgentSettings
 from narval.files.home import Home
-from narval.files.loader import Loader
+from narval.files.reading import Reading
 from narval.files.schemas import Schemas
 
 
@@ -57,4 +56,4 @@ def faults_of(packed: PackedCollection, name: str, home: Mapping[str, bytes]) ->
 
 def _faults(place: Path, collections: tuple[str, ...]) -> tuple[Fault, ...]:
     beneath = Schemas(Home(place).schemas)
-    return read_followed(place, Loader(place), collections, beneath, AgentSettings(), starts=True).faults
+    return Reading(place, starts=True).followed(collections, beneath, AgentSettings()).faults

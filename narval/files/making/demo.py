@@ -14,9 +14,9 @@ from narval.core.errors import DefinitionError, SurroundingsError
 from narval.core.source.text import Source
 from narval.core.source.xml import read_xml
 from narval.files.home import SCENARIOS, Home
-from narval.files.loader import Loader
 from narval.files.making.new_home import copy_sample
 from narval.files.memory_file import SHOWN
+from narval.files.reading import load
 from narval.files.shipped import shipped
 
 OF_MAIL = frozenset({"identity", "mailbox", "outbox", "rule", "ack-template"})
@@ -80,7 +80,7 @@ def _put(path: Path, target: Path, shown: str, result: DemoAdded, there: list[st
 
 def _definitions(home: Path) -> dict[str, str]:
     """The file of each definition of a home, by its name."""
-    return {found.full_name: found.path for found in Loader(home).load().library if found.path}
+    return {found.full_name: found.path for found in load(home).library if found.path}
 
 
 def _declare(memory: Path, shipped: bytes, result: DemoAdded) -> None:

@@ -27,7 +27,7 @@ from narval.trials.simulate import files
 from narval.trials.simulate.memory_copy import Remembered, stored
 from narval.trials.simulate.parser import read_date, read_scenario, read_when
 from narval.trials.simulate.scenario import Scenario, scenario_of
-from narval.trials.simulate.simulated_home import OtherAgent, SimulatedHome, folder_of
+from narval.trials.simulate.simulated_home import OtherAgent, SimulatedHome, with_all_settings
 from narval.trials.simulate.simulation import play_scenario, start_of
 
 _READERS = {"at": read_date, "until": read_when, "memory": one_of("new", "now", "empty")}
@@ -79,18 +79,18 @@ def _others(daemon: Daemon) -> Iterator[tuple[str, OtherAgent]]:
     """The agents of the home besides the one that is asked."""
     files, own = daemon.files, daemon.agents.own
     if daemon.host is not own:
-        counts = files.own(files.declared())
-        yield (
-            files.settings.name,
-            OtherAgent(
-                folder_of(files.settings.name, counts), partial(_remembered, own.agent), is_at_work=True
-            ),
-        )
+        counts = with_all_settings(files.own, files.settings.own)
+        yield files.settings.name, OtherAgent(counts, partial(_remembered, own.agent), is_at_work=True)
     for row in daemon.agents.rows.all():
         if row.name != daemon.name:
-            folder = folder_of(row.name, files.followers.of(row.name))
+            of, settings = files.followers.of(row.name), files.followers.settings_of(row.name)
             has_one, is_suspended = row.name in files.followers.folders, row.state == SUSPENDED
-            yield row.name, OtherAgent(folder, partial(_recalled, daemon, row), has_one, is_suspended)
+            yield (
+                row.name,
+                OtherAgent(
+                    with_all_settings(of, settings), partial(_recalled, daemon, row), has_one, is_suspended
+                ),
+            )
 
 
 def _recalled(daemon: Daemon, row: AgentRow) -> Remembered:

@@ -15,7 +15,7 @@ from narval.core.elements.element import parse
 from narval.core.errors import RequestError
 from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.daemon import Daemon
-from narval.files.agents.folders import AgentFolder
+from narval.files.snapshot import AgentFiles
 from narval.store.batch import ACTIVE, HOME_AGENT, PASSIVE, SUSPENDED, AgentRow, MarkRow
 from narval.trials.simulate.memory_copy import Remembered, simulated_row, with_declared
 from narval.trials.simulate.names import Known
@@ -63,20 +63,20 @@ class AgentsAtPlay:
 
 def agents_to_begin_with(
     home: SimulatedHome, memory: Memory, start: float, recalled: Remembered
-) -> tuple[dict[AgentRow, Callable[[], Remembered]], dict[str, AgentFolder]]:
-    """The agents with what each remembers, `recalled` that which is simulated; the folders of the others."""
+) -> tuple[dict[AgentRow, Callable[[], Remembered]], dict[str, AgentFiles]]:
+    """The agents with what each remembers, `recalled` that which is simulated; the files of the others."""
     rows: dict[AgentRow, Callable[[], Remembered]] = {
         simulated_row(HOME_AGENT, home.settings.name): lambda: recalled
     }
-    folders: dict[str, AgentFolder] = {}
+    files: dict[str, AgentFiles] = {}
     for number, (name, other) in enumerate(home.others.items(), HOME_AGENT + 1):
-        folder = other.folder
+        counts = other.files
         if memory == "empty":
-            folder = msgspec.structs.replace(folder, declared=None)
+            counts = msgspec.structs.replace(counts, declared=None)
         recall = partial(_recalled, other, start) if memory == "now" else Remembered
         rows[simulated_row(number, name, _state(other, memory))] = recall
-        folders[name] = folder
-    return rows, folders
+        files[name] = counts
+    return rows, files
 
 
 def beginning_now(recalled: Remembered, declared: Sequence[bytes] | None, start: float) -> Remembered:
@@ -94,7 +94,7 @@ def beginning_now(recalled: Remembered, declared: Sequence[bytes] | None, start:
 
 
 def _recalled(other: OtherAgent, start: float) -> Remembered:
-    return beginning_now(other.recall(), other.folder.declared, start)
+    return beginning_now(other.recall(), other.files.declared, start)
 
 
 def _state(other: OtherAgent, memory: Memory) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from narval.core.errors import DefinitionError, Fault, SettingsError
 from narval.core.source.text import Source
 from narval.files.home import SCENARIOS, Home
-from narval.files.loader import Loader
+from narval.files.reading import load
 from narval.files.schemas import Schemas
 from narval.files.settings import Settings
 from narval.system import regular_file
@@ -81,7 +81,7 @@ def _as_checked(home: Home) -> SimulatedHome:
     try:
         return simulated_home(home)
     except SettingsError:  # which are told besides
-        return SimulatedHome(home, Settings(), Loader(home.path).load(), Schemas(home.schemas), None)
+        return SimulatedHome(home, Settings(), load(home.path), Schemas(home.schemas), None)
 
 
 def _source(home: Home | None, path: Path) -> Source:

@@ -32,8 +32,9 @@ from narval.core.engines.registry import is_standing, run_kinds, runnable
 from narval.core.errors import DefinitionError, RequestError
 from narval.core.memory.memory import Memory
 from narval.daemon.daemon import Daemon, assemble
-from narval.files.loader import Loader
 from narval.files.memory_file import read_memory
+from narval.files.people_file import load_people
+from narval.files.snapshot import AgentFiles, Snapshot
 from narval.store.batch import Batch
 from narval.system.clock import SimulatedClock
 from narval.system.zone import machine_zone
@@ -101,7 +102,7 @@ class _Simulation:
         self._home, self._scenario, self._start = home, scenario, start
         self._agenda = Agenda()
         self._clock = SimulatedClock(start)
-        rows, folders = agents_to_begin_with(home, scenario.memory, start, recalled)
+        rows, files = agents_to_begin_with(home, scenario.memory, start, recalled)
         self._trace = Trace(self._clock, {row.agent: row.name for row in rows})
         self._people = ActsOfPeople(scenario.acts, self._agenda, self._trace, self._ask)
         self._outcome = _Outcome(len(recalled.elements))
@@ -116,18 +117,15 @@ class _Simulation:
         self._executor = SimulatedExecutor(
             settings.limits, self._clock, settings.timezone or machine_zone(), scenario.answers, hooks
         )
+        people = scenario.people or load_people(home.home.path if home.home is not None else None)
         daemon = assemble(
             None,
             SimulatedStore(rows, self._listen),
-            settings,
-            Loader(None),
+            Snapshot(AgentFiles(home.loaded, home.schemas), settings, people, files),
             self._clock,
             closing=ExitStack(),
-            loaded=home.loaded,
             model=home.home,
             executor=self._executor,
-            people=scenario.people,
-            folders=folders,
         )
         self._agents = AgentsAtPlay(daemon, settings.name, home.known)
         daemon.host.mail.office.simulate(Elsewhere(self._agents, self._executor).stand_in)

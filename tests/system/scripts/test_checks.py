@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from narval.files.loader import Loader
+from narval.files.reading import load
 from narval.system.scripts.checks import syntax_fault
 
 TEXT = """<process-definition name="p">
@@ -19,7 +19,7 @@ TEXT = """<process-definition name="p">
 def faults(home: Path, custom: str) -> list[tuple[int, str]]:
     (home / "recipes").mkdir(exist_ok=True)
     (home / "recipes" / "p.wf.xml").write_text(TEXT.format(custom), encoding="utf-8")
-    return [(fault.line, fault.message) for fault in Loader(home).load().faults]
+    return [(fault.line, fault.message) for fault in load(home).faults]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from narval.core.elements.canonical import canonical
 from narval.core.elements.element import parse
 from narval.core.errors import DefinitionError, Fault, RequestError
 from narval.files.loaded import Loaded
-from narval.files.loader import Loader
+from narval.files.reading import load
 from narval.files.settings import Settings
 from narval.kinds.dataflow.calls.documents import inputs_of, named_values
 from narval.kinds.dataflow.calls.driver import Show
@@ -55,7 +55,7 @@ def load_dataflow(file: Path, name: str = "") -> FlowFile:
     for a name that is not there.
     """
     root = next((folder.parent for folder in file.absolute().parents if folder.name == "recipes"), None)
-    loaded = Loader(root).load() if root is not None else _beside(file)
+    loaded = load(root) if root is not None else _beside(file)
     loaded = loaded.with_definitions(file)
     path = str(file)
     found = [one for one in loaded.library.of("dataflow").values() if one.path in (path, file.name)]

@@ -150,13 +150,11 @@ def _unknown(home: Home, here: SimulatedHome, name: str) -> str:
     from narval.core.definitions.suggestions import closest
     from narval.core.engines.registry import is_runnable
     from narval.files.alterations import takable
-    from narval.files.loader import Loader
+    from narval.files.reading import load
     from narval.files.shipped import shipped
     from narval.trials.simulate import files as finding
 
-    ships = {
-        found.full_name: found.path for found in Loader(shipped()).load().library if is_runnable(found.kind)
-    }
+    ships = {found.full_name: found.path for found in load(shipped()).library if is_runnable(found.kind)}
     if name in ships and (home.path / ships[name]).exists():
         return f"{name} is in {ships[name]}, which did not load: narval check tells why"
     if name in (*ships, *takable()):

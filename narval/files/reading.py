@@ -1,0 +1,165 @@
+"""Reading: the files of a home as they are now, from which a snapshot is made (N13, N30, N31)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from narval.core.agent_name import agent_name
+from narval.core.definitions.library import Library
+from narval.core.definitions.people.directory import Directory
+from narval.core.errors import Fault
+from narval.files.agents.collections import AGENTS, Collection, Stored, nothing_stored, read_collection
+from narval.files.agents.folders import folder_names, paths_of, too_many_definitions, unfollowed
+from narval.files.agents.settings import (
+    AGENT_FILE,
+    COLLECTIONS,
+    AgentSettings,
+    CollectionsOf,
+    read_agent_file,
+)
+from narval.files.loaded import Loaded
+from narval.files.memory_file import SHOWN as MEMORY
+from narval.files.memory_file import read_memory
+from narval.files.schemas import SHOWN as SCHEMAS
+from narval.files.schemas import Schemas
+from narval.files.settings import FILE, Settings
+from narval.files.settle import settle
+from narval.files.snapshot import AgentFiles, Snapshot
+
+HOME_ALONE = ("",)
+"""The collections of an agent that follows the home and nothing else, by their paths in the home."""
+
+
+class Reading:
+    """One reading of a home: each collection is read once, and settled against what `before` has of it.
+
+    `stored` has the versions of a time before that. With `starts` it is a fault to start what is not there.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        before: Snapshot = Snapshot(),  # noqa: B008 - nothing can alter it
+        stored: Stored = nothing_stored,
+        *,
+        starts: bool = False,
+    ) -> None:
+        self._home, self._before, self._stored, self._starts = home, before, stored, starts
+        self._now = time.time()
+        self._old = {loaded.follows: loaded for loaded in reversed(before.libraries)}
+        self._known = {found.within: found for loaded in self._old.values() for found in loaded.collections}
+        self._collections: dict[str, Collection] = {}
+        self._libraries: dict[tuple[str, ...], Loaded] = {}
+        self._schemas: dict[str, Schemas] = {}
+
+    def library(self, follows: tuple[str, ...] = HOME_ALONE) -> Loaded:
+        """What some collections make together, given by their paths in the home."""
+        if follows not in self._libraries:
+            new = [self._collection(within) for within in follows]
+            old = self._old.get(follows, Loaded())
+            self._libraries[follows] = settle(old, new, self._now, self._stored)
+        return self._libraries[follows]
+
+    def followed(self, follows: tuple[str, ...], beneath: Schemas, limits: AgentSettings) -> AgentFiles:
+        """What counts by some collections, given by their paths in the home; of two schemas for elements of
+        one name that of the first collection, and those `beneath` for all others.
+        """
+        loaded, schemas, faults = self.library(follows), beneath, set[Fault]()
+        folders = [within for within in follows if within.startswith(f"{COLLECTIONS}/")]
+        for within in reversed(folders):
+            schemas = self._schemas_over(schemas, within, faults)
+        declared: list[bytes] | None = []
+        for within in folders:
+            read = self._declared(within, schemas, loaded.library, limits, faults)
+            declared = [*declared, *read] if declared is not None and read is not None else None
+        return AgentFiles(loaded, schemas, None, declared, tuple(sorted(faults | {*loaded.faults})))
+
+    def snapshot(self, settings: Settings, people: Directory, faults: Iterable[Fault] = ()) -> Snapshot:
+        """All files of the home, with settings and people read before, and the faults of those."""
+        limits, wrong = settings.own, {*faults}
+        loaded = self.library(paths_of(self._home, limits))
+        schemas = self._schemas_over(Schemas(None), "", wrong)
+        agents = {
+            name: self._agent(name, schemas)
+            for name in folder_names(self._home)
+            if self._can_be_agent(name, settings.name, wrong)
+        }
+        declared = self._declared("", schemas, loaded.library, limits, wrong)
+        wrong.update(loaded.faults, too_many_definitions(loaded.library, limits, FILE))
+        own = AgentFiles(loaded, schemas, settings.agent, declared, tuple(sorted(wrong)))
+        return Snapshot(own, settings, people, agents, schemas=self._schemas)
+
+    def libraries(self, snapshot: Snapshot) -> Iterator[Loaded]:
+        """All that the definitions of a home are in: what its own agent follows, its agents, and each
+        collection that nobody follows, beside the home's own, but that in the place of the home's by itself.
+        """
+        yield from snapshot.libraries
+        for follows in self.unfollowed(snapshot):
+            if all(not file.path.startswith(follows[-1]) for file in snapshot.own.loaded.files):
+                yield self.library(follows)
+
+    def unfollowed(self, snapshot: Snapshot) -> Iterator[tuple[str, ...]]:
+        """The collections that no agent with a folder follows, as each would be followed."""
+        followed = {path for files in snapshot.agents.values() for path in files.loaded.follows}
+        return unfollowed(self._home, followed)
+
+    def _collection(self, within: str) -> Collection:
+        if within not in self._collections:
+            known = self._known.get(within)
+            self._collections[within] = read_collection(self._home, within, known, self._stored)
+        return self._collections[within]
+
+    def _schemas_over(self, beneath: Schemas, within: str, faults: set[Fault]) -> Schemas:
+        """The schemas of a folder, over those that count for elements of which it has none."""
+        if not (folder := self._home / within / SCHEMAS).is_dir():
+            return beneath
+        if within not in self._schemas:
+            shown = f"{within}{SCHEMAS}"
+            self._schemas[within] = Schemas(folder, self._before.schemas.get(within), shown=shown)
+        faults.update(self._schemas[within].faults())
+        return self._schemas[within].over(beneath)
+
+    def _declared(
+        self, within: str, schemas: Schemas, library: Library, limits: AgentSettings, faults: set[Fault]
+    ) -> list[bytes] | None:
+        shown = f"{within}{MEMORY}"
+        path = self._home / shown
+        declared, wrong = read_memory(path, schemas, library, limits, starts=self._starts, shown=shown)
+        faults.update(wrong)
+        return declared
+
+    def _can_be_agent(self, name: str, own_name: str, faults: set[Fault]) -> bool:
+        folder, why = f"{AGENTS}/{name}", ""
+        try:
+            agent_name(name)
+        except ValueError as error:
+            why = f"expected {error}, found {name!r:.80}"
+        if not why and name == own_name:
+            why = f"expected another name than that of the home's own agent, found {name!r}"
+        if not why and not (self._home / folder).resolve().is_relative_to(self._home.resolve()):
+            why = "this link leads out of the home; put a copy here instead"
+        faults.update([Fault(folder, 1, 1, why)] if why else ())
+        return not why
+
+    def _agent(self, name: str, schemas: Schemas) -> AgentFiles:
+        within, before = f"{AGENTS}/{name}/", self._before.agents.get(name)
+        shown, known = f"{within}{AGENT_FILE}", CollectionsOf(self._home)
+        given, faults = read_agent_file(self._home / shown, shown, known)
+        if given is None and before is not None:
+            given = before.given or None  # a file that said nothing, or was not there, is none to go on with
+        settings = AgentSettings().with_given(given or {})
+        followed = self.followed(paths_of(self._home, settings, name), schemas, settings)
+        library, wrong = followed.loaded.library, {*faults, *followed.faults}
+        schemas = self._schemas_over(followed.schemas, within, wrong)
+        declared = self._declared(within, schemas, library, settings, wrong)
+        if declared is not None:
+            declared = [*followed.declared, *declared] if followed.declared is not None else None
+        wrong.update(too_many_definitions(library, settings, shown))
+        return AgentFiles(followed.loaded, schemas, given, declared, tuple(sorted(wrong)))
+
+
+def load(home: Path) -> Loaded:
+    """The library of a home, for those who follow it and nothing else."""
+    return Reading(home).library()

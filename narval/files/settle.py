@@ -1,0 +1,276 @@
+"""Settle: which version of each file of some collections is active, for one file may make another bad (N13).
+
+A file is good as a whole or not at all, and so is a module that is a folder. One with faults leaves its last
+good version active: that of before, else the one that the store kept, else, of a module, the one that ships.
+All faults are found at once, those within files first, then those of references between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from operator import is_
+from pathlib import Path
+
+from narval.core.definitions.library import Definition, Library, Parsed, Reference, check_targets
+from narval.core.definitions.parsing import compose, parse
+from narval.core.errors import DefinitionError, Fault
+from narval.core.kinds import KINDS
+from narval.core.source.text import Source
+from narval.files.agents.collections import Collection, Stored, folder_of, joined, nothing_stored
+from narval.files.loaded import FileState, GoodVersion, Loaded
+from narval.files.modules import Imported
+from narval.files.shipped import is_shipped, shipped_modules, unloaded
+from narval.system.unexpected import unexpected
+
+
+def settle(old: Loaded, new: Sequence[Collection], now: float, stored: Stored = nothing_stored) -> Loaded:
+    """What some collections make together, and which version of each of their files is active; `old` itself
+    where none of them has changed.
+
+    `old` is what they made before, `stored` has versions of before that; both decide for files with faults.
+    """
+    if old.collections and all(map(is_, old.collections, new)):
+        return old
+    read = {path: parsed for collection in new for path, parsed in collection.parsed.items()}
+    versions = _Versions(old.good, stored, now)
+    settlement, imported = _settle(old, read, joined(new), versions)
+    paths = {path for collection in new for path in collection.files.paths}
+    paths |= {module.text.path for module in imported.modules.values()}
+    good = versions.with_good(_good(imported, read, settlement, now), paths)
+    of_modules = (text.faults for collection in new for text in collection.files.modules)
+    faults = sorted({*(fault for found in of_modules for fault in found), *settlement.all_faults()})
+    errors = {fault.path: str(fault) for fault in reversed(faults)}
+    files = tuple(
+        FileState(shown, digest, good[path].loaded if path in good else None, errors.get(shown))
+        for path, shown, digest in _files(new, imported)
+    )
+    loaded = Loaded(
+        settlement.library,
+        faults=tuple(faults),
+        files=files,
+        broken=settlement.broken_files(),
+        collections=tuple(new),
+        good=good,
+        kept=old.kept,
+    )
+    return loaded.with_modules(imported.modules.values())
+
+
+class _Versions:
+    """The last good versions of files by path: those `known`, else those of the store."""
+
+    def __init__(self, known: Mapping[str, GoodVersion], stored: Stored, now: float) -> None:
+        self._known, self._stored, self._now = dict(known), stored, now
+
+    def definitions(self, path: str) -> tuple[Definition, ...]:
+        """The definitions of the last good version of a file."""
+        if path not in self._known:
+            definitions = tuple(found for data in self._stored(path) for found in _kept(path, data))
+            if definitions:
+                self._known[path] = GoodVersion(definitions, self._now)
+        return self._known[path].definitions if path in self._known else ()
+
+    def with_good(self, good: Mapping[str, GoodVersion], paths: Container[str]) -> Mapping[str, GoodVersion]:
+        """The last good versions of files at some paths, of which these are `good` now."""
+        same = {
+            path: known
+            for path, known in self._known.items()
+            if path in paths and (path not in good or good[path].digests == known.digests)
+        }
+        return {**good, **same}
+
+
+def _kept(path: str, data: bytes) -> tuple[Definition, ...]:
+    try:
+        return tuple(parse(Source(path, data)).definitions[:1])
+    except DefinitionError:
+        return ()
+
+
+def _settle(
+    old: Loaded, read: Mapping[str, Parsed], imported: Imported, versions: _Versions
+) -> tuple[_Settlement, Imported]:
+    """Settle what is good, with the modules that ship which something names, and of which the home has no
+    version that is good.
+    """
+    ships, tried = shipped_modules(), frozenset(imported.modules)
+    names = old.kept | ships.named(found for parsed in read.values() for found in parsed.references)
+    while True:
+        imported, tried = ships.load(names - tried).joined(imported), tried | names
+        settlement = _Settlement(imported, read, versions, old.library)
+        if not settlement.faults:
+            return settlement, imported
+        # last good versions may name what their files do not name any more
+        names = ships.named(reference for known in settlement.library for reference in known.references)
+        if names <= tried:
+            return settlement, imported
+
+
+class _Settlement:
+    """The library of all good files, and of the last good versions of the others.
+
+    `read` are files by path, `before` is the library of the last settlement. `faults` has the files that are
+    not good.
+    """
+
+    def __init__(
+        self, imported: Imported, read: Mapping[str, Parsed], versions: _Versions, before: Library
+    ) -> None:
+        self._read, self._versions, self._before = read, versions, before
+        self._code = [declared for module in imported.modules.values() for declared in module.found]
+        self._module_faults = imported.faults
+        self.faults: dict[str, list[Fault]] = {
+            path: list(parsed.faults) for path, parsed in read.items() if parsed.faults
+        }
+        self._told: list[Fault] = []
+        """The faults of files that are good nevertheless."""
+        self.library = self._settle()
+
+    def all_faults(self) -> Iterable[Fault]:
+        """The faults of modules and of definitions."""
+        kept = (*self._module_faults.values(), *self.faults.values(), self._told)
+        return [fault for faults in kept for fault in faults]
+
+    def _settle(self) -> Library:
+        self._refuse_doubles()
+        own = set(self.faults)
+        while True:
+            library, misfits = self._composed()
+            broken = self.broken_files()
+            new = {
+                path: [
+                    *_checked(path, parsed.references, library, broken),
+                    *(fault for fault in misfits if fault.path == path),
+                ]
+                for path, parsed in self._read.items()
+                if path not in self.faults
+            }
+            if not any(new.values()):
+                break
+            self.faults.update({path: faults for path, faults in new.items() if faults})
+        for path in own:
+            parsed = self._read[path]
+            seen = library.replace(parsed.definitions)
+            # a definition of this very file that has faults is reported already
+            references = [
+                reference
+                for reference in parsed.references
+                if (reference.kind, reference.target) not in parsed.names
+                or seen.get(reference.kind, reference.target) is not None
+            ]
+            self.faults[path] += _checked(path, references, seen, self.broken_files())
+        return _reuse(library, self._before)
+
+    def _composed(self) -> tuple[Library, list[Fault]]:
+        """The library with definitions made whole of others; a file over which that fails is left out."""
+        while True:
+            try:
+                return compose(self._incomplete())
+            except Exception as error:
+                path = self._first_failing()
+                if path is None:
+                    raise
+                self.faults[path] = [unexpected(path, error)]
+
+    def _first_failing(self) -> str | None:
+        """The first of the files with which those before it cannot be composed any more."""
+        without = [path for path in self._read if path not in self.faults]
+        while without:
+            path = without.pop(0)
+            try:
+                compose(self._incomplete(without))
+            except Exception:
+                return path
+        return None
+
+    def _incomplete(self, without: Container[str] = ()) -> Library:
+        """All that is left, but for some files, as it is written."""
+        definitions: list[Definition] = list(self._code)
+        for path, parsed in self._read.items():
+            if path not in without:
+                definitions += self._versions.definitions(path) if path in self.faults else parsed.definitions
+        return Library(definitions)
+
+    def broken_files(self) -> dict[tuple[str, str], str]:
+        """The files that did not load, by what they are meant to have: names, or a group if none is known."""
+        broken = {("action", stem): faults[0].path for stem, faults in self._module_faults.items()}
+        for path in self.faults:
+            group = Path(path).stem.partition(".")[0]  # which such a file was probably meant to have
+            named = self._read[path].names or {(kind, group) for kind in KINDS if KINDS[kind].suffixes}
+            broken.update((name, path) for name in named)
+        return broken
+
+    def _refuse_doubles(self) -> None:
+        """Leave a name that two files give to definitions of one kind to the first of them.
+
+        Where they are of two collections, both are told of it.
+        """
+        first: dict[tuple[str, str], Definition] = {}
+        for path, parsed in self._read.items():
+            for definition in parsed.definitions:
+                other = first.setdefault((definition.kind, definition.full_name), definition)
+                if other.path != path:
+                    faults = self.faults.setdefault(path, list(parsed.faults))
+                    faults.append(_again(definition, other))
+                    if folder_of(path) != folder_of(other.path):
+                        self._told.append(_again(other, definition))
+
+
+def _checked(
+    path: str, references: Iterable[Reference], library: Library, broken: Mapping[tuple[str, str], str]
+) -> list[Fault]:
+    """The faults of what a file names."""
+    try:
+        return check_targets(references, library, broken, unloaded)
+    except Exception as error:
+        return [unexpected(path, error)]
+
+
+def _again(definition: Definition, other: Definition) -> Fault:
+    what = f"{definition.kind} {definition.full_name}"
+    message = f"expected a new name, found the {what} of {other.path} again"
+    return Fault(definition.path, definition.line, 1, message)
+
+
+def _reuse(library: Library, before: Library) -> Library:
+    """The same, with the definitions of before where they would be composed of the same again."""
+    same = [
+        known
+        for definition in library
+        if definition.draft is not None
+        and (known := before.get(definition.kind, definition.full_name)) is not None
+        and known.draft is definition.draft
+        and known.digest == definition.digest
+    ]
+    return library.replace(same) if same else library
+
+
+def _files(collections: Sequence[Collection], imported: Imported) -> Iterator[tuple[str, str, str]]:
+    """The paths and digests of the files that count, with the path of the whole of which each is part."""
+    for collection in collections:
+        yield from ((source.path, source.path, source.digest) for source in collection.files.others)
+        yield from ((fault.path, fault.path, "") for fault in collection.files.faults)
+    modules = [text for collection in collections for text in collection.files.modules]
+    borrowed = (imported.modules[group].text for group in sorted(imported.modules))
+    for text in (*modules, *(text for text in borrowed if is_shipped(text.path))):
+        yield from ((text.path, file.path, file.digest) for file in text.files.values())
+
+
+def _good(
+    imported: Imported, read: Mapping[str, Parsed], settlement: _Settlement, now: float
+) -> dict[str, GoodVersion]:
+    """The good versions there are now; what they import does not change when it is to be kept."""
+    good = {
+        path: GoodVersion(tuple(_pinned(found, settlement.library) for found in parsed.definitions), now)
+        for path, parsed in read.items()
+        if path not in settlement.faults
+    }
+    for module in imported.modules.values():
+        good[module.text.path] = GoodVersion(module.found, now, module.text.digest)
+    return good
+
+
+def _pinned(definition: Definition, library: Library) -> Definition:
+    """A definition as the library has composed it, whatever becomes of what it imports."""
+    found = library.get(definition.kind, definition.full_name)
+    return definition if found is None or found.draft is None else found.pinned()

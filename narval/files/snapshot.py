@@ -1,0 +1,158 @@
+"""Snapshot: the files of a home as they are at one moment, and which of them count for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import msgspec
+
+from narval.core.definitions.people.directory import Directory
+from narval.core.errors import Fault
+from narval.files.agents.settings import Given
+from narval.files.loaded import Loaded
+from narval.files.schemas import Schemas
+from narval.files.settings import Settings
+
+
+class AgentFiles(msgspec.Struct, frozen=True, eq=False):
+    """The files that count for an agent, or for all who follow some collections.
+
+    `given` is what the settings of the agent say (None: its file never was without faults); `declared` what
+    is to be in memory (None: memory stays as it is, N4). `faults` are those of its own files and of what it
+    follows.
+    """
+
+    loaded: Loaded = Loaded()
+    schemas: Schemas = Schemas(None)
+    given: Given | None = None
+    declared: list[bytes] | None = None
+    faults: tuple[Fault, ...] = ()
+
+    @property
+    def state(self) -> tuple[object, ...]:
+        """Equal for files of equal contents."""
+        return (
+            self.given,
+            self.loaded.follows,
+            self.loaded.files,
+            self.schemas.digest,
+            self.declared,
+            self.faults,
+        )
+
+
+class Snapshot(msgspec.Struct, frozen=True, eq=False):
+    """All that takes effect while a home is at work; of settings and people the last ones without faults."""
+
+    own: AgentFiles = AgentFiles()
+    """The files that count for the home's own agent, and for those that follow nothing else; the faults of
+    the home."""
+    settings: Settings = Settings()
+    people: Directory = Directory()
+    agents: Mapping[str, AgentFiles] = {}
+    """The files of the agents that have a folder, by name."""
+    followed: Mapping[tuple[str, ...], AgentFiles] = {}
+    """What agents without a folder follow of published collections, by their names."""
+    published: Mapping[str, str] = {}
+    """The digests of published collections as they stand in their folders, by name."""
+    schemas: Mapping[str, Schemas] = {}
+    """The schemas of the home, of collections and of agents, by their paths in the home."""
+
+    @property
+    def all(self) -> Iterator[AgentFiles]:
+        """The files that count for anybody, those of the home's own agent first."""
+        yield from (self.own, *self.agents.values(), *self.followed.values())
+
+    @property
+    def libraries(self) -> list[Loaded]:
+        """All that is loaded, once each, that of the home's own agent first."""
+        return list({id(files.loaded): files.loaded for files in self.all}.values())
+
+    def of(self, name: str) -> AgentFiles:
+        """The files that count for an agent that follows no published collections."""
+        return self.agents.get(name) or msgspec.structs.replace(self.own, given={}, declared=None)
+
+    @property
+    def faults(self) -> list[Fault]:
+        """The faults of the home and of all agents."""
+        return sorted({fault for files in self.all for fault in files.faults})
+
+    @property
+    def code(self) -> set[tuple[str, str]]:
+        """The modules that are loaded: paths and digests."""
+        return {(text.path, text.digest) for loaded in self.libraries for text in loaded.texts.values()}
+
+    @property
+    def state(self) -> tuple[object, ...]:
+        """Equal for files of equal contents."""
+        agents = {name: files.state for name, files in self.agents.items()}
+        followed = {names: files.state for names, files in self.followed.items()}
+        return *self.own_state, agents, followed, self.published
+
+    @property
+    def own_state(self) -> tuple[object, ...]:
+        """Equal for equal contents of what counts for the home's own agent."""
+        return self.own.state, self.settings, self.people
+
+    def with_libraries(self, change: Callable[[Loaded], Loaded]) -> Snapshot:
+        """The same with other libraries in place of those there are."""
+        made = {id(loaded): change(loaded) for loaded in self.libraries}
+
+        def changed(files: AgentFiles) -> AgentFiles:
+            loaded = made[id(files.loaded)]
+            return files if loaded is files.loaded else msgspec.structs.replace(files, loaded=loaded)
+
+        return msgspec.structs.replace(
+            self,
+            own=changed(self.own),
+            agents={name: changed(files) for name, files in self.agents.items()},
+            followed={names: changed(files) for names, files in self.followed.items()},
+        )
+
+
+class Changes(msgspec.Struct, frozen=True):
+    """What differs between two snapshots: if that `concerns_all`, else which `agents`; the code of modules,
+    the settings; for people, a line for each file, and the faults that came and the files that lost theirs.
+    """
+
+    concerns_all: bool
+    agents: frozenset[str]
+    code: bool
+    settings: bool
+    files: tuple[str, ...]
+    faults: tuple[Fault, ...]
+    mended: tuple[str, ...]
+
+
+def changes(old: Snapshot, new: Snapshot) -> Changes:
+    """What has changed, and for whom."""
+    names = old.agents.keys() | new.agents.keys()
+    before, now = old.faults, new.faults
+    return Changes(
+        concerns_all=old.own_state != new.own_state,
+        agents=frozenset(name for name in names if _state(old, name) != _state(new, name)),
+        code=old.code != new.code,
+        settings=old.settings != new.settings,
+        files=tuple(differences(old.libraries, new.libraries)),
+        faults=tuple(sorted({*now} - {*before})),
+        mended=tuple(sorted({fault.path for fault in before} - {fault.path for fault in now})),
+    )
+
+
+def _state(snapshot: Snapshot, name: str) -> object:
+    return snapshot.agents[name].state if name in snapshot.agents else None
+
+
+def differences(before: Iterable[Loaded], after: Iterable[Loaded]) -> Iterator[str]:
+    """Describe for people what has changed between libraries, a line for each file."""
+    after = list(after)
+    old, new = ({file.path: file for loaded in all for file in loaded.files} for all in (before, after))
+    changed = [path for path, state in new.items() if old.get(path) != state and state.error is None]
+    names: dict[str, dict[str, None]] = {path: {} for path in changed}
+    for definition in (found for loaded in after for found in loaded.library if found.path in names):
+        names[definition.path][f"{definition.kind} {definition.full_name}"] = None
+    for path in changed:
+        yield f"loaded {path}: {', '.join(names[path]) or 'no definitions'}"
+    for path in old:
+        if path not in new:
+            yield f"{path} is gone, and so are its definitions; runs that began with them keep them"
