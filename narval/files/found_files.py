@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+
+import msgspec
 
 from narval.core.definitions.parsing import suffixes
 from narval.core.errors import Fault
@@ -23,59 +25,33 @@ Reader = Callable[[Path, str], Source | Fault]
 """Reads a file that is shown to people under a name."""
 
 
-class FoundFiles:
-    """The modules in `modules/` of a home, the sources in `recipes/` (`others`), `faults` of unreadable ones.
-
-    With `within`, the path of a folder of the home that ends with a slash, those in that folder. A module has
-    the faults of its files.
+class FoundFiles(msgspec.Struct, frozen=True):
+    """The texts of a collection: the sources in `recipes/`, the modules in `modules/`, the faults of sources
+    that cannot be read. A module has the faults of its files.
     """
 
-    def __init__(self, home: Path, within: str = "") -> None:
-        self._home, self._inside, self._within = home, home.resolve(), within
-        self.faults: list[Fault] = []
-        self.others = list(self._others())
-        found = modules_in(home / within / MODULES, f"{within}{MODULES}")
-        self.modules = [read_module(path, shown, self._read) for path, shown in found]
+    sources: tuple[Source, ...] = ()
+    modules: tuple[ModuleText, ...] = ()
+    faults: tuple[Fault, ...] = ()
 
-    @cached_property
-    def paths(self) -> frozenset[str]:
-        """The paths of all files and modules there are, readable or not."""
-        modules = (module.path for module in self.modules)
-        faults = (fault.path for fault in self.faults)
-        return frozenset((*(source.path for source in self.others), *modules, *faults))
 
-    @property
-    def state(self) -> tuple[object, ...]:
-        """Equal for files of equal contents."""
-        return [(source.path, source.digest) for source in self.others], self.code, self.faults
+def find_files(home: Path, within: str = "") -> FoundFiles:
+    """The files of a home; with `within`, the path of a folder in it that ends with a slash, its own."""
+    inside, folder, endings = home.resolve(), home / within / RECIPES, tuple(suffixes())
 
-    @property
-    def code(self) -> object:
-        """Equal for modules of equal contents."""
-        return [(text.path, text.digest, text.faults) for text in self.modules]
-
-    @property
-    def groups(self) -> Mapping[str, Sequence[ModuleText]]:
-        """The modules by group; of a group there should be but one."""
-        found: dict[str, list[ModuleText]] = {}
-        for module in self.modules:
-            found.setdefault(module.group, []).append(module)
-        return found
-
-    def _others(self) -> Iterator[Source]:
-        folder, endings = self._home / self._within / RECIPES, tuple(suffixes())
-        for path in sorted(_walk(folder, lambda name: is_ours(name) and name.endswith(endings))):
-            found = self._read(path, path.relative_to(self._home).as_posix())
-            if isinstance(found, Source):
-                yield found
-            else:
-                self.faults.append(found)
-
-    def _read(self, path: Path, shown: str) -> Source | Fault:
-        """The file, if it is one of the home."""
-        if not Path(os.path.realpath(path)).is_relative_to(self._inside):
+    def read(path: Path, shown: str) -> Source | Fault:
+        if not Path(os.path.realpath(path)).is_relative_to(inside):
             return Fault(shown, 1, 1, "this link leads out of the home; put a copy here instead")
         return read_file(path, shown, MOST_OF_CODE if path.suffix == ".py" else MAX_BYTES)
+
+    paths = sorted(_walk(folder, lambda name: is_ours(name) and name.endswith(endings)))
+    found = [read(path, path.relative_to(home).as_posix()) for path in paths]
+    modules = modules_in(home / within / MODULES, f"{within}{MODULES}")
+    return FoundFiles(
+        tuple(one for one in found if isinstance(one, Source)),
+        tuple(read_module(path, shown, read) for path, shown in modules),
+        tuple(one for one in found if isinstance(one, Fault)),
+    )
 
 
 def modules_in(folder: Path, shown: str) -> Iterator[tuple[Path, str]]:

@@ -10,7 +10,14 @@ from narval.core.agent_name import agent_name
 from narval.core.definitions.library import Library
 from narval.core.definitions.people.directory import Directory
 from narval.core.errors import Fault
-from narval.files.agents.collections import AGENTS, Collection, Stored, nothing_stored, read_collection
+from narval.files.agents.collections import (
+    AGENTS,
+    NO_FILES,
+    Collection,
+    Stored,
+    nothing_stored,
+    read_collection,
+)
 from narval.files.agents.folders import folder_names, paths_of, too_many_definitions, unfollowed
 from narval.files.agents.settings import (
     AGENT_FILE,
@@ -107,7 +114,7 @@ class Reading:
 
     def _collection(self, within: str) -> Collection:
         if within not in self._collections:
-            known = self._known.get(within)
+            known = self._known.get(within, NO_FILES)
             self._collections[within] = read_collection(self._home, within, known, self._stored)
         return self._collections[within]
 

@@ -34,11 +34,11 @@ def settle(old: Loaded, new: Sequence[Collection], now: float, stored: Stored = 
     read = {path: parsed for collection in new for path, parsed in collection.parsed.items()}
     versions = _Versions(old.good, stored, now)
     settlement, imported = _settle(old, read, joined(new), versions)
-    paths = {path for collection in new for path in collection.files.paths}
-    paths |= {module.text.path for module in imported.modules.values()}
+    modules = {text.path: text for collection in new for text in collection.files.modules}
+    paths = {*read, *modules, *(module.text.path for module in imported.modules.values())}
     good = versions.with_good(_good(imported, read, settlement, now), paths)
-    of_modules = (text.faults for collection in new for text in collection.files.modules)
-    faults = sorted({*(fault for found in of_modules for fault in found), *settlement.all_faults()})
+    of_files = {fault for text in modules.values() for fault in text.faults}
+    faults = sorted(of_files.union(settlement.all_faults()))
     errors = {fault.path: str(fault) for fault in reversed(faults)}
     files = tuple(
         FileState(shown, digest, good[path].loaded if path in good else None, errors.get(shown))
@@ -248,7 +248,7 @@ def _reuse(library: Library, before: Library) -> Library:
 def _files(collections: Sequence[Collection], imported: Imported) -> Iterator[tuple[str, str, str]]:
     """The paths and digests of the files that count, with the path of the whole of which each is part."""
     for collection in collections:
-        yield from ((source.path, source.path, source.digest) for source in collection.files.others)
+        yield from ((source.path, source.path, source.digest) for source in collection.files.sources)
         yield from ((fault.path, fault.path, "") for fault in collection.files.faults)
     modules = [text for collection in collections for text in collection.files.modules]
     borrowed = (imported.modules[group].text for group in sorted(imported.modules))

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from narval.files.found_files import FoundFiles
-from narval.files.reading import load
+from narval.files.loaded import Loaded
+from narval.files.reading import Reading, load
+from narval.files.settle import settle
 from narval.files.snapshot import differences
 
 RECIPE = """<recipe group="g" name="r{0}" start_step="a" end_step="a">
@@ -45,9 +46,9 @@ def home_of(folder: Path, files: int) -> Path:
     return folder
 
 
-def looked_up(home: Path) -> Callable[[], object]:
-    found = FoundFiles(home)
-    return lambda: [path in found.paths for path in found.paths]
+def settled(home: Path) -> Callable[[], object]:
+    collection = Reading(home).library().collections[0]
+    return lambda: settle(Loaded(), [collection], 0.0)
 
 
 def told(home: Path) -> Callable[[], object]:
@@ -56,8 +57,8 @@ def told(home: Path) -> Callable[[], object]:
     return lambda: list(differences([], [loaded]))
 
 
-@pytest.mark.parametrize("work", [looked_up, told])
-def test_the_paths_and_the_differences_of_twice_the_files_take_twice_the_steps(
+@pytest.mark.parametrize("work", [settled, told])
+def test_what_is_settled_and_the_differences_of_twice_the_files_take_twice_the_steps(
     tmp_path: Path, work: Callable[[Path], Callable[[], object]]
 ) -> None:
     few, many = (steps_of(work(home_of(tmp_path / str(files), files))) for files in (50, 100))

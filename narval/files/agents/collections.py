@@ -19,7 +19,7 @@ from narval.core.definitions.parsing import parse
 from narval.core.errors import DefinitionError, Fault
 from narval.core.source.text import Source
 from narval.files.agents.settings import COLLECTIONS
-from narval.files.found_files import FoundFiles
+from narval.files.found_files import FoundFiles, find_files
 from narval.files.module_text import ModuleText
 from narval.files.modules import Imported, Module, ModulePackage, without_doubles
 from narval.files.shipped import is_shipped, shipped_modules
@@ -53,24 +53,39 @@ class Collection(msgspec.Struct, frozen=True, eq=False):
     good: Mapping[str, ModuleText]
 
 
-def read_collection(home: Path, within: str, before: Collection | None, stored: Stored) -> Collection:
-    """Read all files of a collection: `before` itself where none has changed."""
-    files = FoundFiles(home, within)
-    if before is None:
-        parsed, imported, good = {}, None, dict[str, ModuleText]()
-    elif before.files.state == files.state:
+NO_FILES = Collection("", FoundFiles(), {}, Imported(), {})
+"""A collection without files."""
+
+
+def read_collection(home: Path, within: str, before: Collection, stored: Stored) -> Collection:
+    """A collection of a home as its files are now: `before` itself where none has changed."""
+    files = find_files(home, within)
+    if before.files == files and before.within == within:
         return before
-    else:
-        digests = {source.path: source.digest for source in before.files.others}
-        same = (source.path for source in files.others if digests.get(source.path) == source.digest)
-        parsed = {path: before.parsed[path] for path in same}
-        imported = before.imported if before.files.code == files.code else None
-        good = {path: text for path, text in before.good.items() if path in files.paths}
-    parsed = {source.path: parsed.get(source.path) or parse_file(source) for source in files.others}
+    return made_of(files, before, within, home, stored)
+
+
+def made_of(
+    files: FoundFiles,
+    before: Collection = NO_FILES,
+    within: str = "",
+    home: Path = Path(),
+    stored: Stored = nothing_stored,
+) -> Collection:
+    """A collection of these files. Those that differ from `before` are parsed, or imported; `stored` has what
+    was good before that.
+    """
+    known = {source.path: source for source in before.files.sources}
+    parsed = {
+        source.path: before.parsed[source.path] if known.get(source.path) == source else parse_file(source)
+        for source in files.sources
+    }
     parsed |= {fault.path: Parsed((), faults=(fault,)) for fault in files.faults}
-    if imported is None:
-        imported = _import(home, files, good, stored)
-        good |= {module.text.path: module.text for module in imported.modules.values()}
+    if before.files.modules == files.modules:
+        return Collection(within, files, parsed, before.imported, before.good)
+    good = {text.path: before.good[text.path] for text in files.modules if text.path in before.good}
+    imported = _import(home, files, good, stored)
+    good |= {module.text.path: module.text for module in imported.modules.values()}
     return Collection(within, files, parsed, imported, good)
 
 
@@ -88,7 +103,9 @@ def parse_file(source: Source) -> Parsed:
 
 def _import(home: Path, files: FoundFiles, good: Mapping[str, ModuleText], stored: Stored) -> Imported:
     """Import all modules anew, for they may use each other: of each the newest version that is good."""
-    groups, ships = files.groups, shipped_modules()
+    groups, ships = dict[str, list[ModuleText]](), shipped_modules()
+    for text in files.modules:
+        groups.setdefault(text.group, []).append(text)
     siblings = {name for text in files.modules for name in text.siblings if name in ships.names}
 
     def versions(group: str) -> Iterator[ModuleText] | None:

@@ -17,7 +17,7 @@ import msgspec
 from narval.core.definitions.parsing import suffixes
 from narval.core.errors import Fault, UnreadableError
 from narval.core.source.text import Source
-from narval.files.found_files import MODULES, RECIPES, FoundFiles, is_ours, names_in
+from narval.files.found_files import MODULES, RECIPES, find_files, is_ours, names_in
 from narval.files.memory_file import SHOWN as MEMORY
 from narval.files.module_text import FIRST
 from narval.files.schemas import SHOWN as SCHEMAS
@@ -120,9 +120,9 @@ def _is_within(path: str, paths: set[str]) -> bool:
 
 def _files(folder: Path, declares: bool) -> Iterator[Source | Fault]:
     """The files of a folder that count, with their paths in it, and the faults of those unreadable."""
-    found = FoundFiles(folder)
+    found = find_files(folder)
     yield from found.faults
-    yield from found.others
+    yield from found.sources
     for module in found.modules:
         yield from module.faults
         yield from module.files.values()
