@@ -72,6 +72,10 @@ class Followers:
         self.roaming: Roaming | None = None
         """The agents that any daemon of a store may have; None where one daemon at most works on it."""
 
+    def use(self, snapshot: Snapshot) -> None:
+        """Let these files count from now on."""
+        self.snapshot = snapshot
+
     def roam(self, roaming: Roaming) -> None:
         """Let agents without a folder be those that any daemon of the store may have."""
         self.roaming = roaming

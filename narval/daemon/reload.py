@@ -25,7 +25,6 @@ from narval.files.home import Home
 from narval.files.loaded import Loaded
 from narval.files.people_file import read_people
 from narval.files.reading import Reading
-from narval.files.schemas import Schemas
 from narval.files.settings import Settings, read_settings
 from narval.files.shipped import shipped_modules
 from narval.files.snapshot import AgentFiles, Snapshot, changes, differences
@@ -82,18 +81,8 @@ class FilesInForce:
 
     @property
     def loaded(self) -> Loaded:
-        """What is loaded for the home's own agent."""
+        """All that is loaded for the home's own agent."""
         return self.own.loaded
-
-    @property
-    def schemas(self) -> Schemas:
-        """The schemas that elements must fit (N7)."""
-        return self.own.schemas
-
-    @property
-    def libraries(self) -> list[Loaded]:
-        """All that is loaded: for the home's own agent, and for those that follow something else."""
-        return self.followers.snapshot.libraries
 
     @property
     def people(self) -> Directory:
@@ -110,7 +99,7 @@ class FilesInForce:
         one.
         """
         if not self._host.loop.record_only:
-            for found in self.libraries:
+            for found in self.followers.snapshot.libraries:
                 import_engines(found.library)
         use_for(self._host, self.loaded, self.people)
 
@@ -155,7 +144,7 @@ class FilesInForce:
         """Let a library be another for all who follow it."""
         if new is not old:
             now = self.followers.snapshot
-            self.followers.snapshot = now.with_libraries(lambda loaded: new if loaded is old else loaded)
+            self.followers.use(now.with_libraries(lambda loaded: new if loaded is old else loaded))
 
     async def reload(
         self, is_settled: Callable[[], bool] = lambda: True, first: Callable[[], None] = lambda: None
@@ -215,9 +204,12 @@ class FilesInForce:
 
     def _adopt(self, before: Snapshot, files: Snapshot, turn: Turn) -> None:
         """Let what was read count from now on."""
-        people, kept = known_by(self.people), {loaded.follows: loaded.kept for loaded in self.libraries}
+        people, kept = (
+            known_by(self.people),
+            {loaded.follows: loaded.kept for loaded in self.followers.snapshot.libraries},
+        )
         files = files.with_libraries(lambda loaded: loaded.keeping(kept.get(loaded.follows, frozenset())))
-        self.followers.snapshot = files
+        self.followers.use(files)
         loaded = files.own.loaded
         for text in self._added:
             with suppress(DefinitionError):
@@ -227,7 +219,7 @@ class FilesInForce:
         changed = changes(before, self.followers.snapshot)
         if changed.code:
             self._settings.renew_workers()
-        turn.surroundings.use_schemas(self.schemas)
+        turn.surroundings.use_schemas(self.own.schemas)
         if changed.settings:
             self._settings.use(files.settings)
             self._host.use_settings(self.settings.own)
@@ -242,7 +234,7 @@ class FilesInForce:
 def log_start(home: Home | None, runs: int, files: FilesInForce) -> None:
     """Have the log say what a daemon starts on, with so many runs under way, and what it has read."""
     log.info("started on %s, with %d runs under way", home.path if home is not None else "memory", runs)
-    _log(logging.INFO, "%s", differences([], files.libraries))
+    _log(logging.INFO, "%s", differences([], files.followers.snapshot.libraries))
     _log(logging.INFO, "did not load: %s", files.faults)
 
 

@@ -65,7 +65,7 @@ class Loaded(msgspec.Struct, frozen=True):
     files: tuple[FileState, ...] = ()
     """The files."""
     leases: frozenset[Lease] = frozenset()
-    """What keeps the modules importable."""
+    """The leases that keep the modules importable."""
     broken: Mapping[tuple[str, str], str] = {}
     """The files that did not load, by the kind and name of what they are meant to have, or by kind and group
     where no name is known."""
@@ -133,7 +133,7 @@ class Loaded(msgspec.Struct, frozen=True):
         return self._with_imported(self._shipped(shipped_modules().named(references)))
 
     def _shipped(self, groups: frozenset[str]) -> Iterable[Module]:
-        """Those of some modules that ship of whose names there are none. Raises DefinitionError."""
+        """The modules of some groups that ship, of whose names there are none. Raises DefinitionError."""
         imported = shipped_modules().load(groups - self.texts.keys())
         if imported.faults:
             raise DefinitionError([fault for found in imported.faults.values() for fault in found])

@@ -18,14 +18,17 @@ from narval.files.agents.collections import (
     nothing_stored,
     read_collection,
 )
-from narval.files.agents.folders import folder_names, paths_of, too_many_definitions, unfollowed
+from narval.files.agents.folders import folder_names, paths_of, too_many_definitions
 from narval.files.agents.settings import (
     AGENT_FILE,
     COLLECTIONS,
+    HOME_COLLECTION,
+    PUBLISHED_MARK,
     AgentSettings,
     CollectionsOf,
     read_agent_file,
 )
+from narval.files.found_files import names_in
 from narval.files.loaded import Loaded
 from narval.files.memory_file import SHOWN as MEMORY
 from narval.files.memory_file import read_memory
@@ -62,7 +65,7 @@ class Reading:
         self._schemas: dict[str, Schemas] = {}
 
     def library(self, follows: tuple[str, ...] = HOME_ALONE) -> Loaded:
-        """What some collections make together, given by their paths in the home."""
+        """The library that some collections make together, given by their paths in the home."""
         if follows not in self._libraries:
             new = [self._collection(within) for within in follows]
             old = self._old.get(follows, Loaded())
@@ -70,8 +73,8 @@ class Reading:
         return self._libraries[follows]
 
     def followed(self, follows: tuple[str, ...], beneath: Schemas, limits: AgentSettings) -> AgentFiles:
-        """What counts by some collections, given by their paths in the home; of two schemas for elements of
-        one name that of the first collection, and those `beneath` for all others.
+        """The files that count by some collections, given by their paths in the home; of two schemas for
+        elements of one name that of the first collection, and those `beneath` for all others.
         """
         loaded, schemas, faults = self.library(follows), beneath, set[Fault]()
         folders = [within for within in follows if within.startswith(f"{COLLECTIONS}/")]
@@ -108,9 +111,15 @@ class Reading:
                 yield self.library(follows)
 
     def unfollowed(self, snapshot: Snapshot) -> Iterator[tuple[str, ...]]:
-        """The collections that no agent with a folder follows, as each would be followed."""
+        """The collections in `collections/` that no agent with a folder follows, each as it would be: beside
+        the home's own, and one in the place of that by itself. Those that are published were checked before.
+        """
         followed = {path for files in snapshot.agents.values() for path in files.loaded.follows}
-        return unfollowed(self._home, followed)
+        for name in names_in(self._home / COLLECTIONS):
+            path = f"{COLLECTIONS}/{name}/"
+            is_published = (self._home / path / PUBLISHED_MARK).is_file()
+            if name in CollectionsOf(self._home) and path not in followed and not is_published:
+                yield (path,) if name == HOME_COLLECTION else ("", path)
 
     def _collection(self, within: str) -> Collection:
         if within not in self._collections:

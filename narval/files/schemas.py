@@ -34,8 +34,8 @@ _TRIALS = SchemaTrials()
 class Schemas:
     """The schemas of a folder, by the local name of the elements they are for; None: there are none.
 
-    `before` are those that were read the last time: they have the last good version of every file. `beneath`
-    are those that count for elements of which the folder has none. `shown` is the folder's path for people.
+    `before` are those that were read the last time: they have the last good version of every file. `shown`
+    is the folder's path for people.
     """
 
     def __init__(
@@ -43,10 +43,11 @@ class Schemas:
         folder: Path | None,
         before: Schemas | None = None,
         *,
-        beneath: Schemas | None = None,
         shown: str = SHOWN,
     ) -> None:
-        self._beneath, self._shown = beneath, shown
+        self._shown = shown
+        self._beneath: Schemas | None = None
+        """The schemas that count for elements of which the folder has none."""
         self._names = dict(_files(folder)) if folder is not None else {}
         self._texts = {name: _text(path, f"{shown}/{path.name}") for name, path in self._names.items()}
         self._good = before._last_good() if before is not None else {}

@@ -7,7 +7,8 @@ All faults are found at once, those within files first, then those of references
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from operator import is_
 from pathlib import Path
 
@@ -22,73 +23,61 @@ from narval.files.modules import Imported
 from narval.files.shipped import is_shipped, shipped_modules, unloaded
 from narval.system.unexpected import unexpected
 
+LastGood = Callable[[str], tuple[Definition, ...]]
+"""Gives the definitions of the last good version of a file."""
+
 
 def settle(old: Loaded, new: Sequence[Collection], now: float, stored: Stored = nothing_stored) -> Loaded:
-    """What some collections make together, and which version of each of their files is active; `old` itself
-    where none of them has changed.
+    """The library that some collections make together, with the active version of each of their files; `old`
+    itself where none of them has changed.
 
     `old` is what they made before, `stored` has versions of before that; both decide for files with faults.
     """
     if old.collections and all(map(is_, old.collections, new)):
         return old
     read = {path: parsed for collection in new for path, parsed in collection.parsed.items()}
-    versions = _Versions(old.good, stored, now)
-    settlement, imported = _settle(old, read, joined(new), versions)
+    known = dict(old.good)
+
+    def last_good(path: str) -> tuple[Definition, ...]:
+        if path not in known and (definitions := _parsed(path, stored(path))):
+            known[path] = GoodVersion(definitions, now)
+        return known[path].definitions if path in known else ()
+
+    settlement, imported = _settle(old, read, joined(new), last_good)
     modules = {text.path: text for collection in new for text in collection.files.modules}
     paths = {*read, *modules, *(module.text.path for module in imported.modules.values())}
-    good = versions.with_good(_good(imported, read, settlement, now), paths)
+    for path, version in _good(imported, read, settlement, now):
+        if path not in known or known[path].digests != version.digests:
+            known[path] = version
     of_files = {fault for text in modules.values() for fault in text.faults}
     faults = sorted(of_files.union(settlement.all_faults()))
     errors = {fault.path: str(fault) for fault in reversed(faults)}
-    files = tuple(
-        FileState(shown, digest, good[path].loaded if path in good else None, errors.get(shown))
-        for path, shown, digest in _files(new, imported)
-    )
     loaded = Loaded(
         settlement.library,
         faults=tuple(faults),
-        files=files,
+        files=tuple(
+            FileState(shown, digest, known[path].loaded if path in known else None, errors.get(shown))
+            for path, shown, digest in _files(new, imported)
+        ),
         broken=settlement.broken_files(),
         collections=tuple(new),
-        good=good,
+        good={path: version for path, version in known.items() if path in paths},
         kept=old.kept,
     )
     return loaded.with_modules(imported.modules.values())
 
 
-class _Versions:
-    """The last good versions of files by path: those `known`, else those of the store."""
-
-    def __init__(self, known: Mapping[str, GoodVersion], stored: Stored, now: float) -> None:
-        self._known, self._stored, self._now = dict(known), stored, now
-
-    def definitions(self, path: str) -> tuple[Definition, ...]:
-        """The definitions of the last good version of a file."""
-        if path not in self._known:
-            definitions = tuple(found for data in self._stored(path) for found in _kept(path, data))
-            if definitions:
-                self._known[path] = GoodVersion(definitions, self._now)
-        return self._known[path].definitions if path in self._known else ()
-
-    def with_good(self, good: Mapping[str, GoodVersion], paths: Container[str]) -> Mapping[str, GoodVersion]:
-        """The last good versions of files at some paths, of which these are `good` now."""
-        same = {
-            path: known
-            for path, known in self._known.items()
-            if path in paths and (path not in good or good[path].digests == known.digests)
-        }
-        return {**good, **same}
-
-
-def _kept(path: str, data: bytes) -> tuple[Definition, ...]:
-    try:
-        return tuple(parse(Source(path, data)).definitions[:1])
-    except DefinitionError:
-        return ()
+def _parsed(path: str, kept: Iterable[bytes]) -> tuple[Definition, ...]:
+    """The definitions of a file as the store kept them, without those that cannot be read any more."""
+    definitions = list[Definition]()
+    for data in kept:
+        with suppress(DefinitionError):
+            definitions += parse(Source(path, data)).definitions[:1]
+    return tuple(definitions)
 
 
 def _settle(
-    old: Loaded, read: Mapping[str, Parsed], imported: Imported, versions: _Versions
+    old: Loaded, read: Mapping[str, Parsed], imported: Imported, last_good: LastGood
 ) -> tuple[_Settlement, Imported]:
     """Settle what is good, with the modules that ship which something names, and of which the home has no
     version that is good.
@@ -97,7 +86,7 @@ def _settle(
     names = old.kept | ships.named(found for parsed in read.values() for found in parsed.references)
     while True:
         imported, tried = ships.load(names - tried).joined(imported), tried | names
-        settlement = _Settlement(imported, read, versions, old.library)
+        settlement = _Settlement(imported, read, last_good, old.library)
         if not settlement.faults:
             return settlement, imported
         # last good versions may name what their files do not name any more
@@ -114,9 +103,9 @@ class _Settlement:
     """
 
     def __init__(
-        self, imported: Imported, read: Mapping[str, Parsed], versions: _Versions, before: Library
+        self, imported: Imported, read: Mapping[str, Parsed], last_good: LastGood, before: Library
     ) -> None:
-        self._read, self._versions, self._before = read, versions, before
+        self._read, self._last_good, self._before = read, last_good, before
         self._code = [declared for module in imported.modules.values() for declared in module.found]
         self._module_faults = imported.faults
         self.faults: dict[str, list[Fault]] = {
@@ -188,7 +177,7 @@ class _Settlement:
         definitions: list[Definition] = list(self._code)
         for path, parsed in self._read.items():
             if path not in without:
-                definitions += self._versions.definitions(path) if path in self.faults else parsed.definitions
+                definitions += self._last_good(path) if path in self.faults else parsed.definitions
         return Library(definitions)
 
     def broken_files(self) -> dict[tuple[str, str], str]:
@@ -258,16 +247,14 @@ def _files(collections: Sequence[Collection], imported: Imported) -> Iterator[tu
 
 def _good(
     imported: Imported, read: Mapping[str, Parsed], settlement: _Settlement, now: float
-) -> dict[str, GoodVersion]:
+) -> Iterator[tuple[str, GoodVersion]]:
     """The good versions there are now; what they import does not change when it is to be kept."""
-    good = {
-        path: GoodVersion(tuple(_pinned(found, settlement.library) for found in parsed.definitions), now)
-        for path, parsed in read.items()
-        if path not in settlement.faults
-    }
+    for path, parsed in read.items():
+        if path not in settlement.faults:
+            pinned = tuple(_pinned(found, settlement.library) for found in parsed.definitions)
+            yield path, GoodVersion(pinned, now)
     for module in imported.modules.values():
-        good[module.text.path] = GoodVersion(module.found, now, module.text.digest)
-    return good
+        yield module.text.path, GoodVersion(module.found, now, module.text.digest)
 
 
 def _pinned(definition: Definition, library: Library) -> Definition:

@@ -52,7 +52,7 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False):
     agents: Mapping[str, AgentFiles] = {}
     """The files of the agents that have a folder, by name."""
     followed: Mapping[tuple[str, ...], AgentFiles] = {}
-    """What agents without a folder follow of published collections, by their names."""
+    """The files of published collections that agents without a folder follow, by their names."""
     published: Mapping[str, str] = {}
     """The digests of published collections as they stand in their folders, by name."""
     schemas: Mapping[str, Schemas] = {}
@@ -111,7 +111,7 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False):
 
 
 class Changes(msgspec.Struct, frozen=True):
-    """What differs between two snapshots: if that `concerns_all`, else which `agents`; the code of modules,
+    """The differences of two snapshots: if they concern all, else which `agents`; the code of modules,
     the settings; for people, a line for each file, and the faults that came and the files that lost theirs.
     """
 
@@ -125,7 +125,7 @@ class Changes(msgspec.Struct, frozen=True):
 
 
 def changes(old: Snapshot, new: Snapshot) -> Changes:
-    """What has changed, and for whom."""
+    """The changes between two snapshots, and for whom they count."""
     names = old.agents.keys() | new.agents.keys()
     before, now = old.faults, new.faults
     return Changes(

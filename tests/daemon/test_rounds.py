@@ -23,7 +23,7 @@ async def opened() -> Daemon:
 
 def joined(daemon: Daemon, number: int) -> AgentHost:
     """One more agent at work in a daemon."""
-    schemas, since = daemon.files.schemas, daemon.rounds.clock.now()
+    schemas, since = daemon.files.own.schemas, daemon.rounds.clock.now()
     settings = daemon.files.settings
     environment = Environment(
         daemon.store, None, daemon.main_loop, daemon.host.mail.office, lambda: settings, None, False

@@ -15,6 +15,7 @@ from narval.core.definitions.parsing import read_definition
 from narval.core.errors import DefinitionError
 from narval.files.loaded import Loaded
 from narval.files.reading import Reading, load
+from narval.files.snapshot import differences
 from narval.kinds.recipe.language.definition import Recipe
 from tests.files.rereading import Loader
 
@@ -183,6 +184,20 @@ def test_what_the_store_kept_may_be_bad_too(home: Path) -> None:
     put(home, {"modules/post.py": "1/0", "modules/more/x.py": "1/0", "recipes/mail.xml": "<recipe"})
     loaded = Reading(home, stored=lambda path: [b"\xff"]).library()
     assert (names(loaded), len(loaded.faults)) == ([], 3)
+
+
+def test_a_file_that_cannot_be_read_any_more_leaves_its_last_good_version(home: Path) -> None:
+    put(home, {"modules/mail.py": MAIL, "recipes/mail.xml": recipe("mail.send")})
+    loader = Loader(home)
+    before = loader.load()
+    (home / "recipes/mail.xml").unlink()
+    (home / "recipes/mail.xml").mkdir()
+    after = loader.load()
+    assert faults_of(after) == [
+        "recipes/mail.xml:1:1: expected a file, found a folder; move it away, or rename it"
+    ]
+    assert names(after) == names(before) == ["mail.send", "mail.triage"]
+    assert not [line for line in differences([before], [after]) if "is gone" in line]
 
 
 def test_N31_the_definitions_of_a_removed_file_are_removed(home: Path) -> None:

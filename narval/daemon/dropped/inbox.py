@@ -198,7 +198,7 @@ class Inboxes:
             self._left_alone.add(name)
 
     async def _of_home(self) -> None:
-        await Inbox(self._folder, self._host, self._files.schemas).add_all(self._is_for_agent)
+        await Inbox(self._folder, self._host, self._files.own.schemas).add_all(self._is_for_agent)
 
     def _is_for_agent(self, name: str) -> bool:
         """True for a folder in the home's inbox whose files are sent to the agent of that name."""
@@ -220,7 +220,7 @@ class Inboxes:
         folder = DropFolder(
             self._home, recorded, within=f"{FOLDER}/", name=name, refused=aside, durable=durable
         )
-        await Inbox(folder, self._host, self._files.schemas, name).add_all()
+        await Inbox(folder, self._host, self._files.own.schemas, name).add_all()
 
     async def _of_agent(self, name: str) -> None:
         async with self._agents.asked(name) as host:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from narval.core.agent_name import agent_name
@@ -16,7 +16,6 @@ from narval.files.agents.settings import (
     COLLECTIONS,
     HOME_COLLECTION,
     OWN,
-    PUBLISHED_MARK,
     AgentSettings,
     CollectionsOf,
     parse_agent_file,
@@ -63,17 +62,6 @@ def too_many_definitions(library: Library, settings: AgentSettings, shown: str) 
         return []
     found = f"over-limit: expected at most {most:,} definitions, found {count:,}"
     return [Fault(shown, 1, 1, f"{found}; follow fewer collections, or set definitions higher")]
-
-
-def unfollowed(home: Path, followed: Container[str]) -> Iterator[tuple[str, ...]]:
-    """The collections in `collections/` whose paths are not among those followed, each as it would be: beside
-    the home's own, and one in the place of that by itself. Those that are published were checked before.
-    """
-    for name in names_in(home / COLLECTIONS):
-        path = f"{COLLECTIONS}/{name}/"
-        is_published = (home / path / PUBLISHED_MARK).is_file()
-        if name in CollectionsOf(home) and path not in followed and not is_published:
-            yield (path,) if name == HOME_COLLECTION else ("", path)
 
 
 def paths_of(
