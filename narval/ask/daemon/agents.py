@@ -23,8 +23,8 @@ from narval.core.engines.registry import engine_of_run
 from narval.core.errors import RequestError
 from narval.daemon.agents.active_memory import resident
 from narval.daemon.agents.agent_host import AgentHost
-from narval.daemon.agents.agents import ELSEWHERE
 from narval.daemon.agents.folder_agents import is_held
+from narval.daemon.agents.lifecycle import ELSEWHERE
 from narval.daemon.daemon import Daemon
 from narval.daemon.dropped.drop_folder import standing
 from narval.daemon.messages.envelope import ELEMENT, unseal
@@ -59,7 +59,7 @@ async def agents(daemon: Daemon, limit: int | None = None, after: str | None = N
         raise RequestError(f"expected limit to be 1 or more, or none for all, got {limit}")
     rows, own_name = daemon.agents.rows, daemon.files.settings.name
     own = {"name": own_name, "state": ACTIVE, "why": None, "next": None}
-    first = [{**own, **_held(daemon, rows.own)}] if after is None else []
+    first = [{**own, **_held(daemon, daemon.agents.own)}] if after is None else []
     if daemon.store.is_shared:
         return await _of_all_daemons(daemon, first, limit, after)
 
@@ -83,7 +83,7 @@ async def _of_all_daemons(
     """The agents of a store that daemons share, each with the home of the daemon that has it, and the number
     of its ownership; those of others as the store has them.
     """
-    store, own = daemon.store, daemon.agents.rows.own.agent.store.agent
+    store, own = daemon.store, daemon.agents.own.agent.store.agent
 
     def read() -> tuple[list[AgentRow], dict[int, Ownership], list[tuple[int, int, int]]]:
         owners = {of.agent: of for of in store.owners()}
@@ -121,7 +121,7 @@ async def show_agent(daemon: Daemon, name: str) -> dict[str, Any]:
     A limit of calls is null where it is all places but one.
     """
     if name == daemon.files.settings.name:
-        return _shown(daemon, daemon.agents.rows.own)
+        return _shown(daemon, daemon.agents.own)
     before = daemon.agents.rows.get(name)
     state = daemon.agents.state_of(before) if before is not None else None  # asking activates it
     async with daemon.agents.asked(name, reads=True) as host:
@@ -161,11 +161,11 @@ async def add_agent(daemon: Daemon, name: str, collections: list[str] | None = N
     it gets a folder. Where daemons share the store these are published ones, and it gets settings instead.
     """
     if not collections:
-        return _form(daemon, await daemon.agents.rows.add(name))
+        return _form(daemon, await daemon.agents.add(name))
     if (roaming := daemon.files.followers.roaming) is not None:
         text = collections_text(collections)
         await roaming.check(text)
-        await daemon.agents.rows.add(name)
+        await daemon.agents.add(name)
         await roaming.give(name, text)
         return _form(daemon, daemon.agents.rows.find(name))
     if daemon.home is None:
@@ -339,12 +339,12 @@ def _form(
     daemon: Daemon, row: AgentRow, held: tuple[int | None, int | None] = (None, None)
 ) -> dict[str, Any]:
     """The form of an agent; of one that is not in memory `held` are the elements and runs in its store."""
-    host = daemon.agents.at_work.host(row.name)
+    host = daemon.agents.supervisor.host(row.name)
     due = json_forms.moment(row.wake_at)
     form = {"name": row.name, "state": daemon.agents.state_of(row), "why": row.why or None, "next": due}
     if host is not None:
         return {**form, **_held(daemon, host)}
-    calls = daemon.agents.at_work.calls.count(row.id)
+    calls = daemon.agents.supervisor.calls(row.agent)
     unknown = dict.fromkeys(("failed", "asked", "faults"))
     return {**form, "elements": held[0], "runs": held[1], "calls": calls, "resident": 0, **unknown}
 
