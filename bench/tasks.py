@@ -93,7 +93,8 @@ def raise_to_action(desk: Desk) -> dict[str, Any]:
     for _ in range(3):
         events.append(each(desk, "tick", EVENTS))
         began = now()
-        desk.agent.start_each("w.line", ["<x n='0'/>"] * EVENTS)
+        for _ in range(0, EVENTS, AT_ONCE):
+            desk.agent.start_each("w.line", ["<x n='0'/>"] * AT_ONCE)
         desk.agent.until_idle()
         steps.append(us(now() - began, EVENTS))
     return {
