@@ -15,6 +15,12 @@ class TaskChange(RunChange, frozen=True):
     """A fact that changes an instance."""
 
 
+class TaskFact(TaskChange, frozen=True):
+    """A fact of a moment."""
+
+    at: float
+
+
 class InstanceBegan(TaskChange, RunBegan, frozen=True):
     """An instance began: for a user in a role, or for a program that has a `handle` and a `lease` (seconds).
 
@@ -90,10 +96,9 @@ class CallDropped(TaskChange, frozen=True):
         state.calls[self.call] = GONE
 
 
-class ObjectTaken(TaskChange, frozen=True):
+class ObjectTaken(TaskFact, frozen=True):
     """An object was taken, of a case; 0 where it works on none. It goes `back` if it comes too late."""
 
-    at: float
     object: int
     case: int = 0
     back: bool = False
@@ -117,13 +122,12 @@ class ObjectAdopted(TaskChange, frozen=True):
         state.case = self.case
 
 
-class StateEntered(TaskChange, frozen=True):
+class StateEntered(TaskFact, frozen=True):
     """A state was entered with an object (K31, K66).
 
     With `why` no edge led there: something failed (an `error` element tells), or a person forced it.
     """
 
-    at: float
     state: str
     object: int
     terminal: bool = False
@@ -215,10 +219,9 @@ class CodeBegan(TaskChange, frozen=True):
         state.calls[self.call] = "code"
 
 
-class CodeOver(TaskChange, frozen=True):
+class CodeOver(TaskFact, frozen=True):
     """The code did its work; what it gave that is not the object is `produced`."""
 
-    at: float
     produced: tuple[int, ...] = ()
 
     def apply(self, state: InstanceState) -> None:
@@ -322,10 +325,8 @@ class AskerSet(TaskChange, frozen=True):
         state.asker = self.signal
 
 
-class ObjectDone(TaskChange, frozen=True):
+class ObjectDone(TaskFact, frozen=True):
     """The object is done; the next is taken when it is asked for."""
-
-    at: float
 
     def apply(self, state: InstanceState) -> None:
         state.stage, state.state, state.exposed, state.since = "", "", "", self.at
@@ -334,10 +335,9 @@ class ObjectDone(TaskChange, frozen=True):
         state.forget_results()
 
 
-class EndingBegan(TaskChange, frozen=True):
+class EndingBegan(TaskFact, frozen=True):
     """The instance ends in a status once what it has under way is back; it may give its object back."""
 
-    at: float
     outcome: str
     why: str = ""
     gives_back: bool = False
@@ -361,10 +361,9 @@ class ServerLeft(TaskChange, frozen=True):
         state.left, state.object = True, self.object or state.object
 
 
-class InstanceOver(TaskChange, frozen=True):
+class InstanceOver(TaskFact, frozen=True):
     """The instance is over."""
 
-    at: float
     status: str
     error: int | None = None
 

@@ -15,6 +15,30 @@ class CaseChange(RunChange, frozen=True):
     """A fact that changes a case."""
 
 
+class CaseFact(CaseChange, frozen=True):
+    """A fact of a moment."""
+
+    at: float
+
+
+class ObjectFact(CaseFact, frozen=True):
+    """A fact about an object, by its identity."""
+
+    object: int
+
+
+class PlaceFact(ObjectFact, frozen=True):
+    """A fact about an object at a type."""
+
+    at_type: str
+
+
+class StepFact(CaseFact, frozen=True):
+    """A fact about a step of the trail."""
+
+    step: int
+
+
 class CaseBegan(CaseChange, RunBegan, frozen=True):
     """The case began; `elements` are its objects."""
 
@@ -30,12 +54,9 @@ class CaseBegan(CaseChange, RunBegan, frozen=True):
 # --- the way of an object ---------------------------------------------------------------------------------
 
 
-class ObjectPut(CaseChange, frozen=True):
+class ObjectPut(PlaceFact, frozen=True):
     """An object went into the queue of a type (K21). If it `composes`, it waits there for others (K20)."""
 
-    at: float
-    object: int
-    at_type: str
     composes: bool = False
 
     def apply(self, state: CaseState) -> None:
@@ -46,12 +67,9 @@ class ObjectPut(CaseChange, frozen=True):
             state.members[member.parent].composing += 1
 
 
-class ObjectMoved(CaseChange, frozen=True):
+class ObjectMoved(PlaceFact, frozen=True):
     """An object went to a type with a raised `event` (K39); or, without one, it is in the queue there."""
 
-    at: float
-    object: int
-    at_type: str
     event: str = ""
 
     def apply(self, state: CaseState) -> None:
@@ -73,15 +91,9 @@ class VersionTold(CaseChange, frozen=True):
         state.replace_object(self.object, self.now)
 
 
-class ObjectLeft(CaseChange, frozen=True):
+class ObjectLeft(PlaceFact, frozen=True):
     """An instance was done with an object (K28)."""
 
-    at: float
-    """The moment."""
-    object: int
-    """The identity of the object."""
-    at_type: str
-    """The type of the instance."""
     instance: int
     """The instance."""
     result: str
@@ -120,11 +132,9 @@ class ObjectLeft(CaseChange, frozen=True):
             )
 
 
-class ObjectDivided(CaseChange, frozen=True):
+class ObjectDivided(ObjectFact, frozen=True):
     """Parts or copies were made of an object, in this order; they go on in its place (K8, KA18)."""
 
-    at: float
-    object: int
     parts: tuple[int, ...]
 
     def apply(self, state: CaseState) -> None:
@@ -138,11 +148,9 @@ class ObjectDivided(CaseChange, frozen=True):
             state.open += 1
 
 
-class ObjectMerged(CaseChange, frozen=True):
+class ObjectMerged(ObjectFact, frozen=True):
     """Parts became their object again, `now` (K20), which is with a type."""
 
-    at: float
-    object: int
     now: int
     at_type: str
     parts: tuple[int, ...]
@@ -154,15 +162,12 @@ class ObjectMerged(CaseChange, frozen=True):
         state.go_to(self.object, "task", self.at, self.at_type).open = 0
 
 
-class ObjectHeld(CaseChange, frozen=True):
+class ObjectHeld(PlaceFact, frozen=True):
     """An object cannot go on by itself: an incident of a `kind`, with its error element.
 
     By hand it may go to `at_type`, "" where that is not known.
     """
 
-    at: float
-    object: int
-    at_type: str
     kind: str
     why: str
     error: int
@@ -173,11 +178,9 @@ class ObjectHeld(CaseChange, frozen=True):
         member.visits.pop(self.at_type, None)
 
 
-class ObjectEnded(CaseChange, frozen=True):
+class ObjectEnded(ObjectFact, frozen=True):
     """The way of an object is over: `end` is committed, aborted or withdrawn."""
 
-    at: float
-    object: int
     end: str
     why: str = ""
 
@@ -196,12 +199,11 @@ class ObjectEnded(CaseChange, frozen=True):
 # --- compensation -----------------------------------------------------------------------------------------
 
 
-class AbortAsked(CaseChange, frozen=True):
+class AbortAsked(CaseFact, frozen=True):
     """All is to be undone (K47): an object came to ABORT, and its instance waits for the answer to `signal`;
     or a person cancelled the case, and `object` is 0.
     """
 
-    at: float
     object: int = 0
     signal: str = ""
     why: str = ""
@@ -220,31 +222,23 @@ class AbortAsked(CaseChange, frozen=True):
             state.why = state.why or self.why
 
 
-class WithdrawalAsked(CaseChange, frozen=True):
+class WithdrawalAsked(ObjectFact, frozen=True):
     """An object is to be taken out of a queue, or from an instance."""
-
-    at: float
-    object: int
 
     def apply(self, state: CaseState) -> None:
         state.place(self.object, "withdrawing", self.at)
 
 
-class LinkSkipped(CaseChange, frozen=True):
+class LinkSkipped(StepFact, frozen=True):
     """A step of the trail has no compensator: that it cannot be undone is said here."""
-
-    at: float
-    step: int
 
     def apply(self, state: CaseState) -> None:
         state.settle_link(self.step, "none")
 
 
-class LinkBegan(CaseChange, frozen=True):
+class LinkBegan(StepFact, frozen=True):
     """The compensator of a step was called, with the object `now`."""
 
-    at: float
-    step: int
     call: str
     now: int
 
@@ -254,22 +248,17 @@ class LinkBegan(CaseChange, frozen=True):
         state.link = self.step
 
 
-class LinkDone(CaseChange, frozen=True):
+class LinkDone(StepFact, frozen=True):
     """A step is compensated."""
-
-    at: float
-    step: int
 
     def apply(self, state: CaseState) -> None:
         state.trail[self.step].call = ""
         state.settle_link(self.step, "compensated")
 
 
-class ChainBlocked(CaseChange, frozen=True):
+class ChainBlocked(StepFact, frozen=True):
     """A compensator failed (KA20): the chain stops at this step."""
 
-    at: float
-    step: int
     why: str
     error: int
 
@@ -280,20 +269,18 @@ class ChainBlocked(CaseChange, frozen=True):
         state.move("blocked")
 
 
-class ChainResumed(CaseChange, frozen=True):
+class ChainResumed(CaseFact, frozen=True):
     """The chain goes on at the step that failed, for a person lets it."""
 
-    at: float
     by: str = ""
 
     def apply(self, state: CaseState) -> None:
         state.move("aborting")
 
 
-class ChainGivenUp(CaseChange, frozen=True):
+class ChainGivenUp(CaseFact, frozen=True):
     """A chain that was blocked is given up by a person: what is left of it is not compensated."""
 
-    at: float
     by: str = ""
 
     def apply(self, state: CaseState) -> None:
@@ -301,10 +288,8 @@ class ChainGivenUp(CaseChange, frozen=True):
         state.chain, state.link = [], None
 
 
-class ChainEnded(CaseChange, frozen=True):
+class ChainEnded(CaseFact, frozen=True):
     """Every step that could be compensated is; who waits for that is told."""
-
-    at: float
 
     def apply(self, state: CaseState) -> None:
         state.chain, state.waiters = [], {}
@@ -337,10 +322,9 @@ class WaiterGone(CaseChange, frozen=True):
         member.routes = member.routes or ()
 
 
-class CaseOver(CaseChange, frozen=True):
+class CaseOver(CaseFact, frozen=True):
     """The way of every object is over."""
 
-    at: float
     status: str
     error: int | None = None
 

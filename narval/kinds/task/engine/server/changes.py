@@ -27,6 +27,42 @@ class ServerChange(RunChange, frozen=True):
     """A fact that changes a standing run."""
 
 
+class ServerFact(ServerChange, frozen=True):
+    """A fact of a moment."""
+
+    at: float
+
+
+class ObjectFact(ServerFact, frozen=True):
+    """A fact about an object."""
+
+    object: int
+
+
+class InstanceFact(ServerFact, frozen=True):
+    """A fact about an instance."""
+
+    instance: int
+
+
+class CallFact(ServerFact, frozen=True):
+    """A fact about a call of the server."""
+
+    call: str
+
+
+class EventFact(ServerFact, frozen=True):
+    """A fact about an event."""
+
+    event: int
+
+
+class RuleFact(EventFact, frozen=True):
+    """A fact about a rule of an event, by its number there."""
+
+    rule: int
+
+
 class ServerBegan(ServerChange, RunBegan, frozen=True):
     """The type is loaded for the first time."""
 
@@ -35,10 +71,9 @@ class ServerBegan(ServerChange, RunBegan, frozen=True):
         state.move("serving")
 
 
-class ServerLoaded(ServerChange, frozen=True):
+class ServerLoaded(ServerFact, frozen=True):
     """A version of the type is loaded; "" when its file is gone."""
 
-    at: float
     version: str = ""
 
     def apply(self, state: TaskServerState) -> None:
@@ -46,10 +81,9 @@ class ServerLoaded(ServerChange, frozen=True):
         state.version = self.version or state.version
 
 
-class ServerEnded(ServerChange, frozen=True):
+class ServerEnded(ServerFact, frozen=True):
     """The standing run is over, for its type is gone for good, or for a fault of narval's own."""
 
-    at: float
     status: str = "cancelled"
     error: int | None = None
 
@@ -60,11 +94,9 @@ class ServerEnded(ServerChange, frozen=True):
 # --- the queue --------------------------------------------------------------------------------------------
 
 
-class Enqueued(ServerChange, frozen=True):
+class Enqueued(ObjectFact, frozen=True):
     """An object is in the queue, at its end or, given back, in `front`; a part waits for the others."""
 
-    at: float
-    object: int
     case: int = 0
     parent: int = 0
     ordinal: int = 0
@@ -82,11 +114,9 @@ class Enqueued(ServerChange, frozen=True):
             state.queue.append(self.object)
 
 
-class TakeParked(ServerChange, frozen=True):
+class TakeParked(InstanceFact, frozen=True):
     """An instance waits for an object; it has done with the one before, and is in no state."""
 
-    at: float
-    instance: int
     signal: str
 
     def apply(self, state: TaskServerState) -> None:
@@ -96,11 +126,9 @@ class TakeParked(ServerChange, frozen=True):
         state.put_instance(self.instance, entry)
 
 
-class ObjectGiven(ServerChange, frozen=True):
+class ObjectGiven(InstanceFact, frozen=True):
     """An instance that asked was given an object; 0 if it is to end."""
 
-    at: float
-    instance: int
     object: int = 0
 
     def apply(self, state: TaskServerState) -> None:
@@ -114,11 +142,9 @@ class ObjectGiven(ServerChange, frozen=True):
             state.given[self.object] = str(self.instance)
 
 
-class ObjectGone(ServerChange, frozen=True):
+class ObjectGone(ObjectFact, frozen=True):
     """An object that was in the queue is not there any more, nor with anybody here, and why."""
 
-    at: float
-    object: int
     why: str = ""
 
     def apply(self, state: TaskServerState) -> None:
@@ -126,11 +152,9 @@ class ObjectGone(ServerChange, frozen=True):
         state.take_out(self.object)
 
 
-class PartsMerged(ServerChange, frozen=True):
+class PartsMerged(ObjectFact, frozen=True):
     """The parts of an object were all there: they are one element, the next version of the object (K20)."""
 
-    at: float
-    object: int
     parts: tuple[int, ...]
     element: int
 
@@ -143,11 +167,9 @@ class PartsMerged(ServerChange, frozen=True):
         state.queue.append(self.element)
 
 
-class ObjectSent(ServerChange, frozen=True):
+class ObjectSent(CallFact, frozen=True):
     """An object is put back to the type that it came from, by `call`."""
 
-    at: float
-    call: str
     object: int
     case: int
     to: str = ""
@@ -156,21 +178,16 @@ class ObjectSent(ServerChange, frozen=True):
         state.sent[self.call] = (self.object, self.case)
 
 
-class SendingOver(ServerChange, frozen=True):
+class SendingOver(CallFact, frozen=True):
     """That is answered."""
-
-    at: float
-    call: str
 
     def apply(self, state: TaskServerState) -> None:
         del state.sent[self.call]
 
 
-class WithdrawalBegan(ServerChange, frozen=True):
+class WithdrawalBegan(CallFact, frozen=True):
     """An instance is to give up its object; when `call` is over the signal is answered."""
 
-    at: float
-    call: str
     object: int
     signal: str
     why: str = ""
@@ -179,11 +196,8 @@ class WithdrawalBegan(ServerChange, frozen=True):
         state.withdrawing[self.call] = (self.signal, self.object)
 
 
-class WithdrawalEnded(ServerChange, frozen=True):
+class WithdrawalEnded(CallFact, frozen=True):
     """That is over."""
-
-    at: float
-    call: str
 
     def apply(self, state: TaskServerState) -> None:
         _, eid = state.withdrawing.pop(self.call)
@@ -193,11 +207,9 @@ class WithdrawalEnded(ServerChange, frozen=True):
 # --- who works --------------------------------------------------------------------------------------------
 
 
-class InstanceJoined(ServerChange, frozen=True):
+class InstanceJoined(InstanceFact, frozen=True):
     """An instance works that somebody else has begun."""
 
-    at: float
-    instance: int
     user: str = ""
     role: str = ""
     program: bool = False
@@ -207,11 +219,9 @@ class InstanceJoined(ServerChange, frozen=True):
         state.put_instance(self.instance, entry)
 
 
-class InstanceAt(ServerChange, frozen=True):
+class InstanceAt(InstanceFact, frozen=True):
     """An instance is in a state that has rules, or in none; `call` began it, if the server did."""
 
-    at: float
-    instance: int
     state: str = ""
     object: int = 0
     case: int = 0
@@ -224,22 +234,18 @@ class InstanceAt(ServerChange, frozen=True):
         state.hold(self.instance, replace(entry, state=self.state), self.object, self.case)
 
 
-class InstanceLeft(ServerChange, frozen=True):
+class InstanceLeft(InstanceFact, frozen=True):
     """An instance works no more."""
 
-    at: float
-    instance: int
     why: str = ""
 
     def apply(self, state: TaskServerState) -> None:
         state.forget_instance(self.instance)
 
 
-class InstanceCalled(ServerChange, frozen=True):
+class InstanceCalled(CallFact, frozen=True):
     """An instance is begun, on an object of the queue, on that of an event, or on none."""
 
-    at: float
-    call: str
     object: int = 0
     case: int = 0
     event: int = 0
@@ -254,11 +260,9 @@ class InstanceCalled(ServerChange, frozen=True):
             state.given[self.object] = self.call
 
 
-class CalledOver(ServerChange, frozen=True):
+class CalledOver(CallFact, frozen=True):
     """An instance that the server has called is over."""
 
-    at: float
-    call: str
     problem: str = ""
 
     def apply(self, state: TaskServerState) -> None:
@@ -269,10 +273,9 @@ class CalledOver(ServerChange, frozen=True):
             state.forget_instance(called.instance)
 
 
-class TickSet(ServerChange, frozen=True):
+class TickSet(ServerFact, frozen=True):
     """The next run of a periodic task, or the next base of a global event, is due; None for none."""
 
-    at: float
     due: float | None = None
     missed: bool = False
 
@@ -291,13 +294,9 @@ class RuleWindows(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     windows: tuple[Interval, ...] | None = None
 
 
-class EventRaised(ServerChange, frozen=True):
+class EventRaised(EventFact, frozen=True):
     """An event is raised, and its windows are known: they are never computed again."""
 
-    at: float
-    """The moment."""
-    event: int
-    """The number of the event."""
     name: str
     """Its name."""
     base: float
@@ -368,12 +367,9 @@ class RuleWakes(ServerChange, frozen=True):
         state.events[self.event].rules[self.rule].wake = self.at
 
 
-class WindowOpened(ServerChange, frozen=True):
+class WindowOpened(RuleFact, frozen=True):
     """A rule may be judged from now on, until a moment; None: once somebody is there."""
 
-    at: float
-    event: int
-    rule: int
     until: float | None = None
 
     def apply(self, state: TaskServerState) -> None:
@@ -384,15 +380,9 @@ class WindowOpened(ServerChange, frozen=True):
             state.unserved.append(self.event)
 
 
-class ConditionJudged(ServerChange, frozen=True):
+class ConditionJudged(RuleFact, frozen=True):
     """A condition was judged, for a receiver if there is one."""
 
-    at: float
-    """The moment."""
-    event: int
-    """The number of the event."""
-    rule: int
-    """The number of the rule."""
     held: bool
     """True if it held."""
     receiver: int = 0
@@ -425,26 +415,19 @@ class ConditionJudged(ServerChange, frozen=True):
                 state.picky.setdefault(rule.state, ArrivalLine()).append(rule_key(self.event, self.rule))
 
 
-class ActionDue(ServerChange, frozen=True):
+class ActionDue(RuleFact, frozen=True):
     """The window of an action has begun; its receiver is busy yet, or another rule may keep what the event
     carries.
     """
-
-    at: float
-    event: int
-    rule: int
 
     def apply(self, state: TaskServerState) -> None:
         rule = state.move_rule(self.event, self.rule, "ready")
         state.pending.setdefault(rule.receiver, ArrivalLine()).append(rule_key(self.event, self.rule))
 
 
-class ActionBegan(ServerChange, frozen=True):
+class ActionBegan(RuleFact, frozen=True):
     """The receiver is asked to do the action by `call`."""
 
-    at: float
-    event: int
-    rule: int
     call: str
 
     def apply(self, state: TaskServerState) -> None:
@@ -455,12 +438,9 @@ class ActionBegan(ServerChange, frozen=True):
             state.put_instance(rule.receiver, replace(state.at_work[rule.receiver], acting=key))
 
 
-class RuleBack(ServerChange, frozen=True):
+class RuleBack(RuleFact, frozen=True):
     """The receiver was not in the state when its action was to begin: the condition is judged again (KA6)."""
 
-    at: float
-    event: int
-    rule: int
     why: str = ""
 
     def apply(self, state: TaskServerState) -> None:
@@ -469,12 +449,9 @@ class RuleBack(ServerChange, frozen=True):
         state.events[self.event].unbind()
 
 
-class RuleOver(ServerChange, frozen=True):
+class RuleOver(RuleFact, frozen=True):
     """A rule of an event is over; with `kept`, its receiver has the object now that the event carried."""
 
-    at: float
-    event: int
-    rule: int
     result: Result
     why: str = ""
     kept: bool = False
@@ -490,13 +467,11 @@ class RuleOver(ServerChange, frozen=True):
             state.take_carried(event)
 
 
-class CarriedTaken(ServerChange, frozen=True):
+class CarriedTaken(EventFact, frozen=True):
     """The object that an event carried is taken from it: it went back, or is withdrawn, or is that of the
     `instance` whose action it was brought to.
     """
 
-    at: float
-    event: int
     to: str = ""
     instance: int = 0
 
@@ -507,11 +482,9 @@ class CarriedTaken(ServerChange, frozen=True):
         state.take_carried(event)
 
 
-class EventOver(ServerChange, frozen=True):
+class EventOver(EventFact, frozen=True):
     """An event is over, with the gravest result of its rules."""
 
-    at: float
-    event: int
     result: Result
     why: str = ""
 
@@ -522,11 +495,8 @@ class EventOver(ServerChange, frozen=True):
         state.store(ended(event.name), StoredEvent(event.id, event.parameters, self.result))
 
 
-class RaiserGone(ServerChange, frozen=True):
+class RaiserGone(EventFact, frozen=True):
     """The raiser of a synchronous event waits for its end no more."""
-
-    at: float
-    event: int
 
     def apply(self, state: TaskServerState) -> None:
         event = state.events[self.event]
@@ -534,10 +504,9 @@ class RaiserGone(ServerChange, frozen=True):
         event.signal = ""
 
 
-class WaitParked(ServerChange, frozen=True):
+class WaitParked(ServerFact, frozen=True):
     """An instance waits for an event, or its end, until a moment."""
 
-    at: float
     signal: str
     instance: int
     event: str
@@ -550,10 +519,9 @@ class WaitParked(ServerChange, frozen=True):
         state.waiters.setdefault(name, {})[self.signal] = None
 
 
-class WaitOver(ServerChange, frozen=True):
+class WaitOver(ServerFact, frozen=True):
     """That is over: the event came, or the moment, or the instance is gone."""
 
-    at: float
     signal: str
     event: int = 0
 
@@ -565,10 +533,9 @@ class WaitOver(ServerChange, frozen=True):
             del state.waiters[name]
 
 
-class StoredTaken(ServerChange, frozen=True):
+class StoredTaken(ServerFact, frozen=True):
     """A stored event was waited for (KA12)."""
 
-    at: float
     name: str
     event: int
     instance: int = 0
