@@ -6,16 +6,7 @@ from narval.core.elements.element import Element
 from narval.core.engines import commands
 from narval.core.engines.calls.backoff import wait
 from narval.core.engines.events import Plain
-from narval.kinds.task.engine import moves
-from narval.kinds.task.engine.changes import (
-    EndingBegan,
-    InstanceOver,
-    ObjectReplaced,
-    ScriptEnded,
-    ScriptRested,
-    ServerLeft,
-    SignalLeft,
-)
+from narval.kinds.task.engine import changes, moves
 from narval.kinds.task.engine.decision import InstanceDecision
 from narval.kinds.task.engine.values import ScriptFault
 from narval.kinds.task.language.definition import EXCEPTION
@@ -46,13 +37,15 @@ def begin_end(
         roll_back(decision)
     is_there = is_here and not state.compensates
     for signal, kept in tuple(state.line.items()):
-        decision.change(SignalLeft(signal))
+        decision.change(changes.SignalLeft(signal))
         if kept.name == "act":
             decision.ask(commands.Answer(signal, {"state": False}))
         else:
             decision.turn_down(signal, "over", f"instance {state.eid} ends: {outcome}")
     decision.answer_asker()
-    decision.change(EndingBegan(decision.event.at, outcome, why, bool(gives_back) and is_there, error))
+    decision.change(
+        changes.EndingBegan(decision.event.at, outcome, why, bool(gives_back) and is_there, error)
+    )
 
 
 def end(decision: InstanceDecision) -> bool:
@@ -66,7 +59,7 @@ def end(decision: InstanceDecision) -> bool:
     if state.wake:
         decision.command(commands.CancelTimer(state.wake))
     outcome, error = state.outcome, state.error
-    decision.change(InstanceOver(decision.event.at, outcome))
+    decision.change(changes.InstanceOver(decision.event.at, outcome))
     given: tuple[int, ...] = ()
     if state.object and not state.gives_back:
         given = (state.object, *state.produced)
@@ -84,7 +77,7 @@ def _leave(decision: InstanceDecision) -> None:
     if eid or state.joined:
         told: dict[str, Plain] = {"instance": state.eid, "object": eid, "front": bool(eid)}
         decision.tell("down", told, (eid,) if eid else (), purpose="down")
-    decision.change(ServerLeft(eid))
+    decision.change(changes.ServerLeft(eid))
 
 
 def roll_back(decision: InstanceDecision) -> None:
@@ -101,7 +94,7 @@ def roll_back(decision: InstanceDecision) -> None:
         if current is not None:
             decision.command(commands.Outdate((current,)))
     if eid != state.object:
-        decision.change(ObjectReplaced(state.object, eid))
+        decision.change(changes.ObjectReplaced(state.object, eid))
 
 
 def script_failed(decision: InstanceDecision, fault: ScriptFault) -> None:
@@ -121,7 +114,7 @@ def try_again(decision: InstanceDecision, fault: ScriptFault) -> bool:
         return False
     *outer, place = frame.position
     wake, until = decision.identifier(), decision.event.at + wait(None, frame.tries + 1, decision.event.id)
-    decision.change(ScriptRested((*outer, place - 1), wake, until, fault.message))
+    decision.change(changes.ScriptRested((*outer, place - 1), wake, until, fault.message))
     decision.command(commands.SetTimer(wake, until))
     return True
 
@@ -132,7 +125,7 @@ def _action_failed(decision: InstanceDecision, fault: ScriptFault) -> None:
     _add_error(decision, fault)
     decision.free(frame.reserved, well=False)
     moves.answer_act(decision, frame, fault.message)
-    decision.change(ScriptEnded())
+    decision.change(changes.ScriptEnded())
 
 
 def _add_error(decision: InstanceDecision, fault: ScriptFault) -> int:

@@ -13,7 +13,7 @@ from narval.core.engines.calls.outputs import judge
 from narval.core.engines.events import Failure, Plain, Returned
 from narval.core.engines.view import View
 from narval.core.errors import ElementError
-from narval.kinds.task.engine.changes import CallAsked, ObjectReplaced, PiecesMade, RouteChosen
+from narval.kinds.task.engine import changes
 from narval.kinds.task.engine.decision import InstanceDecision
 from narval.kinds.task.engine.state import ScriptFrame
 from narval.kinds.task.engine.values import ScriptFault, Values, name_of
@@ -48,7 +48,7 @@ def route(decision: InstanceDecision, frame: ScriptFrame, statement: Perform, va
         if not parts or not 1 <= parts[0] <= count:
             raise ScriptFault("no-part", f"the object has {count} parts, and none that is {text!r:.80}")
     for part in parts:
-        decision.change(RouteChosen(target.full_name, eid, part))
+        decision.change(changes.RouteChosen(target.full_name, eid, part))
 
 
 def divide(decision: InstanceDecision, statement: Perform, values: Values) -> None:
@@ -72,7 +72,7 @@ def divide(decision: InstanceDecision, statement: Perform, values: Values) -> No
         raise ScriptFault("bad-argument", f"{statement.name}: {error}") from None
     if not found:
         raise ScriptFault("no-part", f"split: {text} selects no element of the object")
-    decision.change(PiecesMade(_made_of(decision, eid, found)))
+    decision.change(changes.PiecesMade(_made_of(decision, eid, found)))
 
 
 def copies(decision: InstanceDecision, eid: int, count: int) -> tuple[int, ...]:
@@ -142,7 +142,7 @@ def run_program(decision: InstanceDecision, frame: ScriptFrame, statement: Perfo
     """Run a program, with the object on its standard input; the id of the call. Raises ScriptFault."""
     words, eid = command_of(name_of(first(statement))), decision.state.object or frame.carried
     call = decision.identifier()
-    decision.change(CallAsked(call, purpose))
+    decision.change(changes.CallAsked(call, purpose))
     decision.call_program(call, words, environment(decision.view, frame.parameters, eid), eid)
     return call
 
@@ -162,7 +162,7 @@ def call_action(
     objects = tuple(eid for eid in (frame.carried, decision.state.object) if eid)
     call = decision.identifier()
     reserved = decision.call_action(call, kind, statement.name, (arguments, objects))
-    decision.change(CallAsked(call, "script"))
+    decision.change(changes.CallAsked(call, "script"))
     return call, reserved
 
 
@@ -199,7 +199,7 @@ def take_back(decision: InstanceDecision, event: Returned) -> None:
 
 def _replace(decision: InstanceDecision, was: int, now: int) -> None:
     """Be without an object, or have it again; the server is told, for events may ask for the object."""
-    decision.change(ObjectReplaced(was, now))
+    decision.change(changes.ObjectReplaced(was, now))
     if decision.has_rules(decision.state.state):
         decision.tell_state()
 
@@ -258,7 +258,7 @@ def follow(decision: InstanceDecision, eids: tuple[int, ...] = ()) -> tuple[int,
         if now is None:
             raise ScriptFault("no-object", f"the object {eid} was replaced by nothing")
         if now != eid:
-            decision.change(ObjectReplaced(eid, now))
+            decision.change(changes.ObjectReplaced(eid, now))
             eids = tuple(other for other in eids if other != now)
     return eids
 

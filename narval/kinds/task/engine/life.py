@@ -5,17 +5,7 @@ from __future__ import annotations
 from narval.core.engines import commands
 from narval.core.engines.events import Failure, Plain, Returned
 from narval.core.kinds import ASKING, KINDS
-from narval.kinds.task.engine import ending, functions, moves, scripts
-from narval.kinds.task.engine.changes import (
-    AskerSet,
-    CodeBegan,
-    CodeOver,
-    ObjectDone,
-    ObjectTaken,
-    RoutesSent,
-    ScriptBegan,
-    StageReached,
-)
+from narval.kinds.task.engine import changes, ending, functions, moves, scripts
 from narval.kinds.task.engine.decision import InstanceDecision
 from narval.kinds.task.engine.signals import hear
 from narval.kinds.task.engine.state import ScriptFrame
@@ -87,14 +77,14 @@ def given(decision: InstanceDecision, event: Returned, signal: str = "") -> None
     eid, case = (_number(value.get(name)) for name in ("object", "case"))
     if state.outcome:
         if eid:
-            decision.change(ObjectTaken(event.at, eid, case, back=True))
+            decision.change(changes.ObjectTaken(event.at, eid, case, back=True))
         if signal:
             decision.turn_down(signal, "over", f"instance {state.eid} ends: {state.outcome}")
     elif event.abandoned:
         return
     elif signal:
         if eid:
-            decision.change(AskerSet(signal))
+            decision.change(changes.AskerSet(signal))
             begin(decision, eid, case)
         else:
             decision.ask(commands.Answer(signal, {"object": 0}, problem))
@@ -109,7 +99,7 @@ def given(decision: InstanceDecision, event: Returned, signal: str = "") -> None
 
 def begin(decision: InstanceDecision, eid: int, case: int) -> None:
     """Begin with an object, or with none: assert the initial state."""
-    decision.change(ObjectTaken(decision.event.at, eid, case))
+    decision.change(changes.ObjectTaken(decision.event.at, eid, case))
     if eid and eid not in decision.state.first:
         decision.add_to_context((eid,))
     moves.enter(decision, decision.definition.initial)
@@ -133,17 +123,17 @@ def _begin_code(decision: InstanceDecision) -> bool:
         kind, name = _code(decision, *definition.code)
         if kind in functions.WITH_PROTOTYPE:
             reserved = decision.call_action(call, kind, name, near)
-            decision.change(CodeBegan(call, reserved))
+            decision.change(changes.CodeBegan(call, reserved))
             return True
-        decision.change(CodeBegan(call))
+        decision.change(changes.CodeBegan(call))
         decision.call(call, kind, name, near)
     elif definition.program:
-        decision.change(CodeBegan(call))
+        decision.change(changes.CodeBegan(call))
         decision.call_program(
             call, definition.program, functions.environment(decision.view, {}, state.object), state.object
         )
     elif definition.is_interactive:
-        decision.change(CodeBegan(call))
+        decision.change(changes.CodeBegan(call))
         decision.call(call, ASKING, definition.full_name, near)
     else:
         return False
@@ -165,7 +155,7 @@ def code_back(decision: InstanceDecision, event: Returned, reserved: tuple[int, 
     definition, asked = decision.definition, decision.view.pending_call(event.call)
     target = (asked.kind, asked.name) if asked is not None else (ASKING, definition.full_name)
     eids = functions.keep(decision, event, target, reserved)
-    decision.change(CodeOver(event.at, eids))
+    decision.change(changes.CodeOver(event.at, eids))
     if definition.is_interactive:
         answers = [decision.view.element(eid) for eid in event.eids]
         outcome = next((found.attributes.get("outcome", "") for found in answers if found is not None), "")
@@ -202,9 +192,9 @@ def _after_entry(decision: InstanceDecision) -> None:
     """
     if decision.state.state in (ABORT, EXCEPTION):
         ending.roll_back(decision)
-    decision.change(StageReached("routes"))
+    decision.change(changes.StageReached("routes"))
     if decision.state.object and decision.state.state != ABORT:
-        decision.change(ScriptBegan(ScriptFrame("routes", decision.state.state)))
+        decision.change(changes.ScriptBegan(ScriptFrame("routes", decision.state.state)))
 
 
 def _tell_end(decision: InstanceDecision) -> None:
@@ -217,10 +207,10 @@ def _tell_end(decision: InstanceDecision) -> None:
         raise ScriptFault("no-route", f"the script of {state.state} routes the object nowhere (KA16)")
     sent: dict[str, Plain] = {}
     if state.state in (ABORT, COMMIT):
-        decision.change(RoutesSent(0))  # what scripts chose on the way goes nowhere now
+        decision.change(changes.RoutesSent(0))  # what scripts chose on the way goes nowhere now
     else:
         sent = moves.routed(decision, state.routes, state.object)
-    decision.change(StageReached("told"))
+    decision.change(changes.StageReached("told"))
     said: dict[str, Plain] = {
         "type": definition.full_name,
         "instance": state.eid,
@@ -243,11 +233,11 @@ def told(decision: InstanceDecision, problem: Failure | None = None) -> None:
     routed is an exception. Raises ScriptFault.
     """
     if problem is not None and problem.kind in _MISDIRECTED and decision.state.state != EXCEPTION:
-        decision.change(StageReached("routes"))
+        decision.change(changes.StageReached("routes"))
         raise ScriptFault(problem.kind, problem.message)
     if decision.state.state == ABORT:
-        decision.change(StageReached("after"))
-        decision.change(ScriptBegan(ScriptFrame("routes", ABORT)))
+        decision.change(changes.StageReached("after"))
+        decision.change(changes.ScriptBegan(ScriptFrame("routes", ABORT)))
     else:
         _conclude(decision)
 
@@ -259,7 +249,7 @@ def _send_routes(decision: InstanceDecision) -> None:
     state = decision.state
     if state.case and state.object and (state.routes or ABORT in decision.definition.routes):
         moves.tell_routes(decision, state.case, state.routes, state.object, "routed")
-        decision.change(RoutesSent(0))
+        decision.change(changes.RoutesSent(0))
 
 
 _OUTCOMES = {ABORT: "aborted", EXCEPTION: "failed"}
@@ -270,6 +260,6 @@ def _conclude(decision: InstanceDecision) -> None:
     state = decision.state
     if state.program:
         decision.answer_asker()
-        decision.change(ObjectDone(decision.event.at))
+        decision.change(changes.ObjectDone(decision.event.at))
     else:
         ending.begin_end(decision, _OUTCOMES.get(state.state, "done"))

@@ -6,17 +6,7 @@ from typing import Any
 
 from narval.core.engines import commands
 from narval.core.engines.events import Plain
-from narval.kinds.task.engine import functions
-from narval.kinds.task.engine.changes import (
-    CallDropped,
-    GoalSet,
-    ObjectAdopted,
-    RoutesSent,
-    ScriptBegan,
-    ScriptEnded,
-    ScriptsDropped,
-    StateEntered,
-)
+from narval.kinds.task.engine import changes, functions
 from narval.kinds.task.engine.decision import InstanceDecision
 from narval.kinds.task.engine.state import Route, ScriptFrame
 from narval.kinds.task.engine.values import ScriptFault
@@ -42,7 +32,7 @@ def move(decision: InstanceDecision, target: str) -> None:
     if decision.moves > MOST_MOVES or len(decision.state.frames) > MOST_SCRIPTS:
         raise ScriptFault("endless", "scripts assert states again and again, and there is no end of it")
     if found is not None and found.on_leaving:
-        decision.change(ScriptBegan(ScriptFrame("leaving", state, target)))
+        decision.change(changes.ScriptBegan(ScriptFrame("leaving", state, target)))
     else:
         enter(decision, target)
 
@@ -55,18 +45,20 @@ def enter(decision: InstanceDecision, target: str, why: str = "", error: int | N
         drop_scripts(decision, why)
     found = definition.states.get(target)
     exposed = found is None or found.exposed
-    decision.change(StateEntered(decision.event.at, target, state.object, is_terminal, exposed, why, error))
+    decision.change(
+        changes.StateEntered(decision.event.at, target, state.object, is_terminal, exposed, why, error)
+    )
     if decision.has_rules(target) or decision.has_rules(before):
         decision.tell_state()
     if is_terminal and not state.asker:  # code that asserts by itself comes to its own end
         give_up(decision, "code")
     if found is not None and found.on_assert:
-        decision.change(ScriptBegan(ScriptFrame("assert", target)))
+        decision.change(changes.ScriptBegan(ScriptFrame("assert", target)))
 
 
 def adopt(decision: InstanceDecision, eid: int, case: int, event: int) -> None:
     """Work on an object that an event brought, as there is no other: the event carries it no more (K59)."""
-    decision.change(ObjectAdopted(eid, case))
+    decision.change(changes.ObjectAdopted(eid, case))
     decision.tell_state(adopts=event)
     functions.tell_moved(decision, case, eid)
 
@@ -78,7 +70,7 @@ def give_up(decision: InstanceDecision, *purposes: str) -> None:
             decision.command(commands.CancelCall(call))
             if purpose == "code":
                 decision.free(decision.state.reserved, well=False)
-            decision.change(CallDropped(call))
+            decision.change(changes.CallDropped(call))
 
 
 def drop_scripts(decision: InstanceDecision, why: str = "") -> None:
@@ -92,7 +84,7 @@ def drop_scripts(decision: InstanceDecision, why: str = "") -> None:
             decision.command(commands.CancelTimer(frame.wake))
         if frame.signal:
             answer_act(decision, frame, why)
-    decision.change(ScriptsDropped(why))
+    decision.change(changes.ScriptsDropped(why))
 
 
 def script_over(decision: InstanceDecision) -> None:
@@ -100,7 +92,7 @@ def script_over(decision: InstanceDecision) -> None:
     frame = decision.state.frames[-1]
     if frame.signal:
         answer_act(decision, frame)
-    decision.change(ScriptEnded())
+    decision.change(changes.ScriptEnded())
     if frame.kind == "leaving":
         enter(decision, frame.to)
 
@@ -113,7 +105,7 @@ def answer_act(decision: InstanceDecision, frame: ScriptFrame, why: str = "") ->
     if routes:
         if frame.case and not why:
             tell_routes(decision, frame.case, routes, frame.carried)
-        decision.change(RoutesSent(frame.carried))
+        decision.change(changes.RoutesSent(frame.carried))
     value: dict[str, Plain] = {"result": "failed" if why else "done", "why": why, "kept": kept}
     decision.ask(commands.Answer(frame.signal, value))
 
@@ -155,6 +147,6 @@ def walk(decision: InstanceDecision, goal: str) -> None:
     if way is None:
         raise ScriptFault("no-way", f"no edges lead from {decision.state.state} to {goal}")
     if decision.state.goal != goal:
-        decision.change(GoalSet(goal))
+        decision.change(changes.GoalSet(goal))
     if not decision.state.frames:
         move(decision, way[0])

@@ -9,15 +9,7 @@ from collections.abc import Callable, Mapping
 
 from narval.core.engines import commands
 from narval.core.engines.events import Plain, Signalled
-from narval.kinds.task.engine import functions, moves
-from narval.kinds.task.engine.changes import (
-    AskerSet,
-    CallAsked,
-    LeaseRenewed,
-    ScriptBegan,
-    SignalKept,
-    SignalLeft,
-)
+from narval.kinds.task.engine import changes, functions, moves
 from narval.kinds.task.engine.decision import InstanceDecision
 from narval.kinds.task.engine.ending import begin_end
 from narval.kinds.task.engine.state import KeptSignal, ScriptFrame
@@ -43,7 +35,7 @@ def signalled(decision: InstanceDecision, event: Signalled) -> None:
     elif event.name == "act" if event.sender else event.name in _IN_TURN and event.name != "act":
         _renew(decision)
         if state.frames or state.line or state.stage not in ("", "busy"):
-            decision.change(SignalKept(event.signal, event.name, dict(event.arguments)))
+            decision.change(changes.SignalKept(event.signal, event.name, dict(event.arguments)))
         else:
             _obey(decision, event.signal, KeptSignal(event.name, event.arguments))
     else:
@@ -54,7 +46,7 @@ def signalled(decision: InstanceDecision, event: Signalled) -> None:
 def hear(decision: InstanceDecision) -> None:
     """Take the first signal in line. Raises ScriptFault where a script that it began fails."""
     signal, kept = next(iter(decision.state.line.items()))
-    decision.change(SignalLeft(signal))
+    decision.change(changes.SignalLeft(signal))
     _obey(decision, signal, kept)
 
 
@@ -80,7 +72,7 @@ def _forget(decision: InstanceDecision, signal: str) -> None:
         if state.calls[call] == "take":
             decision.command(commands.CancelCall(call))
             join(decision)
-    decision.change(SignalLeft(signal))
+    decision.change(changes.SignalLeft(signal))
 
 
 def join(decision: InstanceDecision) -> None:
@@ -114,7 +106,7 @@ def _act(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
     if adopts:
         moves.adopt(decision, carried, case, _number(said, "event"))
     frame = ScriptFrame("action", where, "", event, rule, parameters, carried, case, signal, adopted=adopts)
-    decision.change(ScriptBegan(frame))
+    decision.change(changes.ScriptBegan(frame))
 
 
 def _assert(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
@@ -123,7 +115,7 @@ def _assert(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
     target = decision.named(_text(kept.arguments, "state"))
     edges = decision.definition.states[state.state].edges
     if target == state.state == decision.definition.initial and target not in edges.values():
-        decision.change(AskerSet(signal))  # it was asserted when the object was given (K58)
+        decision.change(changes.AskerSet(signal))  # it was asserted when the object was given (K58)
         return
     _go(decision, signal, target)
 
@@ -147,13 +139,13 @@ def _need_state(decision: InstanceDecision) -> None:
 
 def _go(decision: InstanceDecision, signal: str, target: str) -> None:
     try:
-        decision.change(AskerSet(signal))
+        decision.change(changes.AskerSet(signal))
         functions.follow(decision)  # its program may have replaced the object
         moves.move(decision, target)
     except ScriptFault as fault:
         if fault.kind != "no-edge":
             raise
-        decision.change(AskerSet())
+        decision.change(changes.AskerSet())
         raise RefusedSignal(fault.kind, fault.message) from None
 
 
@@ -167,7 +159,7 @@ def _get(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
     if asked is not None:
         if earlier := state.answered.get(asked):
             decision.turn_down(earlier, "busy", "the object was asked for again; who asked last gets it")
-        decision.change(CallAsked(asked, "take", signal))
+        decision.change(changes.CallAsked(asked, "take", signal))
     else:
         decision.tell("take", {"instance": state.eid}, purpose="take", answers=signal)
 
@@ -238,7 +230,7 @@ def _renewed(decision: InstanceDecision, event: Signalled) -> None:
 def _renew(decision: InstanceDecision) -> None:
     """Let the lease of a program begin anew: it has shown that it lives."""
     if decision.state.program and decision.state.lease:
-        decision.change(LeaseRenewed(decision.event.at + decision.state.lease))
+        decision.change(changes.LeaseRenewed(decision.event.at + decision.state.lease))
 
 
 def _text(said: Arguments, name: str) -> str:

@@ -9,17 +9,7 @@ from __future__ import annotations
 
 from narval.core.engines import commands
 from narval.core.engines.events import Failure, Plain, Returned, Signalled
-from narval.kinds.task.engine.case.changes import (
-    AbortAsked,
-    ChainBlocked,
-    ChainEnded,
-    ChainGivenUp,
-    ChainResumed,
-    LinkBegan,
-    LinkDone,
-    LinkSkipped,
-    WithdrawalAsked,
-)
+from narval.kinds.task.engine.case import changes
 from narval.kinds.task.engine.case.decision import CaseDecision
 from narval.kinds.task.engine.case.state import TO_COMPENSATE, step_id
 from narval.kinds.task.language.definition import ABORT, TaskDefinition
@@ -42,7 +32,7 @@ def abort(decision: CaseDecision, event: Signalled, identity: int, why: str) -> 
         return
     is_first, is_blocked = not state.is_undoing, state.status == "blocked"
     signal = "" if is_blocked else event.signal
-    decision.change(AbortAsked(event.at, identity, signal, why))
+    decision.change(changes.AbortAsked(event.at, identity, signal, why))
     if is_blocked:
         decision.answer(event, blocked=True)
     _undo(decision, is_first, why)
@@ -53,8 +43,8 @@ def cancel(decision: CaseDecision, why: str, by: str) -> None:
     state, at = decision.state, decision.event.at
     is_first = not state.is_undoing
     if state.status == "blocked":
-        decision.change(ChainGivenUp(at, by))
-    decision.change(AbortAsked(at, why=why or "the case was cancelled", by=by))
+        decision.change(changes.ChainGivenUp(at, by))
+    decision.change(changes.AbortAsked(at, why=why or "the case was cancelled", by=by))
     _undo(decision, is_first, state.why)
 
 
@@ -62,7 +52,7 @@ def resume(decision: CaseDecision, by: str) -> int:
     """Let a blocked chain go on at the link that failed; the number of its step."""
     number = decision.state.link
     assert number is not None, decision.state
-    decision.change(ChainResumed(decision.event.at, by))
+    decision.change(changes.ChainResumed(decision.event.at, by))
     _begin(decision, number)
     return number
 
@@ -70,7 +60,7 @@ def resume(decision: CaseDecision, by: str) -> int:
 def withdraw(decision: CaseDecision, identity: int, why: str) -> None:
     """Have the server of its type give an object back, wherever it is there."""
     member = decision.state.members[identity]
-    decision.change(WithdrawalAsked(decision.event.at, identity))
+    decision.change(changes.WithdrawalAsked(decision.event.at, identity))
     decision.tell(identity, member.type, "withdraw", {"object": member.now, "why": why})
 
 
@@ -81,7 +71,7 @@ def returned(decision: CaseDecision, event: Returned) -> None:
         return
     decision.add_to_context(event.eids)
     if event.problem is None and not event.abandoned:
-        decision.change(LinkDone(event.at, number))
+        decision.change(changes.LinkDone(event.at, number))
         go_on(decision)
     else:
         _block(decision, number, event.problem or Failure("abandoned", "it was given up"))
@@ -96,7 +86,7 @@ def go_on(decision: CaseDecision) -> None:
         if state.trail[number].compensator:
             _begin(decision, number)
             return
-        decision.change(LinkSkipped(decision.event.at, number))
+        decision.change(changes.LinkSkipped(decision.event.at, number))
     _end(decision)
 
 
@@ -128,7 +118,7 @@ def _begin(decision: CaseDecision, number: int) -> None:
     now, *outputs = (view.current(eid) or eid for eid in (step.now, *step.outputs))
     call = decision.identifier()
     environment: dict[str, Plain] = {"compensates": step.type, "object": str(now), "case": str(state.eid)}
-    decision.change(LinkBegan(decision.event.at, number, call, now))
+    decision.change(changes.LinkBegan(decision.event.at, number, call, now))
     decision.ask(
         commands.Call(
             call,
@@ -149,7 +139,7 @@ def _block(decision: CaseDecision, number: int, problem: Failure) -> None:
     error = decision.add_error_element(
         problem.kind, message, step_id(number), inputs=(step.now,), where=where
     )
-    decision.change(ChainBlocked(decision.event.at, number, problem.message, error))
+    decision.change(changes.ChainBlocked(decision.event.at, number, problem.message, error))
     for signal in waiters:
         decision.ask(commands.Answer(signal, {"blocked": True}))
 
@@ -158,7 +148,7 @@ def _end(decision: CaseDecision) -> None:
     """All is undone: tell who waits for it, and let the scripts of ABORT say where objects go."""
     state = decision.state
     waiters = tuple(state.waiters)
-    decision.change(ChainEnded(decision.event.at))
+    decision.change(changes.ChainEnded(decision.event.at))
     for signal in waiters:
         decision.ask(commands.Answer(signal, {"blocked": False}))
     for identity in decision.under_way():

@@ -5,14 +5,8 @@ from __future__ import annotations
 from narval.core.engines import commands
 from narval.core.engines.decision import Decision
 from narval.core.engines.events import Plain
-from narval.kinds.task.engine.case.changes import (
-    CaseChange,
-    CaseOver,
-    ObjectDivided,
-    ObjectEnded,
-    ObjectHeld,
-    ObjectPut,
-)
+from narval.kinds.task.engine.case import changes
+from narval.kinds.task.engine.case.changes import CaseChange
 from narval.kinds.task.engine.case.state import UNDER_WAY, CaseState, Divisions, Routes
 from narval.kinds.task.language.definition import TaskDefinition
 
@@ -50,7 +44,7 @@ class CaseDecision(Decision[TaskDefinition, CaseState, CaseChange], kw_only=True
         if composes and self.state.members[member.parent].missing:
             self.except_from(identity, type, "missing-part", self.missing_part(member.parent))
             return
-        self.change(ObjectPut(self.event.at, identity, type, composes))
+        self.change(changes.ObjectPut(self.event.at, identity, type, composes))
         arguments: dict[str, Plain] = {
             "object": member.now,
             "case": self.state.eid,
@@ -80,7 +74,7 @@ class CaseDecision(Decision[TaskDefinition, CaseState, CaseChange], kw_only=True
         """Let an object go on, and hold parts that no script has routed; True if it is left where it is."""
         objects, type = self.state.objects, self.state.members[identity].type
         for object, parts in divisions:
-            self.change(ObjectDivided(self.event.at, objects[object], parts))
+            self.change(changes.ObjectDivided(self.event.at, objects[object], parts))
         on_its_way = {objects[object] for object in (*dict(divisions), *(object for _, object in routes))}
         for to, object in routes:
             self.put(objects[object], to)
@@ -104,7 +98,7 @@ class CaseDecision(Decision[TaskDefinition, CaseState, CaseChange], kw_only=True
         message = f"object {object} is held at {type}: {why}"
         where: dict[str, str | int | None] = {"object": object, "type_of_task": type}
         error = self.add_error_element(kind, message, str(identity), inputs=(object,), where=where)
-        self.change(ObjectHeld(self.event.at, identity, type, kind, why, error))
+        self.change(changes.ObjectHeld(self.event.at, identity, type, kind, why, error))
 
     def except_waiting(self, parent: int) -> None:
         """Send on the parts that wait for others of which one will not come any more (K20)."""
@@ -130,7 +124,7 @@ class CaseDecision(Decision[TaskDefinition, CaseState, CaseChange], kw_only=True
         members, at = self.state.members, self.event.at
         while True:
             member = members[identity]
-            self.change(ObjectEnded(at, identity, end, why))
+            self.change(changes.ObjectEnded(at, identity, end, why))
             if end == "committed":
                 self.command(commands.Outdate((member.now,)))
             whole = members.get(member.parent)
@@ -151,7 +145,7 @@ class CaseDecision(Decision[TaskDefinition, CaseState, CaseChange], kw_only=True
 
     def end(self, status: str, error: int | None = None) -> None:
         """End the case; who called it gets its objects, or the error."""
-        self.change(CaseOver(self.event.at, status, error))
+        self.change(changes.CaseOver(self.event.at, status, error))
         self.report_end((error,) if error is not None else self.state.first)
 
     def under_way(self) -> list[int]:

@@ -8,14 +8,7 @@ from typing import Any
 import msgspec
 
 from narval.core.engines.events import Failure, Plain, Signalled
-from narval.kinds.task.engine.case import compensation
-from narval.kinds.task.engine.case.changes import (
-    ObjectLeft,
-    ObjectMerged,
-    ObjectMoved,
-    RoutesKept,
-    VersionTold,
-)
+from narval.kinds.task.engine.case import changes, compensation
 from narval.kinds.task.engine.case.decision import MOST_VISITS, CaseDecision
 from narval.kinds.task.engine.case.state import Divisions, Routes
 from narval.kinds.task.language.definition import ABORT, COMMIT, EXCEPTION
@@ -35,7 +28,7 @@ class MisdirectedError(Exception):
 def begin_with_event(decision: CaseDecision, identity: int, environment: Mapping[str, str]) -> None:
     """Raise an event with an object at the type by which the case begins (K39)."""
     type, event = decision.definition.full_name, environment["event"]
-    decision.change(ObjectMoved(decision.event.at, identity, type, event))
+    decision.change(changes.ObjectMoved(decision.event.at, identity, type, event))
     parameters: list[Plain] = msgspec.json.decode(environment.get("parameters") or "[]", type=list[Any])
     arguments: dict[str, Plain] = {
         "event": event,
@@ -69,7 +62,7 @@ def ended(decision: CaseDecision, event: Signalled) -> None:
     outputs = _numbers(said.get("outputs"))
     is_kept = result not in (COMMIT, ABORT, EXCEPTION) or (result == COMMIT and is_late)
     decision.change(
-        ObjectLeft(
+        changes.ObjectLeft(
             event.at,
             identity,
             type,
@@ -114,7 +107,7 @@ def routed(decision: CaseDecision, event: Signalled) -> None:
     _check(decision, identity, member.now, divided, routes)
     decision.answer(event)
     if member.state == "aborting":
-        decision.change(RoutesKept(identity, routes, divided))
+        decision.change(changes.RoutesKept(identity, routes, divided))
     elif member.state in (*GOES_ON, "leaving"):
         is_left = decision.follow(identity, divided, routes)
         if is_left and member.state == "leaving":
@@ -133,9 +126,9 @@ def moved(decision: CaseDecision, event: Signalled) -> None:
     if member.state == "aborting" and carried:
         why = f"object {member.now} was aborted, and all else is not undone yet"
         decision.tell(identity, type, "withdraw", {"object": member.now, "why": why})
-        decision.change(RoutesKept(identity))
+        decision.change(changes.RoutesKept(identity))
     elif member.state in (*GOES_ON, "leaving"):
-        decision.change(ObjectMoved(event.at, identity, type, str(carried) if carried else ""))
+        decision.change(changes.ObjectMoved(event.at, identity, type, str(carried) if carried else ""))
         if not carried and decision.visits(identity, type) > MOST_VISITS:
             why = f"events that carry it bring it back to {type} again and again; see why none keeps it"
             object = decision.state.members[identity].now
@@ -159,7 +152,7 @@ def merged(decision: CaseDecision, event: Signalled) -> None:
             "missing-part", f"expected the parts {waiting} of object {identity}, got {parts}"
         )
     type = _text(said.get("type")) or state.members[parts[0]].type
-    decision.change(ObjectMerged(event.at, identity, object, type, tuple(parts)))
+    decision.change(changes.ObjectMerged(event.at, identity, object, type, tuple(parts)))
     decision.add_to_context((object,))
     decision.answer(event)
     if state.is_undoing:
@@ -212,7 +205,7 @@ def _identity(decision: CaseDecision, *objects: Plain) -> int:
 
 def _tell_version(decision: CaseDecision, identity: int, object: int) -> None:
     if object not in (identity, decision.state.members[identity].now):
-        decision.change(VersionTold(identity, object))
+        decision.change(changes.VersionTold(identity, object))
 
 
 def _divided(decision: CaseDecision, identity: int, now: int, said: dict[str, Plain]) -> Divisions:

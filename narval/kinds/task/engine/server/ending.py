@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 from narval.core.engines import commands
-from narval.kinds.task.engine.server import waiting
-from narval.kinds.task.engine.server.changes import (
-    CarriedTaken,
-    Enqueued,
-    EventOver,
-    ObjectSent,
-    RuleOver,
-)
+from narval.kinds.task.engine.server import changes, waiting
 from narval.kinds.task.engine.server.decision import ServerDecision
 from narval.kinds.task.engine.server.moments import stop_timer, wake_name
 from narval.kinds.task.engine.server.state import RaisedEvent, Result, rule_key
@@ -36,7 +29,7 @@ def end_rule(
         decision.command(commands.Unwatch(wake_name(decision, key)))
     if rule.call and result == "cancelled":
         decision.command(commands.CancelCall(rule.call))
-    decision.change(RuleOver(decision.now, event.id, number, result, why, kept))
+    decision.change(changes.RuleOver(decision.now, event.id, number, result, why, kept))
     if not event.rules:
         _end(decision, event, why)
     elif was_taken and not event.state:
@@ -56,7 +49,7 @@ def _end(decision: ServerDecision, event: RaisedEvent, why: str) -> None:
     result: Result = next((found for found in GRAVITY if found in event.results), "expired")
     if event.object:
         _give_back(decision, event)
-    decision.change(EventOver(decision.now, event.id, result, why))
+    decision.change(changes.EventOver(decision.now, event.id, result, why))
     if event.signal:
         told = "failed" if result == "cancelled" else result
         decision.reply(event.signal, event=event.id, result=told, why=why)
@@ -66,17 +59,17 @@ def _end(decision: ServerDecision, event: RaisedEvent, why: str) -> None:
 def _give_back(decision: ServerDecision, event: RaisedEvent) -> None:
     """Put what an event carried into the queue of who raised it, or, where that is no instance, into ours."""
     eid, case, target = event.object, event.case, event.raiser_type
-    decision.change(CarriedTaken(decision.now, event.id, target))
+    decision.change(changes.CarriedTaken(decision.now, event.id, target))
     own = decision.definition.full_name
     if not target or target == own:
-        decision.change(Enqueued(decision.now, eid, case, front=True))
+        decision.change(changes.Enqueued(decision.now, eid, case, front=True))
         target = own
     else:
         elements = decision.elements(eid)
         call = decision.tell(
             "put", {"object": eid, "case": case, "front": True}, name=target, elements=elements
         )
-        decision.change(ObjectSent(decision.now, call, eid, case, target))
+        decision.change(changes.ObjectSent(decision.now, call, eid, case, target))
     tell_at(decision, eid, case, target)
 
 

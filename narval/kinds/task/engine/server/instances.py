@@ -6,16 +6,7 @@ from typing import Any
 
 from narval.core.engines import commands
 from narval.core.engines.events import Plain, Returned, Signalled
-from narval.kinds.task.engine.server import actions, ending, queue, rules
-from narval.kinds.task.engine.server.changes import (
-    CalledOver,
-    CarriedTaken,
-    InstanceAt,
-    InstanceCalled,
-    InstanceJoined,
-    InstanceLeft,
-    ObjectGone,
-)
+from narval.kinds.task.engine.server import actions, changes, ending, queue, rules
 from narval.kinds.task.engine.server.decision import ServerDecision, number, text
 
 STEP = "instance"
@@ -28,7 +19,7 @@ def join(decision: ServerDecision, event: Signalled) -> None:
     if instance not in decision.state.at_work:
         program = event.arguments.get("program") is True
         user, role = text(event, "user"), text(event, "role")
-        decision.change(InstanceJoined(decision.now, instance, user, role, program))
+        decision.change(changes.InstanceJoined(decision.now, instance, user, role, program))
     decision.answer(event)
 
 
@@ -47,7 +38,7 @@ def at(decision: ServerDecision, event: Signalled) -> None:
     had, _ = held_by(decision, instance)
     if had and eid and (eid == had or decision.elements(had) == (eid,)):
         eid = had
-    decision.change(InstanceAt(decision.now, instance, where, eid, case, call))
+    decision.change(changes.InstanceAt(decision.now, instance, where, eid, case, call))
     actions.serve(decision, instance)
     if adopts in state.events:
         actions.serve_ready(decision, state.events[adopts])
@@ -59,7 +50,7 @@ def _adopted(decision: ServerDecision, instance: int, eid: int, event: int) -> i
     """
     state = decision.state
     if instance in state.at_work and state.carried.get(eid) == event:
-        decision.change(CarriedTaken(decision.now, event, "an instance has it", instance))
+        decision.change(changes.CarriedTaken(decision.now, event, "an instance has it", instance))
         return eid
     why = f"event {event}, which brought object {eid}, does not carry it any more"
     decision.tell("stop", {"why": why, "withdrawn": True, "object": eid}, run=instance)
@@ -91,14 +82,14 @@ def down(decision: ServerDecision, event: Signalled) -> None:
     is_withdrawn = any(gone == had for _, gone in state.withdrawing.values())
     if eid and had and not is_withdrawn:
         if eid != had:
-            decision.change(ObjectGone(decision.now, had, f"element {eid} takes its place"))
+            decision.change(changes.ObjectGone(decision.now, had, f"element {eid} takes its place"))
         queue.enqueue(decision, eid, case, front=event.arguments.get("front") is not False)
     decision.answer(event)
 
 
 def leave(decision: ServerDecision, instance: int, why: str) -> None:
     """Know an instance no more; what it was to do is judged again as its time comes."""
-    decision.change(InstanceLeft(decision.now, instance, why))
+    decision.change(changes.InstanceLeft(decision.now, instance, why))
     actions.abandon(decision, instance)
 
 
@@ -132,7 +123,7 @@ def call_instance(decision: ServerDecision, eid: int, case: int, event: int = 0)
     elements = decision.elements(eid)
     kind = decision.definition.kind
     decision.command(commands.Call(call, kind, name, STEP, elements=elements, payload=payload))
-    decision.change(InstanceCalled(decision.now, call, eid, case, event))
+    decision.change(changes.InstanceCalled(decision.now, call, eid, case, event))
 
 
 def begin_more(decision: ServerDecision) -> None:
@@ -148,7 +139,7 @@ def begin_more(decision: ServerDecision) -> None:
         if event is not None:
             eid, case = event.object, event.case
             if eid:
-                decision.change(CarriedTaken(decision.now, event.id, "an instance has it"))
+                decision.change(changes.CarriedTaken(decision.now, event.id, "an instance has it"))
                 ending.tell_at(decision, eid, case, definition.full_name)
             call_instance(decision, eid, case, event.id)
         elif queue.next_object(decision):
@@ -175,7 +166,7 @@ def returned(decision: ServerDecision, event: Returned) -> None:
     problem = "abandoned" if event.abandoned else event.problem.message if event.problem is not None else ""
     is_here = state.given.get(called.object) == event.call and not event.abandoned
     failure = event.problem if is_here else None
-    decision.change(CalledOver(decision.now, event.call, problem))
+    decision.change(changes.CalledOver(decision.now, event.call, problem))
     if failure is not None and called.object:
         _take_back(decision, called.object, called.case, failure.kind, event.eids)
     if called.instance:

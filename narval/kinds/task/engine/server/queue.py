@@ -7,18 +7,7 @@ from lxml import etree
 from narval.core.elements.element import Element
 from narval.core.engines import commands
 from narval.core.engines.events import Plain, Returned, Signalled
-from narval.kinds.task.engine.server import ending
-from narval.kinds.task.engine.server.changes import (
-    CarriedTaken,
-    Enqueued,
-    ObjectGiven,
-    ObjectGone,
-    PartsMerged,
-    SendingOver,
-    TakeParked,
-    WithdrawalBegan,
-    WithdrawalEnded,
-)
+from narval.kinds.task.engine.server import changes, ending
 from narval.kinds.task.engine.server.decision import ServerDecision, number, text
 
 
@@ -32,11 +21,11 @@ def put(decision: ServerDecision, event: Signalled) -> None:
     if not eid or eid in state.objects:
         return
     if eid in state.carried:  # the action of the event has routed it here
-        decision.change(CarriedTaken(decision.now, state.carried[eid], decision.definition.full_name))
+        decision.change(changes.CarriedTaken(decision.now, state.carried[eid], decision.definition.full_name))
     parent, ordinal, count = number(event, "parent"), number(event, "ordinal"), number(event, "count")
     front = event.arguments.get("front") is True
     if decision.definition.composed_from and parent and count:
-        decision.change(Enqueued(decision.now, eid, case, parent, ordinal, count))
+        decision.change(changes.Enqueued(decision.now, eid, case, parent, ordinal, count))
         if len(state.parts[parent]) >= count:
             _merge(decision, parent)
     else:
@@ -45,7 +34,7 @@ def put(decision: ServerDecision, event: Signalled) -> None:
 
 def enqueue(decision: ServerDecision, eid: int, case: int, *, front: bool = False) -> None:
     """Let an object stand in the queue."""
-    decision.change(Enqueued(decision.now, eid, case, front=front))
+    decision.change(changes.Enqueued(decision.now, eid, case, front=front))
 
 
 def _merge(decision: ServerDecision, parent: int) -> None:
@@ -57,7 +46,7 @@ def _merge(decision: ServerDecision, parent: int) -> None:
     whole = decision.view.element(now[0]) if now else None
     if missing or whole is None:
         for part in parts:
-            decision.change(ObjectGone(decision.now, part, "a part is not there any more"))
+            decision.change(changes.ObjectGone(decision.now, part, "a part is not there any more"))
         tell_lost(
             decision, parent, case, f"element {missing} is not there any more, so nothing can be merged"
         )
@@ -71,7 +60,7 @@ def _merge(decision: ServerDecision, parent: int) -> None:
             root.append(etree.fromstring(found.xml))
     made = decision.add(Element(0, etree.tostring(root)), "merge", inputs=(now[0], *eids), held=False)
     decision.command(commands.Outdate((now[0], *eids)))
-    decision.change(PartsMerged(decision.now, parent, tuple(parts), made))
+    decision.change(changes.PartsMerged(decision.now, parent, tuple(parts), made))
     if case:
         said: dict[str, Plain] = {"parent": parent, "object": made, "parts": [*parts]}
         said["type"] = decision.definition.full_name
@@ -91,7 +80,7 @@ def take(decision: ServerDecision, event: Signalled) -> None:
     if entry.take:
         decision.refuse(event, "not-listening", "it waits for an object already; wait for that answer")
         return
-    decision.change(TakeParked(decision.now, instance, event.signal))
+    decision.change(changes.TakeParked(decision.now, instance, event.signal))
     if entry.call and not next_object(decision):
         _give(decision, instance, 0)
 
@@ -106,7 +95,7 @@ def hand_out(decision: ServerDecision) -> None:
 def _give(decision: ServerDecision, instance: int, eid: int) -> None:
     signal = decision.state.takers[instance]
     queued = decision.state.objects.get(eid)
-    decision.change(ObjectGiven(decision.now, instance, eid))
+    decision.change(changes.ObjectGiven(decision.now, instance, eid))
     case = queued.case if queued is not None else 0
     decision.reply(signal, object=eid, case=case, eids=list(decision.elements(eid)))
 
@@ -122,7 +111,7 @@ def next_object(decision: ServerDecision) -> int:
 
 def lose(decision: ServerDecision, eid: int, case: int, why: str) -> None:
     """Tell the case that an object cannot go on here."""
-    decision.change(ObjectGone(decision.now, eid, why))
+    decision.change(changes.ObjectGone(decision.now, eid, why))
     tell_lost(decision, eid, case, why)
 
 
@@ -142,11 +131,11 @@ def withdraw(decision: ServerDecision, event: Signalled) -> None:
     eid = _known(decision, number(event, "object"))
     holder = state.given.get(eid, "")
     if eid in state.objects:
-        decision.change(ObjectGone(decision.now, eid, why))
+        decision.change(changes.ObjectGone(decision.now, eid, why))
         decision.answer(event, withdrawn=True)
     elif eid in state.carried:
         raised = state.events[state.carried[eid]]
-        decision.change(CarriedTaken(decision.now, raised.id, "nobody: it is withdrawn"))
+        decision.change(changes.CarriedTaken(decision.now, raised.id, "nobody: it is withdrawn"))
         ending.cancel(decision, raised, "cancelled", why or "its object was withdrawn")
         decision.answer(event, withdrawn=True)
     elif holder:
@@ -157,7 +146,7 @@ def withdraw(decision: ServerDecision, event: Signalled) -> None:
         else:
             call = holder
             decision.command(commands.CancelCall(call))
-        decision.change(WithdrawalBegan(decision.now, call, eid, event.signal, why))
+        decision.change(changes.WithdrawalBegan(decision.now, call, eid, event.signal, why))
     else:
         decision.answer(event, withdrawn=False)
 
@@ -173,15 +162,15 @@ def _known(decision: ServerDecision, eid: int) -> int:
 def withdrawn(decision: ServerDecision, event: Returned) -> None:
     """Answer who withdrew an object, now that who had it is over."""
     signal, eid = decision.state.withdrawing[event.call]
-    decision.change(WithdrawalEnded(decision.now, event.call))
+    decision.change(changes.WithdrawalEnded(decision.now, event.call))
     if eid in decision.state.given:
-        decision.change(ObjectGone(decision.now, eid, "it is withdrawn"))
+        decision.change(changes.ObjectGone(decision.now, eid, "it is withdrawn"))
     decision.reply(signal, withdrawn=True)
 
 
 def sent(decision: ServerDecision, event: Returned) -> None:
     """Know what became of an object that was put back to the type it came from."""
     eid, case = decision.state.sent[event.call]
-    decision.change(SendingOver(decision.now, event.call))
+    decision.change(changes.SendingOver(decision.now, event.call))
     if event.problem is not None:
         tell_lost(decision, eid, case, f"it could not go back: {event.problem.message}")

@@ -17,14 +17,7 @@ from narval.core.engines.decision import Wanted
 from narval.core.engines.events import HEARSAY, Plain
 from narval.core.engines.view import GuardVerdict
 from narval.core.patterns.pattern import Bound
-from narval.kinds.task.engine.server import circles, ending
-from narval.kinds.task.engine.server.changes import (
-    ActionBegan,
-    ActionDue,
-    ConditionJudged,
-    RuleBack,
-    WindowOpened,
-)
+from narval.kinds.task.engine.server import changes, circles, ending
 from narval.kinds.task.engine.server.conditions import CARRIED, OBJECT, asks_memory, bound
 from narval.kinds.task.engine.server.conditions import judge as judged
 from narval.kinds.task.engine.server.decision import ServerDecision
@@ -94,7 +87,7 @@ def _wait_for_next(decision: ServerDecision, event: RaisedEvent, number: int, at
         return
     if rule.stage != "registered":
         unwatch(decision, rule, rule_key(event.id, number))
-        decision.change(RuleBack(decision.now, event.id, number))
+        decision.change(changes.RuleBack(decision.now, event.id, number))
     set_wake(decision, event.id, number, following.start)
 
 
@@ -104,7 +97,7 @@ def _wait_for_next(decision: ServerDecision, event: RaisedEvent, number: int, at
 def _open(decision: ServerDecision, event: RaisedEvent, number: int, until: float | None) -> None:
     rule = event.rules[number]
     stop_timer(decision, rule, rule_key(event.id, number), until)
-    decision.change(WindowOpened(decision.now, event.id, number, until))
+    decision.change(changes.WindowOpened(decision.now, event.id, number, until))
     judge(decision, event, number)
 
 
@@ -162,7 +155,7 @@ def _nobody(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
     rule = event.rules[number]
     if rule.stage != "open":
         unwatch(decision, rule, rule_key(event.id, number))
-        decision.change(WindowOpened(decision.now, event.id, number, rule.wake))
+        decision.change(changes.WindowOpened(decision.now, event.id, number, rule.wake))
     may_begin = decision.definition.invocation == "auto" and not decision.state.gone
     begins = may_begin and (not event.started or _is_under_way(decision, event))
     if rule.before_condition is not None and _window(decision, rule) is None and not begins:
@@ -187,7 +180,7 @@ def _judge_in_vain(
         picky = OBJECT in condition.variables and not decision.definition.is_global
         elements = _bound_to(tried)
     watched = bool(wanted or elements)
-    change = ConditionJudged(
+    change = changes.ConditionJudged(
         decision.now, event.id, number, False, receiver, picky=picky and lasts, watched=watched
     )
     decision.change(change)
@@ -239,7 +232,9 @@ def _hold(
     opened: Any = None
     if found.before_action is not None:
         opened = windows(found.before_action, decision.now, decision.view.zone, named(found, event))
-    change = ConditionJudged(decision.now, event.id, number, True, receiver, opened, hearsay=is_hearsay)
+    change = changes.ConditionJudged(
+        decision.now, event.id, number, True, receiver, opened, hearsay=is_hearsay
+    )
     decision.change(change)
     if receiver and event.sync:
         circles.look_round(decision, event, receiver)
@@ -276,7 +271,7 @@ def begin(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
         back(decision, event, number, f"instance {receiver} is gone")
         return
     if receiver and (state.at_work[receiver].acting or event.is_claimed):
-        decision.change(ActionDue(decision.now, event.id, number))
+        decision.change(changes.ActionDue(decision.now, event.id, number))
         return
     found = rule_of(decision, event, rule)
     if found is None:
@@ -306,7 +301,7 @@ def begin(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
             environment[HEARSAY] = "yes"
         asked = (call, decision.definition.kind, decision.definition.full_name, "action")
         decision.command(commands.Call(*asked, payload={"environment": environment}))
-    decision.change(ActionBegan(decision.now, event.id, number, call))
+    decision.change(changes.ActionBegan(decision.now, event.id, number, call))
 
 
 def back(decision: ServerDecision, event: RaisedEvent, number: int, why: str) -> None:
@@ -319,7 +314,7 @@ def back(decision: ServerDecision, event: RaisedEvent, number: int, why: str) ->
     ):
         ending.end_rule(decision, event, number, "expired", why)
         return
-    decision.change(RuleBack(now, event.id, number, why))
+    decision.change(changes.RuleBack(now, event.id, number, why))
     if event.state:
         look(decision, event, number)
     else:
