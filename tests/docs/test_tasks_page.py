@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from narval.files.reading import load
-from narval.kinds.task.language.definition import PREDEFINED, TaskDefinition
-from narval.kinds.task.language.script import FUNCTIONS
+from narval.kinds.task.language.definition import FUNCTIONS, PREDEFINED, TaskDefinition
 from narval.kinds.task.language.words import CLAUSES, OPERATORS, QUALIFIERS, SINGLE, UNITS
 from tests.places import ROOT
 

@@ -14,8 +14,7 @@ from narval.kinds.process.language import vocabulary as process
 from narval.kinds.process.language.code import EVENTS
 from narval.kinds.recipe.language import vocabulary as recipe
 from narval.kinds.task.language import words as task
-from narval.kinds.task.language.definition import PREDEFINED
-from narval.kinds.task.language.script import FUNCTIONS
+from narval.kinds.task.language.definition import FUNCTIONS, PREDEFINED
 from narval.kinds.work.language import vocabulary as work
 from narval.trials.simulate.parser import SCENARIO_WORDS
 from tests.house.pages.tables import BAD_TEXTS, code, codes, expected, table

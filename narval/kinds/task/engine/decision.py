@@ -12,8 +12,7 @@ from narval.core.engines.events import Failure, Plain
 from narval.kinds.task.engine.changes import AskerSet, CallAsked, TaskChange
 from narval.kinds.task.engine.state import InstanceState, ScriptFrame
 from narval.kinds.task.engine.values import ScriptFault
-from narval.kinds.task.language.definition import Rule, TaskDefinition
-from narval.kinds.task.language.script import Script
+from narval.kinds.task.language.definition import Rule, Script, TaskDefinition
 
 
 class InstanceDecision(Decision[TaskDefinition, InstanceState, TaskChange], kw_only=True, eq=False):

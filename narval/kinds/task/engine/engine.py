@@ -12,7 +12,7 @@ from narval.core.engines import commands
 from narval.core.engines.commands import Command
 from narval.core.engines.events import Cancelled, Event, Returned, Signalled, Started, TimerFired
 from narval.core.engines.view import View
-from narval.kinds.task.engine import ending, functions, life, signals
+from narval.kinds.task.engine import life, moves, scripts, signals
 from narval.kinds.task.engine.changes import (
     CallBack,
     InstanceBegan,
@@ -75,9 +75,9 @@ def advance(
                 decision.change(ScriptAt(state.frames[-1].position))
             case Cancelled() if not (state.over or state.outcome):
                 why = event.reason or f"it was cancelled{f' by {event.by}' if event.by else ''}"
-                ending.begin_end(decision, "cancelled", why, gives_back=True)
+                moves.begin_end(decision, "cancelled", why, gives_back=True)
     except ScriptFault as fault:
-        ending.fail(decision, fault)
+        moves.fail(decision, fault)
     if state.status != "ready":
         life.settle(decision)
     return decision.changes, decision.commands
@@ -156,7 +156,7 @@ def _lease_over(decision: InstanceDecision) -> None:
     where = f"in state {state.state} with object {state.object}" if state.state else "without an object"
     message = f"its program has asked nothing for {state.lease:g} s; it was {where}"
     error = decision.add_error_element("dead", message, decision.part, where={"object": state.object or None})
-    ending.begin_end(decision, "dead", message, error=error, gives_back=True)
+    moves.begin_end(decision, "dead", message, error=error, gives_back=True)
 
 
 def _returned(decision: InstanceDecision, event: Returned) -> None:
@@ -175,11 +175,11 @@ def _returned(decision: InstanceDecision, event: Returned) -> None:
         case "ended":
             life.told(decision, event.problem)
         case "raise":
-            functions.take_back(decision, event)
+            scripts.take_back(decision, event)
             if signal:
                 decision.ask(commands.Answer(signal, event.value, event.problem))
         case _ if purpose == GONE:
-            functions.take_back(decision, event)
+            scripts.take_back(decision, event)
 
 
 def _script_back(decision: InstanceDecision, event: Returned) -> None:
@@ -189,12 +189,12 @@ def _script_back(decision: InstanceDecision, event: Returned) -> None:
     decision.change(ScriptAt(frame.position))
     asked = decision.view.pending_call(event.call)
     target = (asked.kind, asked.name) if asked is not None else ("", "")
-    functions.take_back(decision, event)
+    scripts.take_back(decision, event)
     try:
-        produced = functions.keep(decision, event, target, frame.reserved)
+        produced = scripts.keep(decision, event, target, frame.reserved)
     except ScriptFault as fault:
-        if not ending.try_again(decision, fault):
-            ending.script_failed(decision, fault)
+        if not moves.try_again(decision, fault):
+            moves.script_failed(decision, fault)
         return
     if produced:
         decision.change(OutputKept(produced))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from narval.core.engines import commands
 from narval.core.engines.events import Failure, Plain, Returned
 from narval.core.kinds import ASKING, KINDS
-from narval.kinds.task.engine import changes, ending, functions, moves, scripts
+from narval.kinds.task.engine import changes, moves, scripts
 from narval.kinds.task.engine.decision import InstanceDecision
 from narval.kinds.task.engine.signals import hear
 from narval.kinds.task.engine.state import ScriptFrame
@@ -23,14 +23,14 @@ def settle(decision: InstanceDecision) -> None:
             if not _step(decision):
                 return
         except ScriptFault as fault:
-            ending.script_failed(decision, fault)
+            moves.script_failed(decision, fault)
 
 
 def _step(decision: InstanceDecision) -> bool:
     """Do the next thing; False where there is only waiting. Raises ScriptFault."""
     state = decision.state
     if state.outcome:
-        return ending.end(decision)
+        return moves.end(decision)
     if state.frames:
         if state.frames[-1].waits:
             return False
@@ -54,7 +54,7 @@ def _step(decision: InstanceDecision) -> bool:
         case "told":
             return False
     if decision.definition.is_global:
-        ending.begin_end(decision, "done")
+        moves.begin_end(decision, "done")
         return True
     decision.answer_asker()
     if state.line:
@@ -90,11 +90,11 @@ def given(decision: InstanceDecision, event: Returned, signal: str = "") -> None
             decision.ask(commands.Answer(signal, {"object": 0}, problem))
     elif problem is not None:
         error = decision.add_error_element(problem.kind, problem.message, decision.part)
-        ending.begin_end(decision, "failed", problem.message, error=error)
+        moves.begin_end(decision, "failed", problem.message, error=error)
     elif eid:
         begin(decision, eid, case)
     else:
-        ending.begin_end(decision, "done")
+        moves.begin_end(decision, "done")
 
 
 def begin(decision: InstanceDecision, eid: int, case: int) -> None:
@@ -121,7 +121,7 @@ def _begin_code(decision: InstanceDecision) -> bool:
     call = decision.identifier()
     if definition.code is not None:
         kind, name = _code(decision, *definition.code)
-        if kind in functions.WITH_PROTOTYPE:
+        if kind in scripts.WITH_PROTOTYPE:
             reserved = decision.call_action(call, kind, name, near)
             decision.change(changes.CodeBegan(call, reserved))
             return True
@@ -130,7 +130,7 @@ def _begin_code(decision: InstanceDecision) -> bool:
     elif definition.program:
         decision.change(changes.CodeBegan(call))
         decision.call_program(
-            call, definition.program, functions.environment(decision.view, {}, state.object), state.object
+            call, definition.program, scripts.environment(decision.view, {}, state.object), state.object
         )
     elif definition.is_interactive:
         decision.change(changes.CodeBegan(call))
@@ -154,7 +154,7 @@ def code_back(decision: InstanceDecision, event: Returned, reserved: tuple[int, 
     """Walk on after the code, or to what a person answered. Raises ScriptFault."""
     definition, asked = decision.definition, decision.view.pending_call(event.call)
     target = (asked.kind, asked.name) if asked is not None else (ASKING, definition.full_name)
-    eids = functions.keep(decision, event, target, reserved)
+    eids = scripts.keep(decision, event, target, reserved)
     decision.change(changes.CodeOver(event.at, eids))
     if definition.is_interactive:
         answers = [decision.view.element(eid) for eid in event.eids]
@@ -191,7 +191,7 @@ def _after_entry(decision: InstanceDecision) -> None:
     After ABORT and EXCEPTION the object is as it was last committed, whatever replaced it here.
     """
     if decision.state.state in (ABORT, EXCEPTION):
-        ending.roll_back(decision)
+        moves.roll_back(decision)
     decision.change(changes.StageReached("routes"))
     if decision.state.object and decision.state.state != ABORT:
         decision.change(changes.ScriptBegan(ScriptFrame("routes", decision.state.state)))
@@ -262,4 +262,4 @@ def _conclude(decision: InstanceDecision) -> None:
         decision.answer_asker()
         decision.change(changes.ObjectDone(decision.event.at))
     else:
-        ending.begin_end(decision, _OUTCOMES.get(state.state, "done"))
+        moves.begin_end(decision, _OUTCOMES.get(state.state, "done"))

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 
 from narval.core.engines import commands
 from narval.core.engines.events import Plain, Signalled
-from narval.kinds.task.engine import changes, functions, moves
+from narval.kinds.task.engine import changes, moves, scripts
 from narval.kinds.task.engine.decision import InstanceDecision
-from narval.kinds.task.engine.ending import begin_end
+from narval.kinds.task.engine.moves import begin_end
 from narval.kinds.task.engine.state import KeptSignal, ScriptFrame
 from narval.kinds.task.engine.values import ScriptFault
 
@@ -140,7 +140,7 @@ def _need_state(decision: InstanceDecision) -> None:
 def _go(decision: InstanceDecision, signal: str, target: str) -> None:
     try:
         decision.change(changes.AskerSet(signal))
-        functions.follow(decision)  # its program may have replaced the object
+        scripts.follow(decision)  # its program may have replaced the object
         moves.move(decision, target)
     except ScriptFault as fault:
         if fault.kind != "no-edge":
@@ -178,7 +178,7 @@ def _raise(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
         )
     given = said.get("parameters")
     more = {name: said[name] for name in ("mode", "users", "roles") if name in said}
-    functions.raise_event(
+    scripts.raise_event(
         decision,
         target.full_name,
         _text(said, "event"),

@@ -12,10 +12,17 @@ from narval.core.definitions.library import Library
 from narval.core.engines.structure import Finding
 from narval.kinds.task.engine.values import name_of
 from narval.kinds.task.language.checks import is_moving, is_unattended, moves_on
-from narval.kinds.task.language.definition import ABORT, EXCEPTION, Rule, TaskDefinition, TaskState
-from narval.kinds.task.language.emptiness import is_empty
-from narval.kinds.task.language.script import Script, calls_in
+from narval.kinds.task.language.definition import (
+    ABORT,
+    EXCEPTION,
+    Rule,
+    Script,
+    TaskDefinition,
+    TaskState,
+    calls_in,
+)
 from narval.kinds.task.language.times import shown_times
+from narval.kinds.task.language.windows import is_empty
 
 
 def unreachable(task: TaskDefinition, library: Library) -> list[Finding]:

@@ -9,7 +9,7 @@ from lxml import etree
 from narval.core.elements.element import text_within
 from narval.core.engines.view import View
 from narval.kinds.task.engine.state import ScriptFrame
-from narval.kinds.task.language.script import CARRIED, THE_OBJECT, Comparison, Operand, ScriptValue
+from narval.kinds.task.language.definition import CARRIED, THE_OBJECT, Comparison, Operand, ScriptValue
 
 
 class ScriptFault(Exception):  # noqa: N818 - it is the fault of a script, and no error of narval

@@ -19,8 +19,7 @@ from narval.core.definitions.suggestions import closest
 from narval.core.errors import Fault, PatternError
 from narval.core.kinds import KINDS
 from narval.core.patterns.pattern import compile_pattern
-from narval.kinds.task.language.definition import TaskDefinition
-from narval.kinds.task.language.script import (
+from narval.kinds.task.language.definition import (
     FUNCTIONS,
     MOST_COPIES,
     Choice,
@@ -30,6 +29,7 @@ from narval.kinds.task.language.script import (
     ScriptPath,
     ScriptValue,
     Statement,
+    TaskDefinition,
     calls_in,
     is_object,
 )

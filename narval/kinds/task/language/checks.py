@@ -8,8 +8,15 @@ from narval.core.definitions.library import Library
 from narval.core.errors import Fault
 from narval.core.patterns.pattern import Condition
 from narval.kinds.task.language.calls import routes_from
-from narval.kinds.task.language.definition import FORWARD, PREDEFINED, TaskDefinition, TaskState
-from narval.kinds.task.language.script import Perform, Script, calls_in
+from narval.kinds.task.language.definition import (
+    FORWARD,
+    PREDEFINED,
+    Perform,
+    Script,
+    TaskDefinition,
+    TaskState,
+    calls_in,
+)
 
 
 def warnings(tasks: Iterable[TaskDefinition], library: Library) -> list[Fault]:

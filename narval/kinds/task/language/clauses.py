@@ -12,7 +12,7 @@ from narval.kinds.task.language.calls import command_of, receives_objects, refer
 from narval.kinds.task.language.definition import COMMIT, TaskDefinition
 from narval.kinds.task.language.people import PERSON, ROLE
 from narval.kinds.task.language.states import StateTable
-from narval.kinds.task.language.texts import content
+from narval.kinds.task.language.words import content
 from narval.kinds.task.language.written import WrittenType
 
 PROGRAM = "exec:"

@@ -23,10 +23,8 @@ from narval.core.definitions.suggestions import closest
 from narval.core.errors import PatternError
 from narval.core.patterns.pattern import Condition, compile_pattern
 from narval.core.source.tokens import END, LostError, Token
-from narval.kinds.task.language.definition import Invocation, Mode
-from narval.kinds.task.language.script import Script
+from narval.kinds.task.language.definition import Invocation, Mode, Script
 from narval.kinds.task.language.statements import begins_statement, read_code, read_statement, read_string
-from narval.kinds.task.language.texts import content
 from narval.kinds.task.language.times import read_length, read_time_spec, seconds_of
 from narval.kinds.task.language.words import (
     CLAUSES,
@@ -39,6 +37,7 @@ from narval.kinds.task.language.words import (
     STATE,
     TYPE,
     after_on,
+    content,
 )
 from narval.kinds.task.language.written import Specification, WrittenRule, WrittenState, WrittenType
 

@@ -13,7 +13,7 @@ import re
 
 from narval.core.definitions.reading.lexer import NAME, NUMBER, STRING, Cursor
 from narval.core.source.tokens import END, LostError, Token
-from narval.kinds.task.language.script import (
+from narval.kinds.task.language.definition import (
     Choice,
     Comparison,
     Operand,
@@ -23,8 +23,7 @@ from narval.kinds.task.language.script import (
     ScriptValue,
     Statement,
 )
-from narval.kinds.task.language.texts import content, quoted
-from narval.kinds.task.language.words import COMPARISONS, LEXICON, SINGLE
+from narval.kinds.task.language.words import COMPARISONS, LEXICON, SINGLE, content, quoted
 
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 

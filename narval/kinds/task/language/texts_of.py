@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from shlex import join
 
-from narval.kinds.task.language.definition import PREDEFINED, Rule, TaskDefinition, TaskState
-from narval.kinds.task.language.script import Script
+from narval.kinds.task.language.definition import PREDEFINED, Rule, Script, TaskDefinition, TaskState
 from narval.kinds.task.language.statements import shown_script
-from narval.kinds.task.language.texts import quoted
 from narval.kinds.task.language.times import shown_seconds, shown_times
+from narval.kinds.task.language.words import quoted
 
 
 def definition_text(task: TaskDefinition) -> str:

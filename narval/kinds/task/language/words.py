@@ -1,10 +1,13 @@
-"""The words and marks of `.task` files: keywords in any case, several of them of two words."""
+"""The words, marks and strings of `.task` files: keywords in any case, several of them of two words."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from itertools import accumulate
 
 from narval.core.definitions.reading.lexer import Lexicon
+from narval.core.source.tokens import Token
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*(?:[.-][A-Za-z0-9_]+)*"
 _END = r"(?![A-Za-z0-9_])(?![.-][A-Za-z0-9_])"
@@ -84,3 +87,23 @@ LEXICON = Lexicon(word, _PATTERN)
 def after_on(text: str) -> str:
     """The word that stands behind an ON."""
     return text.split()[-1]
+
+
+# --- strings, in quotes of either kind, a backslash before what is taken as it is ---------------------
+
+_PIECE = re.compile(r"\\.|[^\\]", re.DOTALL)
+
+
+def content(string: Token) -> tuple[str, Callable[[int], int]]:
+    """The text within the quotes, and a function that gives the place in the file of a character of it."""
+    inner, begin = string.text[1:-1], string.at + 1
+    if "\\" not in inner:
+        return inner, lambda at: begin + at
+    pieces = _PIECE.findall(inner)
+    places = [*accumulate(map(len, pieces), initial=begin)]
+    return "".join(piece[-1] for piece in pieces), lambda at: places[min(at, len(places) - 1)]
+
+
+def quoted(text: str) -> str:
+    """A text as a string."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -8,8 +8,7 @@ import msgspec
 
 from narval.core.patterns.pattern import Condition
 from narval.core.source.tokens import Token
-from narval.kinds.task.language.definition import Invocation, Mode
-from narval.kinds.task.language.script import Script
+from narval.kinds.task.language.definition import Invocation, Mode, Script
 from narval.kinds.task.language.windows import TimeSpec
 
 

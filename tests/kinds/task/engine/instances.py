@@ -9,8 +9,17 @@ from narval.core.engines.commands import SIGNAL, Call
 from narval.core.engines.effects import InForce
 from narval.core.engines.events import Caller, Failure, PersonsAct, Returned, Signalled, Started
 from narval.kinds.task.engine import engine
-from narval.kinds.task.language.definition import PREDEFINED, TaskDefinition, TaskState
-from narval.kinds.task.language.script import Choice, Comparison, Perform, ScriptPath, ScriptValue, Statement
+from narval.kinds.task.language.definition import (
+    PREDEFINED,
+    Choice,
+    Comparison,
+    Perform,
+    ScriptPath,
+    ScriptValue,
+    Statement,
+    TaskDefinition,
+    TaskState,
+)
 from tests.core.engines.dialogue import Dialogue
 
 SERVER = 800

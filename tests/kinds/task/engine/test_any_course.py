@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from narval.core.engines.commands import SIGNAL, Call
 from narval.core.engines.events import Failure
-from narval.kinds.task.language.definition import PREDEFINED, Rule, TaskDefinition
-from narval.kinds.task.language.script import Perform, Statement
+from narval.kinds.task.language.definition import PREDEFINED, Perform, Rule, Statement, TaskDefinition
 from tests.core.engines.dialogue import Refusal
 from tests.kinds.task.engine.instances import CASE, Instances, perform, state, task, when
 

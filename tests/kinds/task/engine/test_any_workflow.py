@@ -14,8 +14,7 @@ from narval.core.engines.events import Failure
 from narval.kinds.task.engine import engine as instances
 from narval.kinds.task.engine.case import engine as cases
 from narval.kinds.task.engine.server import engine as servers
-from narval.kinds.task.language.definition import PREDEFINED, Rule, TaskDefinition
-from narval.kinds.task.language.script import Statement
+from narval.kinds.task.language.definition import PREDEFINED, Rule, Statement, TaskDefinition
 from tests.core.engines.dialogue import Refusal
 from tests.kinds.task.engine.instances import perform, state, task, when
 from tests.kinds.task.engine.test_with_servers_and_cases import Works

@@ -11,8 +11,7 @@ from narval.core.definitions.parsing import parse, warnings
 from narval.core.source.text import Source
 from narval.kinds.task.engine.structure import unreachable
 from narval.kinds.task.language.definition import TaskDefinition
-from narval.kinds.task.language.emptiness import is_empty
-from narval.kinds.task.language.windows import TimeSpec, windows
+from narval.kinds.task.language.windows import TimeSpec, is_empty, windows
 from tests.kinds.task.language.test_windows import SPECS, spec_of
 
 

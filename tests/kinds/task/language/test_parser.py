@@ -12,9 +12,17 @@ from msgspec.structs import replace
 from narval.core.definitions.library import Definition, Library, check_targets
 from narval.core.definitions.parsing import parse, read_definition
 from narval.core.source.text import Source
-from narval.kinds.task.language.definition import Rule, TaskDefinition
+from narval.kinds.task.language.definition import (
+    Choice,
+    Comparison,
+    Perform,
+    Rule,
+    Script,
+    ScriptPath,
+    ScriptValue,
+    TaskDefinition,
+)
 from narval.kinds.task.language.people import outcome_of
-from narval.kinds.task.language.script import Choice, Comparison, Perform, Script, ScriptPath, ScriptValue
 from narval.kinds.task.language.texts_of import definition_text
 from narval.kinds.task.language.windows import AllOf, ClockTime, Duration, TimeSpec, Window
 from narval.kinds.work.language.definition import WorkDefinition

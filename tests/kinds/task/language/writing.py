@@ -5,8 +5,19 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from narval.core.patterns.pattern import Condition, compile_pattern
-from narval.kinds.task.language.definition import PREDEFINED, Invocation, Rule, TaskDefinition, TaskState
-from narval.kinds.task.language.script import Choice, Comparison, Perform, Script, ScriptPath, ScriptValue
+from narval.kinds.task.language.definition import (
+    PREDEFINED,
+    Choice,
+    Comparison,
+    Invocation,
+    Perform,
+    Rule,
+    Script,
+    ScriptPath,
+    ScriptValue,
+    TaskDefinition,
+    TaskState,
+)
 from narval.kinds.task.language.windows import AllOf, AnyOf, ClockTime, Duration, Parameter, TimeSpec, Window
 
 TYPES = ("first", "second")

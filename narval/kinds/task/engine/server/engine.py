@@ -13,10 +13,8 @@ from narval.core.engines.commands import Command
 from narval.core.engines.events import Cancelled, Event, Matched, Returned, Signalled, Started, TimerFired
 from narval.core.engines.view import View
 from narval.kinds.task.engine.server import (
-    actions,
     circles,
     instances,
-    periodic,
     queue,
     raising,
     rules,
@@ -74,7 +72,7 @@ def advance(
         rules.look_at_loose(decision)
         queue.hand_out(decision)
         instances.begin_more(decision)
-        periodic.catch_up(decision)
+        raising.catch_up(decision)
     return decision.changes, decision.commands
 
 
@@ -93,12 +91,12 @@ def _load(decision: ServerDecision) -> None:
     digest = decision.definition.digest or "-"
     is_new = digest != decision.state.version
     decision.change(ServerLoaded(decision.now, digest))
-    periodic.loaded(decision, comes=is_new)
+    raising.loaded(decision, comes=is_new)
 
 
 def _over(decision: ServerDecision, status: str, error: int | None = None) -> None:
     """End the standing run: it lets go of all that it waits for."""
-    periodic.stop(decision)
+    raising.stop(decision)
     raising.let_go(decision)
     waiting.let_go(decision)
     decision.change(ServerEnded(decision.now, status, error))
@@ -126,7 +124,7 @@ def _reload(decision: ServerDecision, event: Signalled) -> None:
     """Follow another version, or none while the file is gone."""
     if event.arguments.get("gone") is True:
         decision.change(ServerLoaded(decision.now))
-        periodic.stop(decision)
+        raising.stop(decision)
     else:
         rules.follow(decision)
         _load(decision)
@@ -168,7 +166,7 @@ def _returned(decision: ServerDecision, event: Returned) -> None:
     state = decision.state
     if event.call in state.acts:
         identifier, number = read_key(state.acts[event.call])
-        actions.action_over(decision, state.events[identifier], number, event)
+        instances.action_over(decision, state.events[identifier], number, event)
     if event.call in state.called:
         instances.returned(decision, event)
     if event.call in state.withdrawing:
@@ -180,8 +178,8 @@ def _returned(decision: ServerDecision, event: Returned) -> None:
 def _woken(decision: ServerDecision, wake: str) -> None:
     """Do what a moment was waited for, if it is waited for still."""
     _, what, rest = (*wake.split("/", 2), "")[:3]
-    if what == periodic.EVERY:
-        periodic.ticked(decision)
+    if what == raising.EVERY:
+        raising.ticked(decision)
     elif what == waiting.WAIT:
         waiting.woken(decision, rest)
     elif (found := _rule(decision, what, rest)) is not None:

@@ -1,13 +1,20 @@
-"""Instances that work: those that join, and those that the server calls (K44, K45, K61)."""
+"""Instances that work (K44, K45, K61): those that join, those that the server calls, and what waits for one
+that is free again (KA5, KA6).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from narval.core.engines import commands
 from narval.core.engines.events import Plain, Returned, Signalled
-from narval.kinds.task.engine.server import actions, changes, ending, queue, rules
+from narval.kinds.task.engine.server import changes, ending, queue, rules
+from narval.kinds.task.engine.server.changes import InstanceAt, InstanceLeft
 from narval.kinds.task.engine.server.decision import ServerDecision, number, text
+from narval.kinds.task.engine.server.line import ArrivalLine
+from narval.kinds.task.engine.server.rules import back, begin, judge
+from narval.kinds.task.engine.server.state import RaisedEvent, Result, read_key
 
 STEP = "instance"
 """The step of the calls that begin instances."""
@@ -39,9 +46,9 @@ def at(decision: ServerDecision, event: Signalled) -> None:
     if had and eid and (eid == had or decision.elements(had) == (eid,)):
         eid = had
     decision.change(changes.InstanceAt(decision.now, instance, where, eid, case, call))
-    actions.serve(decision, instance)
+    serve(decision, instance)
     if adopts in state.events:
-        actions.serve_ready(decision, state.events[adopts])
+        serve_ready(decision, state.events[adopts])
 
 
 def _adopted(decision: ServerDecision, instance: int, eid: int, event: int) -> int:
@@ -90,7 +97,7 @@ def down(decision: ServerDecision, event: Signalled) -> None:
 def leave(decision: ServerDecision, instance: int, why: str) -> None:
     """Know an instance no more; what it was to do is judged again as its time comes."""
     decision.change(changes.InstanceLeft(decision.now, instance, why))
-    actions.abandon(decision, instance)
+    abandon(decision, instance)
 
 
 def gone(decision: ServerDecision, instance: int, signal: str) -> None:
@@ -170,8 +177,103 @@ def returned(decision: ServerDecision, event: Returned) -> None:
     if failure is not None and called.object:
         _take_back(decision, called.object, called.case, failure.kind, event.eids)
     if called.instance:
-        actions.abandon(decision, called.instance)
+        abandon(decision, called.instance)
     raised = state.events.get(called.event)
     for at_ in list(raised.rules) if raised is not None else ():
         if raised is not None and at_ in raised.rules and raised.rules[at_].stage == "open":
             rules.look(decision, raised, at_)
+
+
+# --- actions that are over ----------------------------------------------------------------------------
+
+
+def action_over(decision: ServerDecision, event: RaisedEvent, number: int, returned: Returned) -> None:
+    """Know what became of an action, and let its receiver do what waits for it."""
+    rule, problem, value = event.rules[number], returned.problem, returned.value or {}
+    receiver = rule.receiver
+    if returned.abandoned:
+        ending.end_rule(decision, event, number, "cancelled", "the action was given up")
+    elif problem is not None and problem.kind == "unknown-target":
+        why = f"instance {receiver} is gone"
+        if receiver in decision.state.at_work:
+            decision.change(InstanceLeft(decision.now, receiver, why))
+            abandon(decision, receiver)
+        back(decision, event, number, why)
+    elif problem is not None:
+        _end_action(decision, event, number, "failed", problem.message)
+    elif value.get("state") is False:
+        entry = decision.state.at_work.get(receiver)
+        if entry is not None and entry.state == rule.state:  # it will tell where it is again
+            away = InstanceAt(decision.now, receiver, "", entry.object, entry.case, entry.call)
+            decision.change(away)
+        back(decision, event, number, f"instance {receiver} was not in state {rule.state} any more")
+    else:
+        result: Result = "failed" if value.get("result") == "failed" else "done"
+        why, kept = str(value.get("why") or ""), value.get("kept") is True
+        _end_action(decision, event, number, result, why, kept=kept)
+    if receiver:
+        serve(decision, receiver)
+    serve_ready(decision, event)
+
+
+def serve_ready(decision: ServerDecision, event: RaisedEvent) -> None:
+    """Have the next action of an event done, if what it carries is not claimed any more."""
+    for rule in list(event.rules.values()):
+        if rule.stage == "ready":
+            serve(decision, rule.receiver)
+
+
+def _end_action(
+    decision: ServerDecision,
+    event: RaisedEvent,
+    number: int,
+    result: Result,
+    why: str,
+    *,
+    kept: bool = False,
+) -> None:
+    """End a rule whose action is done; rules of other states do not answer the event any more (K37)."""
+    where = event.rules[number].state
+    for other in [other for other, rule in event.rules.items() if rule.state != where]:
+        ending.end_rule(decision, event, other, "passed over", f"it was answered in {where}")
+    ending.end_rule(decision, event, number, result, why, kept=kept)
+
+
+def abandon(decision: ServerDecision, instance: int) -> None:
+    """Judge again what an instance was to do at once that is gone; what is due later is, when it is due."""
+    for key in list(decision.state.pending.get(instance, ())):
+        identifier, number = read_key(key)
+        back(decision, decision.state.events[identifier], number, f"instance {instance} is gone")
+
+
+def serve(decision: ServerDecision, instance: int) -> None:
+    """Let an instance that is free do what waits for it, and be judged for what waits in its state."""
+    state = decision.state
+    while (entry := state.at_work.get(instance)) is not None and not entry.acting:
+        keys = map(read_key, _walk(state.pending.get(instance)))
+        found = next((key for key in keys if not state.events[key[0]].is_claimed), None)
+        if found is None:
+            break
+        begin(decision, state.events[found[0]], found[1])
+    entry = state.at_work.get(instance)
+    if entry is None or not entry.state or entry.acting:
+        return
+    for lines in (state.open, state.picky):
+        waiting = lines.get(entry.state)
+        for key in _walk(waiting):
+            if state.present.get(entry.state) is None:
+                return
+            identifier, number = read_key(key)
+            judge(decision, state.events[identifier], number)
+
+
+def _walk(line: ArrivalLine[str] | None) -> Iterator[str]:
+    """The keys of a line that may alter meanwhile, as it goes on."""
+    if line is None:
+        return
+    place, last = line.head, line.tail
+    while place < last:
+        key = line.keys.get(place)
+        place += 1
+        if key is not None:
+            yield key
