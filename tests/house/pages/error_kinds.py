@@ -56,7 +56,7 @@ OF_ELEMENTS = (
 
 OF_REFUSALS = (
     "WorkRefusedError", "NotSoError", "No", "TaskRefusedError", "OperationRefused", "RefusedSignal",
-    "MisdirectedError", "Refusal", "refuse", "refusal",
+    "Refusal", "refuse", "refusal",
 )  # fmt: skip
 """The names of what is called where somebody who asks is refused."""
 

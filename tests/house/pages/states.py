@@ -36,7 +36,7 @@ TITLES = {
     "process": "A process",
     "work": "An item of work",
     "task": "An instance of a task",
-    "task-server": "The standing run of a task type",
+    "task-server": "The service run of a task type",
     "task-case": "A case of a task's object",
     "dataflow": "A run of a dataflow",
 }

@@ -97,7 +97,7 @@ PARTS = (
     (_OBJECTS, "objects"), (_TRAIL, "trail"),
     (_QUEUED, "queue"), (_INSTANCES, "instances"), (_RAISED, "events"),
 )  # fmt: skip
-"""The tables of a case and of a standing run, by the key in the answer to `show`."""
+"""The tables of a case and of a service run, by the key in the answer to `show`."""
 
 
 def record(row: Row) -> str:

@@ -13,7 +13,7 @@ from narval.kinds.task.engine import changes, moves, scripts
 from narval.kinds.task.engine.decision import InstanceDecision
 from narval.kinds.task.engine.moves import begin_end
 from narval.kinds.task.engine.state import KeptSignal, ScriptFrame
-from narval.kinds.task.engine.values import ScriptFault
+from narval.kinds.task.engine.values import RefusedSignal, ScriptFault
 
 Arguments = Mapping[str, Plain]
 
@@ -55,14 +55,6 @@ def _obey(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
         _IN_TURN[kept.name](decision, signal, kept)
     except RefusedSignal as refusal:
         decision.turn_down(signal, refusal.kind, refusal.message)
-
-
-class RefusedSignal(Exception):  # noqa: N818 - it is the answer to who asked
-    """A signal that cannot be obeyed: nothing has changed."""
-
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(message)
-        self.kind, self.message = kind, message
 
 
 def _forget(decision: InstanceDecision, signal: str) -> None:

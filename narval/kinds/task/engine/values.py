@@ -20,6 +20,14 @@ class ScriptFault(Exception):  # noqa: N818 - it is the fault of a script, and n
         self.kind, self.message, self.final = kind, message, final
 
 
+class RefusedSignal(Exception):  # noqa: N818 - it is the answer to who asked
+    """A signal that cannot be obeyed: a stable word, and a message; nothing has changed."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind, self.message = kind, message
+
+
 def name_of(operand: Operand) -> str:
     """The name of a type, an event or a state, written bare or as a text."""
     return operand.value if isinstance(operand, ScriptValue) else ".".join(operand.names)

@@ -101,7 +101,7 @@ class _TimesReader:
         first = cursor.expect(wanted, NUMBER)
         if cursor.next.kind in (":", NUMBER):
             return self._clock(first)
-        return Duration(self._length(first))
+        return Duration(read_length(cursor, first))
 
     def _clock(self, hours: Token) -> ClockTime:
         cursor = self._cursor
@@ -119,9 +119,6 @@ class _TimesReader:
             cursor.fault(f"expected a time of the day from 00:00:00 to 23:59:59, found {found}", hours.at)
             return ClockTime(0)
         return ClockTime(int(texts[0]) * 3600 + int(texts[1]) * 60 + int(texts[2]))
-
-    def _length(self, first: Token) -> float:
-        return read_length(self._cursor, first)
 
 
 def read_length(cursor: Cursor, first: Token) -> float:

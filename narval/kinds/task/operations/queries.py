@@ -241,7 +241,7 @@ def _place(daemon: Daemon, run: Run, state: CaseState, identity: int) -> Form:
         "since": moment(member.since) if member.since else None,
         "why": member.why or None,
         "part_of": member.parent or None,
-        "parts": [_place(daemon, run, state, part) for part in _parts(state, member)],
+        "parts": [_place(daemon, run, state, part) for part in member.parts if part in state.members],
     }
 
 
@@ -253,10 +253,6 @@ def _worker(daemon: Daemon, member: Member) -> int | None:
         if isinstance(state, InstanceState) and member.now in (state.object, state.given):
             return holder
     return None
-
-
-def _parts(state: CaseState, member: Member) -> Iterator[int]:
-    return (part for part in member.parts if part in state.members)
 
 
 def case_of(daemon: Daemon, eid: int) -> tuple[Run, CaseState, int]:
@@ -294,5 +290,5 @@ def _versions(agent: AgentState, eid: int) -> Iterator[int]:
 
 
 def is_task(run: Run) -> bool:
-    """True of the runs that follow tasks: instances, standing runs, cases."""
+    """True of the runs that follow tasks: instances, service runs, cases."""
     return run.engine.definition_kind == KIND

@@ -39,7 +39,7 @@ def type_of(daemon: Daemon, name: str) -> TaskDefinition:
 
 
 def server_of(daemon: Daemon, definition: TaskDefinition) -> Run:
-    """The standing run of a task type, which has its queue and its events. Raises RequestError."""
+    """The service run of a task type, which has its queue and its events. Raises RequestError."""
     name = definition.full_name
     found = daemon.agent.runs.get(daemon.agent.signals.standing.get(name, 0))
     if found is None:

@@ -116,20 +116,12 @@ class ObjectLeft(PlaceFact, frozen=True):
         member = state.members[self.object]
         member.instance, member.type, member.why = self.instance, self.at_type, self.why
         if self.kept:
-            member.steps.append(len(state.trail))
-            state.chain.append(len(state.trail))
-            state.trail.append(
-                TrailStep(
-                    self.object,
-                    self.at_type,
-                    self.instance,
-                    self.result,
-                    self.at,
-                    self.now,
-                    self.outputs,
-                    self.compensator,
-                )
-            )
+            number = len(state.trail)
+            member.steps.append(number)
+            state.chain.append(number)
+            step = TrailStep(self.object, self.at_type, self.instance, self.result, self.at, self.now)
+            step.outputs, step.compensator = self.outputs, self.compensator
+            state.trail.append(step)
 
 
 class ObjectDivided(ObjectFact, frozen=True):

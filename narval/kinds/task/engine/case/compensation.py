@@ -119,16 +119,9 @@ def _begin(decision: CaseDecision, number: int) -> None:
     call = decision.identifier()
     environment: dict[str, Plain] = {"compensates": step.type, "object": str(now), "case": str(state.eid)}
     decision.change(changes.LinkBegan(decision.event.at, number, call, now))
-    decision.ask(
-        commands.Call(
-            call,
-            TaskDefinition.kind,
-            step.compensator,
-            step_id(number),
-            elements=tuple(dict.fromkeys((now, *outputs))),
-            payload={"environment": environment},
-        )
-    )
+    asked, elements = (call, TaskDefinition.kind, step.compensator, step_id(number)), (now, *outputs)
+    payload: dict[str, Plain] = {"environment": environment}
+    decision.ask(commands.Call(*asked, elements=tuple(dict.fromkeys(elements)), payload=payload))
 
 
 def _block(decision: CaseDecision, number: int, problem: Failure) -> None:

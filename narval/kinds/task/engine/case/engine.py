@@ -21,6 +21,7 @@ from narval.kinds.task.engine.case.explain import render as render
 from narval.kinds.task.engine.case.explain import waiting_for as waiting_for
 from narval.kinds.task.engine.case.graph import graph as graph
 from narval.kinds.task.engine.case.state import CaseState, step_id
+from narval.kinds.task.engine.values import RefusedSignal
 from narval.kinds.task.language.definition import TaskDefinition
 
 kind = "task-case"
@@ -107,8 +108,8 @@ def _signalled(decision: CaseDecision, event: Signalled) -> None:
     elif event.sender and event.name in _SAID:
         try:
             _SAID[event.name](decision, event)
-        except routing.MisdirectedError as error:
-            decision.refuse(event, error.failure.kind, error.failure.message)
+        except RefusedSignal as refusal:
+            decision.refuse(event, refusal.kind, refusal.message)
     elif not event.sender and event.name in _BY_HAND:
         _BY_HAND[event.name](decision, event)
     else:

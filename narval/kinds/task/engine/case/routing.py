@@ -7,22 +7,15 @@ from typing import Any
 
 import msgspec
 
-from narval.core.engines.events import Failure, Plain, Signalled
+from narval.core.engines.events import Plain, Signalled
 from narval.kinds.task.engine.case import changes, compensation
 from narval.kinds.task.engine.case.decision import MOST_VISITS, CaseDecision
 from narval.kinds.task.engine.case.state import Divisions, Routes
+from narval.kinds.task.engine.values import RefusedSignal
 from narval.kinds.task.language.definition import ABORT, COMMIT, EXCEPTION
 
 GOES_ON = frozenset({"new", "task", "event", "held"})
 """The states of an object whose way is decided by what tasks do with it."""
-
-
-class MisdirectedError(Exception):
-    """Something is said of objects that does not fit the case: a stable word, and a message."""
-
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(message)
-        self.failure = Failure(kind, message)
 
 
 def begin_with_event(decision: CaseDecision, identity: int, environment: Mapping[str, str]) -> None:
@@ -44,15 +37,12 @@ def begin_with_event(decision: CaseDecision, identity: int, environment: Mapping
 
 
 def ended(decision: CaseDecision, event: Signalled) -> None:
-    """An instance is done with an object: note what came of it, let it go on. Raises MisdirectedError."""
+    """An instance is done with an object: note what came of it, let it go on. Raises RefusedSignal."""
     state, said = decision.state, event.arguments
     identity = _identity(decision, said.get("was"), said.get("object"))
     member = state.members[identity]
-    now, result, why = (
-        _number(said.get("object")) or member.now,
-        _text(said.get("result")),
-        _text(said.get("why")),
-    )
+    now = _number(said.get("object")) or member.now
+    result, why = _text(said.get("result")), _text(said.get("why"))
     type = _text(said.get("type")) or member.type
     divided, routes = _divided(decision, identity, now, said), _routes(said)
     if result in (COMMIT, EXCEPTION, ABORT):
@@ -97,7 +87,7 @@ def ended(decision: CaseDecision, event: Signalled) -> None:
 
 
 def routed(decision: CaseDecision, event: Signalled) -> None:
-    """A script routed an object: of a rule that it was carried to, or of ABORT. Raises MisdirectedError."""
+    """A script routed an object: of a rule that it was carried to, or of ABORT. Raises RefusedSignal."""
     state, said = decision.state, event.arguments
     object = _number(said.get("object"))
     identity = _identity(decision, object)
@@ -116,7 +106,7 @@ def routed(decision: CaseDecision, event: Signalled) -> None:
 
 def moved(decision: CaseDecision, event: Signalled) -> None:
     """An object goes with an event to another type, or is back at it (K39). One that was aborted goes nowhere
-    while the chain is blocked: it is taken back. Raises MisdirectedError.
+    while the chain is blocked: it is taken back. Raises RefusedSignal.
     """
     said = event.arguments
     identity = _identity(decision, said.get("object"))
@@ -138,19 +128,17 @@ def moved(decision: CaseDecision, event: Signalled) -> None:
 
 
 def merged(decision: CaseDecision, event: Signalled) -> None:
-    """Parts are their object again, and that is where they were (K20). Raises MisdirectedError."""
+    """Parts are their object again, and that is where they were (K20). Raises RefusedSignal."""
     state, said = decision.state, event.arguments
     identity, object = _number(said.get("parent")), _number(said.get("object"))
     whole = state.members.get(identity)
     if whole is None or whole.state != "parts":
-        raise MisdirectedError("not-parts", f"object {identity} is none that goes on as its parts")
+        raise RefusedSignal("not-parts", f"object {identity} is none that goes on as its parts")
     parts = [_identity(decision, eid) for eid in _numbers(said.get("parts"))]
     states = ("task", "event", "withdrawing")
     waiting = [part for part in whole.parts if state.members[part].state in states]
     if not parts or sorted(parts) != sorted(waiting) or whole.missing:
-        raise MisdirectedError(
-            "missing-part", f"expected the parts {waiting} of object {identity}, got {parts}"
-        )
+        raise RefusedSignal("missing-part", f"expected the parts {waiting} of object {identity}, got {parts}")
     type = _text(said.get("type")) or state.members[parts[0]].type
     decision.change(changes.ObjectMerged(event.at, identity, object, type, tuple(parts)))
     decision.add_to_context((object,))
@@ -160,7 +148,7 @@ def merged(decision: CaseDecision, event: Signalled) -> None:
 
 
 def lost(decision: CaseDecision, event: Signalled) -> None:
-    """An object cannot go on where it is, if it is there: an exception (K29). Raises MisdirectedError."""
+    """An object cannot go on where it is, if it is there: an exception (K29). Raises RefusedSignal."""
     said = event.arguments
     identity = _identity(decision, said.get("object"))
     members, why = decision.state.members, _text(said.get("why")) or "it cannot go on there"
@@ -177,20 +165,20 @@ def lost(decision: CaseDecision, event: Signalled) -> None:
 
 
 def _check(decision: CaseDecision, identity: int, now: int, divided: Divisions, routes: Routes) -> None:
-    """Raise MisdirectedError if routes are not of this object and its parts, each once."""
+    """Raise RefusedSignal if routes are not of this object and its parts, each once."""
     known = {now, *(eid for _, parts in divided for eid in parts)}
     seen = set[int]()
     for type, object in routes:
         if object not in known and decision.state.objects.get(object) != identity:
             message = f"object {object} is none of the case, and cannot be routed to {type}"
-            raise MisdirectedError("unknown-object", message)
+            raise RefusedSignal("unknown-object", message)
         if object in seen:
-            raise MisdirectedError("routed-twice", f"object {object} is routed twice; make copies of it")
+            raise RefusedSignal("routed-twice", f"object {object} is routed twice; make copies of it")
         seen.add(object)
 
 
 def _identity(decision: CaseDecision, *objects: Plain) -> int:
-    """The identity of an object of the case, given what it is or was. Raises MisdirectedError."""
+    """The identity of an object of the case, given what it is or was. Raises RefusedSignal."""
     known, members = decision.state.objects, decision.state.members
     for object in objects:
         if isinstance(object, int) and object in known:
@@ -200,7 +188,7 @@ def _identity(decision: CaseDecision, *objects: Plain) -> int:
     for identity, member in members.items():  # it was replaced since the case heard of it
         if decision.view.current(member.now) in objects:
             return identity
-    raise MisdirectedError("unknown-object", f"object {objects[0]} is none of case {decision.state.eid}")
+    raise RefusedSignal("unknown-object", f"object {objects[0]} is none of case {decision.state.eid}")
 
 
 def _tell_version(decision: CaseDecision, identity: int, object: int) -> None:
@@ -209,14 +197,14 @@ def _tell_version(decision: CaseDecision, identity: int, object: int) -> None:
 
 
 def _divided(decision: CaseDecision, identity: int, now: int, said: dict[str, Plain]) -> Divisions:
-    """The objects that were divided, each before its parts. Raises MisdirectedError."""
+    """The objects that were divided, each before its parts. Raises RefusedSignal."""
     given = said.get("parts")
     found = list[tuple[int, tuple[int, ...]]]()
     members = decision.state.members
     for whole, parts in given.items() if isinstance(given, dict) else ():
         object, eids = int(whole), _numbers(parts)
         if any(eid in members for eid in eids):
-            raise MisdirectedError("known-object", f"the parts of object {object} are in the case already")
+            raise RefusedSignal("known-object", f"the parts of object {object} are in the case already")
         if object in (now, identity, members[identity].now):
             found.insert(0, (now, eids))
         else:

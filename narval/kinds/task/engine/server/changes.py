@@ -1,4 +1,4 @@
-"""The facts that change the standing run of a task type (K63), each with its effect; none decides."""
+"""The facts that change the service run of a task type (K63), each with its effect; none decides."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from narval.kinds.task.language.windows import Interval
 
 
 class ServerChange(RunChange, frozen=True):
-    """A fact that changes a standing run."""
+    """A fact that changes a service run."""
 
 
 class ServerFact(ServerChange, frozen=True):
@@ -82,7 +82,7 @@ class ServerLoaded(ServerFact, frozen=True):
 
 
 class ServerEnded(ServerFact, frozen=True):
-    """The standing run is over, for its type is gone for good, or for a fault of narval's own."""
+    """The service run is over, for its type is gone for good, or for a fault of narval's own."""
 
     status: str = "cancelled"
     error: int | None = None
@@ -331,22 +331,13 @@ class EventRaised(EventFact, frozen=True):
             number: EventRule(rule.state, rule.ordinal, rule.windows)
             for number, rule in enumerate(self.rules, 1)
         }
-        state.events[self.event] = RaisedEvent(
-            self.event,
-            self.name,
-            self.at,
-            self.base,
-            self.parameters,
-            self.sync,
-            self.object,
-            self.case,
-            self.users,
-            self.roles,
-            self.raiser,
-            self.raiser_type,
-            self.signal,
-            rules=rules,
+        event = RaisedEvent(
+            self.event, self.name, self.at, self.base, self.parameters, self.sync, rules=rules
         )
+        event.object, event.case, event.signal = self.object, self.case, self.signal
+        event.users, event.roles = self.users, self.roles
+        event.raiser, event.raiser_type = self.raiser, self.raiser_type
+        state.events[self.event] = event
         if self.own:
             state.own = self.event
         if self.object:

@@ -1,6 +1,6 @@
 """Instances that wait for each other by synchronous events, over any number of types (KA10).
 
-A raiser waits for its receiver. When a receiver is chosen, the standing run of the raiser's type is told the
+A raiser waits for its receiver. When a receiver is chosen, the service run of the raiser's type is told the
 way of that wait, and leads it on backwards: to who waits for the raiser, and so on. If it comes round to the
 receiver, all on it wait for each other, and the event on it that was raised last fails. The last of the waits
 that make a circle is always told of, so none is overlooked, and nothing is kept.
@@ -17,7 +17,7 @@ from narval.kinds.task.engine.server.decision import ServerDecision, number
 from narval.kinds.task.engine.server.state import RaisedEvent, read_key
 
 WAITS, CIRCLE = "waits", "circle"
-"""The signals from one standing run to another: a way of waits, and the end of an event that closes one."""
+"""The signals from one service run to another: a way of waits, and the end of an event that closes one."""
 
 LONGEST = 100
 """Waits of a way at most."""
@@ -42,7 +42,7 @@ def _lead_on(decision: ServerDecision, way: Way, kind: str) -> None:
 
 
 def waits(decision: ServerDecision, event: Signalled) -> None:
-    """Lead a way on that another standing run has told of."""
+    """Lead a way on that another service run has told of."""
     decision.answer(event)
     way = event.arguments.get("way")
     if isinstance(way, list) and 0 < len(way) < LONGEST:
@@ -84,7 +84,7 @@ def _break(decision: ServerDecision, way: Way) -> None:
 
 
 def circle(decision: ServerDecision, event: Signalled) -> None:
-    """End an event that another standing run has found to close a circle."""
+    """End an event that another service run has found to close a circle."""
     decision.answer(event)
     _fail(decision, number(event, "event"), str(event.arguments.get("why", "")))
 

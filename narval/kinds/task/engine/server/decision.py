@@ -1,4 +1,4 @@
-"""One advance of a standing run: what it tells others, and what objects are now."""
+"""One advance of a service run: what it tells others, and what objects are now."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from narval.kinds.task.language.definition import TaskDefinition
 
 
 class ServerDecision(Decision[TaskDefinition, TaskServerState, ServerChange], kw_only=True, eq=False):
-    """One advance of a standing run.
+    """One advance of a service run.
 
     `fired` is the rule whose timer has rung and is not set again; `loose` are events that are not taken in a
     state any more.
@@ -38,7 +38,7 @@ class ServerDecision(Decision[TaskDefinition, TaskServerState, ServerChange], kw
         name: str = "",
         elements: tuple[int, ...] = (),
     ) -> str:
-        """Tell a run, or the standing run of that name, something; the call."""
+        """Tell a run, or the service run of that name, something; the call."""
         call, target = self.identifier(), name or self.definition.full_name
         self.command(commands.telling(call, target, signal, signal, said, elements, run=run))
         return call

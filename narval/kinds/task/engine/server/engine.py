@@ -1,4 +1,4 @@
-"""The engine of the standing runs of task types and global events (K21, K33, K41, K62).
+"""The engine of the service runs of task types and global events (K21, K33, K41, K62).
 
 `queue` has the objects, `instances` those who work, `raising`, `rules` and `actions` the events from their
 raise to their actions, `ending` their end, `waiting` those who wait for them, `circles` finds those who wait
@@ -45,7 +45,7 @@ instead_of_retry = "it goes on for as long as its type is loaded; put the object
 
 
 def begin(run: int, definition: TaskDefinition) -> TaskServerState:
-    """The state of a standing run that has not begun."""
+    """The state of a service run that has not begun."""
     return TaskServerState(run, definition.full_name)
 
 
@@ -79,7 +79,7 @@ def advance(
 def on_engine_error(
     definition: TaskDefinition, state: TaskServerState, event: Event, view: View, error: int
 ) -> tuple[list[ServerChange], list[Command]]:
-    """Decide the end of a standing run whose advance raised."""
+    """Decide the end of a service run whose advance raised."""
     decision = ServerDecision(state, event, view, definition=definition)
     if not state.over:
         _over(decision, "failed", error)
@@ -95,7 +95,7 @@ def _load(decision: ServerDecision) -> None:
 
 
 def _over(decision: ServerDecision, status: str, error: int | None = None) -> None:
-    """End the standing run: it lets go of all that it waits for."""
+    """End the service run: it lets go of all that it waits for."""
     raising.stop(decision)
     raising.let_go(decision)
     waiting.let_go(decision)
@@ -112,7 +112,7 @@ def _signalled(decision: ServerDecision, event: Signalled) -> None:
         why = "instances, cases and `narval task` tell it something; nobody else does"
         decision.refuse(event, "not-listening", why)
     elif decision.state.over:
-        decision.refuse(event, "over", f"the standing run of {decision.definition.full_name} is over")
+        decision.refuse(event, "over", f"the service run of {decision.definition.full_name} is over")
     elif event.name in _SIGNALS:
         _SIGNALS[event.name](decision, event)
     else:

@@ -1,4 +1,4 @@
-"""A standing run: as an element, what it waits for, its parts, and why they are so (K61, K62)."""
+"""A service run: as an element, what it waits for, its parts, and why they are so (K61, K62)."""
 
 from __future__ import annotations
 

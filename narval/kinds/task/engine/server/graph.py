@@ -1,4 +1,4 @@
-"""A standing run as a graph: its queue, those who work, and the three queues of events (K62)."""
+"""A service run as a graph: its queue, those who work, and the three queues of events (K62)."""
 
 from __future__ import annotations
 

@@ -22,11 +22,8 @@ def inside(windows: Iterable[Interval], now: float) -> Interval | None:
 
 def upcoming(windows: Iterable[Interval], now: float) -> Interval | None:
     """The next window to begin after a moment."""
-    return min((found for found in windows if found.start > now), key=_start, default=None)
-
-
-def _start(window: Interval) -> float:
-    return window.start
+    later = (window for window in windows if window.start > now)
+    return min(later, key=lambda window: window.start, default=None)
 
 
 def is_instant(window: Interval) -> bool:
@@ -53,7 +50,7 @@ def moment(decision: ServerDecision, rule: EventRule, key: str, windows: Iterabl
 
 
 def wake_name(decision: ServerDecision, key: str) -> str:
-    """The name of the timer of a rule, and of its watch."""
+    """The name of a timer: that of a rule, which its watch has too, of a wait, or of a period."""
     return f"{decision.state.eid}/{key}"
 
 

@@ -12,7 +12,7 @@ from narval.core.engines.events import Signalled
 from narval.kinds.task.engine.server import ending, instances, rules, waiting
 from narval.kinds.task.engine.server.changes import EventRaised, ObjectGone, RuleWindows, TickSet
 from narval.kinds.task.engine.server.decision import ServerDecision, number, text, texts
-from narval.kinds.task.engine.server.state import RaisedEvent
+from narval.kinds.task.engine.server.moments import wake_name
 from narval.kinds.task.language.definition import Rule, TaskDefinition
 from narval.kinds.task.language.windows import windows
 
@@ -127,20 +127,15 @@ def register(decision: ServerDecision, change: EventRaised) -> None:
     decision.change(change)
     event = state.events[change.event]
     waiting.tell(decision, event)
-    look_at_all(decision, event)
-
-
-def look_at_all(decision: ServerDecision, event: RaisedEvent) -> None:
-    """Bring all rules of an event to where they stand."""
     for at in list(event.rules):
         if at in event.rules:
             rules.look(decision, event, at)
 
 
 def let_go(decision: ServerDecision) -> None:
-    """Cancel all events: the standing run is over."""
+    """Cancel all events: the service run is over."""
     for event in list(decision.state.events.values()):
-        ending.cancel(decision, event, "cancelled", "the standing run is over")
+        ending.cancel(decision, event, "cancelled", "the service run is over")
 
 
 # --- what comes by itself -----------------------------------------------------------------------------
@@ -164,7 +159,7 @@ def ticked(decision: ServerDecision) -> None:
     if due is None or period is None:
         return
     if decision.now < due:
-        decision.command(commands.SetTimer(_wake(decision), due, calendar=True))
+        decision.command(commands.SetTimer(wake_name(decision, EVERY), due, calendar=True))
         return
     last = due + period * floor((decision.now - due) / period)
     decision.change(TickSet(decision.now, None, decision.state.missed))
@@ -210,16 +205,12 @@ def _set(decision: ServerDecision, base: float) -> None:
     period = decision.definition.period
     if period is not None and period > 0:
         decision.change(TickSet(decision.now, base + period, decision.state.missed))
-        decision.command(commands.SetTimer(_wake(decision), base + period, calendar=True))
+        decision.command(commands.SetTimer(wake_name(decision, EVERY), base + period, calendar=True))
 
 
 def stop(decision: ServerDecision) -> None:
     """Let nothing come by itself any more."""
     if decision.state.due is not None:
-        decision.command(commands.CancelTimer(_wake(decision)))
+        decision.command(commands.CancelTimer(wake_name(decision, EVERY)))
     if decision.state.due is not None or decision.state.missed:
         decision.change(TickSet(decision.now))
-
-
-def _wake(decision: ServerDecision) -> str:
-    return f"{decision.state.eid}/{EVERY}"

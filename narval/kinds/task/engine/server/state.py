@@ -1,4 +1,4 @@
-"""The state of the standing run of a task type: plain data that its changes alone alter.
+"""The state of the service run of a task type: plain data that its changes alone alter.
 
 What is over leaves it; the journal has it.
 """
@@ -184,7 +184,7 @@ class StoredEvent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class TaskServerState(RunState, omit_defaults=True):
-    """The standing run of a task type, or of a global event.
+    """The service run of a task type, or of a global event.
 
     Objects are named by the eid that they had when they came here.
     """

@@ -8,6 +8,7 @@ from narval.core.engines import commands
 from narval.core.engines.events import Plain, Signalled
 from narval.kinds.task.engine.server.changes import StoredTaken, WaitOver, WaitParked
 from narval.kinds.task.engine.server.decision import ServerDecision, number, text
+from narval.kinds.task.engine.server.moments import wake_name
 from narval.kinds.task.engine.server.state import RaisedEvent, StoredEvent, ended
 
 WAIT = "wait"
@@ -16,7 +17,7 @@ WAIT = "wait"
 def wait(decision: ServerDecision, event: Signalled) -> None:
     """Answer an instance once the event comes, at once with one for which nobody has waited."""
     name, instance, end = text(event, "event"), number(event, "instance"), event.arguments.get("end") is True
-    if not _is_known(decision, name):
+    if not any(rule.event == name for rule in decision.definition.events):
         known = ", ".join(dict.fromkeys(rule.event for rule in decision.definition.events)) or "none"
         why = (
             f"{decision.definition.full_name} has no rule for {name!r:.80}; the events it answers are {known}"
@@ -38,7 +39,9 @@ def wait(decision: ServerDecision, event: Signalled) -> None:
         return
     decision.change(WaitParked(decision.now, event.signal, instance, name, end, until))
     if until is not None:
-        decision.command(commands.SetTimer(_wake(decision, event.signal), until, calendar=True))
+        decision.command(
+            commands.SetTimer(wake_name(decision, f"{WAIT}/{event.signal}"), until, calendar=True)
+        )
 
 
 def _replace(decision: ServerDecision, instance: int, name: str) -> None:
@@ -46,10 +49,6 @@ def _replace(decision: ServerDecision, instance: int, name: str) -> None:
     for signal in list(decision.state.waiters.get(name, ())):
         if decision.state.waits[signal].instance == instance:
             _end(decision, signal)
-
-
-def _is_known(decision: ServerDecision, name: str) -> bool:
-    return any(rule.event == name for rule in decision.definition.events)
 
 
 def _told(stored: StoredEvent, end: bool) -> Mapping[str, Plain]:
@@ -70,7 +69,7 @@ def tell(decision: ServerDecision, event: RaisedEvent, result: str = "") -> None
 
 def _end(decision: ServerDecision, signal: str, event: int = 0, *, fired: bool = False) -> None:
     if decision.state.waits[signal].until is not None and not fired:
-        decision.command(commands.CancelTimer(_wake(decision, signal)))
+        decision.command(commands.CancelTimer(wake_name(decision, f"{WAIT}/{signal}")))
     decision.change(WaitOver(decision.now, signal, event))
 
 
@@ -80,7 +79,9 @@ def woken(decision: ServerDecision, signal: str) -> None:
     if waiter is None:
         return
     if waiter.until is not None and decision.now < waiter.until:
-        decision.command(commands.SetTimer(_wake(decision, signal), waiter.until, calendar=True))
+        decision.command(
+            commands.SetTimer(wake_name(decision, f"{WAIT}/{signal}"), waiter.until, calendar=True)
+        )
         return
     _end(decision, signal, fired=True)
     decision.reply(signal, timeout=True)
@@ -92,10 +93,6 @@ def gone(decision: ServerDecision, signal: str) -> None:
 
 
 def let_go(decision: ServerDecision) -> None:
-    """Forget all waits: the standing run is over, and who waits is told by the runtime."""
+    """Forget all waits: the service run is over, and who waits is told by the runtime."""
     for signal in list(decision.state.waits):
         _end(decision, signal)
-
-
-def _wake(decision: ServerDecision, signal: str) -> str:
-    return f"{decision.state.eid}/{WAIT}/{signal}"
