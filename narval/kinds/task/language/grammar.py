@@ -104,7 +104,7 @@ class _TypeReader:
 
     def _recover(self) -> None:
         """Go on where something begins."""
-        self._type.broken = True
+        self._type.break_off()
         self._cursor.skip_to((*STARTS, END))
 
     def _wanted(self) -> str:
@@ -149,7 +149,7 @@ class _TypeReader:
         if invocation == "periodic":
             number = cursor.expect("the time from one to the next, such as 4 HRS, after PERIODIC", NUMBER)
             period = _period(cursor, number, bare=True)
-        type.invocation, type.period = invocation, period
+        type.set_invocation(invocation, period)
 
     # --- states -----------------------------------------------------------------------------------------
 

@@ -59,6 +59,14 @@ class WrittenType(msgspec.Struct):
     routes: dict[str, tuple[Token, Script]] = {}
     broken: bool = False
 
+    def set_invocation(self, invocation: Invocation, period: float | None) -> None:
+        """Note how instances come to be."""
+        self.invocation, self.period = invocation, period
+
+    def break_off(self) -> None:
+        """Note that something could not be understood."""
+        self.broken = True
+
     def one(self, clause: str) -> Token | None:
         """The first name of a clause."""
         return next(iter(self.lists.get(clause, ())), None)
