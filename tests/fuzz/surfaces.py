@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -64,14 +64,21 @@ class Surface(NamedTuple):
 
     about: str
     attempt: Try
+    prepare: Callable[[Iterable[Random]], None] | None = None
+
+
+AT_ONCE = 500
+"""So many inputs are prepared together."""
 
 
 def tried(name: str, first: int, count: int) -> int:
     """Try so many inputs on a surface. Raises AssertionError with the seed of the first that did harm."""
-    attempt = SURFACES[name].attempt
+    surface = SURFACES[name]
     for seed in range(first, first + count):
+        if surface.prepare is not None and (seed - first) % AT_ONCE == 0:
+            surface.prepare(map(Random, range(seed, min(seed + AT_ONCE, first + count))))
         try:
-            attempt(Random(seed))
+            surface.attempt(Random(seed))
         except Exception as error:
             again = f"python -m tests.fuzz {name} --from {seed} --count 1"
             raise AssertionError(f"{type(error).__name__}: {error}; again: {again}") from error
@@ -168,9 +175,25 @@ SCHEMA = b"""<element name="mail" xmlns="http://relaxng.org/ns/structure/1.0">
 DTD = b"<!ELEMENT mail (#PCDATA|part)*><!ATTLIST mail n CDATA #REQUIRED><!ELEMENT part EMPTY>"
 
 
-def _schema(chance: Random) -> None:
+def _spoilt_schema(chance: Random) -> tuple[str, bytes]:
     name, good = chance.choice((("mail.rng", SCHEMA), ("mail.dtd", DTD)))
-    with _file(name, spoilt(chance, (good,))) as path:
+    return name, spoilt(chance, (good,))
+
+
+def try_together(schemas: Iterable[tuple[str, bytes]]) -> None:
+    """Have one child try all these schemas: the outcomes are remembered, and a child each costs most."""
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (name, data) in enumerate(schemas):
+            Path(folder, f"n{number}{Path(name).suffix}").write_bytes(data)
+        Schemas(Path(folder)).faults()
+
+
+def _try_spoilt_schemas(chances: Iterable[Random]) -> None:
+    try_together(map(_spoilt_schema, chances))
+
+
+def _schema(chance: Random) -> None:
+    with _file(*_spoilt_schema(chance)) as path:
         schemas = Schemas(path.parent)
         assert all_have_places(schemas.faults())
         refusal = schemas.refusal(b"<mail n='1'/>")
@@ -467,7 +490,7 @@ SURFACES: dict[str, Surface] = {
     "settings": Surface("etc/narval.toml", _settings),
     "memory": Surface("data/memory.xml", _memory_file),
     "inbox": Surface("a file dropped into inbox/", _dropped),
-    "schema": Surface("a file in etc/schemas/", _schema),
+    "schema": Surface("a file in etc/schemas/", _schema, _try_spoilt_schemas),
     "pattern": Surface("an XPath pattern, tried on elements and explained", _pattern),
     "expression": Surface("an XPath expression from a grammar, tried on elements and explained", _expression),
     "mail": Surface("a mail in a mailbox", _mail),
