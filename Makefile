@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+unexport PYTHONDONTWRITEBYTECODE  # each of the programs that tests start would compile narval anew
 TELLING = $(PYTHON) tests/setting_up.py
 
 .DEFAULT_GOAL := help

@@ -2,13 +2,15 @@
 
 Examples of hypothesis are the same each time; `HYPOTHESIS_PROFILE=random make test` looks for others. A turn
 of an agent in this process takes no time, so that what is done within one does not depend on how fast that
-goes; a test of that time sets the stopwatch itself.
+goes; a test of that time sets the stopwatch itself. What is compiled is kept, whatever the environment says:
+the hundreds of programs that tests start would each compile narval anew.
 """
 
 from __future__ import annotations
 
 import gc
 import os
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -24,6 +26,9 @@ settings.register_profile("random", ANY_MACHINE, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 stopwatch.seconds = lambda: 0.0
+
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 gc.disable()  # until all tests are read: they stay

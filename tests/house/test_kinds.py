@@ -97,7 +97,7 @@ main(["--home", sys.argv[2], "check"])
 @pytest.mark.parametrize("kind", [kind for kind in RUN if kind not in ("recipe", "work")])
 def test_the_rest_goes_on_without_a_kind(tmp_path: Path, kind: str) -> None:
     # `work` is what people are asked, and `recipe` is what the rest is tried with: those two stay.
-    shutil.copytree(PACKAGE, tmp_path / "narval", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(PACKAGE, tmp_path / "narval")  # with what is compiled: compiling it again takes longest
     shutil.rmtree(tmp_path / "narval" / "kinds" / kind)
     table = tmp_path / "narval" / "core" / "kinds.py"
     table.write_text(without_row(table.read_text(encoding="utf-8"), kind), encoding="utf-8")
