@@ -75,8 +75,11 @@ SEEN_AS = {"work", "work show", "work log"}
 
 
 def test_a_command_has_as_exactly_if_an_operation_that_it_asks_alters_something() -> None:
+    words_of: dict[str, set[str]] = {}
+    for by, word in of_commands():
+        words_of.setdefault(by, set()).add(word)
     for name, command in all_commands():
-        words = {word for by, word in of_commands() if by == name}
+        words = words_of.get(name, set())
         asked = {OPERATIONS[word].scope for word in words & set(OPERATIONS)}
         has = any("--as" in option.opts for option in command.params)
         assert has is command.alters is (name in SEEN_AS or bool(asked - {"read"})), name
