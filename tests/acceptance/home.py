@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 
 from narval.files.making.new_home import create_home
 from tests.forked_commands import Command, command
+from tests.places import ROOT
 
 PATIENCE = 60.0
 """Seconds to wait for what must come; a test that waits this long has failed."""
@@ -93,6 +95,14 @@ def shipped(folder: Path) -> Narval:
     """The home that ships, with the demo's mail."""
     create_home(folder)
     return Narval(folder)
+
+
+def copy_example(home: Path, name: str) -> None:
+    """Put the files of one example that ships into a home: the others would be read at each start too."""
+    folder = home / "recipes" / "examples"
+    folder.mkdir(parents=True)
+    for path in (ROOT / "recipes" / "examples").glob(f"{name}.*"):
+        shutil.copy(path, folder)
 
 
 def until(fact: Callable[[], Any], what: str) -> Any:

@@ -7,7 +7,6 @@ to a Maildir where they are sent before that can be. In the end there must be as
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from narval.core.source.text import Source
 from narval.files.making.new_home import create_home
 from narval.trials.simulate.parser import read_scenario
 from narval.trials.simulate.scenario import Scenario, When
+from tests.acceptance.home import copy_example
 from tests.places import ROOT
 
 SCENARIOS = sorted(
@@ -30,13 +30,6 @@ SCENARIOS = sorted(
     and path.stem not in ("bank", "fax")  # objects of tasks, and no mails: test_task_examples.py
 )
 SENDING = ("mail.write", "mail.send")
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    made = create_home(tmp_path / "home", bare=True)
-    shutil.copytree(ROOT / "recipes" / "examples", made.recipes / "examples")
-    return made.path
 
 
 class Played:
@@ -114,8 +107,10 @@ NOT_JUDGED = {"backup": 2}
 @pytest.mark.parametrize("up", [True, False], ids=["up", "down"])
 @pytest.mark.parametrize("file", SCENARIOS, ids=[path.stem for path in SCENARIOS])
 def test_N35_an_example_sends_the_same_when_its_daemon_is_restarted_at_each_moment(
-    home: Path, file: Path, up: bool
+    tmp_path: Path, file: Path, up: bool
 ) -> None:
+    home = create_home(tmp_path / "home", bare=True).path
+    copy_example(home, file.stem)
     scenario = read_scenario(Source(str(file), file.read_bytes()))
     at_the_end = [wish for wish in scenario.expectations if wish.at is None]
     totals = ["element sent", *(f"call {action}" for action in SENDING)]

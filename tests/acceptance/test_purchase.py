@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
 import narval as library
-from tests.acceptance.home import Narval, make, until
+from tests.acceptance.home import Narval, copy_example, make, until
 from tests.forked_commands import Command
-from tests.places import ROOT
 
 PEOPLE = """
 [people.ann]
@@ -33,7 +31,7 @@ FORMS = ["purchase", "purchase-by-process"]
 def home(request: pytest.FixtureRequest, tmp_path: Path) -> Narval:
     made = make(tmp_path, memory=f'<memory><start-plan recipe="examples.{request.param}"/></memory>')
     made.write("etc/people.toml", PEOPLE)
-    shutil.copytree(ROOT / "recipes" / "examples", tmp_path / "recipes" / "examples")
+    copy_example(tmp_path, "purchase")
     return made
 
 

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.acceptance.home import Narval, make, until
+from tests.acceptance.home import Narval, copy_example, make, until
 from tests.acceptance.test_purchase import PEOPLE, Killed
-from tests.places import ROOT
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Narval:
     made = make(tmp_path)
     made.write("etc/people.toml", PEOPLE)
-    shutil.copytree(ROOT / "recipes" / "examples", tmp_path / "recipes" / "examples")
+    copy_example(tmp_path, "purchase")
     return made
 
 
