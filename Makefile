@@ -5,7 +5,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-unexport PYTHONDONTWRITEBYTECODE  # each of the programs that tests start would compile narval anew
+# each of the hundreds of programs that tests start would compile narval anew
+unexport PYTHONDONTWRITEBYTECODE
 TELLING = $(PYTHON) tests/setting_up.py
 
 .DEFAULT_GOAL := help
@@ -32,8 +33,9 @@ browser:
 	    sh -c 'apt-get update && apt-get install -y --no-install-recommends -o DPkg::Lock::Timeout=120 chromium-headless-shell graphviz' 2>/dev/null \
 	  || echo "they cannot be had here; tests that want them are skipped"; }
 
+# One worker more than two cores have: tests often wait for programs and for moments.
 test: check browser  ## style, types and all tests
-	@$(BIN)/python -m pytest -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -n 3 --dist loadfile
 
 check: $(STAMP)  ## style and types alone
 	@$(BIN)/ruff check .

@@ -14,7 +14,7 @@ from tests.simulator.shared_store import SharedStore
 from tests.simulator.simulation import BrokenError, run
 from tests.simulator.test_simulator import SOAK
 
-FRESH, AT_ONCE = 30, 5
+FRESH, AT_ONCE = 10, 5
 TRIED = range(40)
 """The seeds of which at least one breaks where a safeguard is missing."""
 

@@ -13,7 +13,7 @@ from tests.simulator.many_agents import AgentsBoundary, ManyAgents
 from tests.simulator.simulation import BrokenError, run
 from tests.simulator.test_simulator import SOAK
 
-FRESH, AT_ONCE = 16, 4
+FRESH, AT_ONCE = 8, 4
 
 
 @pytest.mark.parametrize("first", range(40_000, 40_000 + FRESH, AT_ONCE))

@@ -24,7 +24,7 @@ KEPT = [
     if (words := line.split("#")[0].split())
 ]
 """Seeds, with the kind of simulation where it is not the plain one."""
-FRESH, AT_ONCE = 32, 8
+FRESH, AT_ONCE = 16, 8
 """So many seeds beyond the kept ones, so many in a test."""
 SOAK = int(os.environ.get("NARVAL_SEEDS", "3000"))
 
