@@ -15,8 +15,8 @@ from tests.simulator.simulation import BrokenError, run
 from tests.simulator.test_simulator import SOAK
 
 FRESH, AT_ONCE = 10, 5
-TRIED = range(40)
-"""The seeds of which at least one breaks where a safeguard is missing."""
+TRIED = 40
+"""So many seeds, of which at least one breaks where a safeguard is missing."""
 
 
 @pytest.mark.parametrize("first", range(50_000, 50_000 + FRESH, AT_ONCE))
@@ -29,9 +29,9 @@ def test_the_seed_of_several_daemons_is_one_run_and_always_the_same() -> None:
     assert run(7, Daemons) == run(7, Daemons)
 
 
-def is_found_out(what: str, kind: type[Daemons] = Daemons) -> bool:
-    """True if one of the first seeds breaks, and says that."""
-    for seed in TRIED:
+def is_found_out(what: str, kind: type[Daemons] = Daemons, *, likely: int = 0) -> bool:
+    """True if one of the first seeds breaks, and says that; the one that last did is tried first."""
+    for seed in sorted(range(TRIED), key=lambda seed: seed != likely):
         try:
             run(seed, kind)
         except BrokenError as error:
@@ -42,7 +42,7 @@ def is_found_out(what: str, kind: type[Daemons] = Daemons) -> bool:
 
 def test_G47_a_missing_fence_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Server, "is_at", lambda *given: True)
-    assert is_found_out(r"daemon \d+ commits for agent \d+, which \d+ has", Stopped)
+    assert is_found_out(r"daemon \d+ commits for agent \d+, which \d+ has", Stopped, likely=27)
 
 
 def test_G48_a_gate_that_is_always_open_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,7 +52,7 @@ def test_G48_a_gate_that_is_always_open_is_found_out(monkeypatch: pytest.MonkeyP
 
 def test_G51_a_commit_that_is_taken_for_recorded_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SharedStore, "is_recorded", lambda store, marks: store.link.wait() is None)
-    assert is_found_out("")
+    assert is_found_out("", likely=20)
 
 
 @pytest.mark.soak
