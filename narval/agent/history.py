@@ -91,7 +91,7 @@ def past(agent: AgentState, run: Run, seq: int) -> RunAt:
     return RunAt(reached.seq, reached.at, definition, state, context, finish, ended)
 
 
-class Beginning(NamedTuple):
+class RunSnapshot(NamedTuple):
     """The state of a run from which its entries after line `reached` go on; it can be shown from line `first`
     on, which is its own beginning where it is `whole`.
     """
@@ -103,7 +103,7 @@ class Beginning(NamedTuple):
     reached: int
 
 
-def beginning(agent: AgentState, run: Run, after: int) -> Beginning:
+def snapshot_before(agent: AgentState, run: Run, after: int) -> RunSnapshot:
     """The latest state that is kept of a run, and shows it no later than after line `after`; of a run whose
     first entries are no longer kept, that of its snapshot. Raises RequestError where there is nothing to go
     by, UnreadableError.
@@ -117,10 +117,10 @@ def beginning(agent: AgentState, run: Run, after: int) -> Beginning:
     saved = agent.store.snapshot(run.eid) if is_whole and after > first else None
     if saved is not None and saved.seq <= after:
         state, reached = _saved(agent, run, saved), saved.seq
-    return Beginning(definition, state, first, is_whole, reached)
+    return RunSnapshot(definition, state, first, is_whole, reached)
 
 
-class Unfolded(NamedTuple):
+class ReplayedEntry(NamedTuple):
     """One entry of the history of a run: its lines as fields, the first of them the event, and its changes;
     of one that is not told there are no lines.
     """
@@ -129,14 +129,14 @@ class Unfolded(NamedTuple):
     changes: list[Any]
 
 
-def unfolding(agent: AgentState, run: Run, reached: int, after: int) -> Iterator[Unfolded]:
+def replayed_entries(agent: AgentState, run: Run, reached: int, after: int) -> Iterator[ReplayedEntry]:
     """The entries of a run after line `reached`, read as they are wanted; those up to line `after` are not
     told. Raises UnreadableError.
     """
     for row in agent.store.journal(run.eid, reached):
         entry = codec.decode_entry(row.data, run.engine.changes, _elements(agent))
         is_told = row.seq + entry.lines - 1 > after
-        yield Unfolded(codec.describe_entry(row.data, None, row.seq) if is_told else [], entry.changes)
+        yield ReplayedEntry(codec.describe_entry(row.data, None, row.seq) if is_told else [], entry.changes)
 
 
 def _basis(

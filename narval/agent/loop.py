@@ -20,7 +20,7 @@ from narval.agent.jobs import ForgetRun
 from narval.agent.turn import Turn
 from narval.agent.view import Surroundings, TurnView
 from narval.agent.waiting import Told
-from narval.agent.waves import WAVE, Perform, Room, answer_in_waves, perform_in_waves
+from narval.agent.waves import WAVE, Perform, TurnBudget, answer_in_waves, perform_in_waves
 from narval.core.engines.events import Event
 from narval.core.errors import InternalError, NarvalError, StoreError
 from narval.store import codec
@@ -84,7 +84,7 @@ class Intake:
         else:
             self.waiting.append(item)
 
-    def handle(self, turn: Turn, room: Room) -> None:
+    def handle(self, turn: Turn, room: TurnBudget) -> None:
         """Do what has come within a turn, while there is room."""
         waiting = self.waiting
         while waiting and room.spend():
@@ -184,16 +184,16 @@ class Loop:
         agent, turn = self.agent, self._turn
         turn.begin(now)
         if self._jumps:
-            self._reckon(now)
+            self._adjust_deadlines(now)
         end = None if share is None else stopwatch.seconds() + share
         if self.record_only:
-            self._handle_intake(turn, Room(self.limit))
+            self._handle_intake(turn, TurnBudget(self.limit))
         else:
             if agent.queue:
-                self._drain(turn, Room(self.limit) if end is None else self._room(end, half=True))
+                self._drain(turn, TurnBudget(self.limit) if end is None else self._budget(end, half=True))
             if len(agent.clockwork.timers) or agent.clockwork.idle is not None:
                 self._do_what_is_due(turn, end)
-            room = Room(self.limit) if end is None else self._room(end)
+            room = TurnBudget(self.limit) if end is None else self._budget(end)
             self._handle_intake(turn, room)
             if agent.queue:
                 self._drain(turn, room)
@@ -224,7 +224,7 @@ class Loop:
 
     # --- inside -----------------------------------------------------------------------------------------
 
-    def _reckon(self, now: float) -> None:
+    def _adjust_deadlines(self, now: float) -> None:
         """Adjust the moments that the agent waits for: what was due meanwhile is missed (N25)."""
         by = sum(jump.by for jump in self._jumps)
         self._jumps.clear()
@@ -232,18 +232,18 @@ class Loop:
         if by:
             self.agent.clock_was_set(by)
 
-    def _room(self, end: float, *, half: bool = False) -> Room:
+    def _budget(self, end: float, *, half: bool = False) -> TurnBudget:
         """Room in a part of a turn that is to end: for what is left of its time, or half of that."""
         left = end - stopwatch.seconds()
-        return Room(self.limit, left / 2 if half else left)
+        return TurnBudget(self.limit, left / 2 if half else left)
 
-    def _handle_intake(self, turn: Turn, room: Room) -> None:
+    def _handle_intake(self, turn: Turn, room: TurnBudget) -> None:
         """Do what has come from outside since the last turn."""
         self.intake.handle(turn, room)
         if self._within is not None:
             self._within(turn, room)
 
-    def _drain(self, turn: Turn, room: Room) -> None:
+    def _drain(self, turn: Turn, room: TurnBudget) -> None:
         """Tell what is queued: what the last turn left, what this one has caused."""
         queue, within = self.agent.queue, self._within
         while queue and not room.is_over:
@@ -269,9 +269,9 @@ class Loop:
     def _do_what_is_due(self, turn: Turn, end: float | None) -> None:
         """Fire timers and do jobs; forgetting has less room, for no request depends on it."""
         if end is None:
-            room, forgetting = Room(self.limit, DUE_SLICE), Room(self.limit)
+            room, forgetting = TurnBudget(self.limit, DUE_SLICE), TurnBudget(self.limit)
         else:
-            room, forgetting = self._room(end, half=True), self._room(end, half=True)
+            room, forgetting = self._budget(end, half=True), self._budget(end, half=True)
         clockwork = self.agent.clockwork
         timers, idle = clockwork.timers, clockwork.idle
         while len(timers) and room.spend() and (due := timers.pop_due(turn.at)) is not None:
@@ -289,7 +289,7 @@ class Loop:
             forget_idle(turn.transaction, idle)
 
 
-def _within(perform: Perform, answer: Perform, is_volatile: bool) -> Callable[[Turn, Room], None]:
+def _within(perform: Perform, answer: Perform, is_volatile: bool) -> Callable[[Turn, TurnBudget], None]:
     """The way to make the calls of a turn that need not wait for its commit."""
     if is_volatile:
         return partial(perform_in_waves, perform=perform)

@@ -120,7 +120,7 @@ class Turn:
             if event.call not in run.calls:
                 return False
             if self.agent.lookup.has_models:
-                _heed(self.transaction, run, event)
+                _propagate(self.transaction, run, event)
             if event.elements and self.agent.lookup.mail is not None:
                 event = self.surroundings.hear(self, event)
             if event.elements and event.elements[-1].to:
@@ -253,7 +253,7 @@ class Turn:
         return bool(why)
 
 
-def _heed(transaction: Transaction, run: Run, event: Returned | Produced) -> None:
+def _propagate(transaction: Transaction, run: Run, event: Returned | Produced) -> None:
     """Let a run be hearsay from now on that is told what a language model said, be it by an error."""
     agent, call = transaction.agent, run.calls[event.call]
     problem = event.problem if isinstance(event, Returned) else None

@@ -27,7 +27,7 @@ Perform = Callable[[Run, Outer], Event | None]
 """Performs a command; the event that comes of it at once, or None."""
 
 
-class Room:
+class TurnBudget:
     """The events a turn still has room for, and none once its time is over; but always one.
 
     `is_over` is True once there was none left.
@@ -50,7 +50,7 @@ class Room:
         return not self.is_over
 
 
-def perform_in_waves(turn: Turn, room: Room, perform: Perform) -> None:
+def perform_in_waves(turn: Turn, room: TurnBudget, perform: Perform) -> None:
     """Have performed what runs ask for, and tell them what comes of it at once, while there is room.
 
     They go on side by side, a wave of calls and a wave of their returns: to do the same for many in a row is
@@ -73,7 +73,7 @@ def perform_in_waves(turn: Turn, room: Room, perform: Perform) -> None:
             return
 
 
-def answer_in_waves(turn: Turn, room: Room, answer: Perform) -> None:
+def answer_in_waves(turn: Turn, room: TurnBudget, answer: Perform) -> None:
     """Tell runs what comes at once of their calls that need not wait for the commit, while there is room.
 
     `answer` gives None for any other command: it is performed once the turn is recorded.

@@ -43,7 +43,7 @@ def fault(fault: Fault) -> dict[str, Any]:
 
 def run(agent: AgentState, run: Run) -> dict[str, Any]:
     """A run. Which run it begins again is told where that is known without reading its history: of one that
-    was under way since the daemon began; `shown` tells it always.
+    was under way since the daemon began; `run_in_full` tells it always.
     """
     again = run.retry_of or (run.past[1] if run.past is not None else 0)
     return {
@@ -85,7 +85,7 @@ _MOMENTS = ("at", "since", "until", "succeeded")
 """The keys of moments in the parts of runs."""
 
 
-def shown(
+def run_in_full(
     agent: AgentState,
     found: Run,
     definition: Any,
@@ -138,7 +138,7 @@ def past(agent: AgentState, run: Run, then: RunAt) -> dict[str, Any]:
     """A run after line `seq` of its history, in the form of `show`, with the moment of that line."""
     finish = then.finish or {}
     return {
-        **shown(agent, run, then.definition, then.state, then.context),
+        **run_in_full(agent, run, then.definition, then.state, then.context),
         "state": then.state.status,
         "phase": finish.get("phase", "active"),
         "ended": moment(then.ended),

@@ -164,7 +164,7 @@ class SimulatedClock:
 
     def _move(self, moment: float) -> None:
         if not moment >= self._now:
-            raise RequestError(f"expected a moment not before {_shown(self._now)}, got {_shown(moment)}")
+            raise RequestError(f"expected a moment not before {_text(self._now)}, got {_text(moment)}")
         self._now = moment
 
 
@@ -179,7 +179,7 @@ def _seconds(moment: float | datetime | str) -> float:
     return float(moment)
 
 
-def _shown(moment: float) -> str:
+def _text(moment: float) -> str:
     try:
         return datetime.fromtimestamp(moment, UTC).isoformat()
     except (ValueError, OverflowError, OSError):

@@ -15,7 +15,7 @@ from narval.files.home import Home
 from narval.store.reading import Tables
 from narval.store.statements import statements, writes
 from narval.store.tables import SQLITE
-from narval.surfaces.cli.without_daemon import LookedAtHome
+from narval.surfaces.cli.without_daemon import HomeView
 
 RUNS = 100_000
 
@@ -85,7 +85,7 @@ def rows(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def asked(folder: Path, method: str, **query: Any) -> Any:
-    with closing(LookedAtHome(Home(folder))) as home:
+    with closing(HomeView(Home(folder))) as home:
         return home.ask(method, **query)
 
 
@@ -122,7 +122,7 @@ def test_what_files_declare_is_in_a_page_as_in_the_listing(tmp_path: Path) -> No
 
 def test_another_question_to_the_same_look_reads_the_rest(tmp_path: Path) -> None:
     fill(tmp_path, "ended", 5)
-    with closing(LookedAtHome(Home(tmp_path))) as home:
+    with closing(HomeView(Home(tmp_path))) as home:
         newest = home.ask("runs", limit=1)
         assert len(home.ask("runs")) == 5
         assert home.ask("runs", limit=1) == newest

@@ -23,7 +23,7 @@ from narval.core.errors import NarvalError, StoreError
 from narval.daemon.daemon import Daemon
 from narval.files.home import Home
 from narval.store.tables import HEAD, TABLES
-from narval.surfaces.cli.without_daemon import LookedAtHome
+from narval.surfaces.cli.without_daemon import HomeView
 
 MODULE = """
 from narval import Output, action
@@ -114,7 +114,7 @@ async def worked(folder: Path) -> None:
 
 
 def looked(folder: Path) -> None:
-    with closing(LookedAtHome(Home(folder))) as look:
+    with closing(HomeView(Home(folder))) as look:
         look.ask("runs", limit=3)
         for run in look.ask("runs"):
             for method in ("show", "history", "why"):

@@ -94,13 +94,13 @@ def _incidents(rows: dict[str, IncidentRow]) -> Iterator[Form]:
     found = [(id, row) for id, row in rows.items() if row.newest.what != FILE]
     found.sort(key=lambda pair: -next(reversed(pair[1].of)))
     for id, row in found[:SHOWN]:
-        yield item("incident", "high", _told(row), {"incident": id}, next(iter(row.of.values()))[0])
+        yield item("incident", "high", _sentence(row), {"incident": id}, next(iter(row.of.values()))[0])
     if len(found) > SHOWN:
         more = counted(len(found) - SHOWN, "more sort")
         yield item("incident", "high", f"{more} of errors: `narval errors` lists them", {"page": "errors"})
 
 
-def _told(row: IncidentRow) -> str:
+def _sentence(row: IncidentRow) -> str:
     """A row of incidents in a sentence."""
     newest, count = row.newest, len(row.of)
     if newest.what != RUN:

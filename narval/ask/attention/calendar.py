@@ -60,7 +60,7 @@ async def calendar(daemon: Daemon, start: str | None = None, end: str | None = N
     expected = list(islice(_expected(dates, agent.clockwork.zone, max(first, now), last), MOST + 1))
     entries += [_late(late) for late in agent.clockwork.late if first <= late.at < last]
     entries += [
-        _entry(at, "date", occurrence.run, occurrence.part, _told(occurrence.times), expected=True)
+        _entry(at, "date", occurrence.run, occurrence.part, _in_words(occurrence.times), expected=True)
         for at, occurrence in expected[:MOST]
     ]
     entries.sort(key=lambda entry: entry["at"])
@@ -167,7 +167,7 @@ _WHAT = {"time": "date", "try": "back-off", "again": "back-off", "limit": "deadl
 def _waited(at: float, run: Run, wait: Wait) -> Form:
     """A moment that a part of a run waits for."""
     times = _times(run, wait)
-    text = _told(times) if times else wait.reckoned or wait.text
+    text = _in_words(times) if times else wait.reckoned or wait.text
     return _entry(at, _WHAT.get(wait.what, "wake"), run, wait.id, text)
 
 
@@ -178,7 +178,7 @@ def _times(run: Run, wait: Wait) -> tuple[Time, ...]:
     return run.engine.dates_of(run.definition, wait.id)
 
 
-def _told(times: tuple[Time, ...]) -> str:
+def _in_words(times: tuple[Time, ...]) -> str:
     """The text of dates, as they are written."""
     return " or ".join(filter(None, map(_one, times))) or "every second"
 

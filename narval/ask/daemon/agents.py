@@ -121,15 +121,15 @@ async def show_agent(daemon: Daemon, name: str) -> dict[str, Any]:
     A limit of calls is null where it is all places but one.
     """
     if name == daemon.files.settings.name:
-        return _shown(daemon, daemon.agents.own)
+        return _settings_form(daemon, daemon.agents.own)
     before = daemon.agents.rows.get(name)
     state = daemon.agents.state_of(before) if before is not None else None  # asking activates it
     async with daemon.agents.asked(name, reads=True) as host:
-        answer = _shown(daemon, host)
+        answer = _settings_form(daemon, host)
     return answer if state is None else {**answer, "state": state}
 
 
-def _shown(daemon: Daemon, host: AgentHost) -> dict[str, Any]:
+def _settings_form(daemon: Daemon, host: AgentHost) -> dict[str, Any]:
     own, row = host.agent.store.is_own, host.agent.store.identity()
     name = daemon.files.settings.name if own else row.name
     folder = f"{AGENTS}/{name}" if name in daemon.files.followers.folders else None

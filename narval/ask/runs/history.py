@@ -86,10 +86,10 @@ def lines_of(row: JournalRow) -> list[dict[str, Any]]:
         found = codec.describe_entry(row.data, row.run, row.seq)
     except UnreadableError as error:
         found = [{"seq": row.seq, "at": row.at, "run": row.run, "what": "Unreadable", "message": str(error)}]
-    return [_shown(line) for line in found]
+    return [_line_form(line) for line in found]
 
 
-def _shown(line: dict[str, Any]) -> dict[str, Any]:
+def _line_form(line: dict[str, Any]) -> dict[str, Any]:
     line["at"] = moment(line["at"])
     if "agent" in line:  # that of a call; `agent` is the one whose run this is
         line["of"] = line.pop("agent")

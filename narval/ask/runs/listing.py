@@ -21,11 +21,11 @@ def _page(arguments: Mapping[str, Any]) -> RunsPage | None:
     """The page of runs that is asked for; None for a listing of all."""
     if _NARROWING & {name for name, value in arguments.items() if value is not None}:
         return None
-    query = _wanted(**{name: value for name, value in arguments.items() if name not in _NARROWING})
+    query = _query(**{name: value for name, value in arguments.items() if name not in _NARROWING})
     return query if query.limit is not None and query.limit > 0 else None
 
 
-def _wanted(kind: str | None = None, **arguments: Any) -> RunsPage:
+def _query(kind: str | None = None, **arguments: Any) -> RunsPage:
     return RunsPage((kind,) if kind is not None else tuple(listed_kinds()), **arguments)
 
 
@@ -50,7 +50,7 @@ async def runs(
     Items of work (P6) and standing runs are left out unless they are the kind asked for. All, oldest first;
     with `limit` the newest so many, newest first; with `before` only those of lower eids.
     """
-    agent, query, start = daemon.agent, _wanted(kind, state=state, name=name), moment_from(since)
+    agent, query, start = daemon.agent, _query(kind, state=state, name=name), moment_from(since)
 
     def form(eid: int) -> dict[str, Any] | None:
         run = agent.runs.get(eid)

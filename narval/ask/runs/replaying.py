@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import Any
 
-from narval.agent.history import Beginning, Unfolded, beginning, unfolding
+from narval.agent.history import ReplayedEntry, RunSnapshot, replayed_entries, snapshot_before
 from narval.ask.json_forms import moment
 from narval.ask.lookup import find_run
 from narval.ask.registry import operation
@@ -41,10 +41,10 @@ async def replay(daemon: Daemon, run: int, after: int = 0, limit: int = MOST) ->
     entries = list[Row]()
     base: Parts | None = None
     try:
-        begun = beginning(daemon.agent, found, after)
+        begun = snapshot_before(daemon.agent, found, after)
         answer |= {"first": begun.first, "whole": begun.whole}
         pictures = _Pictures(found.engine, begun)
-        for entry in unfolding(daemon.agent, found, begun.reached, after):
+        for entry in replayed_entries(daemon.agent, found, begun.reached, after):
             await pictures.time_slice.yield_if_due()
             if entry.lines and base is None:
                 base = await pictures.taken()
@@ -55,7 +55,7 @@ async def replay(daemon: Daemon, run: int, after: int = 0, limit: int = MOST) ->
             pictures.apply(entry)
             if entry.lines:
                 then = await pictures.taken() if entry.changes else before
-                entries.append(_told(entry.lines) | _differences(before, then))
+                entries.append(_summary(entry.lines) | _differences(before, then))
         if base is None:
             base = await pictures.taken()
     except UnreadableError as error:
@@ -68,12 +68,12 @@ class _Pictures:
     was taken last. Between two of them the loop does something else where that is due.
     """
 
-    def __init__(self, engine: Engine, begun: Beginning) -> None:
+    def __init__(self, engine: Engine, begun: RunSnapshot) -> None:
         self._engine, self._begun = engine, begun
         self.time_slice = TimeSlice()
         self.last: Parts = ()
 
-    def apply(self, entry: Unfolded) -> None:
+    def apply(self, entry: ReplayedEntry) -> None:
         """Let the state be what it was after an entry."""
         for change in entry.changes:
             change.apply(self._begun.state)
@@ -104,7 +104,7 @@ def _stands(node: GraphNode) -> list[str]:
     return [node.id, node.status, node.tone, clipped(node.badge, LONGEST)]
 
 
-def _told(lines: list[Row]) -> Row:
+def _summary(lines: list[Row]) -> Row:
     """An entry in a line of words, with its last line, its moment and its mark."""
     event = lines[0]
     what, mark = _words(event), "signal" if event["what"] in ("Signalled", "Cancelled") else ""

@@ -20,7 +20,7 @@ async def show(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any
         return json_forms.past(agent, found, past(agent, found, at))
     definition, state = definition_and_state(daemon, found)
     context = tuple(agent.memory.contexts.of(run))
-    return json_forms.shown(agent, found, definition, state, context, found.calls.values())
+    return json_forms.run_in_full(agent, found, definition, state, context, found.calls.values())
 
 
 @operation("read")

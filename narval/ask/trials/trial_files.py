@@ -23,7 +23,7 @@ MOST, MOST_BYTES = 100, 64_000_000
 _SUFFIX = ".json"
 
 
-class KeptResult(msgspec.Struct, frozen=True):
+class StoredResult(msgspec.Struct, frozen=True):
     """A result, for whom it is (None: for all), and until when (seconds since 1970, UTC)."""
 
     until: float
@@ -43,7 +43,7 @@ class TrialFiles:
         scratch = self._folder / f"{secrets.token_hex(8)}.new"
         handle = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with open(handle, "wb") as file:
-            file.write(msgspec.json.encode(KeptResult(now + KEPT, person, answer)))
+            file.write(msgspec.json.encode(StoredResult(now + KEPT, person, answer)))
         os.utime(scratch, (now, now))
         scratch.replace(self._file(key))
         self._sweep(now)
@@ -51,7 +51,7 @@ class TrialFiles:
     def get(self, key: str, person: str | None, now: float) -> dict[str, Any] | None:
         """The result of a key for a person; None where there is none, or none any more."""
         try:
-            result = msgspec.json.decode(self._file(key).read_bytes(), type=KeptResult)
+            result = msgspec.json.decode(self._file(key).read_bytes(), type=StoredResult)
         except (OSError, msgspec.DecodeError, UnicodeDecodeError):
             return None
         return result.answer if result.until > now and result.person == person else None

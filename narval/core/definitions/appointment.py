@@ -57,7 +57,7 @@ class Appointment(msgspec.Struct, frozen=True):
         """The moment reckoned from another, in a zone of that name; None for one past the calendar."""
         way = _BACK if self.before else _FORWARD
         try:
-            return _reckoned(since, self.length, _Days(self.weekdays), zone_named(zone), way)
+            return _computed(since, self.length, _Days(self.weekdays), zone_named(zone), way)
         except (OverflowError, ValueError):
             return None
 
@@ -132,7 +132,7 @@ class _Days:
         return day
 
 
-def _reckoned(since: float, length: Length, days: _Days, zone: tzinfo, way: int) -> float:
+def _computed(since: float, length: Length, days: _Days, zone: tzinfo, way: int) -> float:
     """The moment at a length of time from another, one way or the other."""
     wall = datetime.fromtimestamp(since, zone).replace(tzinfo=None)
     if days.all:

@@ -49,12 +49,12 @@ def parse(source: Source) -> Parsed:
     for kind in kinds:
         if name in kind.roots:
             return _parse(kind, source, root)
-    roots = " or ".join(dict.fromkeys(_shown(root).lower() for kind in kinds for root in kind.roots))
-    message = f"expected the root {roots}, found {_shown(name)}"
+    roots = " or ".join(dict.fromkeys(_root_text(root).lower() for kind in kinds for root in kind.roots))
+    message = f"expected the root {roots}, found {_root_text(name)}"
     raise DefinitionError([source.fault(message, root.line, root.column)])
 
 
-def _shown(tag: str) -> str:
+def _root_text(tag: str) -> str:
     return tag.replace(f"{{{XSLT}}}", "xsl:").replace(f"{{{PROCESS}}}", "")
 
 

@@ -216,7 +216,7 @@ class Explainer:
         ]
         if blames:
             return max(blames, key=lambda blame: blame.satisfied)
-        return Mismatch(self.parts.written(predicate), _shown(list(nodes)))
+        return Mismatch(self.parts.written(predicate), _value_text(list(nodes)))
 
     # --- the value there --------------------------------------------------------------------------
 
@@ -255,7 +255,7 @@ class Explainer:
         inner = _open_path(node)
         if value != value and inner is not None and inner is not node:
             return self.described(inner, at)
-        return _shown(value)
+        return _value_text(value)
 
 
 def _weight(node: Expression) -> int:
@@ -290,7 +290,7 @@ def _first_line(error: Exception) -> str:
     return (str(error) or type(error).__name__).splitlines()[0]
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     """A value for people."""
     if isinstance(value, list):
         if not value:

@@ -54,7 +54,7 @@ def hand_over(turn: Turn, agent: str, xml: bytes) -> None:
             continue
         call = notice_of(key, agent, item.state, token)
         if call is not None:
-            _tell(turn, item, mail, hash_of(token), call)
+            _deliver(turn, item, mail, hash_of(token), call)
             return
     log.info("a mail from %s has no token that counts", mail.get("from", "nobody"))
 
@@ -78,7 +78,7 @@ def _last_token(mail: etree._Element) -> list[str]:
     return last_token(mail.get("subject") or "") or last_token(mail.findtext("body") or "")
 
 
-def _tell(turn: Turn, item: Run, mail: etree._Element, token: str, call: str) -> None:
+def _deliver(turn: Turn, item: Run, mail: etree._Element, token: str, call: str) -> None:
     person, people = item.state.notices[call].to, turn.agent.lookup.people
     name, arguments = "turned-away", dict[str, Any]()
     sender = people.by_address(mail.get("from", ""))
@@ -97,14 +97,14 @@ def _tell(turn: Turn, item: Run, mail: etree._Element, token: str, call: str) ->
         except ValueError as error:
             line = blanked(str(error).encode()).decode()
             said = f"found {line!r:.80}" if line else "found nothing of your own there"
-            arguments = {"kind": "not-understood", "message": f"{_wanted(item.definition)}; {said}"}
+            arguments = {"kind": "not-understood", "message": f"{_expected_answer(item.definition)}; {said}"}
     by = sender.name if sender is not None else ""
     act = PersonsAct("mail", mail.get("key", ""), token)
     event = Signalled(0, 0.0, "", name, arguments={**arguments, "notice": call}, by=by, act=act)
     turn.tell(item.eid, replace(event, signal=str(turn.agent.numbers.last + 1)))
 
 
-def _wanted(work: WorkDefinition) -> str:
+def _expected_answer(work: WorkDefinition) -> str:
     """The words that are an answer."""
     words = ", ".join([*(outcome.name for outcome in work.outcomes), *ACTS])
     fields = f", and below it a line for each field: {', '.join(f'{name}: …' for name in work.fields)}"

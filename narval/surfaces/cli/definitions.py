@@ -132,11 +132,11 @@ def diff(context: click.Context, /, session: Session, name: str | None) -> None:
 
     changes = compare(session.home, name)
     rows = [to_builtins(file) for file in changes]
-    session.give(rows, lambda _: _tell(rows, listed=name is None))
+    session.give(rows, lambda _: _print_changes(rows, listed=name is None))
     context.exit(NOT_WELL if any(file.diff for file in changes) else 0)
 
 
-def _tell(rows: list[dict[str, str]], *, listed: bool) -> None:
+def _print_changes(rows: list[dict[str, str]], *, listed: bool) -> None:
     altered = [row["diff"] for row in rows if row["diff"]]
     if listed or not altered:
         listing(COMPARED, rows, "no files")

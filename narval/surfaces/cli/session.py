@@ -20,9 +20,9 @@ from narval.surfaces.control import client
 
 if TYPE_CHECKING:
     from narval.files.home import Home
-    from narval.surfaces.cli.without_daemon import LookedAtHome, RecordOnlyHome, WorkingHome
+    from narval.surfaces.cli.without_daemon import HomeView, RecordOnlyHome, WorkingHome
 
-    WithoutDaemon = LookedAtHome | RecordOnlyHome | WorkingHome
+    WithoutDaemon = HomeView | RecordOnlyHome | WorkingHome
 
 T = TypeVar("T")
 
@@ -165,10 +165,10 @@ def _purpose_of(method: str) -> Purpose:
 
 def _opened(home: Home, purpose: Purpose, acting_as: str, agent: str) -> WithoutDaemon:
     with suspended():
-        from narval.surfaces.cli.without_daemon import LookedAtHome, RecordOnlyHome, WorkingHome
+        from narval.surfaces.cli.without_daemon import HomeView, RecordOnlyHome, WorkingHome
 
         if purpose == "look":
-            return LookedAtHome(home, acting_as, agent)
+            return HomeView(home, acting_as, agent)
         return (WorkingHome if purpose == "work" else RecordOnlyHome)(home, acting_as, agent)
 
 

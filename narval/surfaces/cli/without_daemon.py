@@ -32,7 +32,7 @@ ATTEMPTS = 5
 """The number of times a look begins anew because a daemon has written what it read."""
 
 
-class LookedAtHome:
+class HomeView:
     """A home as it is, opened for queries: no lock is taken, nothing is altered, nobody is waited for."""
 
     record_only = True

@@ -163,7 +163,7 @@ def _permitted(route: PageRoute, site: Site, endpoint: Endpoint) -> Endpoint:
         if role in route.roles:
             return await endpoint(request)
         may = " and ".join({"person": "people"}.get(one, f"{one}s") for one in route.roles)
-        return await _told(site, request, 403, f"This is for {may}; you are a {role} on these pages.")
+        return await _error_page(site, request, 403, f"This is for {may}; you are a {role} on these pages.")
 
     return checked
 
@@ -248,18 +248,18 @@ async def _failed(site: Site, request: Request, error: Exception) -> Response:
     status = next((status for kind, status in STATUS.items() if isinstance(error, kind)), 400)
     if isinstance(error, RequestError) and str(error).startswith("there is no "):
         status = 404
-    return await _told(site, request, status, str(error))
+    return await _error_page(site, request, status, str(error))
 
 
 async def _not_there(site: Site, request: Request, error: Exception) -> Response:
-    return await _told(site, request, 404, "There is no such page.")
+    return await _error_page(site, request, 404, "There is no such page.")
 
 
 async def _broken(site: Site, request: Request, error: Exception) -> Response:
-    return await _told(site, request, 500, "This page broke down; the log of narval web says where.")
+    return await _error_page(site, request, 500, "This page broke down; the log of narval web says where.")
 
 
-async def _told(site: Site, request: Request, status: int, sentence: str) -> Response:
+async def _error_page(site: Site, request: Request, status: int, sentence: str) -> Response:
     visit = _visit(request, site)
     if request.url.path.endswith(".json"):
         return Response(json_bytes({"error": sentence}) + b"\n", status, media_type="application/json")

@@ -15,10 +15,10 @@ from email.utils import formatdate
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote
 
-from narval.surfaces.http.kept_forms import LONG, KeptForms
 from narval.surfaces.http.page import FIELDS, VISITOR, Fields, Visitor
 from narval.surfaces.http.people import PeopleOfHome
 from narval.surfaces.http.place import WebPlace
+from narval.surfaces.http.saved_forms import LONG, SavedForms
 from narval.surfaces.http.sessions import Sessions, WebSession, form_token
 
 log = logging.getLogger("narval.web")
@@ -99,7 +99,7 @@ class Guard:
         place: WebPlace,
         sessions: Sessions,
         people: PeopleOfHome,
-        forms: KeptForms,
+        forms: SavedForms,
         *,
         scarce: Mapping[str, int] | None = None,
         limits: RequestLimits | None = None,

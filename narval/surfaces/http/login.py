@@ -16,7 +16,6 @@ from starlette.routing import Route as Mounted
 from narval.core.errors import RequestError
 from narval.surfaces.http.application import NOBODY, Site
 from narval.surfaces.http.guard import ENDED, KEPT, LOGIN, LOGOUT, SECRET, TOKEN
-from narval.surfaces.http.kept_forms import KeptForms
 from narval.surfaces.http.page import (
     EVERYBODY,
     FIELDS,
@@ -32,6 +31,7 @@ from narval.surfaces.http.page import (
 from narval.surfaces.http.people import PeopleOfHome
 from narval.surfaces.http.place import WebPlace
 from narval.surfaces.http.rendering import rendered
+from narval.surfaces.http.saved_forms import SavedForms
 from narval.surfaces.http.sessions import WHOLE, LoginLink, Sessions, WebSession, own_person, session_form
 
 FAILED = 1.0
@@ -44,7 +44,7 @@ WAITING = 64
 """Failed logins that wait at most: more are refused at once. A login that succeeds waits for none."""
 
 
-def session_pages(sessions: Sessions, forms: KeptForms) -> tuple[PageRoute, ...]:
+def session_pages(sessions: Sessions, forms: SavedForms) -> tuple[PageRoute, ...]:
     """The page of sessions and the act that ends one: of everybody their own, of operators all.
 
     And the page of the form that the visitor sent after the session before had ended.
@@ -85,7 +85,7 @@ class LoginPages:
     """The answers to those who log in or out."""
 
     def __init__(
-        self, sessions: Sessions, people: PeopleOfHome, place: WebPlace, site: Site, forms: KeptForms
+        self, sessions: Sessions, people: PeopleOfHome, place: WebPlace, site: Site, forms: SavedForms
     ) -> None:
         self._sessions, self._people, self._place, self._site = sessions, people, place, site
         self._forms = forms

@@ -66,7 +66,7 @@ class WebSession(msgspec.Struct, frozen=True):
     seen: float
 
 
-class _Kept(msgspec.Struct, frozen=True):
+class _Stored(msgspec.Struct, frozen=True):
     """All that the file holds; `last` is the number of the last session, `ended` has those that are over."""
 
     last: int = 0
@@ -74,13 +74,13 @@ class _Kept(msgspec.Struct, frozen=True):
     sessions: tuple[WebSession, ...] = ()
     ended: tuple[WebSession, ...] = ()
 
-    def still(self, now: float) -> _Kept:
+    def still(self, now: float) -> _Stored:
         """The same as it is at a moment."""
         links = tuple(link for link in self.links if now < link.until)
         over = (one for one in self.sessions if now >= min(one.seen + IDLE, one.begun + WHOLE))
         return msgspec.structs.replace(self, links=links).without(*over)
 
-    def without(self, *over: WebSession) -> _Kept:
+    def without(self, *over: WebSession) -> _Stored:
         """The same after some sessions have ended."""
         if not over:
             return self
@@ -94,7 +94,7 @@ class Sessions:
     def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
         folder.mkdir(mode=0o700, exist_ok=True)
         self._file, self._lock, self._clock = folder / "sessions.json", folder / "lock", clock
-        self._known: tuple[tuple[int, int, int] | None, _Kept] = None, _Kept()
+        self._known: tuple[tuple[int, int, int] | None, _Stored] = None, _Stored()
         """The state of the file when it was last read, and its content."""
 
     # --- links ------------------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ class Sessions:
             if len(others) == len(state.links):
                 return None
             begun = WebSession(_digest(secret), state.last + 1, person, role, now, now)
-            write(_Kept(begun.number, others, (*state.sessions, begun), state.ended))
+            write(_Stored(begun.number, others, (*state.sessions, begun), state.ended))
         return secret
 
     # --- sessions ---------------------------------------------------------------------------------------
@@ -163,19 +163,19 @@ class Sessions:
 
     # --- the file ---------------------------------------------------------------------------------------
 
-    def _read(self) -> _Kept:
+    def _read(self) -> _Stored:
         """The content of the file; of one that cannot be understood nothing: everybody logs in anew."""
         try:
             status = self._file.stat()
             state = status.st_ino, status.st_mtime_ns, status.st_size
             if self._known[0] != state:
-                self._known = state, msgspec.json.decode(self._file.read_bytes(), type=_Kept)
+                self._known = state, msgspec.json.decode(self._file.read_bytes(), type=_Stored)
         except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError):
-            return _Kept()
+            return _Stored()
         return self._known[1]
 
     @contextmanager
-    def _altering(self) -> Iterator[tuple[_Kept, Callable[[_Kept], None]]]:
+    def _altering(self) -> Iterator[tuple[_Stored, Callable[[_Stored], None]]]:
         """The content that still holds, and the way to write it, while no other program does."""
         handle = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -184,7 +184,7 @@ class Sessions:
         finally:
             os.close(handle)
 
-    def _write(self, state: _Kept) -> None:
+    def _write(self, state: _Stored) -> None:
         scratch = self._file.with_suffix(".new")
         with suppress(FileNotFoundError):
             scratch.unlink()

@@ -133,7 +133,7 @@ class ScenarioItem(pytest.Item):
         scenario = files.read_file(simulated_home, self.path)
         report = asyncio.run(play_scenario(simulated_home, scenario, start_of(simulated_home, scenario)))
         if not report.well:
-            raise NotAsExpected("\n".join(_told(report)))
+            raise NotAsExpected("\n".join(_failures(report)))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The story and the expectations of a scenario; of one of narval's own errors, its message."""
@@ -168,7 +168,7 @@ class ScenarioItem(pytest.Item):
         pytest.fail(f"{self.path} lies in no home; name one: {HOME} in the settings of pytest", pytrace=False)
 
 
-def _told(report: SimulationReport) -> Iterator[str]:
+def _failures(report: SimulationReport) -> Iterator[str]:
     """The story of a scenario, then what it came to."""
     from narval.surfaces.cli.render.simulation import StoryWriter, ending
 

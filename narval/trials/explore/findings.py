@@ -33,7 +33,7 @@ from narval.trials.explore.contradictions import contradictory, demands
 from narval.trials.explore.outcomes import ERRS, LATE, in_vain
 from narval.trials.explore.search import MOST_STATES, Explored, SearchNode, explore, structure_of
 from narval.trials.explore.state import RUN
-from narval.trials.explore.trace import tell
+from narval.trials.explore.trace import story_of
 
 STUCK = "stuck"
 """The type of the error of a run of which nothing could go on (N27)."""
@@ -204,11 +204,11 @@ class _Findings:
         return list(self.structure.parts).index((self.structure.calling, step))
 
     def _note(self, message: str, node: SearchNode) -> Finding:
-        story = tuple(tell(node))
+        story = tuple(story_of(node))
         return Finding(self.definition.path, self.definition.line, 1, "note", "", message, story)
 
     def _error(self, part: Part, message: str, node: SearchNode | None = None) -> Finding:
-        story = tuple(tell(node, part.key)) if node is not None else ()
+        story = tuple(story_of(node, part.key)) if node is not None else ()
         return Finding(self.definition.path, part.line, 1, "error", part.key[1], message, story)
 
 

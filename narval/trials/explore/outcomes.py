@@ -30,7 +30,7 @@ WELL, ERRS, LATE, WRONG, GIVEN_UP = "well", "error", "timeout", "wrong", "given 
 _MESSAGES = {ERRS: "the call ended in an error", LATE: "the call was not back in time"}
 
 
-class Happening(msgspec.Struct, frozen=True):
+class NextEvent(msgspec.Struct, frozen=True):
     """An event, how the call came back if it is that, and the error it brings, by its eid."""
 
     event: Event
@@ -39,12 +39,12 @@ class Happening(msgspec.Struct, frozen=True):
     next_eid: int = 0
 
 
-def beginning() -> Happening:
+def first_event() -> NextEvent:
     """A run begins."""
-    return Happening(Started(FIRST_EVENT, ExplorationState(b"").now))
+    return NextEvent(Started(FIRST_EVENT, ExplorationState(b"").now))
 
 
-def happenings(reached: ExplorationState, targets: Targets) -> Iterator[Happening]:
+def next_events(reached: ExplorationState, targets: Targets) -> Iterator[NextEvent]:
     """The events that may come next; good outcomes first."""
     identifier, now = FIRST_EVENT + reached.depth, reached.now
     for call in reached.in_force.calls.values():
@@ -52,23 +52,23 @@ def happenings(reached: ExplorationState, targets: Targets) -> Iterator[Happenin
     for watch in reached.in_force.watches.values():
         if not (watch.standing or in_vain(watch)):
             event = Matched(identifier, now, watch.watch, reached.next_eid)
-            yield Happening(event, next_eid=reached.next_eid + 1)
+            yield NextEvent(event, next_eid=reached.next_eid + 1)
     for wake in sorted(reached.in_force.wakes.values(), key=lambda wake: wake.at):
         if wake.standing and reached.rounds + 1 >= MANY:  # with the first call these are many
             continue
-        yield Happening(TimerFired(identifier, max(now, wake.at), wake.wake))
+        yield NextEvent(TimerFired(identifier, max(now, wake.at), wake.wake))
         if wake.calendar and wake.at > now:
-            yield Happening(TimerFired(identifier, now, wake.wake))
+            yield NextEvent(TimerFired(identifier, now, wake.wake))
 
 
-def at_any_time(reached: ExplorationState) -> Iterator[Happening]:
+def at_any_time(reached: ExplorationState) -> Iterator[NextEvent]:
     """The events that may come at any moment: a signal, a cancellation."""
     identifier, now = FIRST_EVENT + reached.depth, reached.now
-    yield Happening(Signalled(identifier, now, f"{identifier}.0", "any"))
-    yield Happening(Cancelled(identifier, now, "someone asked"))
+    yield NextEvent(Signalled(identifier, now, f"{identifier}.0", "any"))
+    yield NextEvent(Cancelled(identifier, now, "someone asked"))
 
 
-def much_later(happening: Happening) -> Happening:
+def much_later(happening: NextEvent) -> NextEvent:
     """The same, when all dates that will ever come have come."""
     return msgspec.structs.replace(happening, event=msgspec.structs.replace(happening.event, at=LAST_MOMENT))
 
@@ -78,41 +78,41 @@ def in_vain(watch: Watch) -> bool:
     return not watch.elements and all(contradictory(demands(bound)) for bound in watch.conditions)
 
 
-def _returns(call: Call, reached: ExplorationState, identifier: int, targets: Targets) -> Iterator[Happening]:
+def _returns(call: Call, reached: ExplorationState, identifier: int, targets: Targets) -> Iterator[NextEvent]:
     """The ways in which a call may come back."""
     now, eid = reached.now, reached.next_eid
     if is_runnable(call.kind):
-        yield Happening(Returned(identifier, now, call.call, eids=(eid,)), WELL, next_eid=eid + 1)
+        yield NextEvent(Returned(identifier, now, call.call, eids=(eid,)), WELL, next_eid=eid + 1)
     else:
         outputs = targets.outputs(call.kind, call.name)
-        yield Happening(Returned(identifier, now, call.call, outputs), WELL)
+        yield NextEvent(Returned(identifier, now, call.call, outputs), WELL)
         if targets.is_source(call.kind, call.name):
             yield from _yields(call, identifier, now, outputs)
         if call.kind not in (SEND, SIGNAL):  # no element comes of it
-            yield Happening(Returned(identifier, now, call.call, (MISFIT,)), WRONG)
+            yield NextEvent(Returned(identifier, now, call.call, (MISFIT,)), WRONG)
     yield _erring(call, reached, identifier, ERRS)
     yield _erring(call, reached, identifier, ERRS, final=True)
     if call.timeout is not None:
         yield _erring(call, reached, identifier, LATE)
     if call.call in reached.in_force.abandoned:
-        yield Happening(Returned(identifier, now, call.call, abandoned=True), GIVEN_UP)
+        yield NextEvent(Returned(identifier, now, call.call, abandoned=True), GIVEN_UP)
 
 
 def _yields(
     call: Call, identifier: int, now: float, outputs: tuple[OutputElement, ...]
-) -> Iterator[Happening]:
+) -> Iterator[NextEvent]:
     """The elements that a source may give meanwhile (N36)."""
     if outputs:
-        yield Happening(Produced(identifier, now, call.call, outputs), WELL)
-    yield Happening(Produced(identifier, now, call.call, (MISFIT,)), WRONG)
+        yield NextEvent(Produced(identifier, now, call.call, outputs), WELL)
+    yield NextEvent(Produced(identifier, now, call.call, (MISFIT,)), WRONG)
 
 
 def _erring(
     call: Call, reached: ExplorationState, identifier: int, outcome: str, *, final: bool = False
-) -> Happening:
+) -> NextEvent:
     """The call ends in error, one that trying again cannot help if it is final; a run leaves its errors."""
     problem, eid = Failure(outcome, _MESSAGES[outcome], final=final), reached.next_eid
     if not is_runnable(call.kind):
-        return Happening(Returned(identifier, reached.now, call.call, problem=problem), outcome)
+        return NextEvent(Returned(identifier, reached.now, call.call, problem=problem), outcome)
     event = Returned(identifier, reached.now, call.call, eids=(eid,), problem=problem)
-    return Happening(event, outcome, {eid: ErrorSeen(problem.kind, problem.message, call.step)}, eid + 1)
+    return NextEvent(event, outcome, {eid: ErrorSeen(problem.kind, problem.message, call.step)}, eid + 1)

@@ -14,7 +14,14 @@ from narval.core.engines.events import TimerFired
 from narval.core.engines.registry import engine_of
 from narval.core.engines.structure import PartKey, Structure, Walkable
 from narval.trials.explore.choices import Choices, TooManyWays, each_way
-from narval.trials.explore.outcomes import WELL, Happening, at_any_time, beginning, happenings, much_later
+from narval.trials.explore.outcomes import (
+    WELL,
+    NextEvent,
+    at_any_time,
+    first_event,
+    much_later,
+    next_events,
+)
 from narval.trials.explore.state import LAST_MOMENT, RUN, UNTROUBLED, ExplorationState
 from narval.trials.explore.unknown_memory import AnyMemory, Targets
 
@@ -36,7 +43,7 @@ class SearchNode(msgspec.Struct, frozen=True, eq=False):
 
     reached: ExplorationState
     words: Words
-    happening: Happening
+    happening: NextEvent
     memory: Mapping[str, bool]
     before: SearchNode | None = None
     well: bool = True
@@ -118,7 +125,7 @@ class _Walk:
         """Walk until there is nothing new, or enough."""
         self._ways_left = most * WAYS_A_STATE
         blank = self._engine.begin(RUN, self._definition)
-        self._happens(ExplorationState(msgspec.msgpack.encode(blank)), beginning(), None)
+        self._happens(ExplorationState(msgspec.msgpack.encode(blank)), first_event(), None)
         while self._ahead:
             if self.found.states >= most or enough(self.found.states):
                 self.found.complete = False
@@ -128,7 +135,7 @@ class _Walk:
 
     def _expand(self, node: SearchNode) -> None:
         reached, moved = node.reached, False
-        for happening in happenings(reached, self._targets):
+        for happening in next_events(reached, self._targets):
             moved = True
             self._happens(reached, happening, node)
         if not moved and self.found.stuck is None:
@@ -136,17 +143,17 @@ class _Walk:
         for happening in at_any_time(reached):
             self._follow(reached, happening, node)
 
-    def _happens(self, reached: ExplorationState, happening: Happening, before: SearchNode | None) -> None:
+    def _happens(self, reached: ExplorationState, happening: NextEvent, before: SearchNode | None) -> None:
         """Something happens, now, or after the last date that comes, if that makes a difference."""
         self._follow(reached, happening, before)
         if self._outlived and reached.now < LAST_MOMENT:
             self._follow(reached, much_later(happening), before)
 
-    def _follow(self, reached: ExplorationState, happening: Happening, before: SearchNode | None) -> None:
+    def _follow(self, reached: ExplorationState, happening: NextEvent, before: SearchNode | None) -> None:
         """Every consequence of what happens."""
 
         def decide(choices: Choices) -> tuple[ExplorationState, Mapping[str, bool]]:
-            return self._told(reached, happening, choices)
+            return self._advanced(reached, happening, choices)
 
         for after, memory in each_way(decide):
             self._ways_left -= 1
@@ -159,8 +166,8 @@ class _Walk:
                 self._known.add(identity)
             self._arrive(after, happening, memory, before)
 
-    def _told(
-        self, reached: ExplorationState, happening: Happening, choices: Choices
+    def _advanced(
+        self, reached: ExplorationState, happening: NextEvent, choices: Choices
     ) -> tuple[ExplorationState, Mapping[str, bool]]:
         state, event = self._decode(reached.state), happening.event
         next_eid = max(reached.next_eid, happening.next_eid)
@@ -172,7 +179,7 @@ class _Walk:
     def _arrive(
         self,
         reached: ExplorationState,
-        happening: Happening,
+        happening: NextEvent,
         memory: Mapping[str, bool],
         before: SearchNode | None,
     ) -> None:

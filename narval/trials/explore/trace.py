@@ -25,7 +25,7 @@ NOTHING = ("", "")
 """No part."""
 
 
-def tell(node: SearchNode, about: tuple[str, str] = NOTHING) -> list[str]:
+def story_of(node: SearchNode, about: tuple[str, str] = NOTHING) -> list[str]:
     """A line for each event on the way to a node; lost parts are told of one part only."""
     return [_line(node, about) for node in node.way()]
 

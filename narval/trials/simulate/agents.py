@@ -79,7 +79,7 @@ def agents_to_begin_with(
     return rows, files
 
 
-def beginning_now(recalled: Remembered, declared: Sequence[bytes] | None, start: float) -> Remembered:
+def snapshot_now(recalled: Remembered, declared: Sequence[bytes] | None, start: float) -> Remembered:
     """A memory as it is, in which no `start-plan` acts, and no `task-object`: a simulation starts what it is
     asked to and no more.
 
@@ -94,7 +94,7 @@ def beginning_now(recalled: Remembered, declared: Sequence[bytes] | None, start:
 
 
 def _recalled(other: OtherAgent, start: float) -> Remembered:
-    return beginning_now(other.recall(), other.files.declared, start)
+    return snapshot_now(other.recall(), other.files.declared, start)
 
 
 def _state(other: OtherAgent, memory: Memory) -> str:

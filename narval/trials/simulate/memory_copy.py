@@ -116,7 +116,7 @@ class _SimulatedAgent(VolatileAgent):
         self._recall = recall
 
     @cached_property
-    def _known(self) -> Remembered:
+    def _recalled(self) -> Remembered:
         recalled = self._recall()
         self._meta.setdefault("next_eid", str(recalled.next_eid))
         return recalled
@@ -124,19 +124,19 @@ class _SimulatedAgent(VolatileAgent):
     @property
     def meta(self) -> Mapping[str, str]:
         """Small facts about the agent."""
-        return self._meta if self._known else {}
+        return self._meta if self._recalled else {}
 
     def elements(self) -> Iterator[KeptElement]:
         """All elements, oldest first."""
-        return iter(self._known.elements)
+        return iter(self._recalled.elements)
 
     def marks(self) -> Iterator[MarkRow]:
         """The uses of elements."""
-        return iter(self._known.marks)
+        return iter(self._recalled.marks)
 
     def keys(self) -> Iterator[tuple[str, str, str]]:
         """Name, expression, value."""
-        return iter(self._known.keys)
+        return iter(self._recalled.keys)
 
 
 def with_declared(recalled: Remembered, declared: Sequence[tuple[str, bytes]], at: float) -> Remembered:

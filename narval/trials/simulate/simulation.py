@@ -39,13 +39,13 @@ from narval.store.batch import Batch
 from narval.system.clock import SimulatedClock
 from narval.system.zone import machine_zone
 from narval.trials.simulate.agenda import Agenda
-from narval.trials.simulate.agents import AgentsAtPlay, agents_to_begin_with, beginning_now
+from narval.trials.simulate.agents import AgentsAtPlay, agents_to_begin_with, snapshot_now
 from narval.trials.simulate.elsewhere import Elsewhere
 from narval.trials.simulate.executor import RecordedCall, SimulatedExecutor, SimulationHooks, is_of
-from narval.trials.simulate.happenings import happen
 from narval.trials.simulate.memory_copy import Remembered, SimulatedStore
 from narval.trials.simulate.report import Judged, SimulationReport
 from narval.trials.simulate.scenario import Expectation, Scenario, Scheduled
+from narval.trials.simulate.scenario_events import happen
 from narval.trials.simulate.simulated_home import SimulatedHome
 from narval.trials.simulate.trace import Line, Trace
 from narval.trials.simulate.work import ActsOfPeople
@@ -92,7 +92,7 @@ def _beginning(
             raise DefinitionError(faults)
     if scenario.memory == "new":
         return Remembered(), declared
-    return beginning_now(home.recall(), declared, start), declared
+    return snapshot_now(home.recall(), declared, start), declared
 
 
 class _Simulation:

@@ -11,7 +11,7 @@ from narval.core.engines.effects import InForce
 from narval.core.engines.events import Returned
 from narval.core.kinds import KINDS
 from narval.core.source.text import Source
-from narval.trials.explore.outcomes import happenings
+from narval.trials.explore.outcomes import next_events
 from narval.trials.explore.state import ExplorationState
 from narval.trials.explore.unknown_memory import Targets
 from tests.core.engines.dialogue import Dialogue, action
@@ -80,6 +80,6 @@ def test_K52_who_ends_without_an_answer_leaves_a_failure(said: Dialogue) -> None
 def test_K52_exploration_tries_an_answer_a_failure_and_no_element() -> None:
     call = Call("1000000000000000.1", SIGNAL, "g.r", "tell")
     reached = ExplorationState(b"", InForce(calls={call.call: call}))
-    events = [happening.event for happening in happenings(reached, Targets(Library()))]
+    events = [happening.event for happening in next_events(reached, Targets(Library()))]
     assert all(isinstance(event, Returned) and not event.elements for event in events)
     assert [event.problem is None for event in events if isinstance(event, Returned)] == [True, False, False]

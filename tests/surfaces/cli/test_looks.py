@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from narval.files.home import Home
-from narval.surfaces.cli.without_daemon import LookedAtHome
+from narval.surfaces.cli.without_daemon import HomeView
 from narval.surfaces.control import client
 from tests.surfaces.cli.command_line import (
     NAME,
@@ -159,7 +159,7 @@ def test_a_daemon_starts_works_and_ends_while_somebody_looks(
     home: Path, bring: Callable[[Path], None], tmp_path: Path
 ) -> None:
     bring(home)
-    look = LookedAtHome(Home(home))
+    look = HomeView(Home(home))
     try:
         before = look.ask("memory", xpath="name")
         with daemon(home) as running:  # it is ready, and nobody waited
@@ -177,7 +177,7 @@ def test_a_daemon_starts_works_and_ends_while_somebody_looks(
 
 def test_a_look_in_the_middle_of_which_the_file_is_written_begins_anew(home: Path) -> None:
     at_rest(home)
-    look = LookedAtHome(Home(home))
+    look = HomeView(Home(home))
     try:
         assert look.ask("count", xpath="name") == {"count": 1}
         well(home, "add", "-", given=NAME)

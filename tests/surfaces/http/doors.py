@@ -13,11 +13,11 @@ from starlette.testclient import TestClient
 from narval.core.errors import DaemonGoneError
 from narval.surfaces.http.application import application
 from narval.surfaces.http.guard import Guard, RequestLimits
-from narval.surfaces.http.kept_forms import KeptForms
 from narval.surfaces.http.login import LoginPages, session_pages
 from narval.surfaces.http.page import EVERYBODY, PageRoute, Redirect, Shown, Visit, act, page
 from narval.surfaces.http.people import PeopleOfHome
 from narval.surfaces.http.place import WebPlace
+from narval.surfaces.http.saved_forms import SavedForms
 from narval.surfaces.http.sessions import Sessions
 from narval.surfaces.web.site import PAGES, make_site
 
@@ -69,7 +69,7 @@ class Door:
         self.static = site.static.url
         site.follow = None  # streams that are let through would go on for ever
         people = PeopleOfHome(self._ask)
-        forms = KeptForms()
+        forms = SavedForms()
         login = LoginPages(self.sessions, people, place, site, forms)
         self.routes = (*PAGES, *session_pages(self.sessions, forms), *OWN, *routes)
         inside = application(self.routes, site, *login.mounted(), *others)

@@ -21,10 +21,10 @@ from narval.surfaces.http.guard import (
     Scope,
     Send,
 )
-from narval.surfaces.http.kept_forms import KeptForms
 from narval.surfaces.http.page import PageRoute
 from narval.surfaces.http.people import PeopleOfHome
 from narval.surfaces.http.place import WebPlace
+from narval.surfaces.http.saved_forms import SavedForms
 from tests.surfaces.http.doors import HOME, PORT, Door, done, filled
 
 OTHERS = ("/login", "/static/x/narval.css", "/a/narval/nothing", "/nothing.json")
@@ -250,7 +250,7 @@ def test_M65_what_follows_a_page_ends_with_its_session(door: Door) -> None:
     headers = [(b"host", HOME.partition("//")[2].encode())]
     headers.append((b"cookie", f"{door.place.cookie}={door.secret}".encode()))
     scope = {"type": "http", "method": "GET", "path": "/a/x/live", "raw_path": b"/a/x/live"}
-    guard = Guard(followed, door.place, door.sessions, PeopleOfHome(people), KeptForms())
+    guard = Guard(followed, door.place, door.sessions, PeopleOfHome(people), SavedForms())
     asyncio.run(guard({**scope, "query_string": b"", "headers": headers}, receive, send))
     told = [(one.get("body"), one.get("more_body", False)) for one in sent[1:]]
     assert told == [(b"data: 1", True), (b": ping", True), (b"data: 2", True), (b"", False)]

@@ -156,7 +156,7 @@ def _let_go(decision: AutomatonDecision) -> None:
             now = decision.state.of(name)
             if now.hold == "programs" and not any(call in decision.state.dying for call in now.dying):
                 go_on(decision, decision.definition.states[name])
-    while decision.state.queue and decision.state.has_room(decision.definition.max_parallel):
+    while decision.state.queue and decision.state.has_capacity(decision.definition.max_parallel):
         go_on(decision, decision.definition.states[next(iter(decision.state.queue))])
 
 

@@ -32,7 +32,7 @@ from narval.kinds.automaton.engine.explain import render as render
 from narval.kinds.automaton.engine.explain import waiting_for as waiting_for
 from narval.kinds.automaton.engine.graph import graph as graph
 from narval.kinds.automaton.engine.state import AutomatonState
-from narval.kinds.automaton.language.definition import Automaton, told
+from narval.kinds.automaton.language.definition import Automaton, signal_label
 
 kind = "automaton"
 definition_kind = "automaton"
@@ -139,7 +139,7 @@ def _signalled(decision: AutomatonDecision, event: Signalled) -> None:
         return
     for raw in event.elements:
         decision.add_told(raw.xml, event)
-    taken = [name for name in listening if _interrupt(decision, name, told(event.name))]
+    taken = [name for name in listening if _interrupt(decision, name, signal_label(event.name))]
     for name in decision.state.held:
         state = decision.definition.states[name]
         if decision.state.of(name).hold == "signal" and state.wait == event.name:

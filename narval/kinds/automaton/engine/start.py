@@ -191,7 +191,7 @@ def _hold_after_quick_deaths(decision: AutomatonDecision, state: State) -> bool:
 
 
 def _hold_for_room(decision: AutomatonDecision, state: State) -> bool:
-    if decision.state.has_room(decision.definition.max_parallel):
+    if decision.state.has_capacity(decision.definition.max_parallel):
         return False
     decision.change(StateHeld(state.name, "room", at=decision.event.at))
     return True

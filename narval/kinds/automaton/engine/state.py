@@ -133,7 +133,7 @@ class AutomatonState(RunState, omit_defaults=True):
         missing = self.of(state).missing
         return self.awaits.get(state, ()) if missing is None else missing
 
-    def has_room(self, most: int | None) -> bool:
+    def has_capacity(self, most: int | None) -> bool:
         """True if one more program may run; what is being killed takes room until it is gone (A14)."""
         return most is None or len(self.calls) + len(self.dying) < most
 

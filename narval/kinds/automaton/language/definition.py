@@ -26,7 +26,7 @@ that has no other label."""
 _TOLD = "signal "
 
 
-def told(signal: str) -> str:
+def signal_label(signal: str) -> str:
     """The label of a transition that somebody's signal takes; no program ends so."""
     return _TOLD + signal
 
@@ -113,7 +113,7 @@ class State(msgspec.Struct, eq=False):
     line: int = 1
     """The line in the file."""
     follow: Mapping[str, tuple[State, ...]] = {}
-    """The successors by label, those by a signal too (`told`)."""
+    """The successors by label, those by a signal too (`signal_label`)."""
     awaits: tuple[State, ...] = ()
     """The states whose 0 it needs before it starts."""
     agent: str = ""

@@ -24,7 +24,7 @@ from narval.kinds.automaton.language.definition import (
     ProgramLimits,
     State,
     link,
-    told,
+    signal_label,
 )
 from narval.kinds.automaton.language.vocabulary import WORDS
 
@@ -114,7 +114,7 @@ class _AutomatonBuilder:
                 f"state {state.name!r} waits for {signal!r} before it runs; another name must interrupt it"
             )
             self._reading.fault(entry, message, "signal")
-        return told(signal)
+        return signal_label(signal)
 
 
 class _StateReader:

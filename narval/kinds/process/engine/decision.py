@@ -92,9 +92,9 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
             return NO_ANSWERS
         name, bit = EVENT_OF_CHANGE[type(change).__name__]
         listening = [listener for listener, mask in self.listening.items() if mask >> bit & 1]
-        return frozenset(action for listener in listening for action in self._tell(listener, name, change))
+        return frozenset(action for listener in listening for action in self._notify(listener, name, change))
 
-    def _tell(self, listener: str, event: str, change: Any) -> list[str]:
+    def _notify(self, listener: str, event: str, change: Any) -> list[str]:
         token = getattr(change, "token", None)
         payload: dict[str, Plain] = {
             "event": event,

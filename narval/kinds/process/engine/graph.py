@@ -43,7 +43,7 @@ def _node(node: Node, state: ProcessState, tokens: list[NodeToken]) -> GraphNode
         "waiting" if node.type == "wait" else "tokens",
         tuple(TokenMark(str(token.id), word_of(state, token)) for token in visible),
         len(tokens) - len(visible),
-        "\n".join([f"{node.id}: {status}", *(_told(state, token) for token in visible)]),
+        "\n".join([f"{node.id}: {status}", *(_token_line(state, token) for token in visible)]),
         ":".join(node.external),
         kind=node.type,
         tone=_tone(state, node, status),
@@ -59,7 +59,7 @@ def _tone(state: ProcessState, node: Node, status: str) -> Tone:
     return "waiting" if idle else NODE_TONES.get(status, "idle")
 
 
-def _told(state: ProcessState, token: NodeToken) -> str:
+def _token_line(state: ProcessState, token: NodeToken) -> str:
     words = [f"token {token.id}", word_of(state, token)]
     words += [] if token.execution_type == "Forward" else [token.execution_type]
     return ", ".join([*words, *sets_of(state, token)])

@@ -49,7 +49,7 @@ def waiting_for(definition: Recipe, state: PlanState, watches: dict[str, Watch])
             "time",
             then,
             until=state.transition(identifier).date,
-            reckoned=_reckoned(definition.transitions[identifier], state),
+            reckoned=_date_text(definition.transitions[identifier], state),
         )
     for identifier in state.waiting:
         transition = definition.transitions[identifier]
@@ -83,7 +83,7 @@ def _calls(step: Step, run: StepRun) -> Iterator[Wait]:
         yield Wait(step.id, "try", text, until=until)
 
 
-def _reckoned(transition: Transition, state: PlanState) -> str:
+def _date_text(transition: Transition, state: PlanState) -> str:
     """The appointments of a transition as they are written, and the elements that they are of."""
     of = (f"${name} is element {listed(eids)}" for name, eids in state.transition(transition.id).of if eids)
     ways = [appointment.text for appointment in transition.appointments]
@@ -237,7 +237,7 @@ def _judged(definition: Recipe, state: PlanState, transition: Transition, elemen
         what, text = "join", _lacking(definition, state, transition)
     elif transition.id in state.awaiting_date:
         what, text, until = "time", text, run.date
-        reckoned = _reckoned(transition, state)
+        reckoned = _date_text(transition, state)
     elif transition.id in state.awaiting_duration:
         text, until = f"{young_elements(run)} to have fitted for long enough", run.until
     if word == "fired" or (what == "condition" and not conditions):

@@ -138,7 +138,7 @@ def _answered(session: Session, item: int, outcome: str, fields: dict[str, list[
     asks = not fields and not session.as_json and sys.stdin.isatty()
     form = session.ask("work_item", item=item) if asks else None
     if form is not None:
-        _shown(form)
+        _print_item(form)
         outcome = outcome or _chosen([found["name"] for found in form["outcomes"]])
         fields = {field["name"]: _asked(field, outcome, form) for field in form["fields"]}
     while True:
@@ -226,7 +226,7 @@ def _line(row: Row) -> str:
 # --- one item -----------------------------------------------------------------------------------------------
 
 
-def _shown(item: Row) -> None:
+def _print_item(item: Row) -> None:
     """Write one item: its text as it was recorded, and what may be answered."""
     claimed, asked = item["claimed"], item["run"]
     until = f" until {moment(claimed['until'])}" if claimed and claimed["until"] else ""
@@ -261,7 +261,7 @@ def _by_right(right: Row | None) -> str:
 @item_argument
 def show(answer: Row) -> None:
     """Show one item: its text, its outcomes and fields, who has it, and what you may do."""
-    _shown(answer)
+    _print_item(answer)
 
 
 # --- around items -------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from narval.daemon.daemon import Daemon
 from narval.kinds.work.engine.ending import over
 from narval.kinds.work.engine.listing import people_in
 from narval.kinds.work.engine.table import ACTS_ON_ITEMS
-from narval.kinds.work.operations.items import WorkLook
+from narval.kinds.work.operations.items import WorkView
 from narval.people.telling import say
 
 TERMINAL = "terminal"
@@ -28,7 +28,7 @@ TERMINAL = "terminal"
 async def _act(daemon: Daemon, asker: Asker, item: int, act: str, **arguments: Plain) -> dict[str, Any]:
     """Tell an item what a person does; what became of it. Raises WorkRefusedError."""
     person = person_of(daemon, asker)
-    run, _, state = WorkLook(daemon, person).item(item)
+    run, _, state = WorkView(daemon, person).item(item)
     event = Signalled(
         0,
         0.0,
@@ -93,7 +93,7 @@ reassign = _operation("reassign")
 def check_may_renew(daemon: Daemon, asker: Asker, item: int) -> None:
     """Raise RequestError unless it is open and its asker may have it offered anew (P79)."""
     _check_may_administer(daemon, asker)
-    run, _, state = WorkLook(daemon, None).item(item)
+    run, _, state = WorkView(daemon, None).item(item)
     if not run.active or state.status == "ready":
         raise WorkRefusedError("over", f"it is {run.status}; only what is open can be offered anew")
 
@@ -116,7 +116,7 @@ async def forget_person(daemon: Daemon, person: str, *, asker: Asker = PROGRAM) 
     _check_may_administer(daemon, asker)
     concerned = [
         run.eid
-        for run, _, state in WorkLook(daemon, None).items_over()
+        for run, _, state in WorkView(daemon, None).items_over()
         if person in people_in(state) and not daemon.agent.runs.families.needs(run)
     ]
 

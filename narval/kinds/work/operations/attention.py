@@ -10,7 +10,7 @@ from narval.ask.text import counted
 from narval.daemon.daemon import Daemon
 from narval.kinds.work.engine.explain import is_overdue
 from narval.kinds.work.engine.listing import waits_for_nobody
-from narval.kinds.work.operations.items import WorkLook
+from narval.kinds.work.operations.items import WorkView
 
 LOOKED_AT = 200
 """So many open items, in the order of lists, are looked at."""
@@ -18,7 +18,7 @@ LOOKED_AT = 200
 
 def open_work(daemon: Daemon) -> tuple[list[Form], list[Form]]:
     """The items that are overdue or that nobody may answer; and those that wait for people, in one."""
-    look, wrong, waiting = WorkLook(daemon, None), list[Form](), list[Run]()
+    look, wrong, waiting = WorkView(daemon, None), list[Form](), list[Run]()
     for run, definition, state in islice(look.open_items(), LOOKED_AT):
         title, link = f"work {run.eid} of {run.name}", {"work": run.eid}
         if is_overdue(state):

@@ -34,7 +34,7 @@ def _no_item(item: int) -> WorkRefusedError:
     return WorkRefusedError("no-item", f"there is no item {item} that you may see; `narval work` lists yours")
 
 
-class WorkLook:
+class WorkView:
     """The items of an agent as a person may see them now; None stands for whoever may see all."""
 
     def __init__(self, daemon: Daemon, person: str | None) -> None:
@@ -138,12 +138,12 @@ class _Shown(NamedTuple):
 
     async def rows(self, daemon: Daemon) -> list[Form]:
         """Their rows, in order."""
-        look = WorkLook(daemon, self.person)
+        look = WorkView(daemon, self.person)
         items = look.items_over() if self.state in PHASES else look.open_items()
         return await gathered(self._found(look, items), self.limit)
 
     def _found(
-        self, look: WorkLook, items: Iterator[tuple[Run, WorkDefinition, WorkState]]
+        self, look: WorkView, items: Iterator[tuple[Run, WorkDefinition, WorkState]]
     ) -> Iterator[Form | None]:
         passed = self.after is None
         for run, definition, state in items:
@@ -202,7 +202,7 @@ async def work_item(daemon: Daemon, item: int, *, asker: Asker = PROGRAM) -> dic
     """One item: the text that is shown, who asked, its outcomes and fields, one's draft, what one may do, and
     by which right.
     """
-    look = WorkLook(daemon, onlooker(daemon, asker))
+    look = WorkView(daemon, onlooker(daemon, asker))
     run, definition, state = look.item(item)
     person = look.person or ""
     votes = [vote.outcome for vote in state.votes.values()]

@@ -17,7 +17,7 @@ from narval.kinds.work.engine.engine import changes
 from narval.kinds.work.engine.listing import shows_votes
 from narval.kinds.work.engine.state import WorkState
 from narval.kinds.work.language.definition import WorkDefinition
-from narval.kinds.work.operations.items import WorkLook
+from narval.kinds.work.operations.items import WorkView
 
 _TOLD = {kind.__name__ for kind in changes.__args__} - {
     "WakeSet",
@@ -48,7 +48,7 @@ async def work_log(
 
     Of one item, or of all that the asker may see; of one person; from a moment on (ISO 8601).
     """
-    look = WorkLook(daemon, onlooker(daemon, asker))
+    look = WorkView(daemon, onlooker(daemon, asker))
     if item is not None:
         items = [look.item(item)]
     else:

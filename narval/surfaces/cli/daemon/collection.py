@@ -96,10 +96,10 @@ def show(session: Session, name: str, store: str | None) -> None:
         files = [
             {"path": path, "bytes": len(data)} for path, data in unpack(collection[1], collection[0]).items()
         ]
-    session.give({**_form(session, row), "files": files}, _shown)
+    session.give({**_form(session, row), "files": files}, _print_collection)
 
 
-def _shown(row: Row) -> None:
+def _print_collection(row: Row) -> None:
     fields([*((column.heading, column.cell(row)) for column in _TABLE), ("digest", row["digest"])])
     listing(_FILES, row["files"], "no files")
 
@@ -133,10 +133,10 @@ def publish(session: Session, folder: Path | None, name: str | None, store: str 
         if is_new:
             published.put(name, packed.digest, packed.data, login(os.getuid()))
     summary = {"name": name, "digest": packed.digest, "files": len(packed.files), "bytes": len(packed.data)}
-    session.give({**summary, "is_new": is_new}, _told)
+    session.give({**summary, "is_new": is_new}, _print_published)
 
 
-def _told(row: Row) -> None:
+def _print_published(row: Row) -> None:
     what = f"{clean(row['name'])} ({counted(row['files'], 'file')}, version {row['digest'][:12]})"
     click.echo(f"published {what}" if row["is_new"] else f"{what} is what is published already")
 

@@ -95,7 +95,7 @@ def init(
     summary = {"home": str(home.path), "secret": str(home.path / "etc" / choices.secret)}
     if not choices.secret:
         del summary["secret"]
-    session.give(summary, lambda _: click.echo(clean_lines("\n".join(_told(home, choices)))))
+    session.give(summary, lambda _: click.echo(clean_lines("\n".join(_report(home, choices)))))
 
 
 def _choices(mail: str | None, zone: str | None, answer: str | None, *, asks: bool) -> HomeChoices:
@@ -134,7 +134,7 @@ def _asked(question: str, word: str, type: click.ParamType, usual: str) -> str: 
         raise click.exceptions.Exit(INTERRUPTED) from None
 
 
-def _told(home: Home, choices: HomeChoices) -> Iterator[str]:
+def _report(home: Home, choices: HomeChoices) -> Iterator[str]:
     """The lines that tell of what was made, and of what is to be done next."""
     chosen = Path(os.environ.get("NARVAL_HOME") or "~/.narval").expanduser().absolute()
     narval = "narval" if home.path == chosen else f"narval --home {home.quoted}"

@@ -13,10 +13,10 @@ from narval.files.home import Home
 from narval.surfaces.http.application import application
 from narval.surfaces.http.guard import Application, Guard
 from narval.surfaces.http.hooks import Hooks, hook_route
-from narval.surfaces.http.kept_forms import KeptForms
 from narval.surfaces.http.login import LoginPages, session_pages
 from narval.surfaces.http.people import PeopleOfHome
 from narval.surfaces.http.place import WebPlace
+from narval.surfaces.http.saved_forms import SavedForms
 from narval.surfaces.http.server import PageServer
 from narval.surfaces.http.sessions import Sessions
 from narval.surfaces.web.site import PAGES, make_site
@@ -29,7 +29,7 @@ def pages(home: Home, folder: Path, place: WebPlace, sessions: Sessions) -> Appl
     """All pages of a home, behind the guard."""
     site = make_site(home.known_socket, folder)
     people = PeopleOfHome(site.reading.ask)
-    forms = KeptForms()
+    forms = SavedForms()
     login = LoginPages(sessions, people, place, site, forms)
     hooks = hook_route(Hooks(site.reading, site.writing))
     inside = application((*PAGES, *session_pages(sessions, forms)), site, *login.mounted(), hooks)

@@ -87,7 +87,7 @@ def web(
             note(noted, place.address)
             link = "" if kept or _in_journal() else place.login(sessions.new_link("", login(os.getuid())))
             summary = {"address": place.address or str(path), "login": link}
-            session.give(summary, lambda answer: click.echo(_told(answer)))
+            session.give(summary, lambda answer: click.echo(_login_text(answer)))
             resume()
             if link and opens:
                 import webbrowser
@@ -98,7 +98,7 @@ def web(
         asyncio.run(serving.serve(pages, sockets, ready, ends_with_input=kept))
 
 
-def _told(answer: dict[str, str]) -> str:
+def _login_text(answer: dict[str, str]) -> str:
     """The one line about where the pages are."""
     where = clean(f"narval web answers at {answer['address']}")
     if answer["login"]:

@@ -62,10 +62,10 @@ def _listed(rows: list[Row], now: list[Row], every: bool) -> None:
 def show(session: Session, incident: str) -> None:
     """Show one row: its message in full, its runs or elements, who acknowledged it."""
     (row,) = session.ask("incidents", incident=incident)
-    session.give(row, _shown)
+    session.give(row, _print_row)
 
 
-def _shown(row: Row) -> None:
+def _print_row(row: Row) -> None:
     acknowledged = row["acknowledged"]
     of_runs = row["what"] == "run"
     who = f"{person(acknowledged) or 'a program'}, {moment(acknowledged['at'])}" if acknowledged else ""

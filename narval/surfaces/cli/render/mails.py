@@ -26,18 +26,18 @@ def mails_told(outcome: dict[str, Any]) -> Iterator[StyledLine]:
             clean(row["why"]),
         )
         yield f"{row['count']:>7,}  {'  '.join(words)}", None
-    yield from _told("letter", outcome["letters"], "would go out", _letter)
+    yield from _first_of("letter", outcome["letters"], "would go out", _mail_line)
     below = f"{outcome['folder']}/"
-    yield from _told(
+    yield from _first_of(
         "mail", outcome["unread"], "could not be read", lambda path: clean(path.removeprefix(below))
     )
 
 
-def _letter(letter: dict[str, Any]) -> str:
+def _mail_line(letter: dict[str, Any]) -> str:
     return f"{clean(letter['to'])}: {clean(letter['subject'])}"
 
 
-def _told(what: str, things: list[Any], happened: str, shown: Any) -> Iterator[StyledLine]:
+def _first_of(what: str, things: list[Any], happened: str, shown: Any) -> Iterator[StyledLine]:
     """The number of some things, and the first of them."""
     if things:
         yield f"  {counted(len(things), what)} {happened}:", None

@@ -42,7 +42,7 @@ async def run_page(visit: Visit) -> Shown:
         "why": why,
         "parts": {one["id"] for one in (*drawn["parts"], *drawn["arcs"])},
         "called": await called_by(visit, why),
-        "history": [told(line) for line in history],
+        "history": [line_values(line) for line in history],
         "callers": [] if visit.live else await callers(visit, run),
         "newer": "" if visit.live else await _newer(visit, run),
         "article": article(run["kind"]).capitalize(),
@@ -100,7 +100,7 @@ async def callers(visit: Visit, run: dict[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
-def told(line: dict[str, Any]) -> dict[str, Any]:
+def line_values(line: dict[str, Any]) -> dict[str, Any]:
     """A line of history with what it says besides its head, in one text."""
     rest = [f"{key}={_detail(value)}" for key, value in line.items() if key not in _HEAD]
     return {**line, "told": " ".join(rest)}

@@ -10,7 +10,7 @@ from narval.core.errors import RequestError
 from narval.surfaces.http.page import Follows, Shown, Visit, page
 from narval.surfaces.web.drawing.svg import patches
 from narval.surfaces.web.drawing.waterfall import OUTCOMES, length, waterfall
-from narval.surfaces.web.pages.run import drawing_of, is_tabled, told
+from narval.surfaces.web.pages.run import drawing_of, is_tabled, line_values
 
 LINES = 100
 """So many lines of history are on a page."""
@@ -80,7 +80,7 @@ async def history_page(visit: Visit) -> Shown:
     older = visit.url(f"/runs/{eid}/history", before=visible[-1]["seq"]) if len(lines) > LINES else ""
     values = {
         "run": run,
-        "history": [told(line) for line in visible],
+        "history": [line_values(line) for line in visible],
         "older": older,
         "newest": visit.url(f"/runs/{eid}/history") if before is not None else "",
         "here": "/runs",

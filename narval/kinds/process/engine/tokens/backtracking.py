@@ -104,14 +104,14 @@ def undo(decision: ProcessDecision) -> None:
     while state.undoing and not state.code:
         token = state.nodes[abs(state.undoing[0])]
         if state.undoing[0] > 0:
-            _tell(decision, token)
+            _notify_listeners(decision, token)
             continue
         decision.change(UndoingEnded(token.id))
         if token.completed is None:
             flow.run_node(decision, decision.node(token), token)
 
 
-def _tell(decision: ProcessDecision, token: NodeToken) -> None:
+def _notify_listeners(decision: ProcessDecision, token: NodeToken) -> None:
     """Call the code by which a node undoes what it did; where it cannot be called, tell that."""
     node = decision.node(token)
     try:

@@ -21,7 +21,7 @@ from narval.kinds.recipe.engine.transitions.impossible import spread_impossible
 from narval.kinds.recipe.language.definition import Transition
 
 
-def reckon(decision: RecipeDecision, transition: Transition) -> Reckoning | None:
+def compute_dates(decision: RecipeDecision, transition: Transition) -> Reckoning | None:
     """The moments of the appointments of a transition, by the elements there are now, if any."""
     if not transition.appointments:
         return None
@@ -38,7 +38,7 @@ def is_early(decision: RecipeDecision, transition: Transition) -> bool:
     """True while the date of a transition has not come; an appointment may have gone by before it is set."""
     if decision.state.transition(transition.id).come:
         return False
-    reckoning = None if transition.id in decision.state.awaiting_date else reckon(decision, transition)
+    reckoning = None if transition.id in decision.state.awaiting_date else compute_dates(decision, transition)
     if reckoning is None or not reckoning.is_past(decision.event.at):
         return True
     come(decision, transition, reckoning)

@@ -23,7 +23,7 @@ LONG = 256 * 1024
 """The most bytes of a form that is kept."""
 
 
-class KeptForm(NamedTuple):
+class SavedForm(NamedTuple):
     """A form: whose it is, where it was sent, its fields, and until when it is kept."""
 
     person: str
@@ -32,12 +32,12 @@ class KeptForm(NamedTuple):
     until: float
 
 
-class KeptForms:
+class SavedForms:
     """The forms that are kept, by the number of the session that may see them."""
 
     def __init__(self, seconds: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds
-        self._forms: dict[int, KeptForm] = {}
+        self._forms: dict[int, SavedForm] = {}
 
     def keep(self, ended: WebSession, address: str, fields: Fields) -> None:
         """Keep a form of a session that has ended, in place of one before it."""
@@ -45,7 +45,7 @@ class KeptForms:
         self._forms.pop(ended.number, None)
         alive = [(number, form) for number, form in self._forms.items() if now < form.until]
         self._forms = dict(alive[-(MOST - 1) :])
-        self._forms[ended.number] = KeptForm(ended.person, address, fields, now + KEPT)
+        self._forms[ended.number] = SavedForm(ended.person, address, fields, now + KEPT)
 
     def hand_over(self, ended: WebSession, session: WebSession) -> bool:
         """Let the session that was begun after another in a browser see its form; True if there is one."""
@@ -56,7 +56,7 @@ class KeptForms:
         self._forms[session.number] = form
         return True
 
-    def of(self, session: int) -> KeptForm | None:
+    def of(self, session: int) -> SavedForm | None:
         """The form that a session may see."""
         form = self._forms.get(session)
         return form if form is not None and self._seconds() < form.until else None

@@ -9,9 +9,9 @@ from urllib.parse import quote
 import pytest
 from starlette.testclient import TestClient
 
-from narval.surfaces.http import kept_forms
-from narval.surfaces.http.kept_forms import KEPT, MOST, KeptForms
+from narval.surfaces.http import saved_forms
 from narval.surfaces.http.page import Fields
+from narval.surfaces.http.saved_forms import KEPT, MOST, SavedForms
 from narval.surfaces.http.sessions import ENDED, IDLE, Sessions, WebSession
 from tests.surfaces.http.doors import HOME, Door, done, filled
 
@@ -129,7 +129,7 @@ def test_what_is_kept_is_bounded(door: Door, monkeypatch: pytest.MonkeyPatch) ->
     browser = ended(door)
     assert browser.post(ACT, data={"xml": "x" * 101, "token": door.token}).status_code == 413
     now = 0.0
-    forms = KeptForms(lambda: now)
+    forms = SavedForms(lambda: now)
     sessions = [WebSession("", number, "ann", "operator", 0.0, 0.0) for number in range(MOST + 2)]
     for session in (*sessions, sessions[-1]):
         forms.keep(session, ACT, Fields())
@@ -137,7 +137,7 @@ def test_what_is_kept_is_bounded(door: Door, monkeypatch: pytest.MonkeyPatch) ->
     now = KEPT
     assert forms.of(sessions[-1].number) is None
     assert not forms.hand_over(sessions[-1], sessions[0])
-    assert kept_forms.LONG * MOST <= 16_000_000
+    assert saved_forms.LONG * MOST <= 16_000_000
 
 
 def test_sessions_that_have_ended_are_remembered_for_a_while(tmp_path: Path) -> None:
