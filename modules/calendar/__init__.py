@@ -2,7 +2,7 @@
 
 `<calendar name="home"/>` in memory is read and followed; where it is, the settings say in `[calendars.home]`,
 or its `path`. An event that changes takes the place of what it was, one that is gone is outdated, and so is
-one that is over.
+one that has ended.
 """
 
 from __future__ import annotations

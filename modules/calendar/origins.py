@@ -119,7 +119,7 @@ def _content(path: Path) -> bytes:
 
 
 async def is_over(waiting: asyncio.Future[None], seconds: float) -> bool:
-    """True once the wait is over; False if it goes on after so many seconds. Raises what it raises."""
+    """True once the wait has ended; False if it goes on after a number of seconds. Raises what it raises."""
     pause = asyncio.ensure_future(sleep(seconds))
     try:
         await asyncio.wait((waiting, pause), return_when=asyncio.FIRST_COMPLETED)

@@ -20,7 +20,7 @@ from .recurring import Budget, Rule, RuleError, walls
 MAX_BYTES = 10 * 1024 * 1024
 MAX_LINES = 250_000
 MAX_LINE = 100_000
-"""A longer property is cut: nobody writes a description of more characters."""
+"""A longer property is cut: no one writes a description of more characters."""
 MAX_DATES = 2_000
 """The most dates that an event's RDATE, and its EXDATE, list."""
 
@@ -249,7 +249,7 @@ class Zones:
 
     @property
     def faults(self) -> list[str]:
-        """A sentence for each zone that nobody knows."""
+        """A sentence for each zone that no one knows."""
         return [
             f"zone {name[:100]!r} is not known, nor described in the file; taken for that of the home"
             for name in self._unknown

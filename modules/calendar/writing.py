@@ -1,7 +1,7 @@
 """Entries of servers, written: made once by the id of the call, altered and removed only as they are known.
 
 Where a server has another version than the one that was to be altered, nothing is: the mark (ETag) of the
-version that was looked at goes along, so that nobody's change is lost between the look and the stroke.
+version that was looked at goes along, so that no one's change is lost between the look and the stroke.
 """
 
 from __future__ import annotations

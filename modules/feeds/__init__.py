@@ -35,7 +35,7 @@ TROUBLES = Output("troubles", "error[@feed]", list=True, optional=True)
     source=True, inputs=[FEED], outputs=[ITEMS, TROUBLES], description="The items of a feed, as they appear."
 )
 async def watch(feed: Element) -> AsyncIterator[Items]:
-    """Give the items of a feed, then those that are added; a trouble is told once until it is over."""
+    """Give the items of a feed, then those that are added; a trouble is reported once until it has passed."""
     here = call()
     source = Feed.of(feed)
     reported, caught_up = set[str](), False

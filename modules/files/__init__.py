@@ -45,7 +45,7 @@ FILES = Output(
     unique="concat(@path,' ',@stamp,' ',@event='deleted')",
 )
 TROUBLES = Output("troubles", "error[@folder]", list=True, optional=True)
-"""Declared, so that a file nobody may read does not end a source that goes on."""
+"""Declared, so that a file no one may read does not end a source that goes on."""
 
 
 # --- watching -------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 300.0
 class Batch(NamedTuple):
     """Elements to be recorded together, and the letters they come from; `old` is the number of those that
     came before the mailbox's `since`. A wait follows the last one. One that `is_well` says that the mailbox
-    is: what was told of it is over.
+    is: what was told of it has ended.
     """
 
     idents: list[str]

@@ -132,7 +132,7 @@ def _kind_of_client(*, secure: bool) -> Any:
 
 
 def _server(box: Mailbox) -> Any:
-    """The server of an account, reached; nobody has logged in yet."""
+    """The server of an account, reached; no one has logged in yet."""
     import imap_tools
 
     host, port = box.given.get("host", ""), box.port(implicit=993, starttls=143, none=143)

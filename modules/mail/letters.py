@@ -60,7 +60,7 @@ class UnreachableError(ActionError):
 
 
 class Signal:
-    """The signal to the thread that follows a mailbox: something has changed, or the call is over.
+    """The signal to the thread that follows a mailbox: something has changed, or the call has ended.
 
     `told` are the paths that changed, as notices of the system name them; where very many did, some may be
     missing. `only` is the one file that counts, None for all. When one of `folders` comes, goes or moves,

@@ -218,7 +218,7 @@ _ROBOT = re.compile(
     r"|owner-[^@]*|[^@]*-(request|owner|bounces))([-+=][^@]*)?@",
     re.IGNORECASE,
 )
-"""Senders that nobody reads: RFC 3834 and what has come into use since."""
+"""Senders that no one reads: RFC 3834 and what has come into use since."""
 
 
 class Header:

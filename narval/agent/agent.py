@@ -90,7 +90,7 @@ class AgentState:
     `store` is its part of the store (None: one in memory). `render` gives the XML of a run;
     `history_entries` is the number of entries a long run keeps of its history. `zone` is that of its
     calendar, `since` the moment from which it is at work without a break; `forget_after` are the seconds
-    after which idle elements are forgotten, `work_kept` those for which items that are over stay (P38).
+    after which idle elements are forgotten, `work_kept` those for which items that have ended stay (P38).
     """
 
     settings = AgentSettings()
@@ -173,7 +173,7 @@ class AgentState:
         return "etc/narval.toml, [agent]" if store.is_own else f"agents/{store.identity().name}/agent.toml"
 
     def end_run(self, run: Run) -> None:
-        """Let a run that is over wait for nothing any more."""
+        """Let a run that has ended wait for nothing any more."""
         self.runs.end(run)
         self.unwait(run)
 

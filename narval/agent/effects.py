@@ -137,7 +137,7 @@ class TurnEffects:
             self._transaction.later(command.at, job)
 
     def finish_run(self, run: Run, command: commands.Finish) -> None:
-        """End the run, and tell its caller; one that is over keeps nothing from others."""
+        """End the run, and tell its caller; one that has ended keeps nothing from others."""
         if run.reserved:
             release = commands.Release(tuple(run.reserved))
             self.apply(run.eid, release)
@@ -186,7 +186,7 @@ _DEFERRED = {kind: (row.in_force, _ACTS.get(kind)) for kind, row in EFFECTS.item
 
 
 def _settle_failure(transaction: Transaction, run: int) -> None:
-    """Let the failure of a run count no more: a retry of it is over well, or has told of its own (M52)."""
+    """Let the failure of a run count no more: a retry of it has ended well, or has told of its own (M52)."""
     memory = transaction.agent.memory
     for eid in reversed(list(memory.contexts.of(run))):
         element = memory.element(eid)

@@ -51,7 +51,7 @@ Settle = Callable[[Any, BaseException | None], None]
 
 
 def nobody_waits(value: Any, error: BaseException | None) -> None:
-    """Settle nothing: nobody waits for the answer."""
+    """Settle nothing: no one waits for the answer."""
 
 
 class Request(msgspec.Struct, frozen=True):

@@ -128,7 +128,7 @@ def _noted(
 
 
 def restoring_runs(agent: AgentState) -> Generator[Read, Any, float]:
-    """Bring the runs back: those under way whole, those that are over by their row alone. It is done in
+    """Bring the runs back: those under way whole, those that have ended by their row alone. It is done in
     pieces, as `restoring_memory`.
 
     Returns the latest moment that was recorded of a run.

@@ -40,7 +40,7 @@ def rebuild(
 
 
 def state_of(agent: AgentState, run: Run) -> Any:
-    """The state of a run; of one that is over, from the journal."""
+    """The state of a run; of one that has ended, from the journal."""
     if run.state is not None:
         return run.state
     replay = _Replay(agent, run)

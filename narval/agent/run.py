@@ -24,7 +24,7 @@ BYTES_AN_ENTRY = 200
 class Run(InForce, eq=False):
     """One execution of a definition: what the runtime keeps beside the engine's own state.
 
-    `kind` is the engine's kind of runs. `state` is None until it is needed: a run that is over is read from
+    `kind` is the engine's kind of runs. `state` is None until it is needed: a run that has ended is read from
     the journal on demand. `library` is what was loaded when the outermost caller began: the calls of the run
     are of these versions. `decays` says that a job is set to forget it. `unreadable` is why the store
     could not give it back. `entries` lie behind its last snapshot or start, and with `save_at` of them the

@@ -17,7 +17,7 @@ MOST_FAILURES = 100
 """So many of the runs that failed are known by when they did."""
 
 MOST_RENDERED = 1000
-"""Elements of runs that are over which are kept rendered."""
+"""Elements of runs that have ended which are kept rendered."""
 
 
 class Families:
@@ -53,7 +53,7 @@ class Families:
             self._active[run.family] = self._active.get(run.family, 0) + 1
 
     def leave(self, run: Run) -> None:
-        """Count a run no more: it is over."""
+        """Count a run no more: it has ended."""
         left = self._active.pop(run.family, 0) - 1
         if left > 0:
             self._active[run.family] = left
@@ -151,7 +151,7 @@ class RunTable(dict[int, Run]):
         self._memory.show_run(run.eid, run.kind, self._show)
 
     def end(self, run: Run) -> None:
-        """Count a run among those that are over."""
+        """Count a run among those that have ended."""
         if self.active.pop(run.eid, None) is not None:
             self.families.leave(run)
             self.counts[run.kind, "active"] -= 1
@@ -182,7 +182,7 @@ class RunTable(dict[int, Run]):
                 self.children.pop(run.caller.run, None)
 
     def show(self, eid: int) -> Element:
-        """The element of a run; of those that are over, so many looked at last are kept rendered."""
+        """The element of a run; of those that have ended, so many looked at last are kept rendered."""
         run = self[eid]
         element = run.element(self._render)
         if not run.active:
@@ -210,7 +210,7 @@ class RunTable(dict[int, Run]):
             eid = child
 
     def is_over_within(self, top: int, eid: int) -> bool:
-        """True if a run is over, and is `top` or was called by it, directly or not."""
+        """True if a run has ended, and is `top` or was called by it, directly or not."""
         run = self.get(eid)
         if run is None or run.active:
             return False

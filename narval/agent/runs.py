@@ -169,7 +169,7 @@ def _error_of(transaction: Transaction, run: Run) -> Element | None:
 
 
 def failure_of(transaction: Transaction, run: Run) -> Failure:
-    """The reason why a run that is over is not done, as its caller is told."""
+    """The reason why a run that has ended is not done, as its caller is told."""
     element = _error_of(transaction, run)
     if element is None:
         why = f"run {run.eid} of {run.name} was {run.phase}"
@@ -248,7 +248,7 @@ def take_back(transaction: Transaction, run: Run, call: Call) -> None:
 
 
 def _end_signals(transaction: Transaction, run: Run) -> None:
-    """Have a run that is over tell nobody anything, and nobody wait for its answer."""
+    """Have a run that has ended tell no one anything, and no one wait for its answer."""
     agent = transaction.agent
     for call in run.calls.values():
         if call.kind == SIGNAL:

@@ -247,7 +247,7 @@ class Clockwork:
             self.late.extend(_LATE.decode(text))
 
     def shift(self, by: float, lasts: Callable[[tuple[int, str], Job | None], bool]) -> None:
-        """Move by so many seconds what ends a length of time: the clock was set."""
+        """Move by a number of seconds what ends a length of time: the clock was set."""
         self.timers.shift(by, lasts)
         if self.idle is not None:
             self.idle.shift(by)

@@ -81,7 +81,7 @@ class Transaction:
     """The facts, rows and outer commands of one turn.
 
     `outer` are commands to be performed, `remote` those that concern other agents and go out with what is
-    recorded, `ended` the runs that are over, `quit` says that a control element asks the daemon to
+    recorded, `ended` the runs that have ended, `quit` says that a control element asks the daemon to
     stop. With `record_only` no run is told anything. `unsettled` is True while there is something to settle,
     `hears` while what is added is hearsay of another agent.
     """

@@ -85,7 +85,7 @@ class LiveMemory:
         return bound.test(self._memory.tree(element))
 
     def judge(self, eids: Iterable[int], bound: Bound) -> GuardVerdict:
-        """The verdict of a guard, as it is where nobody decides by it."""
+        """The verdict of a guard, as it is where no one decides by it."""
         return verdict_of(eids)
 
     def unique_seen(self, name: str, expression: str, value: str) -> bool:

@@ -110,7 +110,7 @@ class Signals:
         return caller
 
     def ended(self, hearer: int) -> Mapping[str, int]:
-        """Wait no more for a run that is over: the calls it has not answered, each with who made it."""
+        """Wait no more for a run that has ended: the calls it has not answered, each with who made it."""
         return self.heard.pop(hearer, {})
 
 

@@ -28,7 +28,7 @@ Perform = Callable[[Run, Outer], Event | None]
 
 
 class TurnBudget:
-    """The events a turn still has room for, and none once its time is over; but always one.
+    """The events a turn still has room for, and none once its time has ended; but always one.
 
     `is_over` is True once there was none left.
     """

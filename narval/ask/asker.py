@@ -28,7 +28,7 @@ WEB = "web"
 class Asker(msgspec.Struct, frozen=True):
     """One who asks.
 
-    `person` is a name, "" for a program that speaks for nobody; `actor` who really asked where one acts as
+    `person` is a name, "" for a program that speaks for no one; `actor` who really asked where one acts as
     another. `uid` is the number of the system's user, `way` the surface, `session` the connection or
     the login on the web, `agent` the agent that is meant ("": the home's own), `scopes` what may be asked.
     """
@@ -75,7 +75,7 @@ class Asker(msgspec.Struct, frozen=True):
     def acting_as(self, name: str, *, owner: int, session: str = "") -> Asker:
         """The same asker in the name of a person; for the owner of the home, by number, and root alone.
 
-        With a `session` the person has logged in to the monitor themselves: that is their way, and nobody
+        With a `session` the person has logged in to the monitor themselves: that is their way, and no one
         acts for them. Raises RequestError.
         """
         if self.uid not in (owner, 0):
@@ -88,7 +88,7 @@ class Asker(msgspec.Struct, frozen=True):
 
 
 PROGRAM = Asker()
-"""A program that speaks for nobody, and may ask everything."""
+"""A program that speaks for no one, and may ask everything."""
 
 
 def user(uid: int, way: str, session: str = "") -> Asker:

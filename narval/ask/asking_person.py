@@ -1,4 +1,4 @@
-"""The person who asks: by login, by the name they act for, or nobody."""
+"""The person who asks: by login, by the name they act for, or no one."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def person_of(daemon: Daemon, asker: Asker) -> str:
 
 
 def onlooker(daemon: Daemon, asker: Asker) -> str | None:
-    """The person who looks; None for a program, and for the home's owner and root where they are nobody.
+    """The person who looks; None for a program, and for the home's owner and root where they are no one.
 
-    Raises WorkRefusedError for others who are nobody.
+    Raises WorkRefusedError for others who are no one.
     """
     if not asker.person:
         return None
@@ -44,7 +44,7 @@ def onlooker(daemon: Daemon, asker: Asker) -> str | None:
 
 
 def no_such_person(name: str, people: Directory) -> str:
-    """The message that nobody in the directory has a name."""
+    """The message that no one in the directory has a name."""
     suggestion = closest(name, [person.name for person in people.people])
     return f"there is no person {name!r} in etc/people.toml{suggestion}"
 

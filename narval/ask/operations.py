@@ -54,7 +54,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "definitions.versions": ("versions", "difference"),
 }  # fmt: skip
 AT_ONCE = frozenset({"status", "attention", "log", "stop"})
-"""The operations that wait for nobody to record anything, where the store may be away."""
+"""The operations that wait for no one to record anything, where the store may be away."""
 
 LOOKS = 0.25
 """Seconds after which it is looked whether the store is away, while something is being recorded."""

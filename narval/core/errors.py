@@ -12,7 +12,7 @@ NarvalError
 │   └── TokenError       a process refuses an operation on its tokens
 │       ├── NoTokenError             it has no such token, or several where one is meant
 │       ├── TokenCompleteError       the token is complete already
-│       ├── NotExecutingError        the process is over, cancelled or held up
+│       ├── NotExecutingError        the process has ended, is cancelled or held up
 │       └── NotBacktrackableError    it cannot go back to the token, or not past another
 ├── OperatorError        the operator of the daemon: its home or its settings
 │   ├── NoHomeError      there is no home there
@@ -147,7 +147,7 @@ class TokenCompleteError(TokenError):
 
 
 class NotExecutingError(TokenError):
-    """The process is over, cancelled or held up: not-executing, cancelled."""
+    """The process has ended, is cancelled or held up: not-executing, cancelled."""
 
 
 class NotBacktrackableError(TokenError):

@@ -43,7 +43,7 @@ class Clock(Protocol):
         """Seconds since 1970, UTC."""
 
     def monotonic(self) -> float:
-        """Seconds that nobody can set, while the machine is awake."""
+        """Seconds that no one can set, while the machine is awake."""
 
     def jump(self) -> Jump | None:
         """The jump of the clock since this was called last, or None."""
@@ -102,7 +102,7 @@ class SystemClock:
         return wall
 
     def monotonic(self) -> float:
-        """Seconds that nobody can set, while the machine is awake."""
+        """Seconds that no one can set, while the machine is awake."""
         return self._awake()
 
     def jump(self) -> Jump | None:
@@ -136,7 +136,7 @@ class SimulatedClock:
         return self._now
 
     def monotonic(self) -> float:
-        """The same: nobody else sets it."""
+        """The same: no one else sets it."""
         return self._now
 
     def advance(self, seconds: float) -> None:

@@ -39,7 +39,7 @@ class LoneThread(Generic[Result]):
             self._pass_on(self.done.set_result, result)
 
     def _pass_on(self, settle: Callable[[Any], None], outcome: object) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed: no one waits any more
             self._loop.call_soon_threadsafe(self._settle, settle, outcome)
 
     def _settle(self, settle: Callable[[Any], None], outcome: object) -> None:

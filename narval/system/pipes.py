@@ -14,7 +14,7 @@ CHUNK = 256 * 1024
 
 
 class PipeWriter:
-    """Writes to a pipe, as fast as it is read. When nobody reads it any more, the rest is dropped."""
+    """Writes to a pipe, as fast as it is read. When no one reads it any more, the rest is dropped."""
 
     __slots__ = ("_ends", "_loop", "_pipe", "_unsent")
 
@@ -45,7 +45,7 @@ class PipeWriter:
         except BlockingIOError:
             self._loop.add_writer(self._pipe, self._write)
             return
-        except OSError:  # nobody reads any more
+        except OSError:  # no one reads any more
             self._unsent.clear()
         self._loop.remove_writer(self._pipe)
         if self._ends:

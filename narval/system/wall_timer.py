@@ -19,7 +19,7 @@ from math import floor
 from typing import Protocol
 
 LOOK_AGAIN = 60.0
-"""Seconds after which the clock is looked at where nobody tells that it was set."""
+"""Seconds after which the clock is looked at where no one tells that it was set."""
 
 _CLOCK_REALTIME = 0
 _NONBLOCK, _CLOSE_ON_EXEC = os.O_NONBLOCK, getattr(os, "O_CLOEXEC", 0)

@@ -43,7 +43,7 @@ def _work(daemon: Daemon) -> tuple[list[Form], list[Form]]:
     """The work of people that something is wrong with, and that which waits for them."""
     if not any(isinstance(run.engine, HeedsPeople) for run in daemon.agent.runs.active.values()):
         return [], []
-    from narval.kinds.work.operations.attention import open_work  # here: most homes ask nobody
+    from narval.kinds.work.operations.attention import open_work  # here: most homes ask no one
 
     return open_work(daemon)
 

@@ -92,7 +92,7 @@ class IncidentRows:
 
 
 class OpenIncidents(IncidentRows):
-    """The incidents of an agent that nobody has dealt with: those whose elements count still.
+    """The incidents of an agent that no one has dealt with: those whose elements count still.
 
     To look costs what is new since the last look, and what is open.
     """

@@ -54,7 +54,7 @@ Form = dict[str, Any]
 async def incidents(
     daemon: Daemon, every: bool = False, incident: str | None = None, limit: int | None = None
 ) -> list[dict[str, Any]]:
-    """The incidents that nobody has dealt with, alike ones in one row, the row with the latest first.
+    """The incidents that no one has dealt with, alike ones in one row, the row with the latest first.
 
     With `every` also those that were retried well or acknowledged, and faults of files that are good now: of
     the 10,000 newest errors. With an `incident` that row alone, whatever became of it. `newest` has the runs,
@@ -151,7 +151,7 @@ async def acknowledge(
 ) -> dict[str, Any]:
     """Deal with a row of incidents by saying why nothing more is to be done: they count no more.
 
-    An element `acknowledged` tells of it. A new one like them opens the row again. That of a file is over
+    An element `acknowledged` tells of it. A new one like them opens the row again. That of a file ends
     when the file is good, and not before.
     """
     if not reason.strip():

@@ -76,7 +76,7 @@ async def _asked(daemon: Daemon) -> list[dict[str, Any]]:
     if not any(isinstance(run.engine, HeedsPeople) for run in daemon.agent.runs.active.values()):
         return []
     from narval.kinds.work.operations.items import (
-        worklist,  # here: most homes ask nobody, and start without it
+        worklist,  # here: most homes ask no one, and start without it
     )
 
     return await worklist(daemon, every=True)

@@ -12,7 +12,7 @@ from narval.core.engines.registry import run_kinds, standing_kinds
 from narval.system.time_slice import TimeSlice
 
 LAST = 20
-"""So many of the runs of a definition that are over tell how it does."""
+"""So many of the runs of a definition that have ended tell how it does."""
 RUNS_LOOKED_AT = 5000
 """The most runs among which these are sought, newest first."""
 
@@ -21,7 +21,7 @@ Key = tuple[str, str]
 
 
 class Endings(NamedTuple):
-    """The runs under way, counted, and the last that are over, newest first, by definition."""
+    """The runs under way, counted, and the last that have ended, newest first, by definition."""
 
     active: Counter[Key]
     over: dict[Key, list[Run]]

@@ -39,7 +39,7 @@ _EVERY = frozenset(Definition.__struct_fields__)
 async def definition(daemon: Daemon, name: str, kind: str | None = None) -> dict[str, Any]:
     """One definition, in the form of `definitions`, with its source, its file as it lies there now with
     the faults in it, its prototype, its settings, whom it calls and who calls it, the runs under way and the
-    last that are over, and what its runs wait for in time.
+    last that have ended, and what its runs wait for in time.
 
     `kind` tells which is meant where several kinds have one of that name; else it is the one that
     `start` begins. Raises RequestError.

@@ -18,6 +18,7 @@ from narval.ask.registry import operation
 from narval.core.elements.element import Element
 from narval.core.engines.engine import HeedsPeople
 from narval.core.errors import RequestError, UnreadableError
+from narval.core.memory.lineage import made_from
 from narval.core.memory.memory import Memory
 from narval.daemon.daemon import Daemon
 from narval.system.time_slice import TimeSlice
@@ -86,15 +87,10 @@ def _versions(memory: Memory, element: Element, nodes: list[Node]) -> Iterator[i
         if eid > element.eid:
             replaced = versions.intersection(node["from"])
         else:
-            replaced = {eid} if any(eid in _inputs(memory, version) for version in versions) else set()
+            replaced = {eid} if any(eid in made_from(memory, version) for version in versions) else set()
         if not memory.outdated.isdisjoint(replaced):
             versions.add(eid)
             yield eid
-
-
-def _inputs(memory: Memory, eid: int) -> tuple[int, ...]:
-    element = memory.element(eid)
-    return element.origin.inputs if element is not None and element.origin is not None else ()
 
 
 async def _forgotten(agent: AgentState, element: Element, holders: list[int]) -> dict[str, Any] | None:
@@ -120,8 +116,9 @@ async def _forgotten(agent: AgentState, element: Element, holders: list[int]) ->
 
 
 def _decay(agent: AgentState, run: Run | None, decays: dict[str, float | None]) -> float | None:
-    """The moment when a run that is over will be forgotten, by itself or with who called it; None if none is
-    set. `decays` keeps those of definitions, by digest.
+    """The moment when an ended run will be forgotten, by itself or with its caller; None if none is set.
+
+    `decays` keeps those of definitions, by digest.
     """
     moments = []
     while run is not None:

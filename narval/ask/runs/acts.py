@@ -148,7 +148,7 @@ async def retry(
 
 @operation("read")
 async def wait(daemon: Daemon, run: int, timeout: float | None = None) -> dict[str, Any]:
-    """Wait until a run is over."""
+    """Wait until a run has ended."""
     found = find_run(daemon, run)
     await daemon.host.ended(found, timeout)
     return json_forms.run(daemon.agent, found)

@@ -146,7 +146,7 @@ class _Teller:
             row["error"] = {"type": problem["kind"], "message": without_secrets(problem["message"])}
 
     def leave_open(self, row: Row, daemon: Daemon) -> None:
-        """A row that nothing has ended: of a run that is over it was given up, else it is under way."""
+        """A row that nothing has ended: of a run that has ended it was given up, else it is under way."""
         if not self._run.active:
             row |= {"ended": self._run.ended, "outcome": "given up"}
         elif row["call"] is not None:

@@ -66,7 +66,7 @@ def _graph(
 
 
 def graph_of(engine: Engine, definition: Any, state: Any) -> Graph:
-    """The graph of a run in a state; of one that is over no part is under way."""
+    """The graph of a run in a state; of one that has ended no part is under way."""
     graph = engine.graph(definition, state)
     return settled(graph) if state.over else graph
 

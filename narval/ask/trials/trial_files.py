@@ -38,7 +38,7 @@ class TrialFiles:
         self._folder = folder
 
     def keep(self, key: str, person: str | None, answer: dict[str, Any], now: float) -> None:
-        """Keep a result under a key, and forget those that are over or too many."""
+        """Keep a result under a key, and forget those that have ended or too many."""
         self._folder.mkdir(mode=0o700, exist_ok=True)
         scratch = self._folder / f"{secrets.token_hex(8)}.new"
         handle = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -60,7 +60,7 @@ class TrialFiles:
         return self._folder / (hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest() + _SUFFIX)
 
     def _sweep(self, now: float) -> None:
-        """Forget what is over by the time at which it was written, and the oldest beyond the bounds."""
+        """Forget what has ended by the time at which it was written, and the oldest beyond the bounds."""
         bytes_kept = 0
         files = [(file.stat(), file) for file in self._folder.iterdir() if file.is_file()]
         files.sort(key=lambda pair: pair[0].st_mtime, reverse=True)

@@ -103,7 +103,7 @@ class RunDefinition(Definition, frozen=True, eq=False, kw_only=True):
 
     @property
     def may_expire(self) -> bool:
-        """True if a run of it may end as failed with nothing having gone wrong: its time was over (P14)."""
+        """True if a run of it may end as failed with nothing having gone wrong: its time had ended (P14)."""
         return False
 
     @property

@@ -1,6 +1,6 @@
 """The names of elements that come from narval alone: those of runs and of definitions (N2).
 
-A pattern such as `plan[@state='failed']` can rely on them: nobody else can add one.
+A pattern such as `plan[@state='failed']` can rely on them: no one else can add one.
 """
 
 from __future__ import annotations

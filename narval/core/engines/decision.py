@@ -210,7 +210,7 @@ class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_onl
     # --- the end --------------------------------------------------------------------------------------
 
     def report_end(self, result: tuple[int, ...]) -> None:
-        """Finish a run whose state is over: its caller gets `result`; it is forgotten in time."""
+        """Finish a run whose state has ended: its caller gets `result`; it is forgotten in time."""
         state = self.state
         self.command(commands.Finish(state.status, state.PHASES[state.status], result, state.error))
         if self.definition.decay is not None:

@@ -76,7 +76,7 @@ class Caller(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     @property
     def calls(self) -> tuple[str, ...]:
-        """The call that the run answers, or those that are held back until it is over."""
+        """The call that the run answers, or those that are held back until it has ended."""
         return (self.call,) if self.held is None else tuple([call for call, _ in self.held.calls])
 
 
@@ -105,7 +105,7 @@ class Resume(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """From where a run goes on: the earlier run `of` had come there, and is begun again from its `part`.
 
     `elements` were the first context of that run, `context` is all that it held. `followed`: another run has
-    begun because that one was over, or is going to.
+    begun because that one had ended, or is going to.
     """
 
     of: int
@@ -247,7 +247,7 @@ class Signalled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fa
     act: PersonsAct | None = None
     """The act on work that it is, with the way of that."""
     sender: int = 0
-    """The run that called by it; nobody from outside can give one."""
+    """The run that called by it; no one from outside can give one."""
     way: str = ""
     """The way by which it came: "web" on the monitor."""
     session: str = ""

@@ -78,7 +78,7 @@ GIVEN_UP = "given up"
 
 
 def settled(graph: Graph) -> Graph:
-    """The graph of a run that is over: no part of it is under way or waits (M31)."""
+    """The graph of a run that has ended: no part of it is under way or waits (M31)."""
     return Graph(graph.name, tuple(map(_settled, graph.parts)))
 
 

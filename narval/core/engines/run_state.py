@@ -59,7 +59,7 @@ class RunState(msgspec.Struct, omit_defaults=True):
     KIND: ClassVar[str]
     MOVES: ClassVar[Moves]
     PHASES: ClassVar[Mapping[str, str]] = {"done": "done", "failed": "failed", "cancelled": "cancelled"}
-    """The phase of a run that is over, by status; with any other status it is active."""
+    """The phase of a run that has ended, by status; with any other status it is active."""
 
     eid: int
     """The number of the run."""

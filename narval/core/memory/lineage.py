@@ -46,7 +46,7 @@ def in_force(memory: Memory, eid: int) -> list[int]:
     younger = list(takewhile(lambda other: other > eid, memory.index.newest_named([element.name])))
     versions, found = {eid}, []
     for other in reversed(younger):
-        if not versions.isdisjoint(_made_from(memory, other)):
+        if not versions.isdisjoint(made_from(memory, other)):
             if other in memory.outdated:
                 versions.add(other)
             else:
@@ -62,7 +62,7 @@ def current(memory: Memory, eid: int) -> int | None:
     there = eid
     while there in memory.outdated and (element := memory.element(there)) is not None:
         younger = takewhile(there.__lt__, memory.index.newest_named([element.name]))
-        new = next((new for new in younger if there in _made_from(memory, new)), None)
+        new = next((new for new in younger if there in made_from(memory, new)), None)
         if new is None:
             versions = in_force(memory, eid) if there != eid else ()
             return versions[-1] if versions else None
@@ -70,7 +70,8 @@ def current(memory: Memory, eid: int) -> int | None:
     return there if there in memory else None
 
 
-def _made_from(memory: Memory, eid: int) -> tuple[int, ...]:
+def made_from(memory: Memory, eid: int) -> tuple[int, ...]:
+    """The eids that an element was made from; none where it is forgotten, or nothing is known of it."""
     element = memory.element(eid)
     return element.origin.inputs if element is not None and element.origin is not None else ()
 

@@ -18,7 +18,7 @@ _WORTH_CUTTING = 1024
 
 
 class ForgetChunk(NamedTuple):
-    """A part of the context of a run that is over: the eids to forget with it, and those that stay.
+    """A part of the context of a run that has ended: the eids to forget with it, and those that stay.
 
     `last` is True if nothing is left behind it, so that the run itself may go.
     """
@@ -79,7 +79,7 @@ class IdleTracker:
             self._touched[eid] = at
 
     def shift(self, by: float) -> None:
-        """Move every moment by so many seconds, after the clock was set."""
+        """Move every moment by a number of seconds, after the clock was set."""
         self._heap = [(at + by, eid) for at, eid in self._heap]
         self._touched = {eid: at + by for eid, at in self._touched.items()}
 

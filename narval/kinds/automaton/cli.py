@@ -47,7 +47,7 @@ def automaton(context: click.Context, session: Session, file: Path) -> None:
 
 
 async def _run(file: Path, output: int | None) -> tuple[dict[str, Any], bool]:
-    """The run when it is over, and whether it was interrupted. Raises DefinitionError."""
+    """The run when it has ended, and whether it was interrupted. Raises DefinitionError."""
     import asyncio
 
     from narval.ask.runs import acts, showing

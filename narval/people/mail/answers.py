@@ -49,7 +49,7 @@ def read_answer(body: str, outcomes: Collection[str]) -> MailAnswer:
 
 def is_authentic(results: str, sender: str) -> bool:
     """True if the results of a server (RFC 8601) say that a mail comes from the domain of its sender: dmarc
-    passed, or dkim with a signature of that domain or of one above. What cannot be read vouches for nobody.
+    passed, or dkim with a signature of that domain or of one above. What cannot be read vouches for no one.
     """
     domain = sender.rpartition("@")[2].lower()
     for result in _without_comments(results).split(";"):

@@ -46,7 +46,7 @@ _SUBJECTS = {
     "token-spent": "Not taken: ",
     "not-understood": "Not understood: ",
 }
-"""The beginnings of subjects, by why a notice is sent; an item that is over has its state."""
+"""The beginnings of subjects, by why a notice is sent; an item that has ended has its state."""
 
 
 class _PutOffError(Exception):

@@ -212,7 +212,7 @@ def _moment(text: str | None) -> datetime:
 
 
 async def _deliver(outbox: MailAccount, letter: Outgoing) -> list[str]:
-    """Deliver to a Maildir, which refuses nobody."""
+    """Deliver to a Maildir, which refuses no one."""
     try:
         await asyncio.to_thread(put, outbox.path, letter)
     except OSError as error:
@@ -298,7 +298,7 @@ async def send_mail(mail: Element, outbox: MailAccount) -> SentMail:
     """Send an `email` element: to a Maildir exactly once, by SMTP at least once, known by its Message-ID.
 
     Raises ActionError: `bad-address`, `too-many-recipients`, `header-injection`, `bad-date` or `bad-account`
-    for good; `not-sent` where nobody was sent it, for good too if the server will say the same again.
+    for good; `not-sent` where no one was sent it, for good too if the server will say the same again.
     """
     letter = outgoing(mail, call().id)
     refused = await outbox.choose(CARRIERS, "smtp")(outbox, letter)

@@ -97,7 +97,7 @@ def start(
 
 
 def _ended(connection: Connection, run: dict[str, Any], timeout: float | None) -> dict[str, Any]:
-    """The run once it is over, or as it is when the time has passed."""
+    """The run once it has ended, or as it is when the time has passed."""
     deadline = math.inf if timeout is None else time.monotonic() + timeout
     while run["phase"] == "active" and (left := deadline - time.monotonic()) >= 0:
         run = connection.ask("wait", run=run["eid"], timeout=min(SLICE, left))

@@ -33,7 +33,7 @@ ATTEMPTS = 5
 
 
 class HomeView:
-    """A home as it is, opened for queries: no lock is taken, nothing is altered, nobody is waited for."""
+    """A home as it is, opened for queries: no lock is taken, nothing is altered, no one is waited for."""
 
     record_only = True
 

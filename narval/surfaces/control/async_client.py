@@ -52,7 +52,7 @@ class AsyncClient:
             for name, value in (("agent", agent), ("as", acting_as), ("session", session))
             if value
         }
-        if params.get("wait"):  # it takes nobody's place: the daemon counts it apart, too
+        if params.get("wait"):  # it takes no one's place: the daemon counts it apart, too
             return await self._asked(method, params, asking)
         async with self._free:
             return await self._asked(method, params, asking)

@@ -241,7 +241,7 @@ class _Peer:
 
     @property
     def is_waiting(self) -> bool:
-        """True while nothing is under way but requests that wait: it takes nobody's place meanwhile."""
+        """True while nothing is under way but requests that wait: it takes no one's place meanwhile."""
         return bool(self._tasks) and all(self._tasks.values())
 
     def drop(self) -> None:

@@ -46,7 +46,7 @@ def note(handle: int, address: str) -> None:
 
 
 def known(folder: Path) -> str:
-    """The address at which the pages of a home are served. Raises OperatorError where nobody serves them."""
+    """The address at which the pages of a home are served. Raises OperatorError where no one serves them."""
     nobody = OperatorError("no pages of this home are served; do it: narval web")
     try:
         handle = os.open(folder / _NAME, os.O_RDONLY | os.O_CLOEXEC)

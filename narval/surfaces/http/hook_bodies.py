@@ -1,6 +1,6 @@
 """Bodies of webhooks made into elements: JSON, a form, or XML becomes one element.
 
-JSON is mapped as everywhere (`memory/elements/json_mapping.py`), but without its types, as nobody writes it
+JSON is mapped as everywhere (`memory/elements/json_mapping.py`), but without its types, as no one writes it
 back. A form is an object whose values are texts. XML stays as it is if its root has the name of the element;
 else it is put within one.
 """

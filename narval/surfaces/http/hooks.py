@@ -164,7 +164,7 @@ def hook_route(hooks: Hooks) -> Route:
         headers = {"retry-after": str(answer.retry_after)} if answer.retry_after else {}
         if answer.status == 401:
             headers["www-authenticate"] = "Bearer"
-        if answer.status in (408, 413):  # there may be more of the body, which nobody reads
+        if answer.status in (408, 413):  # there may be more of the body, which no one reads
             headers["connection"] = "close"
         return JSONResponse(answer.told, answer.status, headers)
 

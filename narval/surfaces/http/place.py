@@ -36,7 +36,7 @@ class WebPlace(msgspec.Struct, frozen=True):
 
     @property
     def address(self) -> str:
-        """The address as a browser is given it, without a slash at the end; "" where nobody can know."""
+        """The address as a browser is given it, without a slash at the end; "" where no one can know."""
         if self.behind:
             return f"https://{self.behind}"
         return f"http://127.0.0.1:{self.port}" if self.port else ""

@@ -1,7 +1,7 @@
 """Forms that were sent after their session had ended: each is kept until its person is back in that browser.
 
 They are kept in the memory of this program alone, one of each session, and only of sessions that there were:
-nobody else can fill it. What is kept is shown to its person, who sends it or not; nothing acts on it.
+no one else can fill it. What is kept is shown to its person, who sends it or not; nothing acts on it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The server of the pages: uvicorn with h11, on loopback or on a Unix socket, and nowhere else.
 
-It differs from uvicorn's own in four things. Nothing wakes it while nobody asks (uvicorn looks ten times a
+It differs from uvicorn's own in four things. Nothing wakes it while no one asks (uvicorn looks ten times a
 second if it should end). A request must have begun to arrive and have a whole header in ten seconds, and what
 is written must be read in ten. Connections are limited, and whoever has shown no session and no token
 of a webhook cannot take the places of those who have. What no application sees, as nonsense instead of HTTP,
@@ -100,7 +100,7 @@ def unix_socket(path: Path, *, for_group: bool = False) -> Iterator[socket.socke
     """
     _clear(path)
     listener = socket.socket(socket.AF_UNIX)
-    before = os.umask(0o177)  # nobody else may connect, not even before its mode is set
+    before = os.umask(0o177)  # no one else may connect, not even before its mode is set
     try:
         with wire.address(path) as name:
             listener.bind(name)

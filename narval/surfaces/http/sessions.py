@@ -67,7 +67,7 @@ class WebSession(msgspec.Struct, frozen=True):
 
 
 class _Stored(msgspec.Struct, frozen=True):
-    """All that the file holds; `last` is the number of the last session, `ended` has those that are over."""
+    """All that the file holds; `last` is the number of the last session, `ended` has those that ended."""
 
     last: int = 0
     links: tuple[LoginLink, ...] = ()
@@ -218,7 +218,7 @@ def _moment(seconds: float) -> str:
 
 
 def form_token(secret: str) -> str:
-    """The token of a session's forms: nobody learns the secret from it, nor it without the secret."""
+    """The token of a session's forms: no one learns the secret from it, nor it without the secret."""
     return _digest(f"form {secret}")
 
 

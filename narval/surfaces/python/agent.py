@@ -89,7 +89,7 @@ class OfMessages:
     def send(self, to: str, *elements: Given, keep: float | None = None) -> list[str]:
         """Send elements to another agent of the home, in one turn; the ids of the messages.
 
-        With `keep`, what is not taken within so many seconds becomes a dead letter. Raises RequestError.
+        What is not taken within `keep` seconds becomes a dead letter. Raises RequestError.
         """
         xml = [_bytes(element) for element in elements]
         return list(ask(self, on_agents.send, to, xml, keep)["messages"])

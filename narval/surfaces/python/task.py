@@ -262,9 +262,9 @@ def run(
 ) -> int:
     """Work as a task until its queue is empty: `main` is called for each object; how many there were.
 
-    With `timeout` it ends when none has come for so many seconds, with None never. When `main` returns and
-    has asserted no terminal state, FORWARD is; when it raises, EXCEPTION, if an edge leads there, and the
-    object goes back to the queue if not.
+    It ends when none has come for `timeout` seconds; with None it never does. When `main` returns and has
+    asserted no terminal state, FORWARD is; when it raises, EXCEPTION, if an edge leads there, and the object
+    goes back to the queue if not.
     """
     done = 0
     with init(name, user, role, home=home) as task:

@@ -2,7 +2,7 @@
 
 An *error* is a proof: something that no run can ever do. It is told only when nothing was left out of the
 walk. A *note* is a story: something that a run may come to, as far as narval can know, and that its author
-may not have meant. Errors that nobody handles are notes, for most recipes mean to fail then.
+may not have meant. Errors that no one handles are notes, for most recipes mean to fail then.
 """
 
 from __future__ import annotations
@@ -233,7 +233,7 @@ def _erring(node: SearchNode, structure: Structure) -> Iterator[PartKey]:
 def dead_ends(definition: Definition, library: Library, engine: HasExits) -> Iterator[Finding]:
     """The outcomes that no way on from a part takes, and the errors that no way for errors takes.
 
-    Where there is no way for errors at all, the walk tells that nobody handles them.
+    Where there is no way for errors at all, the walk tells that no one handles them.
     """
     for found in engine.exits(definition):
         target = library.get(*found.target)

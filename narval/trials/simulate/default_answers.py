@@ -1,7 +1,7 @@
 """Default answers: the least that the outputs of a call allow, or none.
 
 An output's patterns say what its element is called and which attributes it has. Where they say more than
-that, no answer is made up: a simulation must not tell of what nobody thought of.
+that, no answer is made up: a simulation must not tell of what no one thought of.
 """
 
 from __future__ import annotations

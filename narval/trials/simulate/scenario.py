@@ -23,7 +23,7 @@ NEVER = float("inf")
 
 
 class When(msgspec.Struct, frozen=True):
-    """A moment: so many seconds after the start, or a date; a date without a zone is of the home's."""
+    """A moment: a number of seconds after the start, or a date; a date without a zone is of the home's."""
 
     after: float = 0.0
     date: datetime | None = None
@@ -45,7 +45,7 @@ class ScheduledStart(msgspec.Struct, frozen=True):
 
 
 class ScheduledElement(msgspec.Struct, frozen=True):
-    """Elements from outside; with `every`, again after so many seconds, `times` in all (None: always).
+    """Elements from outside; with `every`, again after a number of seconds, `times` in all (None: always).
 
     With `replaces` the one element takes the place of the newest that fits it.
     """

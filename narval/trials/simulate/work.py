@@ -1,4 +1,4 @@
-"""People in simulations (P81): nobody is asked; what a scenario says is done to each item, or refused."""
+"""People in simulations (P81): no one is asked; what a scenario says is done to each item, or refused."""
 
 from __future__ import annotations
 

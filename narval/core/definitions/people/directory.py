@@ -30,7 +30,7 @@ AFTER_A_MODEL = "model.approve"
 class Away(msgspec.Struct, frozen=True):
     """An absence, of whole days in the zone of the home: the first and the last one (None: open).
 
-    `instead` is the person who acts meanwhile, "" for nobody.
+    `instead` is the person who acts meanwhile, "" for no one.
     """
 
     first: date | None = None
@@ -60,7 +60,7 @@ class Person(msgspec.Struct, frozen=True):
 class Right(msgspec.Struct, frozen=True):
     """The reason for which a person may act: the role that counted, "" where none was asked for.
 
-    `instead_of` is the person who is away and for whom this one acts, "" where that is nobody.
+    `instead_of` is the person who is away and for whom this one acts, "" where that is no one.
     """
 
     person: str

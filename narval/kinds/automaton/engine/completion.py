@@ -1,4 +1,4 @@
-"""A state has ended: who follows it, who is killed for that, and when the run is over (A3-A5, section 4)."""
+"""A state has ended: who follows it, who is killed for that, and when the run ends (A3-A5, section 4)."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def _let_go(decision: AutomatonDecision) -> None:
 
 
 def settle(decision: AutomatonDecision) -> None:
-    """Go on until nothing is left to decide, then see whether the run is over."""
+    """Go on until nothing is left to decide, then see whether the run has ended."""
     while decision.to_run or decision.skipped:
         while decision.to_run:
             state = decision.to_run.popleft()

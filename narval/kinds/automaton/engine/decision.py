@@ -57,7 +57,7 @@ class AutomatonDecision(Decision[Automaton, AutomatonState, AutomatonChange], kw
     # --- the end --------------------------------------------------------------------------------------
 
     def end(self, outcome: str, error: int | None = None) -> None:
-        """The run is decided: what still runs is ended, and then it is over."""
+        """The run is decided: what still runs is ended, and then it has ended."""
         if self.state.status != "running":
             return
         self.to_run.clear()

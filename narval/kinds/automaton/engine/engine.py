@@ -184,7 +184,7 @@ def _unheard(decision: AutomatonDecision, signal: str) -> str:
 
 
 def _cancelled(decision: AutomatonDecision, event: Cancelled) -> None:
-    """End what runs, with all its group; the run is over when that is gone."""
+    """End what runs, with all its group; the run has ended when that is gone."""
     if decision.state.status == "running" and (decision.state.calls or decision.state.dying):
         decision.end("cancelled")
     elif decision.state.status != "ending":

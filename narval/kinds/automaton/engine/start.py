@@ -24,7 +24,7 @@ _HOLDS: tuple[Hold, ...] = ("programs", "date", "signal", "quick", "room")
 
 
 QUICK, QUICK_DEATHS = 1.0, 20
-"""An error that leads back to a state within so many seconds of its start is a quick death; after more of
+"""An error that leads back to a state within a number of seconds of its start is a quick death; after more of
 them in a row than that, a pause comes before the next start."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0
 """Seconds of the first of these pauses, which double, and of the longest."""

@@ -157,7 +157,7 @@ class Automaton(RunDefinition, frozen=True, eq=False):
     """The definition of a run of states. `states` are by name, in the order of the file.
 
     `max_parallel` is the number of programs that run at once, None for as many as are ready. After `timeout`
-    seconds a run is given up. With `restart` another begins once one is over. Its
+    seconds a run is given up. With `restart` another begins once one has ended. Its
     programs may be `processes` at once, with all that they start.
     """
 

@@ -56,7 +56,7 @@ class ProcessPendingComplete(ProcessChange, frozen=True):
 
 
 class ProcessCompleted(ProcessChange, frozen=True):
-    """The process is over."""
+    """The process has ended."""
 
     at: float
 

@@ -46,7 +46,7 @@ class OperationRefused(Exception):  # noqa: N818 - it is the answer to who asked
 
 
 NO_ANSWERS = frozenset[str]()
-"""The answers of listeners where nobody listens."""
+"""The answers of listeners where no one listens."""
 
 
 class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=True, eq=False):
@@ -160,7 +160,7 @@ class ProcessDecision(Decision[Process, ProcessState, ProcessChange], kw_only=Tr
             self.command(commands.CancelCall(call))
 
     def drop_limit(self, call: str) -> None:
-        """Drop the time limit of a call at another agent, unless it is over; others have none here."""
+        """Drop the time limit of a call at another agent, unless it has ended; others have none here."""
         if (
             getattr(self.event, "wake", "") != call
             and self.node(self.state.nodes[self.state.calls[call]]).agent

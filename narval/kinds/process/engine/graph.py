@@ -53,7 +53,7 @@ def _node(node: Node, state: ProcessState, tokens: list[NodeToken]) -> GraphNode
 
 
 def _tone(state: ProcessState, node: Node, status: str) -> Tone:
-    """The tone of a node: one whose tokens nobody works at waits, for memory or to be completed."""
+    """The tone of a node: one whose tokens no one works at waits, for memory or to be completed."""
     standing = (state.nodes[token] for token in state.standing.get(node.id, ()))
     idle = status == "active" and not any(token.call or token.queued for token in standing)
     return "waiting" if idle else NODE_TONES.get(status, "idle")

@@ -54,7 +54,7 @@ def returned(decision: ProcessDecision, event: Returned) -> None:
 
 
 def expired(decision: ProcessDecision, call: str) -> None:
-    """Give up a call at another agent whose time is over. Raises NodeFault."""
+    """Give up a call at another agent whose time has ended. Raises NodeFault."""
     token = decision.state.nodes[decision.state.calls[call]]
     node = decision.node(token)
     decision.give_up(call)

@@ -152,7 +152,7 @@ _ON: dict[type, Callable[[RecipeDecision, Any], None]] = {
 
 
 def _settle(decision: RecipeDecision) -> None:
-    """Run steps and follow transitions until none is left, then end the plan if it is over."""
+    """Run steps and follow transitions until none is left, then end the plan if it has ended."""
     to_run, to_follow = decision.to_run, decision.to_follow
     while to_run or to_follow:
         if to_run:

@@ -91,7 +91,7 @@ class CallRun(msgspec.Struct, omit_defaults=True, gc=False):
     problem: Failure | None = None
     """The failure of the last try that was followed by another."""
     expired: bool = False
-    """True if it was given up for its time limit: it is back as soon as the run that answers it is over."""
+    """True if it was given up for its time limit: it is back as soon as the run that answers it has ended."""
     spoilt: Failure | None = None
     """The reason why it was given up, a source that gave what fits no output."""
 

@@ -41,7 +41,7 @@ def _has_moved(recipe: Recipe, state: PlanState, transition: str) -> bool:
 
 
 def _does_nothing(step: Step, find: Find) -> bool:
-    """True of a step whose call may be made again, and nobody sees it: it takes nothing, and stays within."""
+    """True of a step whose call may be made again, and no one sees it: it takes nothing, and stays within."""
     target = find(step.kind, step.target) if step.kind == Action.kind and not step.agent else None
     return isinstance(target, Action) and not target.outside and not target.prototype.inputs
 

@@ -14,7 +14,7 @@ def is_first(state: PlanState) -> bool:
 
 
 def after_end(decision: RecipeDecision) -> None:
-    """Begin the plan that follows this one, which is over."""
+    """Begin the plan that follows this one, which has ended."""
     state, restart = decision.state, decision.definition.restart
     if restart == "no" or state.followed or (restart == "parallel" and state.has_fired):
         return

@@ -159,7 +159,7 @@ def _surely_fits(names: frozenset[str] | None, slot: Input) -> bool:
 
 def warnings(recipes: Iterable[Recipe], library: Library) -> list[Fault]:
     """Warnings about recipes that can only call themselves, directly or by way of others, about answers that
-    nobody takes up, or that may be others', and about attributes of arguments that nothing reads.
+    no one takes up, or that may be others', and about attributes of arguments that nothing reads.
     """
     recipes = list(recipes)
     endless = _endless(library)

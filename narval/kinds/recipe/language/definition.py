@@ -211,7 +211,7 @@ def _sole(step: Step) -> Transition | None:
 class Recipe(RunDefinition, frozen=True, eq=False):
     """The definition that a plan follows (table 2.3). Steps and transitions are by id, as in the file.
 
-    `restart` is when another plan begins: once this one is over, or `parallel` to it, as soon as its
+    `restart` is when another plan begins: once this one has ended, or `parallel` to it, as soon as its
     first transition has fired.
     `names` are those of conditions, each with the transitions and the conditions of that name.
     """

@@ -46,12 +46,12 @@ narval work --follow"""
 def work(session: Session, most: int | None, follow: bool, **query: Any) -> None:
     """List what you are asked, and answer it.
 
-    You are who your login says (etc/people.toml); without that file there is nobody but you. `answer` without
+    You are who your login says (etc/people.toml); without that file there is no one but you. `answer` without
     --set asks for each field at a terminal. `claim` keeps others from doing it meanwhile, `release` gives it
     back, `save` keeps a draft, `delegate` hands it to another, `refuse` takes you out for good, `take-back`
     undoes a vote. Administrators may `reassign` it to others, or `renew` it: withdraw it, and offer it anew
     as its definition is now. `log` tells who did what, `folder PERSON` makes the folder by whose files a
-    person answers, and `forget --person P` erases the items that are over in which P did something.
+    person answers, and `forget --person P` erases the items that have ended in which P did something.
     """
     _follow(session, query) if follow else _list(session, query, most)
 
@@ -295,7 +295,7 @@ def renew(session: Session, item: int, reason: str) -> None:
 @asking("forget", "forget_person", example="narval work forget --person ann", alters=True)
 @click.option("--person", metavar="P", required=True, shell_complete=completion.people, help="Whose items.")
 def forget(answer: Row) -> None:
-    """Erase the items that are over in which a person did something, with their journals.
+    """Erase the items that have ended in which a person did something, with their journals.
 
     It is for administrators, the home's owner and root.
     """

@@ -116,7 +116,7 @@ class ClaimReleased(PersonAct, frozen=True):
 
 
 class LeaseEnded(WorkChange, frozen=True):
-    """A claim was over, or a delegation that nobody took up; `of` is who had it."""
+    """A claim had ended, or a delegation that no one took up; `of` is who had it."""
 
     at: float
     of: str = ""
@@ -274,7 +274,7 @@ class Withdrawn(WorkChange, frozen=True):
 
 
 class GivenUp(WorkChange, frozen=True):
-    """The item ended in a state, for nobody is left, or it cannot be offered."""
+    """The item ended in a state, for no one is left, or it cannot be offered."""
 
     at: float
     status: str = "failed"

@@ -1,6 +1,6 @@
 """The moments of an item (P22, P25, P32–P34): lease, reminder, escalation, deadline, in this order.
 
-One timer is set, for the next of them. Those that went by while nobody was at work come once; a deadline so
+One timer is set, for the next of them. Those that went by while no one was at work come once; a deadline so
 missed comes five minutes after the start, so that answers that wait in mailboxes and folders count.
 """
 

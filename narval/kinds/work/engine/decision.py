@@ -139,7 +139,7 @@ class WorkDecision(Decision[WorkDefinition, WorkState, WorkChange], kw_only=True
         self.over(())
 
     def over(self, result: tuple[int, ...]) -> None:
-        """Tell the caller of an item that is over: it gets the answer, or the error."""
+        """Tell the caller of an item that has ended: it gets the answer, or the error."""
         if self.state.wake:
             self.command(commands.CancelTimer(self.state.wake))
         error = self.state.error

@@ -60,7 +60,7 @@ def _end_by_rule(decision: WorkDecision, outcome: str, by: str, fields: Values) 
 
 
 def end_if_nobody_is_left(decision: WorkDecision) -> None:
-    """End an item as refused when nobody who may answer is left; the next escalation comes first (P23)."""
+    """End an item as refused when no one who may answer is left; the next escalation comes first (P23)."""
     state, definition = decision.state, decision.definition
     while not decision.eligible():
         if state.level >= len(definition.escalations):

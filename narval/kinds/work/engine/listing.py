@@ -88,7 +88,7 @@ def people_in(state: WorkState) -> set[str]:
 
 
 def waits_for_nobody(definition: WorkDefinition, state: WorkState, at: float, view: View) -> bool:
-    """True of an open item that nobody may answer now (P24)."""
+    """True of an open item that no one may answer now (P24)."""
     return state.claim is None and not _look(definition, state, at, view).eligible()
 
 

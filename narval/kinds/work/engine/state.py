@@ -149,7 +149,7 @@ class WorkState(RunState, omit_defaults=True):
         yield from ((person, "refused") for person in self.refused)
 
     def free(self) -> None:
-        """Let nobody have the item: it is offered again."""
+        """Let no one have the item: it is offered again."""
         if self.claim is not None:
             self.claim = None
             self.move("offered")

@@ -62,7 +62,7 @@ class Act(NamedTuple):
     given with the act, and what it does.
 
     In an item that several people answer nothing is claimed: `voted` is what follows there. In one that
-    is over, every act gets `over`.
+    has ended, every act gets `over`.
     """
 
     who: Who
@@ -126,7 +126,7 @@ MOVES: Mapping[str, frozenset[str]] = MappingProxyType(
 PHASES: Mapping[str, str] = MappingProxyType(
     {"done": "done", "refused": "failed", "expired": "failed", "failed": "failed", "withdrawn": "cancelled"}
 )
-"""The phase of an item that is over."""
+"""The phase of an item that has ended."""
 
 DRAWN: tuple[tuple[str, str, str], ...] = (
     ("ready", "offered", "offered"),

@@ -52,7 +52,7 @@ def _reachable(decision: WorkDecision) -> Iterator[WorkOutcome]:
 
 
 def settle(decision: WorkDecision) -> None:
-    """End an item that is decided, or that nobody who is left can decide."""
+    """End an item that is decided, or that no one who is left can decide."""
     state, definition = decision.state, decision.definition
     for outcome in definition.outcomes:
         count = counted(decision, outcome)

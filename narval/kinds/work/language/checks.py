@@ -13,7 +13,7 @@ from narval.core.errors import Fault
 from narval.kinds.work.language.definition import Audience, WorkDefinition
 
 _ANY_DAY = date(2000, 1, 1)
-"""A day for a look at who holds what; nobody's absence counts."""
+"""A day for a look at who holds what; no one's absence counts."""
 
 
 def warnings(works: Iterable[WorkDefinition], _: Library) -> list[Fault]:
@@ -67,7 +67,7 @@ def _audiences(work: WorkDefinition) -> Iterator[tuple[int, Audience]]:
 
 
 def _unheld_roles(work: WorkDefinition, people: Directory) -> Iterator[tuple[int, str]]:
-    """Roles that nobody holds."""
+    """Roles that no one holds."""
     held_roles = {role for person in people.people for role in people.roles_of(person.name)}
     for line, audience in _audiences(work):
         for role in audience.roles:

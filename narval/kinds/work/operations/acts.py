@@ -107,7 +107,7 @@ def _check_may_administer(daemon: Daemon, asker: Asker) -> None:
 
 @operation("write")
 async def forget_person(daemon: Daemon, person: str, *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """Erase what is kept of a person: items that are over in which they did something, and their journals.
+    """Erase what is kept of a person: items that have ended in which they did something, and their journals.
 
     For the home's owner, root, and administrators. What others did in those items is erased as well; elements
     of memory stay, as answers are elements like any other. Items stay while their top-level run goes on:

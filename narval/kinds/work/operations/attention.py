@@ -1,4 +1,4 @@
-"""The work of people that needs attention: what is overdue, what nobody may answer, what waits (M13)."""
+"""The work of people that needs attention: what is overdue, what no one may answer, what waits (M13)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOOKED_AT = 200
 
 
 def open_work(daemon: Daemon) -> tuple[list[Form], list[Form]]:
-    """The items that are overdue or that nobody may answer; and those that wait for people, in one."""
+    """The items that are overdue or that no one may answer; and those that wait for people, in one."""
     look, wrong, waiting = WorkView(daemon, None), list[Form](), list[Run]()
     for run, definition, state in islice(look.open_items(), LOOKED_AT):
         title, link = f"work {run.eid} of {run.name}", {"work": run.eid}

@@ -111,7 +111,7 @@ async def worklist(
     """The items offered to who asks, and those they have; overdue ones first, then by deadline, oldest first.
 
     With `every`, all that they may see. A `person` is for the home's owner and administrators. A `state` of
-    items that are over lists those, newest first; one that no item has raises RequestError. `limit` and
+    items that have ended lists those, newest first; one that no item has raises RequestError. `limit` and
     `after` an item are a page.
     It waits so many seconds for the list to be of others than the `known` items.
     """
@@ -169,7 +169,7 @@ def _listed(daemon: Daemon, asker: Asker, person: str | None) -> str | None:
 
 
 def _is_mine(state: WorkState, row: Form, person: str | None) -> bool:
-    """True if it is offered to a person, or theirs; of nobody, all are."""
+    """True if it is offered to a person, or theirs; of no one, all are."""
     mine = person is None or (state.claim is not None and state.claim.by == person)
     return mine or "answer" in row["may"]
 

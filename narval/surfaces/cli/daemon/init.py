@@ -111,7 +111,7 @@ def _choices(mail: str | None, zone: str | None, answer: str | None, *, asks: bo
     if answer is None and asks and mail != NONE:
         answer = _asked(_WHAT_ANSWER, "answer", _ANSWER, usual)
     mailbox = read_mail(mail or DEMO)
-    if mailbox:  # what lies there already is no news, and is answered by nobody
+    if mailbox:  # what lies there already is no news, and is answered by no one
         mailbox = {**mailbox, "since": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")}
     return HomeChoices(mailbox=mailbox, zone=zone, answer=answer or usual)
 

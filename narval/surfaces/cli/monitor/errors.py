@@ -37,7 +37,7 @@ INCIDENTS = (
 @command_group("errors", example="narval errors\nnarval errors --all\nnarval errors show 3f9c01ab")
 @click.option("--all", "every", is_flag=True, help="Those that were dealt with too.")
 def errors(session: Session, every: bool) -> None:
-    """List errors that nobody has dealt with.
+    """List errors that no one has dealt with.
 
     They are runs that failed, errors outside runs, and files with faults. Alike ones are one row. They are
     listed until they were retried well, acknowledged, or their file is good. Below them stand sources that

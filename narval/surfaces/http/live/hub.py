@@ -36,7 +36,7 @@ IN_ALL = 200
 """Streams of a program."""
 
 LINGER = 5.0
-"""Seconds for which a page that nobody has open is kept up to date, as who reloads it comes back at once."""
+"""Seconds for which a page that no one has open is kept up to date, as who reloads it comes back at once."""
 
 
 class _OpenPage(NamedTuple):
@@ -173,7 +173,7 @@ class Hub:
         return self._questions[agent][0]
 
     def _left(self, key: tuple[str, ...], session: str, stream: PageStream) -> None:
-        """Forget a stream that has ended, and after a while what nobody else needs."""
+        """Forget a stream that has ended, and after a while what no one else needs."""
         own = self._of_session.get(session, [])
         if stream in own:
             own.remove(stream)

@@ -1,4 +1,4 @@
-"""The pages of errors: what failed and nobody has dealt with, alike ones in a row."""
+"""The pages of errors: what failed and no one has dealt with, alike ones in a row."""
 
 from __future__ import annotations
 

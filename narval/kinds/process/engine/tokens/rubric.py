@@ -1,6 +1,6 @@
 """Rubric evaluated: what a guard, a join or a property says of a token (sections 4 and 18).
 
-The user's code is asked for what names mean; its answers are recorded, so nobody is asked again.
+The user's code is asked for what names mean; its answers are recorded, so no one is asked again.
 """
 
 from __future__ import annotations

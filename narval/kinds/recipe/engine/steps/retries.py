@@ -43,7 +43,7 @@ def try_again(decision: RecipeDecision, step: Step, identifier: str, problem: Fa
 
 
 def rest(decision: RecipeDecision, call: CallRun, identifier: str, problem: Failure, seconds: float) -> bool:
-    """Have a call made again after so many seconds; False if it is not known any more."""
+    """Have a call made again after a number of seconds; False if it is not known any more."""
     asked = decision.view.pending_call(identifier)
     if asked is None:
         return False

@@ -67,7 +67,7 @@ def matched(decision: RecipeDecision, watch: str) -> None:
 
 
 def timer_fired(decision: RecipeDecision, wake: str) -> None:
-    """Try a transition whose date or duration is over, and its rivals; or set the right date."""
+    """Try a transition whose date or duration is due, and its rivals; or set the right date."""
     for identifier in decision.state.awaiting_duration:
         if decision.state.transition(identifier).wake == wake:
             decision.change(DurationEnded(identifier))

@@ -1,7 +1,7 @@
 """Sending of notices: who is written to about an item, when, and why (P32, P60, P63, P77).
 
 A notice is a call, which the runtime makes; a person answers by the token that the notice brings. Whoever may
-act has one that counts, and nobody else does: so who comes to be asked is written to, and the token of who is
+act has one that counts, and no one else does: so who comes to be asked is written to, and the token of who is
 not asked any more is void.
 """
 
@@ -65,7 +65,7 @@ def settle(decision: WorkDecision) -> None:
 
 
 def tell_end(decision: WorkDecision, sentence: str) -> None:
-    """Tell all who were written to that an item is over, once; not who ended it."""
+    """Tell all who were written to that an item has ended, once; not who ended it."""
     state = decision.state
     written_to = dict.fromkeys((*state.notified, *(notice.to for notice in state.notices.values())))
     for person in written_to:
