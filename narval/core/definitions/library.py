@@ -29,13 +29,13 @@ class Reference(msgspec.Struct, frozen=True):
     column: int
     """The column there."""
     check: Check | None = None
-    """What finds further faults once the target is there."""
+    """The check that finds further faults once the target is there."""
     group: str | None = None
     """The group that is looked in first, for the target may be named without one."""
     optional: bool = False
     """True if it is no fault that the target is not there."""
     resolve: Resolve | None = None
-    """What finds faults where a kind has names of its own."""
+    """The function that finds faults where a kind has names of its own."""
 
     def fault(self, message: str) -> Fault:
         """A fault at the place of the reference."""
@@ -66,7 +66,7 @@ class Definition(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     else None.
     """
     warnings: tuple[Fault, ...] = ()
-    """What is allowed in it, and may not be meant."""
+    """Faults that are allowed in it, and may not be meant."""
 
     @property
     def kind(self) -> str:

@@ -54,7 +54,7 @@ class Input:
     tightens: Input | None = field(default=None, repr=False)
     """The input of the target that a step made this one from (N14)."""
     holds: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict, hash=False)
-    """What attributes hold, by name: one of `HOLDS`, the name of an element (`"name of template"`), or
+    """The contents of attributes, by name: one of `HOLDS`, the name of an element (`"name of template"`), or
     words.
     """
     newest: int = 0

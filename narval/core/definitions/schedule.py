@@ -394,6 +394,6 @@ class Time(msgspec.Struct, frozen=True, cache_hash=True):
     weekdays: Ranges = ()
     """The days of a week."""
     missed: Literal["once", "skip"] = "once"
-    """What becomes of a date that is missed: it comes once, late, or not at all."""
+    """The fate of a missed date: it comes once, late, or not at all."""
     line: int = 1
     """The line in the file."""

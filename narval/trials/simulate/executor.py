@@ -54,7 +54,7 @@ class RecordedCall(msgspec.Struct):
     agent: str = ""
     """The agent of the run, where there are several."""
     how: str = ""
-    """How it got its answer."""
+    """The way in which it got its answer."""
     after: float = 0.0
     """Seconds until it was answered."""
     gave: tuple[bytes, ...] = ()

@@ -41,7 +41,7 @@ class SimulationReport(msgspec.Struct, frozen=True):
     remembered: int
     """The number of elements there at the start."""
     lines: list[Line]
-    """What happened, in order."""
+    """The events, in order."""
     calls: list[RecordedCall]
     """The calls that were made."""
     runs: list[dict[str, Any]]

@@ -162,7 +162,7 @@ class Expectation(msgspec.Struct, frozen=True):
     """
 
     what: Literal["element", "run", "call"]
-    """What is counted."""
+    """The things that are counted."""
     text: str
     """The expectation as the file says it."""
     at: When | None = None
@@ -197,7 +197,7 @@ class Scenario(msgspec.Struct, frozen=True):
     path: str = ""
     """The file that it is read from."""
     description: str = ""
-    """What it shows."""
+    """The description of what it shows."""
     memory: Memory = "new"
     """The memory that it begins with."""
     at: When | None = None
@@ -219,7 +219,7 @@ class Scenario(msgspec.Struct, frozen=True):
     acts: tuple[ScheduledAct, ...] = ()
     """The acts of people."""
     expectations: tuple[Expectation, ...] = ()
-    """What must be."""
+    """The expectations that are judged."""
     people: Directory | None = None
     """The people there are; None: those of the home."""
 

@@ -58,11 +58,11 @@ class ActionDeclaration:
     name: str | None = None
     """The name of the action; None: that of the function."""
     runs: ActionRuns | None = None
-    """Where the function runs; None: as it is written, in the loop or in a thread."""
+    """The place where the function runs; None: as it is written, in the loop or in a thread."""
     source: bool = False
     """True if it runs on and yields elements."""
     description: str | None = None
-    """What it does; None: the docstring of the function."""
+    """The description; None: the docstring of the function."""
     pure: bool = False
     """True if equal inputs always give equal outputs, and nothing else happens."""
     describe: str | None = None

@@ -99,7 +99,7 @@ class State(msgspec.Struct, eq=False):
     wait: str = ""
     """The signal that it waits for when it is ready."""
     on_restart: Literal["retry", "error"] = "retry"
-    """What becomes of an attempt that was cut off by a crash."""
+    """The fate of an attempt that was cut off by a crash."""
     grace: float = 2.0
     """Seconds between the signal to end and the one that kills."""
     directory: str = ""
@@ -109,7 +109,7 @@ class State(msgspec.Struct, eq=False):
     inputs: tuple[ProgramInput, ...] = ()
     """The elements that its programs are given."""
     limits: ProgramLimits = ProgramLimits()
-    """What its programs may use."""
+    """The limits of what its programs may use."""
     line: int = 1
     """The line in the file."""
     follow: Mapping[str, tuple[State, ...]] = {}

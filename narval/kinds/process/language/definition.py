@@ -70,7 +70,7 @@ class Node(msgspec.Struct, eq=False):
     guard_text: str = ""
     """The guard, as it is written."""
     conditions: tuple[TransitionCondition, ...] = ()
-    """What a `wait` node waits for in memory."""
+    """The conditions that a `wait` node waits for in memory."""
     cancels: frozenset[str] = frozenset()
     """The nodes whose tokens are cancelled when one leaves this node."""
     cancels_all: bool = False

@@ -58,7 +58,7 @@ class Step(msgspec.Struct, eq=False):
     backoff: float | None = None
     """Seconds before the second attempt; doubled for each further one."""
     on_restart: Literal["retry", "error"] = "retry"
-    """What becomes of a call that was cut off by a crash."""
+    """The fate of a call that was cut off by a crash."""
     max_parallel: int | None = None
     """The number of calls that are made at once, of a step with `foreach`."""
     until: Condition | None = None
@@ -82,7 +82,7 @@ class Step(msgspec.Struct, eq=False):
     own_inputs: Prototype = EMPTY
     """The inputs that this step alone states: they take what goes to another agent."""
     sending: Sending | None = None
-    """What is sent to other agents, where elements are."""
+    """The elements that are sent to other agents, if any are."""
     approve: str = ""
     """The work by which a person agrees before its calls are made (P72)."""
     _narrowed: tuple[Prototype, Prototype] | None = None
@@ -132,7 +132,7 @@ class Transition(msgspec.Struct, eq=False):
     outs: tuple[Step, ...] = ()
     """The steps that it leads to."""
     conditions: tuple[TransitionCondition, ...] = ()
-    """What must hold in memory."""
+    """The conditions that must hold in memory."""
     context: Context | None = None
     """The elements that its conditions are looked for in first."""
     times: tuple[Time, ...] = ()
@@ -148,7 +148,7 @@ class Transition(msgspec.Struct, eq=False):
     names: tuple[str, ...] = ()
     """The names of its conditions."""
     inner_names: frozenset[str] = frozenset()
-    """Those of `names` that others of its conditions use."""
+    """The names among `names` that others of its conditions use."""
     plain: bool = True
     """True if each condition needs one element, whatever the others have."""
     appointments: tuple[Appointment, ...] = ()
