@@ -129,7 +129,7 @@ class RoomForOne:
 async def test_N5_N35_forgetting_that_is_interrupted_is_ended_by_the_next_daemon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "Room", RoomForOne)
+    monkeypatch.setattr(loop, "TurnBudget", RoomForOne)
     scene = scene_in(tmp_path)
     with watched_commits(scene):
         daemon = await scene.open()
