@@ -21,14 +21,12 @@ from narval.daemon.agents.agents import Agents
 from narval.daemon.agents.folder_agents import FolderAgents, stored_files
 from narval.daemon.agents.resuming import acted_before, resume_own, runs_are_back
 from narval.daemon.agents.supervisor import Supervisor
-from narval.daemon.bell import Bell
-from narval.daemon.committer import Committer
 from narval.daemon.main_loop import MainLoop
 from narval.daemon.messages.post_office import PostOffice
 from narval.daemon.messages.room import MailboxRoom
 from narval.daemon.opening import Note, join, note_nothing, once_it_answers
 from narval.daemon.reload import FilesInForce, log_start
-from narval.daemon.rounds import Rounds
+from narval.daemon.rounds import Bell, Committer, Rounds
 from narval.daemon.settings_in_force import SettingsInForce
 from narval.daemon.stop import Stop
 from narval.daemon.watcher import FileWatcher

@@ -13,8 +13,7 @@ from narval.agent.jobs import ForgetRun, Job
 from narval.agent.run import Run
 from narval.calls.executor import Executor
 from narval.core.errors import FencedError, RequestError
-from narval.daemon.bell import Bell
-from narval.daemon.rounds import Rounds
+from narval.daemon.rounds import Bell, Rounds
 from narval.daemon.stop import Stop
 from narval.system.clock import SimulatedClock
 

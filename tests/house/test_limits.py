@@ -17,6 +17,8 @@ FILES_ALLOWED: dict[str, str] = {
     "narval.kinds.recipe.engine.changes": "the facts of a kind, each with its effect, are one list",
     "narval.kinds.task.engine.server.changes": "the facts of a kind, each with its effect, are one list",
     "narval.daemon.agents.supervisor": "commands of the lifecycle are done where hosts, calls, timers are",
+    "narval.agent.loop": "what waits, the turn made of it and the budget of a turn are read together",
+    "narval.daemon.rounds": "a round, its commit and what wakes the next are one way, followed on one page",
     "narval.surfaces.cli.render.tables": "the columns of all tables stand in one place",
 }
 """Modules with more lines, and why."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from narval.agent import loop, run, turn, waves
+from narval.agent import loop, run, turn
 from narval.agent.agent import AgentState
 from narval.daemon import daemon as daemons
 from narval.daemon import main_loop
@@ -79,5 +79,5 @@ class Ticks:
 
     def __call__(self) -> float:
         if self._chance.random() < 0.05:
-            self._now += 2 * waves.SLICE
+            self._now += 2 * loop.SLICE
         return self._now

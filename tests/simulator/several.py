@@ -17,8 +17,8 @@ import pytest
 from narval.ask.asker import PROGRAM
 from narval.ask.operations import invoke
 from narval.core.errors import ElsewhereError, FencedError, NarvalError, StoreAwayError
-from narval.daemon import committer
 from narval.daemon import daemon as opening
+from narval.daemon import rounds
 from narval.daemon.daemon import Daemon
 from narval.daemon.fleet import joining
 from narval.daemon.main_loop import MainLoop
@@ -105,7 +105,7 @@ class Several(ManyAgents):
             self.server = Server(self.scene.home.path / "server.db", lambda: self.time + self.quiet)
             self.server.watch = self.owners
             patch.setattr(opening, "open_store", lambda *_: self.at.store)
-            patch.setattr(committer, "ThreadPoolExecutor", lambda *_: self.at.writer)
+            patch.setattr(rounds, "ThreadPoolExecutor", lambda *_: self.at.writer)
             patch.setattr(asyncio, "to_thread", directly)
             patch.setattr(MainLoop, "work_until", _work_until)
             patch.setattr(joining, "asyncio", InStep(self._sleep))

@@ -7,8 +7,7 @@ from typing import Any
 from narval.ask.asker import Asker
 from narval.daemon.daemon import Daemon
 from narval.kinds.process import operations as processes
-from narval.surfaces.python.forward import ask, forward
-from narval.surfaces.python.runner import Runner
+from narval.surfaces.python.runner import Runner, ask, forward
 
 
 class OfProcesses:

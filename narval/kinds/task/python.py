@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from narval.kinds.task.operations import administration, programs, putting, queries, records
-from narval.surfaces.python.forward import forward
+from narval.surfaces.python.runner import forward
 
 
 class OfTasks:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from narval.kinds.work.operations import acts, folders, items, log
-from narval.surfaces.python.forward import forward
+from narval.surfaces.python.runner import forward
 
 
 class OfWork:

@@ -27,8 +27,7 @@ from narval.core.errors import FaultWarning, RequestError
 from narval.core.kinds import KINDS
 from narval.daemon.daemon import Daemon
 from narval.files.home import Home
-from narval.surfaces.python.forward import ask, at_once, forward
-from narval.surfaces.python.runner import Runner
+from narval.surfaces.python.runner import Runner, ask, at_once, forward
 from narval.system.clock import Clock
 
 if TYPE_CHECKING:

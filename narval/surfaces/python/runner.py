@@ -1,4 +1,5 @@
-"""Runs coroutines one after another on a loop of their own, thousands a second.
+"""Operations asked from a program that waits: coroutines run one after another on a loop of their own,
+thousands a second.
 
 `asyncio.Runner.run` puts its handler of Ctrl-C in place and takes it away again each time, which takes longer
 than starting a run of a recipe. Here that is done once, for as long as the loop is open.
@@ -9,9 +10,14 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from functools import wraps
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from narval.ask.asker import Asker
+from narval.ask.registry import ASKER, Operation
+from narval.daemon.daemon import Daemon
 
 Result = TypeVar("Result")
 
@@ -63,3 +69,51 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     _interrupted.add(task)
     task.cancel()
     task.get_loop().call_soon_threadsafe(lambda: None)
+
+
+# --- operations as methods ---------------------------------------------------------------------------------
+
+Parameters = ParamSpec("Parameters")
+Asked = Operation[Concatenate[Daemon, Parameters], Coroutine[Any, Any, Result]]
+
+
+class AtWork(Protocol):
+    """A daemon in this program, the loop on which it works, and who asks."""
+
+    daemon: Daemon
+    runner: Runner
+    asker: Asker
+
+
+def ask(
+    at_work: AtWork,
+    operation: Asked[Parameters, Result],
+    *arguments: Parameters.args,
+    **named: Parameters.kwargs,
+) -> Result:
+    """The answer of an operation, which is told who asks."""
+    if operation.wants_asker:
+        named[ASKER] = at_work.asker
+    return at_work.runner.run(operation(at_work.daemon, *arguments, **named))
+
+
+def forward(operation: Asked[Parameters, Result]) -> Callable[Concatenate[Any, Parameters], Result]:
+    """A method with the parameters, docstring and result of an operation, which it waits for."""
+
+    @wraps(operation)
+    def method(self: AtWork, /, *arguments: Parameters.args, **named: Parameters.kwargs) -> Result:
+        return ask(self, operation, *arguments, **named)
+
+    return method
+
+
+def at_once(
+    function: Callable[Concatenate[Daemon, Parameters], Result],
+) -> Callable[Concatenate[Any, Parameters], Result]:
+    """A method with the parameters, docstring and result of a function that waits for nothing."""
+
+    @wraps(function)
+    def method(self: AtWork, /, *arguments: Parameters.args, **named: Parameters.kwargs) -> Result:
+        return function(self.daemon, *arguments, **named)
+
+    return method
