@@ -10,18 +10,18 @@ which go in groups. `bare`: as many futures of dask as `calls` has calls, of a f
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from bench.measure import argument, emit, now, scratch
-from narval.calls.backend import Outcome
+from narval.calls.book import CallBook
 from narval.calls.context import CallContext, Target
 from narval.calls.executor import Executor
 from narval.calls.programs.backend import ProgramBackend
 from narval.calls.programs.reaper_client import ReaperClient
+from narval.calls.record import CallListener
 from narval.files.outside.cluster import CERTIFICATES, LOCAL, ClusterSettings
 from narval.files.settings import CallLimits
 
@@ -41,7 +41,7 @@ class Asked:
         self._module.write_text(MODULE)
         programs = ProgramBackend(asyncio.get_running_loop(), reaper=ReaperClient(folder=folder))
         cluster = ClusterSettings(address=LOCAL, workers=WORKERS)
-        self.executor = Executor(CallLimits(cluster=cluster), programs=programs)
+        self.book = CallBook(Executor(CallLimits(cluster=cluster), programs=programs))
         self._count = 0
 
     async def seconds(self, name: str, count: int) -> float:
@@ -54,19 +54,10 @@ class Asked:
             self._count += 1
             outcomes.append(loop.create_future())
             call = CallContext(id=f"{self._count}", run=1, step="s", target=target)
-            self.executor.start(call, partial(self._done, outcomes[-1]), _nothing)
+            self.book.of("").start(call, listener=CallListener(outcomes[-1].set_result))
         for outcome in await asyncio.gather(*outcomes):
             assert outcome.problem is None, outcome.problem
         return now() - began
-
-    def _done(self, waiting: asyncio.Future[Outcome], outcome: Outcome) -> None:
-        if outcome.recorded is not None:
-            outcome.recorded()
-        waiting.set_result(outcome)
-
-
-async def _nothing(_: object) -> None:
-    """Take what a source yields: there is none."""
 
 
 def processor() -> float:
@@ -110,7 +101,7 @@ async def measured(what: str, folder: Path) -> dict[str, Any]:
             n, seconds = ALONE, await bare(folder)
         took = processor() - before
     finally:
-        await asked.executor.close()
+        await asked.book.close()
     return {"n": n, "seconds": seconds, "processor": took / n}
 
 

@@ -67,8 +67,7 @@ async def _explained(daemon: Daemon, run: Run, left: int, id: str | None = None)
         if call.get("agent"):
             call["at"] = await _whereabouts(daemon, run.calls[call["call"]], left)
             continue
-        asked = daemon.executor.find(daemon.host.dispatcher.outside_id(call["call"]))
-        if asked is not None and (place := daemon.executor.places.waits_for(asked)):
+        if place := daemon.host.dispatcher.waits_for(call["call"]):
             call["place"] = place
         elif room := daemon.host.mail.waiting.get(call["call"]):
             call["place"] = room

@@ -20,7 +20,7 @@ from narval.agent.agent import AgentState
 from narval.agent.loop import Request
 from narval.agent.run import Run
 from narval.agent.turn import Turn
-from narval.calls.in_flight import Post, refused
+from narval.calls.book import Post, refused
 from narval.calls.nested_runs import begin_run
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.people.directory import AFTER_A_MODEL, Approval

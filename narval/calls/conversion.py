@@ -16,9 +16,9 @@ from typing import Any
 
 from lxml import etree
 
-from narval.calls.backend import Outcome
 from narval.calls.context import CallContext, Inputs, Message, Target
 from narval.calls.output_capture import end_prints
+from narval.calls.record import Outcome
 from narval.core.elements.canonical import canonical_given
 from narval.core.elements.element import Element
 from narval.core.elements.error_element import xml_safe

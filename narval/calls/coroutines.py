@@ -9,11 +9,12 @@ from functools import partial
 
 import msgspec
 
-from narval.calls.backend import ABANDONED, LOST, Outcome, RunningCall
+from narval.calls.backend import Backend
 from narval.calls.context import CallContext, now
 from narval.calls.conversion import BadOutputError, arguments, elements, failure, file_of, function_of
 from narval.calls.output_capture import end_prints
 from narval.calls.programs.commands import EndedWithLease
+from narval.calls.record import ABANDONED, LOST, CallRecord, Outcome
 from narval.core.elements.element import Element
 from narval.core.elements.error_element import read_error
 from narval.core.engines.events import Failure, OutputElement
@@ -74,117 +75,110 @@ class SourceTroubles:
             log.info("%s of run %d: that is over: %s", call.target.action, call.run, trouble.kind)
 
 
-class Coroutines:
+class Coroutines(Backend):
     """A task of the loop for each call.
 
     A call that is to end is cancelled, and then has `patience` seconds to clean up; one that refuses is given
     up, and counted until it ends.
     """
 
-    queued = 0
-
     def __init__(self, loop: asyncio.AbstractEventLoop, patience: float) -> None:
         self._loop, self._patience = loop, patience
-        self._running: dict[RunningCall, asyncio.Task[Outcome]] = {}
-        self._verdicts: dict[RunningCall, Outcome] = {}
-        self._patiences: dict[RunningCall, asyncio.TimerHandle] = {}
-        self.given_up = 0
+        self._tasks: dict[asyncio.Task[Outcome], CallRecord] = {}
         self.troubles = SourceTroubles()
 
-    def start(self, running: RunningCall) -> None:
+    def start(self, record: CallRecord) -> None:
         """Answer a call; it begins at the loop's next round."""
-        running.begin(self._loop, self.expire, partial(self._run, running))
+        record.begin(partial(self._run, record), self.expire)
 
-    def _run(self, running: RunningCall) -> None:
-        coroutine = self._answer(running)
+    def _run(self, record: CallRecord) -> None:
+        coroutine = self._answer(record)
         task = self._loop.create_task(
-            coroutine, name=f"narval call {running.call.id}", context=running.call.context()
+            coroutine, name=f"narval call {record.call.id}", context=record.call.context()
         )
-        self._running[running] = task
-        task.add_done_callback(partial(self._ended, running))
+        record.give_to(task)
+        self._tasks[task] = record
+        task.add_done_callback(self._ended)
 
-    def abandon(self, running: RunningCall) -> None:
+    def abandon(self, record: CallRecord) -> None:
         """Cancel a call."""
-        self._stop(running, ABANDONED)
+        self._stop(record, ABANDONED)
 
     async def close(self) -> None:
         """Cancel all calls under way, and let them clean up for `patience` seconds at most."""
-        for running, task in self._running.items():
-            if running not in self._verdicts:
+        for task, record in self._tasks.items():
+            record.stop_timer()
+            if record.verdict is None:
                 task.cancel()
-        for timer in self._patiences.values():
-            timer.cancel()
-        if self._running:
-            _, refusing = await asyncio.wait(self._running.values(), timeout=self._patience)
+        if self._tasks:
+            _, refusing = await asyncio.wait(self._tasks, timeout=self._patience)
             for task in refusing:
                 asyncio._unregister_task(task)  # else the loop would wait for it when it is closed, for ever
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
 
-    async def _answer(self, running: RunningCall) -> Outcome:
+    async def _answer(self, record: CallRecord) -> Outcome:
         """Await the outcome of a call; only a cancellation and Ctrl-C pass through."""
         try:
-            if running.call.is_source:
-                await self._stream(running)
-                self.troubles.end(running.call)
+            if record.call.is_source:
+                await self._stream(record)
+                self.troubles.end(record.call)
                 return Outcome()
-            return Outcome(elements(await function_of(running.call.target)(**arguments(running.call.inputs))))
+            return Outcome(elements(await function_of(record.call.target)(**arguments(record.call.inputs))))
         except (asyncio.CancelledError, KeyboardInterrupt):
             raise
         except EndedWithLease:
             return LOST
         except BaseException as error:
-            problem = failure(error, file_of(running.call.target), running.call.home)
-            if running.call.is_source:
-                self.troubles.begin(running.call, problem)
+            problem = failure(error, file_of(record.call.target), record.call.home)
+            if record.call.is_source:
+                self.troubles.begin(record.call, problem)
             return Outcome(problem=problem)
         finally:
-            end_prints(running.call.id)
+            end_prints(record.call.id)
 
-    async def _stream(self, running: RunningCall) -> None:
+    async def _stream(self, record: CallRecord) -> None:
         """Hand on the elements that a source yields; it goes on when they are recorded."""
-        running.call.hear_of_recovery(self.troubles.end)
-        generator = function_of(running.call.target)(**arguments(running.call.inputs))
+        record.call.hear_of_recovery(self.troubles.end)
+        generator = function_of(record.call.target)(**arguments(record.call.inputs))
         if not hasattr(generator, "__aiter__"):
             raise BadOutputError(f"a source is an async generator, got a {type(generator).__name__}")
         try:
             async for result in generator:
-                if running in self._verdicts:  # it swallowed the cancellation
+                if record.verdict is not None:  # it swallowed the cancellation
                     break
                 given = elements(result)
-                self.troubles.hear(running.call, given)
+                self.troubles.hear(record.call, given)
                 # a source that yields nothing, again and again, must not hold up the loop either
-                await (running.produced(given) if given else asyncio.sleep(0))
+                await (record.listener.produced(record, given) if given else asyncio.sleep(0))
         finally:
             await generator.aclose()
 
-    def expire(self, running: RunningCall) -> None:
+    def expire(self, record: CallRecord) -> None:
         """End a call that has outlived its time limit."""
-        self._stop(running, running.expired())
+        self._stop(record, record.expired())
 
-    def _stop(self, running: RunningCall, verdict: Outcome) -> None:
-        self.troubles.end(running.call)
-        if running not in self._running:
-            running.answer(verdict)
-        elif running not in self._verdicts:
-            self._verdicts[running] = verdict
-            self._running[running].cancel()
-            self._patiences[running] = self._loop.call_later(self._patience, self._give_up, running)
+    def _stop(self, record: CallRecord, verdict: Outcome) -> None:
+        self.troubles.end(record.call)
+        if record.place is None:  # it is being announced
+            record.answer(verdict)
+        elif record.end_with(verdict):
+            record.place.cancel()
+            record.after(self._patience, self._give_up)
 
-    def _give_up(self, running: RunningCall) -> None:
-        if running in self._running and not running.over:
-            self.given_up += 1
-            running.answer(self._verdicts[running])
+    def _give_up(self, record: CallRecord) -> None:
+        if not record.is_over:
+            record.answer(record.verdict or ABANDONED)
 
-    def _ended(self, running: RunningCall, task: asyncio.Task[Outcome]) -> None:
-        del self._running[running]
-        verdict = self._verdicts.pop(running, None)
-        if verdict is not None:
-            self._patiences.pop(running).cancel()
-        if running.over:
-            self.given_up -= 1
-        elif verdict is not None:
-            running.answer(verdict)
+    @property
+    def given_up(self) -> int:
+        """The number of calls given up whose code still runs."""
+        return sum(record.is_over for record in self._tasks.values())
+
+    def _ended(self, task: asyncio.Task[Outcome]) -> None:
+        record = self._tasks.pop(task)
+        if record.verdict is not None:
+            record.answer(record.verdict)
         elif task.cancelled():
-            running.answer(Outcome(problem=Failure("CancelledError", "the action cancelled itself")))
+            record.answer(Outcome(problem=Failure("CancelledError", "the action cancelled itself")))
         elif task.exception() is None:
-            running.answer(task.result())
+            record.answer(task.result())

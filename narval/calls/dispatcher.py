@@ -16,12 +16,11 @@ from narval.agent.loop import Delivery, Request
 from narval.agent.run import Run
 from narval.agent.turn import Turn
 from narval.calls.approvals import Approvals
-from narval.calls.backend import Outcome
+from narval.calls.book import AgentCalls, Post, internal_failure, refused, returned
 from narval.calls.context import CallContext, Inputs, Target
-from narval.calls.executor import Executor
-from narval.calls.in_flight import CallsInFlight, Post, internal_failure, refused, returned
 from narval.calls.nested_runs import begin_run
 from narval.calls.of_kinds import Prepare
+from narval.calls.record import CallRecord, Finish
 from narval.calls.targets import CallTargets
 from narval.core.elements.changes import HEARSAY
 from narval.core.engines.commands import SEND, SIGNAL, Call, CancelCall, Outer
@@ -47,17 +46,16 @@ _UNLIMITED = frozenset({"source", "program"})
 
 
 class Dispatcher:
-    """Performs the commands of one agent; `in_flight` are its calls under way, of former activations too.
+    """Performs the commands of one agent; `calls` are those under way, of former activations too.
 
-    Outside ids of calls begin with the id of the agent (G1). Calls without a time limit have `timeout`, in
+    External ids of calls begin with the id of the agent (G1). Calls without a time limit have `timeout`, in
     seconds. `preparers` prepare, by kind, what is called in a way of its own, `in_turn` answer within a turn.
     """
 
     def __init__(
         self,
         agent: AgentState,
-        executor: Executor,
-        in_flight: CallsInFlight,
+        calls: AgentCalls,
         targets: CallTargets,
         post: Post,
         *,
@@ -66,11 +64,11 @@ class Dispatcher:
         preparers: Mapping[str, Prepare],
         in_turn: Mapping[str, InTurn],
     ) -> None:
-        self._agent, self._executor, self.targets = agent, executor, targets
+        self._agent, self.calls, self.targets = agent, calls, targets
         self._approvals = Approvals(agent, post)
-        self.identity, self.in_flight = identity, in_flight
+        self.identity, self._executor = identity, calls.book.executor
         self.is_stopping, self._timeout, self._post = False, timeout, post
-        self._calls: dict[str, Callable[[Run, Call], Returned | None]] = {
+        self._ways: dict[str, Callable[[Run, Call], Returned | None]] = {
             **dict.fromkeys(("action", "transform", "program"), self._call_target),
             **dict.fromkeys(runnable_kinds(), partial(self._call_in_turn, begin_run)),
             **{kind: partial(self._call_in_turn, answer) for kind, answer in in_turn.items()},
@@ -94,7 +92,7 @@ class Dispatcher:
             return None
         try:
             if isinstance(command, Call):
-                return self._calls[command.kind](run, command)
+                return self._ways[command.kind](run, command)
             if isinstance(command, CancelCall):
                 self._abandon(run, command)
             return None  # an Answer is given by the turn, once it is recorded
@@ -116,7 +114,7 @@ class Dispatcher:
 
     def attach(self) -> None:
         """Have the calls under way tell this agent what comes of them."""
-        self.in_flight.attach(self._agent, self._post, self._resume_lost)
+        self.calls.attach(self._agent, self._post, self._resume_lost)
 
     def resume(self) -> None:
         """Perform again what was under way when the last daemon stopped, and is no more (N35, N29, G7).
@@ -170,24 +168,34 @@ class Dispatcher:
     def _resume_call(self, run: Run, call: Call) -> None:
         if call.agent or call.kind == SIGNAL:
             return  # it went out with what asked for it
-        child, id = self._agent.runs.by_call.get(call.call), self.outside_id(call.call)
+        child = self._agent.runs.by_call.get(call.call)
+        record = self.calls.records.get(self.external_id(call.call))
         if call.call in run.abandoned:
             if child is not None:
                 self._cancel(child, f"run {run.eid} gave it up")
-            elif self.in_flight.has(id):
-                self.in_flight.abandon(id)
+            elif record is not None:
+                self.calls.abandon(record)
             else:
                 self._post(Delivery(run.eid, Returned(0, 0.0, call.call, abandoned=True)))
-        elif child is not None or self.in_flight.has(id):
+        elif child is not None or record is not None:
             return  # it goes on by itself
         else:
             is_lost = call.begun and call.kind != SEND and not self.targets.outlives(run, call)
             if (back := refused(call, INTERRUPTED) if is_lost else self.dispatch(run, call)) is not None:
                 self._post(Delivery(run.eid, back))
 
-    def outside_id(self, call: str) -> str:
+    def external_id(self, call: str) -> str:
         """The id of a call as actions see it: the same when tried again, no other agent's."""
         return f"{self.identity.id}.{call}"
+
+    def find(self, call: str) -> CallRecord | None:
+        """The record of a call that was asked for and has no answer yet."""
+        return self.calls.find(self.external_id(call))
+
+    def waits_for(self, call: str) -> str:
+        """The reason why a call waits, where it is under way and does."""
+        record = self.find(call)
+        return "" if record is None else self.calls.waits_for(record)
 
     # --- calls ----------------------------------------------------------------------------------------
 
@@ -206,12 +214,8 @@ class Dispatcher:
         inputs = self.targets.inputs(call, target) if call.inputs or target.inputs else {}
         if isinstance(inputs, Failure):
             return refused(call, inputs)
-        if target.where == "inline" and (outcome := self._at_once(run, call, target, inputs)) is not None:
-            return returned(call.call, outcome)
         limited = call.timeout is not None or target.where in _UNLIMITED
-        timeout = call.timeout if limited else self._timeout
-        self.in_flight.start(run, call, self._context(run, call, target, inputs, timeout))
-        return None
+        return self._make(run, call, target, inputs, call.timeout if limited else self._timeout)
 
     def _call_prepared(self, prepare: Prepare, run: Run, call: Call) -> Returned | None:
         """Make a call that is prepared in a way of its own."""
@@ -219,30 +223,10 @@ class Dispatcher:
             prepared = prepare(run, call, call.timeout if call.timeout is not None else self._timeout)
         except ActionError as error:
             return refused(call, Failure(error.kind, str(error), final=error.final))
-        target, payload, timeout, finished = prepared
-        if target.where == "inline" and (outcome := self._at_once(run, call, target, {})) is not None:
-            return returned(call.call, outcome if finished is None else finished(outcome))
-        self.in_flight.start(run, call, self._context(run, call, target, {}, timeout, payload), finished)
-        return None
+        target, payload, timeout, finish = prepared
+        return self._make(run, call, target, {}, timeout, payload, finish)
 
-    def _at_once(self, run: Run, call: Call, target: Target, inputs: Inputs) -> Outcome | None:
-        """The outcome of an inline call, if it may be answered here and now."""
-        if call.on_restart == "error":
-            return None
-        context = CallContext(
-            self.outside_id(call.call),
-            run.eid,
-            call.step,
-            home=self.targets.home,
-            attempt=call.attempt,
-            target=target,
-            inputs=inputs,
-            clock=self._executor.clock,
-            agent=self.identity.name,
-        )
-        return self._executor.at_once(context)
-
-    def _context(
+    def _make(
         self,
         run: Run,
         call: Call,
@@ -250,9 +234,11 @@ class Dispatcher:
         inputs: Inputs,
         timeout: float | None,
         payload: Mapping[str, Any] | None = None,
-    ) -> CallContext:
-        return CallContext(
-            self.outside_id(call.call),
+        finish: Finish | None = None,
+    ) -> Returned | None:
+        """Make a call: an inline one that may be answered here and now is, any other goes into the book."""
+        context = CallContext(
+            self.external_id(call.call),
             run.eid,
             call.step,
             home=self.targets.home,
@@ -267,6 +253,12 @@ class Dispatcher:
             agent=self.identity.name,
             has_begun=call.begun,
         )
+        if target.where == "inline" and call.on_restart != "error" and not self.calls.book.is_closing:
+            outcome = self._executor.at_once(context)
+            if outcome is not None:
+                return returned(call.call, outcome if finish is None else finish(outcome))
+        self.calls.start(context, asked=call, finish=finish)
+        return None
 
     # --- cancelling -----------------------------------------------------------------------------------
 
@@ -274,7 +266,9 @@ class Dispatcher:
         child = self._agent.runs.by_call.get(command.call)
         if child is not None:
             self._cancel(child, f"run {run.eid} gave it up")
-        elif not self.in_flight.abandon(self.outside_id(command.call)):
+        elif (record := self.find(command.call)) is not None:
+            self.calls.abandon(record)
+        else:
             _see_given_up(run, command, self.dispatch)
 
     def _cancel(self, run: int, reason: str) -> None:

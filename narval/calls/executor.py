@@ -6,26 +6,31 @@ import asyncio
 import math
 from collections.abc import Callable
 from contextvars import copy_context
+from functools import partial
+from typing import TYPE_CHECKING
 
-from narval.calls.backend import Announce, Counts, Outcome, Produced, RunningCall
-from narval.calls.backends import Backends
-from narval.calls.context import CallContext
+from narval.calls.backend import Backend
+from narval.calls.context import CallContext, Where
 from narval.calls.conversion import answer_at_once, answer_within
-from narval.calls.places import Places
+from narval.calls.coroutines import Coroutines
+from narval.calls.fair_queue import QueuedBackend
 from narval.calls.programs.backend import ProgramBackend
-from narval.core.errors import InternalError
+from narval.calls.record import ABANDONED, CallRecord, Outcome
+from narval.calls.threads import Threads
+from narval.calls.workers.pool import Workers
 from narval.files.settings import CallLimits
 from narval.system.clock import Clock, RunClock, SimulatedClock, SystemClock
 from narval.system.simulated_sleep import SimulatedSleeps
 
-Done = Callable[[Outcome], None]
+if TYPE_CHECKING:
+    from narval.calls.cluster.backend import Cluster
 
 
 class Executor:
-    """Answers calls. It is made and used on the thread of a running loop, and so are its callbacks.
+    """Threads, worker programs, coroutines of the loop, programs of the operating system, and a cluster.
 
-    `programs` is the backend of programs, if not one that keeps nothing of their output; `zone` is whose
-    calendar actions are told.
+    It is made and used on the thread of a running loop. `programs` is the backend of programs, if not one
+    that keeps nothing of their output; `zone` is whose calendar actions are told.
     """
 
     def __init__(
@@ -35,132 +40,114 @@ class Executor:
         programs: ProgramBackend | None = None,
         zone: str = "UTC",
     ) -> None:
-        limits = limits or CallLimits()
-        self._backends = Backends(asyncio.get_running_loop(), limits, programs)
-        self._allowed = (limits.fetch_allow, limits.services)
-        self.programs, self.places = self._backends.programs, Places(self._backends)
-        self.troubles = self._backends.coroutines.troubles
-        self._on_caught_up: Callable[[str], None] = _ignore
+        self._limits = limits = limits or CallLimits()
+        self._loop = loop = asyncio.get_running_loop()
+        self.programs = programs or ProgramBackend(loop)
+        self.workers = Workers(loop, limits, self.programs.reaper)
+        self.cluster: Cluster | None = None
+        """None until a call is to go there."""
+        self._threads, self._coroutines = Threads(loop, limits.threads), Coroutines(loop, limits.patience)
+        self.troubles = self._coroutines.troubles
+        self.changed: Callable[[str], None] = _ignore
         self.clock = RunClock(clock or SystemClock(), zone)
         self._sleeps = SimulatedSleeps(clock) if isinstance(clock, SimulatedClock) else None
-        self._calls: dict[str, tuple[RunningCall, Done]] = {}
-        self._is_closing = False
-        self._ended = asyncio.Event()
+        self._is_shared: Callable[[], bool] = lambda: False
+        self._backends: dict[Where, Backend] = {
+            "thread": self._threads,
+            "worker": self.workers,
+            "transform": self.workers,
+            "script": self.workers,
+            "async": self._coroutines,
+            "source": self._coroutines,
+            "program": self.programs,
+        }
 
-    def notify(self, on_caught_up: Callable[[str], None]) -> None:
-        """Call `on_caught_up` with the id of each call that from now on waits for the world, or is over.
+    def notify(self, changed: Callable[[str], None]) -> None:
+        """Call `changed` with the id of each call that from now on waits for the world, or is over.
 
         A source waits that says that it has caught up, or a call that sleeps on a simulated clock.
         """
-        self._on_caught_up = on_caught_up
+        self.changed = changed
 
-    def start(
-        self, call: CallContext, done: Done, produced: Produced, announce: Announce | None = None
-    ) -> None:
-        """Answer a call: `done` is called once; for an inline action, before this returns, if not announced.
+    # --- calls ----------------------------------------------------------------------------------------
 
-        With `announce`, the call waits for room as any other, announces then that it is about to begin, and
-        goes on when that is recorded. The elements a source yields go to `produced`, which returns when they
-        are recorded. Once `close` has been called nothing is started: the call is left to recovery.
-        """
-        if self._is_closing:
+    def start(self, record: CallRecord) -> None:
+        """Answer a call when there is room; an inline one before this returns, if it is not announced."""
+        call = record.call
+        if call.target.where == "inline":
+            record.begin(partial(_answer_inline, record))
             return
-        where = call.target.where
-        if where == "inline":
-            if announce is None:
-                done(answer_at_once(call))
-            else:
-                announce(lambda: done(answer_at_once(call)))
-            return
-        if call.id in self._calls:
-            raise InternalError(f"the call {call.id} is under way already")
-        listener = self._report if where == "source" else None
-        sleeper = self._sleep if self._sleeps is not None else None
+        listener = self._report if call.is_source else None
+        sleeper = partial(self._sleep, record) if self._sleeps is not None else None
         call.attach(listener, sleeper, self.programs.commands)
-        call.allow(*self._allowed)
-        running = RunningCall(call, self._done, produced, announce, since=self.clock.now())
-        self._calls[call.id] = (running, done)
-        self.places.start(running)
+        self.allow(call)
+        self._of(record).start(record)
 
     def at_once(self, call: CallContext) -> Outcome | None:
         """Answer an inline call that need not be announced (hot path, counted by test_work_counted).
 
         None where it is not answered at once: then `start` decides.
         """
-        return None if self._is_closing else copy_context().run(answer_within, call)
+        return copy_context().run(answer_within, call)
 
-    def find(self, call: str) -> RunningCall | None:
-        """A call that was asked for and has no answer yet."""
-        found = self._calls.get(call)
-        return found[0] if found is not None else None
+    def abandon(self, record: CallRecord) -> None:
+        """End a call, as far as that is possible, and have it answered that it was abandoned."""
+        if record.call.target.where == "inline":
+            record.answer(ABANDONED)
+        else:
+            self._of(record).abandon(record)
 
-    def abandon(self, call: str) -> bool:
-        """Give a call up: its outcome will say so. False when no such call is under way (any more)."""
-        running = self.find(call)
-        if running is None:
-            return False
-        # not at once, so that `done` is never called while the caller is still asking
-        self._backends.loop.call_soon(self._abandon, running)
-        return True
+    def waits_for(self, record: CallRecord) -> str:
+        """The reason why a call waits for room; "" of one that has, or needs, none."""
+        return "" if record.call.target.where == "inline" else self._of(record).waits_for(record)
+
+    def has_caught_up(self, record: CallRecord) -> bool:
+        """True if a call waits for the world: a source's that has caught up, or one asleep on a simulated
+        clock.
+        """
+        return record.call.has_caught_up or (self._sleeps is not None and record.call.id in self._sleeps)
+
+    def allow(self, call: CallContext) -> None:
+        """Let a call fetch what the settings grant now."""
+        call.allow(self._limits.fetch_allow, self._limits.services)
+
+    # --- all of them ----------------------------------------------------------------------------------
+
+    @property
+    def queued(self) -> int:
+        """The number of calls that wait for room."""
+        return sum(backend.queued for backend in set(self._backends.values()))
+
+    @property
+    def given_up(self) -> int:
+        """The number of calls given up whose code still runs."""
+        return sum(backend.given_up for backend in set(self._backends.values()))
+
+    def share(self, is_shared: Callable[[], bool]) -> None:
+        """Let no agent have all threads or workers while `is_shared` says that there are others."""
+        self._is_shared = is_shared
+        for backend in self._backends.values():
+            if isinstance(backend, QueuedBackend):
+                backend.share(is_shared)
+
+    def limit(self, limits: CallLimits) -> None:
+        """Keep to other limits from now on; calls under way go on."""
+        self._limits = limits
+        self._threads.limit(limits.threads)
+        self.workers.limit(limits)
+        if self.cluster is not None:
+            self.cluster.limit(limits)
 
     async def end_former(self) -> None:
         """End the programs that a daemon before this one has left running."""
         await asyncio.to_thread(self.programs.reaper.end_former)
 
-    async def close(self, grace: float = 0.0) -> None:
-        """End: sources at once, other calls when they are done or after `grace` seconds.
-
-        `done` is not called for calls that have not ended by then, nor for sources: they are left to
-        recovery. So are calls that still wait for room.
-        """
-        self._is_closing = True
-        for running, _ in list(self._calls.values()):
-            if running.call.is_source or not running.begun:
-                del self._calls[running.call.id]
-                self.places.give_up(running)
-        if grace > 0:
-            await self._idle(grace)
-        for running, _ in self._calls.values():
-            running.discard()  # what is still being announced is not begun any more
-        self._calls.clear()
-        await self._backends.close()
-
-    def limit(self, limits: CallLimits) -> None:
-        """Keep to other limits from now on: calls under way go on, but fetch only what is granted now."""
-        self._backends.limit(limits)
-        self._allowed = (limits.fetch_allow, limits.services)
-        for running, _ in self._calls.values():
-            running.call.allow(*self._allowed)
-
-    def renew(self) -> None:
-        """Renew the workers, which may have imported modules that have changed, as soon as they are free."""
-        self._backends.workers.renew()
-
-    @property
-    def counts(self) -> Counts:
-        """The numbers of calls under way."""
-        queued = self._backends.queued + self.places.queued
-        given_up, restarts = self._backends.given_up, self._backends.workers.restarts
-        return Counts(len(self._calls) - queued, queued, given_up, restarts)
-
-    @property
-    def progress(self) -> dict[str, tuple[float, float | None]]:
-        """The last progress of calls under way that reported any: (done, total) by call."""
-        reports = ((id, running.call.progressed) for id, (running, _) in self._calls.items())
-        return {id: progressed for id, progressed in reports if progressed is not None}
-
-    def caught_up(self, call: str) -> bool:
-        """True if a call waits for the world, or for others that may: it is a source's that has caught up,
-        sleeps on a simulated clock, or has no place yet among the calls of its agent.
-        """
-        if self._sleeps is not None and call in self._sleeps:
-            return True
-        running = self.find(call)
-        return running is not None and (running.call.has_caught_up or self.places.has(running))
-
-    def is_busy(self) -> bool:
-        """True if some call may yet go on by itself: one that has caught up waits for the world."""
-        return not all(self.caught_up(call) for call in self._calls)
+    async def close(self) -> None:
+        """Stop everything that can be stopped; nothing is answered any more."""
+        if self.cluster is not None:
+            await self.cluster.close()
+        for backend in (self._threads, self.workers, self._coroutines, self.programs):
+            await backend.close()
 
     # --- for the owner of a simulated clock -----------------------------------------------------------
 
@@ -175,49 +162,40 @@ class Executor:
 
     # --- inside ---------------------------------------------------------------------------------------
 
-    async def _sleep(self, call: CallContext, seconds: float) -> None:
+    def _of(self, record: CallRecord) -> Backend:
+        """The backend that answers a call; an inline one has none."""
+        where = record.call.target.where
+        if where == "cluster" and self.cluster is None:
+            from narval.calls.cluster.backend import Cluster  # here: few homes have one
+
+            self._backends["cluster"] = self.cluster = Cluster(self._loop, self._limits, self.programs)
+            self.cluster.share(self._is_shared)
+        return self._backends[where]
+
+    async def _sleep(self, record: CallRecord, call: CallContext, seconds: float) -> None:
         """Let a call sleep on the simulated clock; one whose time limit comes first is over then."""
-        sleeps, running = self._sleeps, self.find(call.id)
-        if sleeps is None or running is None:
-            raise asyncio.CancelledError  # it is over, and was told so once
+        sleeps = self._sleeps
+        if sleeps is None or record.is_over:
+            raise asyncio.CancelledError  # it was told so once
         until = self.clock.now() + seconds
-        limit = math.inf if call.timeout is None else running.since + call.timeout
+        limit = math.inf if call.timeout is None else record.since + call.timeout
         woken = sleeps.begin(call.id, min(until, limit))
-        self._on_caught_up(call.id)
+        self.changed(call.id)
         try:
             await woken
         finally:
             sleeps.end(call.id)
         if limit < until:
-            self._backends.coroutines.expire(running)
+            self._coroutines.expire(record)
             await asyncio.sleep(0)  # it ends here: it was cancelled
-
-    async def _idle(self, grace: float) -> None:
-        """Wait until nothing runs that could end by itself."""
-        loop = self._backends.loop
-        end = loop.time() + grace
-        while self.counts.running > 0 and (left := end - loop.time()) > 0:
-            self._ended.clear()
-            try:
-                await asyncio.wait_for(self._ended.wait(), left)
-            except TimeoutError:
-                return
-
-    def _done(self, running: RunningCall, outcome: Outcome) -> None:
-        found = self._calls.pop(running.call.id, None)
-        self.places.over(running)
-        self._ended.set()
-        if found is not None:
-            found[1](outcome)
-        self._on_caught_up(running.call.id)  # nobody else may be told, if its agent is not at work
-
-    def _abandon(self, running: RunningCall) -> None:
-        if not running.over and running.call.id in self._calls:
-            self.places.give_up(running)
 
     def _report(self, call: CallContext) -> None:
         if call.has_caught_up:
-            self._on_caught_up(call.id)
+            self.changed(call.id)
+
+
+def _answer_inline(record: CallRecord) -> None:
+    record.answer(answer_at_once(record.call))
 
 
 def _ignore(call: str) -> None:

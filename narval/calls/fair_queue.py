@@ -3,57 +3,143 @@ starves the others (N33, G14).
 
 A run may make ten thousand calls at once. Were they answered in the order they came, the single call of
 another run would wait for all of them; as it is, it waits for one of each family that has some waiting, and
-for one of each agent. Where a home has several agents, none has all places, however long its calls take.
+for one of each agent. Where a home has several agents, none has all slots, however long its calls take.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Collection, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from itertools import chain
 
-from narval.calls.backend import ABANDONED, Outcome, RunningCall
+from narval.calls.backend import Backend
+from narval.calls.record import ABANDONED, CallRecord, Outcome
+
+_WITHOUT_SLOT = frozenset({"source", "inline"})
 
 
 class FamilyQueue:
     """The calls of one agent that wait: a queue for each family, and whose turn it is."""
 
     def __init__(self) -> None:
-        self._families: OrderedDict[int, OrderedDict[RunningCall, None]] = OrderedDict()
+        self._families: OrderedDict[int, OrderedDict[CallRecord, None]] = OrderedDict()
         """The calls by family, the family whose turn it is in front; none is empty."""
+        self._count = 0
 
-    def __bool__(self) -> bool:
-        return bool(self._families)
+    def __len__(self) -> int:
+        return self._count
 
-    def __contains__(self, running: RunningCall) -> bool:
-        return running in self._families.get(running.call.family, ())
-
-    def add(self, running: RunningCall) -> None:
+    def add(self, record: CallRecord) -> None:
         """Add a call behind those of its family."""
-        self._families.setdefault(running.call.family, OrderedDict())[running] = None
+        self._count += 1
+        self._families.setdefault(record.call.family, OrderedDict())[record] = None
 
-    def __iter__(self) -> Iterator[RunningCall]:
+    def __iter__(self) -> Iterator[CallRecord]:
         return chain.from_iterable(self._families.values())
 
-    def first(self) -> RunningCall:
+    def first(self) -> CallRecord:
         """The call whose turn it is."""
         return next(iter(next(iter(self._families.values()))))
 
-    def next(self) -> RunningCall:
+    def next(self) -> CallRecord:
         """Remove and return the call whose turn it is; then it is the next family's turn."""
         family, calls = self._families.popitem(last=False)
-        running, _ = calls.popitem(last=False)
+        record, _ = calls.popitem(last=False)
         if calls:
             self._families[family] = calls
-        return running
+        self._count -= 1
+        return record
 
-    def remove(self, running: RunningCall) -> None:
+    def __contains__(self, record: CallRecord) -> bool:
+        return record in self._families.get(record.call.family, ())
+
+    def remove(self, record: CallRecord) -> None:
         """Remove a call that does not wait any more."""
-        calls = self._families[running.call.family]
-        del calls[running]
+        calls = self._families[record.call.family]
+        del calls[record]
+        self._count -= 1
         if not calls:
-            del self._families[running.call.family]
+            del self._families[record.call.family]
+
+
+class Slots:
+    """The slots of one agent: at most so many of its calls are under way at once, the others wait (G14).
+
+    `begin` is called with each that has one. A source, which goes on by itself, takes none, and neither does
+    what is answered inline.
+    """
+
+    def __init__(self, begin: Callable[[CallRecord], None]) -> None:
+        self._begin = begin
+        self._most: int | None = None
+        self._taken: set[CallRecord] = set()
+        self._waiting = FamilyQueue()
+        self._is_handing_out = False
+
+    @property
+    def taken(self) -> int:
+        """The number of slots that are taken."""
+        return len(self._taken)
+
+    @property
+    def queued(self) -> int:
+        """The number of calls that wait for a slot."""
+        return len(self._waiting)
+
+    def limit(self, most: int | None) -> None:
+        """Let so many calls take a slot from now on; None: as many as there are."""
+        self._most = most
+        self._hand_out()
+
+    def start(self, record: CallRecord) -> None:
+        """Begin a call, now or when there is a slot for it."""
+        if record.call.target.where in _WITHOUT_SLOT:
+            self._begin(record)
+        elif self._has_room():
+            self._take(record)
+        else:
+            self._waiting.add(record)
+
+    def awaited_by(self, record: CallRecord) -> bool:
+        """True while a call waits for a slot, which other calls of its agent have."""
+        return record in self._waiting
+
+    def waits_for(self, record: CallRecord) -> str:
+        """The reason why a call waits for a slot; "" of one that does not."""
+        if record not in self._waiting:
+            return ""
+        return f"{len(self._taken)} of {self._most} calls of {record.call.agent} are under way"
+
+    def free(self, record: CallRecord) -> None:
+        """Free the slot of a call that is over, or have it wait no more."""
+        if record in self._taken:
+            self._taken.discard(record)
+            self._hand_out()
+        elif record in self._waiting:
+            self._waiting.remove(record)
+
+    def close(self) -> None:
+        """Begin no call that waits."""
+        self._is_handing_out = True
+
+    def _has_room(self) -> bool:
+        return self._most is None or len(self._taken) < self._most
+
+    def _take(self, record: CallRecord) -> None:
+        self._taken.add(record)
+        self._begin(record)
+
+    def _hand_out(self) -> None:
+        """Begin calls that wait, as far as there are slots: what is over at once frees its own."""
+        if self._is_handing_out:
+            return  # that is done further out
+        self._is_handing_out = True
+        try:
+            while self._waiting and self._has_room():
+                self._take(self._waiting.next())
+        finally:
+            self._is_handing_out = False
 
 
 class FairQueue:
@@ -62,119 +148,121 @@ class FairQueue:
     def __init__(self) -> None:
         self._agents: OrderedDict[str, FamilyQueue] = OrderedDict()
         """The calls by agent, the agent whose turn it is in front; none is empty."""
-        self._count = 0
 
     def __len__(self) -> int:
-        return self._count
+        return sum(map(len, self._agents.values()))
 
-    def __iter__(self) -> Iterator[RunningCall]:
+    def __bool__(self) -> bool:
+        return bool(self._agents)
+
+    def __iter__(self) -> Iterator[CallRecord]:
         return chain.from_iterable(self._agents.values())
 
-    def add(self, running: RunningCall) -> None:
+    def add(self, record: CallRecord) -> None:
         """Add a call behind those of its agent and family."""
-        self._agents.setdefault(running.call.agent, FamilyQueue()).add(running)
-        self._count += 1
+        self._agents.setdefault(record.call.agent, FamilyQueue()).add(record)
 
     def has_but(self, agents: Container[str]) -> bool:
         """True if some call waits that is of none of these agents."""
         return any(agent not in agents for agent in self._agents)
 
-    def first(self, but: Container[str] = ()) -> RunningCall:
+    def first(self, but: Container[str] = ()) -> CallRecord:
         """The call whose turn it is among those of other agents than these."""
         return next(calls for agent, calls in self._agents.items() if agent not in but).first()
 
-    def next(self, but: Container[str] = ()) -> RunningCall:
+    def next(self, but: Container[str] = ()) -> CallRecord:
         """Remove and return the call whose turn it is among those of other agents than these; then it is the
         next agent's turn.
         """
         agent = next(agent for agent in self._agents if agent not in but)
-        running = self._agents[agent].next()
+        record = self._agents[agent].next()
         self._agents.move_to_end(agent)
         if not self._agents[agent]:
             del self._agents[agent]
-        self._count -= 1
-        return running
+        return record
 
-    def remove(self, running: RunningCall) -> None:
+    def remove(self, record: CallRecord) -> None:
         """Remove a call that does not wait any more."""
-        calls = self._agents[running.call.agent]
-        calls.remove(running)
+        calls = self._agents[record.call.agent]
+        calls.remove(record)
         if not calls:
-            del self._agents[running.call.agent]
-        self._count -= 1
+            del self._agents[record.call.agent]
 
     def clear(self) -> None:
         """Remove all calls."""
         self._agents.clear()
-        self._count = 0
 
 
-class QueuedBackend(ABC):
-    """A backend that has places for so many calls at once: the others wait in a fair queue."""
+class QueuedBackend(Backend):
+    """A backend that has slots for so many calls at once: the others wait in a fair queue.
 
-    def __init__(self, places: str) -> None:
+    `slots` are they, as people call them.
+    """
+
+    def __init__(self, slots: str) -> None:
         self._waiting = FairQueue()
-        self._places = places
-        """Its places, as people call them."""
+        self._slots = slots
+        self._busy: set[CallRecord] = set()
+        """The calls that have a slot."""
         self._is_shared: Callable[[], bool] = lambda: False
 
     def share(self, is_shared: Callable[[], bool]) -> None:
-        """Let no agent have all places while `is_shared` says that there are others."""
+        """Let no agent have all slots while `is_shared` says that there are others."""
         self._is_shared = is_shared
 
-    def waits_for(self, running: RunningCall) -> str:
-        """The reason why a call waits for a place; "" of one that has begun."""
-        if running.begun:
+    def waits_for(self, record: CallRecord) -> str:
+        """The reason why a call waits for a slot; "" of one that has begun."""
+        if record.has_room:
             return ""
-        agent = running.call.agent
+        agent = record.call.agent
         if agent in self._full():
             most = self._most_of_one()
-            return f"{most} of {most} {self._places} that an agent may have are taken by calls of {agent}"
-        return f"all {self._most()} {self._places} are taken"
+            return f"{most} of {most} {self._slots} that an agent may have are taken by calls of {agent}"
+        return f"all {self._most()} {self._slots} are taken"
 
     @property
     def queued(self) -> int:
         """The number of calls that wait for room."""
         return len(self._waiting)
 
-    def start(self, running: RunningCall) -> None:
+    def start(self, record: CallRecord) -> None:
         """Answer a call as soon as there is room."""
-        self._waiting.add(running)
+        self._waiting.add(record)
         self._hand_out()
 
-    def abandon(self, running: RunningCall) -> None:
+    def abandon(self, record: CallRecord) -> None:
         """Take a call out of the queue, or stop it where it has begun."""
-        if running.begun:
-            self._stop(running, ABANDONED)
+        if record.has_room:
+            self._stop(record, ABANDONED)
         else:
-            self._waiting.remove(running)
-            running.answer(ABANDONED)
+            self._waiting.remove(record)
+            record.answer(ABANDONED)
 
     def _full(self) -> Container[str]:
-        """The agents that have as many places as one may have: all but one, where there are others (G14)."""
+        """The agents that have as many slots as one may have: all but one, where there are others (G14)."""
         if not self._is_shared():
             return ()
-        most, taken = self._most_of_one(), Counter(running.call.agent for running in self._taken())
+        most, taken = self._most_of_one(), Counter(record.call.agent for record in self._taken())
         return {agent for agent, count in taken.items() if count >= most}
 
     def _most_of_one(self) -> int:
         return max(1, self._most() - 1)
 
-    @abstractmethod
-    def _most(self) -> int:
-        """The number of places."""
+    def _taken(self) -> Iterable[CallRecord]:
+        """The calls that have a slot."""
+        return self._busy
 
     @abstractmethod
-    def _taken(self) -> Collection[RunningCall]:
-        """The calls that have a place."""
+    def _most(self) -> int:
+        """The number of slots."""
 
     @abstractmethod
     def _hand_out(self) -> None:
         """Begin calls that wait, while there is room."""
 
     @abstractmethod
-    def _stop(self, running: RunningCall, outcome: Outcome) -> None:
+    def _stop(self, record: CallRecord, outcome: Outcome) -> None:
         """Stop a call that has begun, and answer it."""
 
-    def _expire(self, running: RunningCall) -> None:
-        self._stop(running, running.expired())
+    def _expire(self, record: CallRecord) -> None:
+        self._stop(record, record.expired())

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from narval.agent.agent import AgentState
 from narval.agent.run import Run
-from narval.calls.in_flight import Post
+from narval.calls.book import Post
 from narval.calls.targets import CallTargets, PreparedCall
 from narval.core.definitions.library import Definition
 from narval.core.engines.commands import Call

@@ -11,8 +11,8 @@ from weakref import WeakKeyDictionary
 
 from narval.agent.agent import AgentState
 from narval.agent.run import Run
-from narval.calls.backend import Outcome
 from narval.calls.context import ModuleCode, Target, Where
+from narval.calls.record import Finish
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.library import Definition, Library
 from narval.core.definitions.transform.definition import Transform
@@ -42,13 +42,13 @@ class LoadedModules(NamedTuple):
 class PreparedCall(NamedTuple):
     """A call that is made in a way of its own: its target, and the fields of `CallContext` that differ.
 
-    `finished` makes of the outcome the one that goes back to the engine.
+    `finish` makes of the outcome the one that goes back to the engine.
     """
 
     target: Target
     payload: Mapping[str, Any] | None
     timeout: float | None
-    finished: Callable[[Outcome], Outcome] | None = None
+    finish: Finish | None = None
 
 
 class CallTargets:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from functools import partial
 from queue import SimpleQueue
 
-from narval.calls.backend import Outcome, RunningCall
 from narval.calls.conversion import answer
 from narval.calls.fair_queue import QueuedBackend
+from narval.calls.record import CallRecord, Outcome
 from narval.core.engines.events import Failure
 
 
@@ -23,20 +23,20 @@ class _Thread:
     """One thread, which answers the calls in its inbox until it finds None there."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, answered: Callable[[RunningCall, Outcome], None]
+        self, loop: asyncio.AbstractEventLoop, answered: Callable[[CallRecord, Outcome], None]
     ) -> None:
-        self.inbox: SimpleQueue[RunningCall | None] = SimpleQueue()
+        self.inbox: SimpleQueue[CallRecord | None] = SimpleQueue()
         self._loop, self._answered = loop, answered
         threading.Thread(target=self._live, name="narval-action", daemon=True).start()
 
     def _live(self) -> None:
-        while (running := self.inbox.get()) is not None:
-            outcome = running.call.context().run(answer, running.call)
+        while (record := self.inbox.get()) is not None:
+            outcome = record.call.context().run(answer, record.call)
             try:
-                self._loop.call_soon_threadsafe(self._answered, running, outcome)
+                self._loop.call_soon_threadsafe(self._answered, record, outcome)
             except RuntimeError:  # the loop is closed: nobody listens any more
                 return
-            del running, outcome  # an idle thread holds on to nothing
+            del record, outcome  # an idle thread holds on to nothing
 
 
 class Threads(QueuedBackend):
@@ -46,8 +46,7 @@ class Threads(QueuedBackend):
         super().__init__("threads")
         self._loop, self._limit = loop, most
         self._idle: list[_Thread] = []
-        self._busy: dict[RunningCall, _Thread] = {}
-        self._given_up: set[RunningCall] = set()
+        self._given_up: set[CallRecord] = set()
 
     @property
     def given_up(self) -> int:
@@ -62,15 +61,12 @@ class Threads(QueuedBackend):
     async def close(self) -> None:
         """Tell the threads to end; those that are busy end with the program."""
         self._waiting.clear()
-        for thread in (*self._idle, *self._busy.values()):
+        for thread in (*self._idle, *(record.place for record in self._busy)):
             thread.inbox.put(None)
         self._idle.clear()
 
     def _most(self) -> int:
         return self._limit
-
-    def _taken(self) -> Collection[RunningCall]:
-        return self._busy
 
     def _hand_out(self) -> None:
         while self._waiting and (self._idle or len(self._busy) < self._limit):
@@ -84,29 +80,32 @@ class Threads(QueuedBackend):
                     return
                 self._waiting.next(full).answer(Outcome(problem=Failure("no-thread", str(error))))
                 continue
-            running = self._waiting.next(full)
-            self._busy[running] = thread
-            running.begin(self._loop, self._expire, partial(thread.inbox.put, running))
+            record = self._waiting.next(full)
+            record.give_to(thread)
+            self._busy.add(record)
+            record.begin(partial(thread.inbox.put, record), self._expire)
 
-    def _take_back(self, running: RunningCall, outcome: Outcome) -> None:
-        thread = self._busy.pop(running, None)
-        if thread is None:
-            self._given_up.discard(running)
+    def _take_back(self, record: CallRecord, outcome: Outcome) -> None:
+        if record in self._given_up:
+            self._given_up.discard(record)
             return
+        thread = record.place
+        self._busy.discard(record)
         if len(self._busy) + len(self._idle) < self._limit:
             self._idle.append(thread)
         else:
             thread.inbox.put(None)
-        running.answer(outcome)
+        record.answer(outcome)
         self._hand_out()
 
-    def _stop(self, running: RunningCall, outcome: Outcome) -> None:
+    def _stop(self, record: CallRecord, outcome: Outcome) -> None:
         """Leave its thread to itself."""
-        thread = self._busy.pop(running)
-        if running.under_way:
+        thread = record.place
+        self._busy.discard(record)
+        if record.state == "running":
             thread.inbox.put(None)
-            self._given_up.add(running)
+            self._given_up.add(record)
         else:
             self._idle.append(thread)
-        running.answer(outcome)
+        record.answer(outcome)
         self._hand_out()

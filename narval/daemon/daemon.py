@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from narval.agent.agent import AgentState
 from narval.agent.recovery import at_once, restore_runs, restoring_memory
+from narval.calls.book import CallBook
 from narval.calls.executor import Executor
 from narval.calls.output_capture import capture_output
 from narval.calls.programs.backend import ProgramBackend, programs_of
@@ -165,9 +166,9 @@ class Daemon:
         return self.main_loop.rounds
 
     @property
-    def executor(self) -> Executor:
-        """The executor of the calls of all agents."""
-        return self.main_loop.executor
+    def calls(self) -> CallBook:
+        """The calls of all agents."""
+        return self.main_loop.calls
 
     @property
     def stop(self) -> Stop:
@@ -207,7 +208,7 @@ class Daemon:
             await self.agents.supervisor.close()
             self.rounds.give_up(DaemonGoneError("the daemon has ended"))
             self.stop.cancel()
-            await self.executor.close(0.0)
+            await self.calls.close()
 
     async def _resumed(self) -> Daemon:
         """This daemon, once it has resumed; it is closed where that fails."""
@@ -238,7 +239,7 @@ class Daemon:
                 self.fleet.start()
             return
         self.store.make_room()
-        await self.executor.end_former()
+        await self.calls.executor.end_former()
         host.dispatcher.resume()
         await host.submit(partial(resume_own, host, self.files, acted_before(host)))
         await _follow(self, folders)
@@ -324,10 +325,10 @@ def assemble(
         programs = programs_of(files, own, record_only=record_only)
         zone = settings.timezone or machine_zone()
         executor = Executor(settings.limits, clock=clock, programs=programs, zone=zone)
-    main_loop = _main_loop(store, settings, executor, clock, bell, closing)
+    main_loop = _main_loop(store, settings, CallBook(executor), clock, bell, closing)
     logbook = Logbook(home.log if home is not None else None, settings.log_level, writes=not record_only)
     rounds = main_loop.rounds
-    in_force = SettingsInForce(settings, rounds.participants, executor, main_loop.stop, logbook)
+    in_force = SettingsInForce(settings, rounds.participants, main_loop.calls, main_loop.stop, logbook)
     rows = AgentRows(own, lambda: in_force.now.name, store, is_thin=not record_only)
     if settings.name in rows:
         raise _taken(settings.name)
@@ -359,7 +360,7 @@ def assemble(
     agents = Agents(host, rows, supervisor, store)
     if programs is not None:
         programs.outputs.keep_while(agents.knows_run)
-    executor.places.share(lambda: len(rows) > 0)
+    executor.share(lambda: len(rows) > 0)
     main_loop.expect(supervisor.is_restoring)
     if not record_only and not isinstance(clock, SimulatedClock):
         bell.follow_wall_clock()
@@ -367,16 +368,16 @@ def assemble(
 
 
 def _main_loop(
-    store: Store, settings: Settings, executor: Executor, clock: Clock, bell: Bell, closing: ExitStack
+    store: Store, settings: Settings, calls: CallBook, clock: Clock, bell: Bell, closing: ExitStack
 ) -> MainLoop:
     """Make the main loop, which `bell` wakes; both that and the committer are closed by `closing`."""
     committer = Committer(store, syncs=settings.durability == "power")
     for close in (committer.close, bell.close):
         closing.callback(close)
-    executor.notify(lambda call: bell.ring())
-    stop = Stop(executor, settings.stop_grace, bell.ring)
+    calls.executor.notify(lambda call: bell.ring())
+    stop = Stop(calls, settings.stop_grace, bell.ring)
     stop.give_up_by(committer.give_up)
-    return MainLoop(Rounds(clock, committer, stop, bell), executor, stop, bell)
+    return MainLoop(Rounds(clock, committer, stop, bell), calls, stop, bell)
 
 
 def _taken(name: str) -> SettingsError:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from narval.agent.agent import AgentState
 from narval.agent.jobs import ForgetRun, Job
 from narval.agent.run import Run
-from narval.calls.executor import Executor
+from narval.calls.book import CallBook
 from narval.core.errors import FencedError, RequestError
 from narval.daemon.rounds import Bell, Rounds
 from narval.daemon.stop import Stop
@@ -50,8 +50,8 @@ class MainLoop:
     awaited; no two of them at once.
     """
 
-    def __init__(self, rounds: Rounds, executor: Executor, stop: Stop, bell: Bell) -> None:
-        self.rounds, self.executor, self.stop = rounds, executor, stop
+    def __init__(self, rounds: Rounds, calls: CallBook, stop: Stop, bell: Bell) -> None:
+        self.rounds, self.calls, self.stop = rounds, calls, stop
         self.is_at_work = False
         self.since = rounds.clock.now()
         self.failed: deque[tuple[AgentState, Run]] = deque(maxlen=FAILED_KEPT)
@@ -73,7 +73,7 @@ class MainLoop:
             return False
         if self.stop.requested:
             return self.stop.calls_are_over
-        return not self.executor.is_busy()
+        return not self.calls.is_busy()
 
     def is_stopped(self) -> bool:
         """True once calls have had their time, and what came of them is recorded."""
@@ -130,7 +130,7 @@ class MainLoop:
         since = time.monotonic()
         try:
             while True:
-                self.executor.release()
+                self.calls.executor.release()
                 if isinstance(rounds.gone, FencedError):
                     raise rounds.gone
                 if is_over() or _is_past(deadline):
@@ -159,7 +159,7 @@ class MainLoop:
 
     def _next_moment(self) -> float | None:
         """The next moment at which something is due: to a run, or to a call asleep on a simulated clock."""
-        due = (self.rounds.next_moment(), self.executor.next())
+        due = (self.rounds.next_moment(), self.calls.executor.next())
         return min((moment for moment in due if moment is not None), default=None)
 
 

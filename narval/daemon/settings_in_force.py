@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from narval.calls.executor import Executor
+from narval.calls.book import CallBook
 from narval.daemon.rounds import Participant
 from narval.daemon.stop import Stop
 from narval.files.settings import AT_START, FILE, Settings
@@ -23,17 +23,17 @@ class SettingsInForce:
         self,
         settings: Settings,
         participants: Iterable[Participant],
-        executor: Executor,
+        calls: CallBook,
         stop: Stop,
         logbook: Logbook,
     ) -> None:
         self.now = settings
-        self._participants, self._executor, self._stop = participants, executor, stop
+        self._participants, self._calls, self._stop = participants, calls, stop
         self._logbook = logbook
 
     def renew_workers(self) -> None:
         """Retire the workers: modules have changed."""
-        self._executor.renew()
+        self._calls.executor.workers.renew()
 
     def use(self, settings: Settings) -> None:
         """Take over other settings, as far as that is possible before the next start."""
@@ -49,7 +49,7 @@ class SettingsInForce:
             participant.dispatcher.limit(now.call_timeout)
             participant.loop.agent.lookup.use_mail(now.mail)
             participant.loop.agent.lookup.trust_models(now.trusted_models)
-        self._executor.limit(now.limits)
+        self._calls.limit(now.limits)
         self._stop.set_grace(now.stop_grace)
         self._logbook.set_level(now.log_level)
         if changed:

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from narval.calls.executor import Executor
+from narval.calls.book import CallBook
 
 LAST_TURNS = 1.0
 """Seconds for recording what came of the calls that a stop has waited for."""
@@ -18,10 +18,10 @@ class Stop:
     Sources are let go at once, and no further call is begun. `ring` is called when the calls are over.
     """
 
-    __slots__ = ("_executor", "_give_up", "_latest", "_listeners", "_ring", "_task", "grace")
+    __slots__ = ("_calls", "_give_up", "_latest", "_listeners", "_ring", "_task", "grace")
 
-    def __init__(self, executor: Executor, grace: float, ring: Callable[[], None]) -> None:
-        self._executor, self._ring = executor, ring
+    def __init__(self, calls: CallBook, grace: float, ring: Callable[[], None]) -> None:
+        self._calls, self._ring = calls, ring
         self.grace = grace
         """Seconds that calls have when a stop is requested from now on."""
         self._listeners: list[Callable[[], None]] = []
@@ -47,7 +47,7 @@ class Stop:
             for listener in self._listeners:
                 listener()
             self._latest = time.monotonic() + self.grace + LAST_TURNS
-            self._task = asyncio.get_running_loop().create_task(self._executor.close(self.grace))
+            self._task = asyncio.get_running_loop().create_task(self._calls.close(self.grace))
             self._task.add_done_callback(lambda _: self._ring())
             if self._give_up is not None:
                 asyncio.get_running_loop().call_later(self.grace + LAST_TURNS, self._give_up)

@@ -12,7 +12,7 @@ import pytest
 
 from narval.agent.loop import Delivery
 from narval.ask.runs import history
-from narval.calls.context import CallContext
+from narval.calls.record import CallRecord
 from narval.core.engines.events import Cancelled
 from narval.daemon.daemon import Daemon
 from tests.daemon.at_work import Killed, Scene, watched_commits
@@ -135,10 +135,10 @@ def test_N35_a_call_that_waited_for_a_place_when_the_daemon_died_is_begun_by_the
         daemon = await scene.open()
         busy = await daemon.host.submit(lambda turn: turn.start("w.busy"))
         await daemon.main_loop.work_until(
-            lambda: daemon.executor.counts.running > 0 and begun(daemon, busy.eid) > 0
+            lambda: daemon.calls.counts.running > 0 and begun(daemon, busy.eid) > 0
         )
         waits = await daemon.host.submit(lambda turn: turn.start("w.thread"))
-        await daemon.main_loop.work_until(lambda: daemon.executor.counts.queued > 0)
+        await daemon.main_loop.work_until(lambda: daemon.calls.counts.queued > 0)
         scene.kill(daemon)
         await scene.end()
         daemon = await scene.open()
@@ -156,22 +156,20 @@ def test_N35_a_call_that_waited_for_a_place_when_the_daemon_died_is_begun_by_the
 def test_a_run_that_is_cancelled_while_its_call_is_announced_makes_none(scene: Scene, place: str) -> None:
     async def story(scene: Scene) -> None:
         daemon = await scene.open()
-        start = daemon.executor.start
+        calls = daemon.host.dispatcher.calls
+        announce = calls.announce
 
-        def start_cancelled(call: CallContext, done: Any, produced: Any, announce: Any = None) -> None:
-            def cancel_first(go: Callable[[], None]) -> None:
-                daemon.host.post(Delivery(call.run, Cancelled(0, 0.0)))
-                announce(go)
+        def cancel_first(record: CallRecord) -> None:
+            daemon.host.post(Delivery(record.call.run, Cancelled(0, 0.0)))
+            announce(record)
 
-            start(call, done, produced, cancel_first)
-
-        daemon.executor.start = start_cancelled  # type: ignore[method-assign]
+        calls.announce = cancel_first  # type: ignore[method-assign]
         run = await daemon.host.submit(lambda turn: turn.start(f"w.{place}"))
         await daemon.host.ended(run, 20.0)
         await daemon.main_loop.until_idle()
         assert run.status == "cancelled"
         assert made(scene) == 0
-        assert (daemon.executor.counts.running, daemon.executor.counts.given_up) == (0, 0)
+        assert (daemon.calls.counts.running, daemon.calls.counts.given_up) == (0, 0)
         await scene.end()
 
     told(scene, story)

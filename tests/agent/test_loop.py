@@ -240,7 +240,7 @@ def test_a_commit_that_fails_tells_all_who_wait_and_performs_nothing(scene: Scen
             await daemon.host.submit(lambda turn: turn.add(b"<mail/>"))
         with pytest.raises(StoreError, match="full"):
             await daemon.rounds.recorded()
-        assert daemon.executor.counts.running == 0
+        assert daemon.calls.counts.running == 0
         await scene.end()
 
     asyncio.run(story())

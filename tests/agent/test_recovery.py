@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from narval.calls import executor
-from narval.calls.backend import Outcome
 from narval.calls.context import CallContext
+from narval.calls.record import Outcome
 from narval.core.elements.canonical import elements_of
 from narval.daemon.daemon import Daemon
 from tests.daemon.at_work import Killed, Scene, outcome, portrait, watched_commits

@@ -265,7 +265,7 @@ def test_N29_a_run_that_outlives_its_limit_is_cancelled_and_run_again(scene: Sce
     async def story(scene: Scene) -> None:
         daemon = await scene.open()
         run = await begin(daemon, "w.limited")
-        await daemon.main_loop.work_until(lambda: daemon.executor.counts.running > 0)
+        await daemon.main_loop.work_until(lambda: daemon.calls.counts.running > 0)
         scene.clock.advance(51)
         daemon.main_loop.wake()
         await daemon.main_loop.until_idle()
@@ -274,7 +274,7 @@ def test_N29_a_run_that_outlives_its_limit_is_cancelled_and_run_again(scene: Sce
         assert run.active
         scene.clock.advance(151)
         daemon.main_loop.wake()
-        await daemon.main_loop.work_until(lambda: daemon.executor.counts.running > 0)
+        await daemon.main_loop.work_until(lambda: daemon.calls.counts.running > 0)
         await scene.end()
         scene.clock.advance(51)  # the limit holds across a restart
         daemon = await scene.open()

@@ -5,18 +5,26 @@ import itertools
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 
-from narval.calls.backend import Outcome
+from narval.calls.book import CallBook
 from narval.calls.context import CallContext, Target
 from narval.calls.executor import Executor
+from narval.calls.record import CallListener, CallRecord, Outcome
 from narval.calls.workers import transforms
 from narval.core.elements.element import Element
+from narval.core.engines.commands import Call
 from narval.core.engines.events import OutputElement
 from narval.files.settings import CallLimits
 
 Given = Element | list[Element] | None
+
+
+def number_of(agent: str) -> int:
+    """The number that an agent of this name has in these tests."""
+    return crc32(agent.encode())
 
 
 class Module:
@@ -32,6 +40,17 @@ class Module:
         return namespace[name]
 
 
+class Listening(CallListener):
+    """Takes down what a source yields."""
+
+    def __init__(self, answered: Callable[[Outcome], None], produced: list[list[bytes]]) -> None:
+        super().__init__(answered)
+        self.yielded = produced
+
+    async def produced(self, record: CallRecord, elements: list[OutputElement]) -> None:
+        self.yielded.append([raw.xml for raw in elements])
+
+
 class Calls:
     """Starts calls on an executor, and waits for what becomes of them."""
 
@@ -39,13 +58,13 @@ class Calls:
         self.runner = asyncio.Runner()
         self.caught_up: list[str] = []
         self.produced: list[list[bytes]] = []
-        self.executor = self.runner.run(self._make(limits))
+        self.book = self.runner.run(self._make(limits))
         self._numbers = itertools.count(1)
 
-    async def _make(self, limits: CallLimits) -> Executor:
+    async def _make(self, limits: CallLimits) -> CallBook:
         executor = Executor(limits)
         executor.notify(self.caught_up.append)
-        return executor
+        return CallBook(executor)
 
     def context(
         self, what: Module | Callable[..., Any] | bytes, name: str = "act", **fields: Any
@@ -71,11 +90,25 @@ class Calls:
 
     async def _start(self, call: CallContext) -> asyncio.Future[Outcome]:
         outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self.executor.start(call, outcome.set_result, self.record)
+        self.ask_for(call, Listening(outcome.set_result, self.produced))
         return outcome
 
-    async def record(self, raws: list[OutputElement]) -> None:
-        self.produced.append([raw.xml for raw in raws])
+    def ask_for(self, call: CallContext, listener: CallListener, asked: Call | None = None) -> None:
+        """Ask for a call, on the loop."""
+        self.book.of(number_of(call.agent)).start(call, asked=asked, listener=listener)
+
+    def find(self, id: str) -> CallRecord | None:
+        """The record of a call that has no answer yet."""
+        return next((record for record in self.book if record.call.id == id), None)
+
+    def abandon(self, id: str) -> None:
+        """Give a call up that is under way."""
+        record = self.find(id)
+        assert record is not None
+        self.wait(self._abandon(record))
+
+    async def _abandon(self, record: CallRecord) -> None:
+        self.book.of(number_of(record.call.agent)).abandon(record)
 
     def ask(self, what: Module | Callable[..., Any] | bytes, name: str = "act", **fields: Any) -> Outcome:
         """Start a call, and wait for its outcome."""
@@ -98,7 +131,7 @@ class Calls:
         self.runner.run(polling())
 
     def close(self, grace: float = 0.0) -> None:
-        self.runner.run(self.executor.close(grace))
+        self.runner.run(self.book.close(grace))
 
 
 @pytest.fixture

@@ -6,10 +6,11 @@ from contextlib import suppress
 from typing import Any
 
 import narval
-from narval.calls.backend import RunningCall
+from narval.calls.book import CallBook
 from narval.calls.context import CallContext, Target
 from narval.calls.coroutines import Coroutines
 from narval.calls.executor import Executor
+from narval.calls.record import CallListener, CallRecord
 from narval.core.engines.events import Failure, OutputElement
 from narval.files.settings import CallLimits
 
@@ -50,9 +51,9 @@ def test_N33_an_async_action_that_refuses_to_be_cancelled_is_given_up(calls: Any
     ended = asyncio.Event()
     outcome = calls.ask(lambda: stubborn(ended), where="async", timeout=0.02)
     assert outcome.problem.kind == "timeout"
-    assert calls.executor.counts.given_up == 1
+    assert calls.book.counts.given_up == 1
     ended.set()
-    calls.until(lambda: calls.executor.counts.given_up == 0)
+    calls.until(lambda: calls.book.counts.given_up == 0)
     assert outcome.elements == []
 
 
@@ -66,7 +67,7 @@ def test_what_a_cancelled_action_still_returns_is_dropped(calls: Any) -> None:
 
     outcome = calls.start(calls.context(act, where="async", id="c"))
     calls.wait(asyncio.sleep(0))
-    calls.executor.abandon("c")
+    calls.abandon("c")
     ended = calls.outcome(outcome)
     assert (ended.elements, ended.abandoned) == ([], True)
 
@@ -81,9 +82,9 @@ def test_an_async_action_given_up_before_it_began_never_begins(calls: Any) -> No
         loop = asyncio.get_running_loop()
         backend, ended = Coroutines(loop, 0.1), loop.create_future()
         call = calls.context(act, where="async")
-        running = RunningCall(call, lambda _, outcome: ended.set_result(outcome), calls.record)
-        backend.start(running)
-        backend.abandon(running)
+        record = CallRecord(call, CallListener(ended.set_result), lambda record: None)
+        backend.start(record)
+        backend.abandon(record)
         return await ended
 
     assert calls.wait(both()).abandoned
@@ -122,12 +123,13 @@ def test_N36_a_source_waits_until_what_it_gave_is_recorded(calls: Any) -> None:
         yield "<a/>"
         passed.append(True)
 
-    async def slowly(raws: list[OutputElement]) -> None:
-        await recorded.wait()
+    class Slow(CallListener):
+        async def produced(self, record: CallRecord, elements: list[OutputElement]) -> None:
+            await recorded.wait()
 
     async def both() -> None:
         ended = asyncio.get_running_loop().create_future()
-        calls.executor.start(calls.context(watch, where="source"), ended.set_result, slowly)
+        calls.ask_for(calls.context(watch, where="source"), Slow(ended.set_result))
         await asyncio.sleep(0.02)
         assert passed == []
         recorded.set()
@@ -145,10 +147,10 @@ def test_N36_a_source_says_when_it_has_caught_up(calls: Any) -> None:
         yield "<new/>"
 
     calls.start(calls.context(watch, where="source", id="c"))
-    calls.until(lambda: calls.executor.caught_up("c"))
+    calls.until(lambda: calls.book.executor.has_caught_up(calls.find("c")))
     assert calls.produced == [[b"<old/>"]]
     assert calls.caught_up == ["c"]
-    assert calls.executor.counts.running == 1
+    assert calls.book.counts.running == 1
 
 
 def test_N36_a_source_that_is_abandoned_is_closed(calls: Any) -> None:
@@ -163,10 +165,10 @@ def test_N36_a_source_that_is_abandoned_is_closed(calls: Any) -> None:
 
     outcome = calls.start(calls.context(watch, where="source", id="c"))
     calls.until(lambda: bool(calls.produced))
-    calls.executor.abandon("c")
+    calls.abandon("c")
     assert calls.outcome(outcome).abandoned
     assert closed == [True]
-    assert not calls.executor.caught_up("c")
+    assert calls.find("c") is None
 
 
 def test_N36_a_source_that_swallows_its_end_gives_nothing_more(calls: Any) -> None:
@@ -179,7 +181,7 @@ def test_N36_a_source_that_swallows_its_end_gives_nothing_more(calls: Any) -> No
 
     outcome = calls.start(calls.context(watch, where="source", id="c"))
     calls.until(lambda: bool(calls.produced))
-    calls.executor.abandon("c")
+    calls.abandon("c")
     assert calls.outcome(outcome).abandoned
     assert calls.produced == [[b"<a/>"]]
 
@@ -220,7 +222,7 @@ def test_N36_a_source_that_yields_nothing_again_and_again_leaves_the_loop_to_oth
 
     outcome = calls.start(calls.context(watch, where="source", id="c"))
     calls.wait(asyncio.sleep(0.01))
-    calls.executor.abandon("c")
+    calls.abandon("c")
     assert calls.outcome(outcome).abandoned
 
 
@@ -249,10 +251,10 @@ def test_N34_a_coroutine_that_refuses_to_end_keeps_no_loop_from_closing() -> Non
                 await asyncio.sleep(3600)
 
     async def story() -> None:
-        executor = Executor(CallLimits(patience=0.05))
+        book = CallBook(Executor(CallLimits(patience=0.05)))
         call = CallContext("1", 1, "s", target=Target(action="m.a", where="async", function=refuses))
-        executor.start(call, lambda outcome: None, lambda raws: asyncio.sleep(0))
+        book.of(1).start(call, listener=CallListener(lambda outcome: None))
         await asyncio.sleep(0.01)
-        await executor.close()
+        await book.close()
 
     asyncio.run(story())  # it waits for what is left when it closes

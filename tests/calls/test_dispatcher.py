@@ -115,11 +115,11 @@ def test_a_run_whose_caller_is_cancelled_is_cancelled_too(tmp_path: Path) -> Non
     async def story(scene: Scene) -> None:
         daemon = await scene.open()
         run = await daemon.host.submit(lambda turn: turn.start("w.calls-calls-sleeps"))
-        await works(daemon, lambda: daemon.executor.counts.running)
+        await works(daemon, lambda: daemon.calls.counts.running)
         daemon.host.post(Delivery(run.eid, Cancelled(0, 0.0)))
         await daemon.main_loop.until_idle()
         assert {run.status for run in daemon.agent.runs.values()} == {"cancelled"}
-        assert daemon.executor.counts.running == 0
+        assert daemon.calls.counts.running == 0
         await scene.end()
 
     told(scene_in(tmp_path), story)
@@ -132,7 +132,7 @@ def test_a_run_whose_caller_was_cancelled_just_before_a_kill_is_cancelled_by_the
     async def story(scene: Scene) -> None:
         daemon = await scene.open()
         run = await daemon.host.submit(lambda turn: turn.start("w.calls-calls-sleeps"))
-        await works(daemon, lambda: daemon.executor.counts.running)
+        await works(daemon, lambda: daemon.calls.counts.running)
         if quiet:  # someone cancels it while no daemon runs
             scene.kill(daemon)
             await scene.end()
@@ -156,7 +156,7 @@ def test_a_run_that_ends_in_the_turn_in_which_its_caller_is_cancelled_harms_nobo
     async def story(scene: Scene) -> None:
         daemon = await scene.open()
         run = await daemon.host.submit(lambda turn: turn.start("w.calls-sleeps"))
-        await works(daemon, lambda: daemon.executor.counts.running)
+        await works(daemon, lambda: daemon.calls.counts.running)
         (child,) = daemon.agent.runs.children[run.eid]
         daemon.host.post(Delivery(child, Cancelled(0, 0.0)))  # its return is queued behind …
         daemon.host.post(Delivery(run.eid, Cancelled(0, 0.0)))  # … the end of its caller
@@ -206,7 +206,7 @@ def test_a_call_of_what_is_not_there_any_more_comes_back_as_a_problem(tmp_path: 
     async def story(scene: Scene) -> None:
         daemon = await scene.open()
         await daemon.host.submit(lambda turn: turn.start("w.sleeps"))
-        await works(daemon, lambda: daemon.executor.counts.running)
+        await works(daemon, lambda: daemon.calls.counts.running)
         scene.kill(daemon)
         await scene.end()
         scene.write("modules/w.py", "")

@@ -10,6 +10,7 @@ import pytest
 
 from narval.calls.context import call
 from narval.calls.output_capture import capture_output
+from narval.calls.record import CallListener
 from narval.core.elements.element import Element
 from narval.core.engines.events import OutputElement
 from narval.core.errors import InternalError, RequestError
@@ -260,11 +261,11 @@ def test_progress_is_seen_while_the_call_goes_on(calls: Any, module: Any, tmp_pa
         f"    while not os.path.exists({str(go)!r}): time.sleep(0.005)"
     )
     outcome = calls.start(calls.context(module(text), where=where, id="c"))
-    calls.until(lambda: calls.executor.progress == {"c": (3, 3)})
-    assert calls.executor.counts.running == 1
+    calls.until(lambda: calls.find("c").call.progressed == (3, 3))
+    assert calls.book.counts.running == 1
     go.touch()
     assert calls.outcome(outcome).problem is None
-    assert calls.executor.progress == {}
+    assert calls.find("c") is None
 
 
 def test_N33_what_an_action_prints_goes_to_the_log_with_its_call(
@@ -295,7 +296,7 @@ def test_done_is_called_once_on_the_thread_of_the_loop(calls: Any, module: Any, 
     call = calls.context(module(f"{define} act(): return '<a/>'"), where=where)
 
     async def start() -> None:
-        calls.executor.start(call, lambda outcome: told.append(threading.current_thread()), calls.record)
+        calls.ask_for(call, CallListener(lambda outcome: told.append(threading.current_thread())))
         if where == "inline":
             assert len(told) == 1
 
@@ -314,11 +315,7 @@ def test_a_call_that_is_under_way_is_not_started_twice(calls: Any, module: Any) 
     assert calls.outcome(calls.start(call)).elements == [OutputElement(b"<a/>")]
 
 
-def test_giving_up_a_call_that_is_not_under_way_changes_nothing(calls: Any) -> None:
-    assert calls.executor.abandon("never heard of") is False
-
-
 def test_N34_a_closed_executor_starts_nothing(calls: Any, module: Any, where: str) -> None:
     calls.close()
     assert not calls.start(calls.context(module("def act(): return '<a/>'"), where=where)).done()
-    assert calls.executor.counts.running == 0
+    assert calls.book.counts.running == 0

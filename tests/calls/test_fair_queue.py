@@ -9,18 +9,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narval.calls.backend import RunningCall
 from narval.calls.context import CallContext
 from narval.calls.fair_queue import FairQueue
+from narval.calls.record import CallListener, CallRecord
 
 
-async def _dropped(raws: Any) -> None:
-    """Nothing is produced."""
-
-
-def running(family: int, number: int, agent: str = "") -> RunningCall:
+def running(family: int, number: int, agent: str = "") -> CallRecord:
     call = CallContext(f"{agent}{family}.{number}", family, "s", family=family, agent=agent)
-    return RunningCall(call, lambda running, outcome: None, _dropped)
+    return CallRecord(call, CallListener(lambda outcome: None), lambda record: None)
 
 
 def names(waiting: FairQueue) -> list[str]:
@@ -92,7 +88,7 @@ def test_N29_one_run_with_ten_thousand_calls_does_not_starve_another(
 
     flood = [calls.start(calls.context(act, run=1, family=1)) for _ in range(10_000)]
     other = calls.start(calls.context(act, run=2, family=2))
-    assert calls.executor.counts.queued == 10_000
+    assert calls.book.counts.queued == 10_000
     gate.set()
     calls.outcome(other)
     assert sum(outcome.done() for outcome in flood) < 10

@@ -1,4 +1,4 @@
-"""The places of the executor: one is left to others, and an agent may have so many calls (G14)."""
+"""Concurrency limits: one slot is left to others, and an agent may have so many calls (G14)."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from narval.calls.executor import Executor
+from tests.calls.conftest import number_of
 
 
-def reason(executor: Executor, call: Any) -> str:
-    running = executor.find(call.id)
-    assert running is not None
-    return executor.places.waits_for(running)
+def reason(calls: Any, call: Any) -> str:
+    record = calls.find(call.id)
+    assert record is not None
+    return calls.book.of(number_of(call.agent)).waits_for(record)
 
 
 def begun(calls: Any, contexts: list[Any]) -> list[bool]:
-    found = [calls.executor.find(context.id) for context in contexts]
-    return [running is None or running.begun for running in found]
+    found = [calls.find(context.id) for context in contexts]
+    return [record is None or record.has_room for record in found]
 
 
 @pytest.mark.parametrize("where", ["thread", "async"])
@@ -28,7 +28,7 @@ def test_G14_an_agent_has_so_many_calls_under_way_and_its_others_wait(
     make_calls: Callable[..., Any], where: str
 ) -> None:
     calls, gate = make_calls(threads=8), threading.Event()
-    calls.executor.places.limit("shop", 2)
+    calls.book.of(number_of("shop")).slots.limit(2)
 
     def wait() -> None:
         gate.wait()
@@ -42,24 +42,24 @@ def test_G14_an_agent_has_so_many_calls_under_way_and_its_others_wait(
     others = [calls.context(lambda: None, agent="ada")]
     flood = [calls.start(context) for context in contexts]
     assert begun(calls, contexts) == [True, True, False, False]
-    assert reason(calls.executor, contexts[2]) == "2 of 2 calls of shop are under way"
-    assert [reason(calls.executor, contexts[0]), calls.executor.counts.queued] == ["", 2]
+    assert reason(calls, contexts[2]) == "2 of 2 calls of shop are under way"
+    assert [reason(calls, contexts[0]), calls.book.counts.queued] == ["", 2]
     calls.outcome(calls.start(others[0]))
-    calls.executor.abandon(contexts[2].id)
+    calls.abandon(contexts[2].id)
     assert calls.outcome(flood[2]).abandoned
-    calls.executor.places.limit("shop", 3)
+    calls.book.of(number_of("shop")).slots.limit(3)
     assert begun(calls, contexts[3:]) == [True]
     gate.set()
     for future in flood:
         calls.outcome(future)
-    assert (calls.executor.counts.running, calls.executor.counts.queued) == (0, 0)
+    assert (calls.book.counts.running, calls.book.counts.queued) == (0, 0)
 
 
 def test_G14_calls_that_wait_begin_when_others_are_over_and_those_over_at_once_are_no_burden(
     make_calls: Callable[..., Any], tmp_path: Any
 ) -> None:
     calls, gate = make_calls(threads=8), threading.Event()
-    calls.executor.places.limit("shop", 1)
+    calls.book.of(number_of("shop")).slots.limit(1)
 
     def wait() -> None:
         gate.wait()
@@ -68,11 +68,11 @@ def test_G14_calls_that_wait_begin_when_others_are_over_and_those_over_at_once_a
     rest = [
         calls.start(calls.context(lambda: None, agent="shop", family=number % 7)) for number in range(3000)
     ]
-    assert calls.executor.counts.queued == 3000
+    assert calls.book.counts.queued == 3000
     gate.set()
     for future in (first, *rest):
         calls.outcome(future)
-    assert calls.executor.counts.queued == 0
+    assert calls.book.counts.queued == 0
 
 
 @pytest.mark.parametrize("where", ["thread", "worker"])
@@ -81,7 +81,7 @@ def test_G14_where_there_are_others_no_agent_has_all_places(
 ) -> None:
     calls, gate = make_calls(threads=2, workers=2), tmp_path / "gate"
     shared = []
-    calls.executor.places.share(lambda: bool(shared))
+    calls.book.executor.share(lambda: bool(shared))
     text = f"""
 import os, time
 def wait():
@@ -98,11 +98,11 @@ def act():
     calls.outcome(other)
     assert begun(calls, contexts) == [True, False, False]
     place = f"1 of 1 {where}s that an agent may have are taken by calls of shop"
-    assert reason(calls.executor, contexts[1]) == place
+    assert reason(calls, contexts[1]) == place
     shared.clear()
     last = calls.start(calls.context(actions, "wait", where=where, agent="ada"))
     calls.until(lambda: begun(calls, contexts)[1])
-    assert reason(calls.executor, contexts[2]) == f"all 2 {where}s are taken"
+    assert reason(calls, contexts[2]) == f"all 2 {where}s are taken"
     gate.write_text("")
     for future in (*flood, last):
         calls.outcome(future)
@@ -112,7 +112,7 @@ def test_G14_what_waits_for_a_place_is_left_to_recovery_when_the_daemon_closes(
     make_calls: Callable[..., Any],
 ) -> None:
     calls, gate = make_calls(threads=4), threading.Event()
-    calls.executor.places.limit("shop", 1)
+    calls.book.of(number_of("shop")).slots.limit(1)
 
     def wait() -> None:
         gate.wait()

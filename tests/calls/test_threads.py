@@ -36,31 +36,31 @@ def test_N33_a_thread_that_outlives_its_time_limit_is_given_up_and_replaced(
     calls = make_calls(threads=1)
     outcome = calls.ask(gate, timeout=0.02, action="mail.fetch")
     assert outcome.problem == Failure("timeout", "mail.fetch did not come back within 0.02 s")
-    assert calls.executor.counts.given_up == 1
+    assert calls.book.counts.given_up == 1
     assert calls.ask(lambda: "<a/>").elements == [OutputElement(b"<a/>")]
 
 
 def test_N33_the_late_result_of_a_thread_given_up_is_dropped(calls: Any, gate: Gate) -> None:
     outcome = calls.ask(gate, timeout=0.02)
     gate.opened.set()
-    calls.until(lambda: calls.executor.counts.given_up == 0)
+    calls.until(lambda: calls.book.counts.given_up == 0)
     assert outcome.elements == []
 
 
 def test_a_call_is_abandoned_though_its_thread_goes_on(calls: Any, gate: Gate) -> None:
     outcome = calls.start(calls.context(gate, id="c"))
     gate.inside.acquire()
-    assert calls.executor.abandon("c")
+    calls.abandon("c")
     assert calls.outcome(outcome).abandoned
-    assert (calls.executor.counts.running, calls.executor.counts.given_up) == (0, 1)
+    assert (calls.book.counts.running, calls.book.counts.given_up) == (0, 1)
 
 
 def test_a_call_that_waits_is_abandoned_and_never_begins(make_calls: Callable[..., Any], gate: Gate) -> None:
     calls, begun = make_calls(threads=1), []
     first = calls.start(calls.context(gate))
     second = calls.start(calls.context(lambda: begun.append(1), id="second"))
-    assert (calls.executor.counts.running, calls.executor.counts.queued) == (1, 1)
-    calls.executor.abandon("second")
+    assert (calls.book.counts.running, calls.book.counts.queued) == (1, 1)
+    calls.abandon("second")
     assert calls.outcome(second).abandoned
     gate.opened.set()
     assert calls.outcome(first).elements == [OutputElement(b"<late/>")]
@@ -111,7 +111,7 @@ def test_a_call_that_finds_no_room_for_a_thread_waits_for_one(
     first = calls.start(calls.context(gate))
     monkeypatch.setattr(threading.Thread, "start", full)
     second = calls.start(calls.context(lambda: "<a/>"))
-    assert calls.executor.counts.queued == 1
+    assert calls.book.counts.queued == 1
     gate.opened.set()
     assert calls.outcome(first).elements == [OutputElement(b"<late/>")]
     assert calls.outcome(second).elements == [OutputElement(b"<a/>")]
@@ -159,13 +159,16 @@ def test_N34_closing_begins_nothing_that_still_waits(make_calls: Callable[..., A
 def test_N33_a_thread_that_hangs_does_not_keep_the_program_from_ending() -> None:
     program = (
         "import asyncio, threading\n"
+        "from narval.calls.book import CallBook\n"
         "from narval.calls.context import CallContext, Target\n"
         "from narval.calls.executor import Executor\n"
+        "from narval.calls.record import CallListener\n"
         "async def main():\n"
         "    target = Target(action='a', where='thread', function=threading.Event().wait)\n"
         "    call = CallContext('c', 1, 's', target=target, timeout=0.02)\n"
         "    ended = asyncio.Event()\n"
-        "    Executor().start(call, lambda outcome: (print(outcome.problem.kind), ended.set()), None)\n"
+        "    listener = CallListener(lambda outcome: (print(outcome.problem.kind), ended.set()))\n"
+        "    CallBook(Executor()).of(1).start(call, listener=listener)\n"
         "    await ended.wait()\n"
         "asyncio.run(main())\n"
     )

@@ -121,7 +121,7 @@ async def test_G16_a_source_that_gives_more_than_memory_holds_is_given_up(scene:
     await daemon.main_loop.elapse(1.0)
     assert await error_of(daemon, run) == "over-limit"
     assert 0 < len(await ask(daemon, "ada", "memory", xpath="tick")) < 100
-    assert daemon.executor.counts.running == 0
+    assert daemon.calls.counts.running == 0
     await scene.end()
 
 

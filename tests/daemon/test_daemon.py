@@ -342,7 +342,7 @@ def test_N5_what_a_call_under_way_was_given_is_not_forgotten(tmp_path: Path) -> 
         ]
         await daemon.host.submit(lambda turn: turn.start("w.short", (held,)))
         await daemon.host.submit(lambda turn: turn.start("w.admire"))
-        await asyncio.wait_for(daemon.main_loop.work_until(lambda: daemon.executor.counts.running), 20.0)
+        await asyncio.wait_for(daemon.main_loop.work_until(lambda: daemon.calls.counts.running), 20.0)
         scene.clock.advance(8000.0)
         await asyncio.wait_for(daemon.main_loop.work_until(lambda: not daemon.host.loop.has_work()), 20.0)
         assert held in daemon.agent.memory
@@ -350,7 +350,7 @@ def test_N5_what_a_call_under_way_was_given_is_not_forgotten(tmp_path: Path) -> 
         scene.kill(daemon)
         await scene.end()
         daemon = await scene.open()
-        await asyncio.wait_for(daemon.main_loop.work_until(lambda: daemon.executor.counts.running), 20.0)
+        await asyncio.wait_for(daemon.main_loop.work_until(lambda: daemon.calls.counts.running), 20.0)
         (run,) = daemon.agent.runs.active.values()
         daemon.host.post(Delivery(run.eid, Cancelled(0, 0.0)))
         await daemon.main_loop.elapse(8000.0)

@@ -103,7 +103,7 @@ async def test_G7_a_call_under_way_does_not_keep_its_agent_active(scene: Scene) 
     daemon, run = await ada_runs(scene, "w.wait")
     await daemon.main_loop.elapse(100.0)
     assert await state(daemon) == "passive"
-    assert daemon.executor.counts.running == 1
+    assert daemon.calls.counts.running == 1
     await daemon.main_loop.elapse(99.0)
     assert await state(daemon) == "passive"
     await daemon.main_loop.elapse(2.0)
@@ -145,9 +145,9 @@ async def test_G7_a_passive_agent_is_cancelled_with_its_call(scene: Scene) -> No
     daemon, run = await ada_runs(scene, "w.wait")
     await daemon.main_loop.elapse(100.0)
     await ask(daemon, "ada", "cancel", run=run)
-    await works(daemon, lambda: daemon.executor.counts.running == 0)
+    await works(daemon, lambda: daemon.calls.counts.running == 0)
     assert (await ask(daemon, "ada", "show", run=run))["state"] == "cancelled"
-    assert daemon.executor.counts.running == 0
+    assert daemon.calls.counts.running == 0
     await scene.end()
 
 
@@ -165,7 +165,7 @@ async def test_G7_a_call_that_must_not_be_made_twice_waits_for_room_and_begins_o
     await ask(daemon, "", "passivate", name="ada")
     assert (await ask(daemon, "ada", "show", run=second))["state"] == "running"
     gates[made[1]].set()
-    await works(daemon, lambda: daemon.executor.counts.running == 0)
+    await works(daemon, lambda: daemon.calls.counts.running == 0)
     await daemon.main_loop.until_idle()
     assert (await ask(daemon, "ada", "show", run=second))["state"] == "done"
     assert len(set(made)) == len(made) == 2
@@ -193,7 +193,7 @@ async def test_G7_suspending_gives_calls_up_and_they_are_made_again(scene: Scene
     daemon, run = await ada_runs(scene, "w.wait")
     await daemon.main_loop.elapse(100.0)
     await ask(daemon, "", "suspend", name="ada")
-    assert daemon.executor.counts.running == 0
+    assert daemon.calls.counts.running == 0
     await daemon.main_loop.elapse(300.0)
     assert (await ask(daemon, "ada", "show", run=run))["state"] == "running"
     await ask(daemon, "", "resume", name="ada")

@@ -18,6 +18,7 @@ from narval.store.batch import Batch
 from narval.store.sql import Database
 from narval.system import stopwatch
 from tests.daemon.at_work import Killed, Scene
+from tests.simulator.interleave import InterleavedBook
 from tests.simulator.invariants import Ledger
 
 __all__ = ["Crashing", "Killed", "taken_apart"]
@@ -68,6 +69,7 @@ def taken_apart(
         patch.setattr(run, "SNAPSHOT_AFTER", 3)
         patch.setattr(main_loop, "SLICE", 0.0)
         patch.setattr(daemons, "Executor", executor)
+        patch.setattr(daemons, "CallBook", InterleavedBook)
         yield
 
 

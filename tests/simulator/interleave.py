@@ -5,45 +5,31 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Any
 
-from narval.calls.backend import ABANDONED, Announce, Counts, Outcome, Produced
+from narval.calls.book import CallBook
 from narval.calls.context import CallContext
 from narval.calls.conversion import answer_at_once
 from narval.calls.coroutines import SourceTroubles
-from narval.calls.executor import Done
+from narval.calls.record import ABANDONED, CallRecord, Outcome
 from narval.core.engines.events import Failure, OutputElement
 from narval.core.errors import NarvalError
 from tests.simulator.invariants import Ledger
 
 
-@dataclass(eq=False)
-class Held:
-    """A call that waits, is announced, or is under way."""
+class InterleavedBook(CallBook):
+    """The book of a daemon whose calls end by chance."""
 
-    call: CallContext
-    done: Done
-    produced: Produced
-    deadline: float | None
-    announce: Announce | None
-    announced: bool = False
-    under_way: bool = False
-
-
-class NoPlaces:
-    """Stands in the place of `Places`: there is one for each call."""
-
-    cluster = None
-    """None is asked for anything."""
-
-    def share(self, is_shared: Callable[[], bool]) -> None:
-        """None is taken from anybody."""
-
-    def limit(self, agent: str, most: int | None) -> None:
-        """However many an agent may have, all are held."""
+    async def close(self, grace: float = 0.0) -> None:
+        """Some calls end in time."""
+        assert isinstance(self.executor, Interleaving)
+        self.executor.end_some(grace)
+        self.is_closing = True
+        for record in self:
+            record.leave()
+        await self.executor.close()
 
 
 class Interleaving:
@@ -54,44 +40,48 @@ class Interleaving:
 
     def __init__(self, chance: Random, clock: Any, ledger: Ledger) -> None:
         self.chance, self.clock, self.ledger = chance, clock, ledger
-        self.places, self.troubles = NoPlaces(), SourceTroubles()
-        self.held: dict[str, Held] = {}
-        self.given_up: set[str] = set()
+        self.troubles, self.cluster, self.changed = SourceTroubles(), None, _nothing
+        self.held: dict[str, CallRecord] = {}
+        self.given_up_calls: set[str] = set()
         self.rough = True
-        self.closed = False
         self._yielded: dict[str, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     # --- what the runtime asks ------------------------------------------------------------------------
 
-    def start(
-        self, call: CallContext, done: Done, produced: Produced, announce: Announce | None = None
-    ) -> None:
+    def start(self, record: CallRecord) -> None:
         """Hold a call; now and then, answer it at once."""
-        if self.closed:
-            return
+        call = record.call
         self.ledger.begun(call.id)
         assert call.id not in self.held, f"call {call.id} is made while it is under way"
-        deadline = self.clock.now() + call.timeout if call.timeout is not None else None
-        self.held[call.id] = Held(call, done, produced, deadline, announce, under_way=announce is None)
+        self.held[call.id] = record
+        if not record.is_once:
+            record.begin(_nothing)
         if not call.is_source and self.chance.random() < 0.2:
             self.answer(call.id)
 
     def at_once(self, call: CallContext) -> None:
         """Nothing is answered at once but by chance."""
 
-    def abandon(self, call: str) -> bool:
+    def abandon(self, record: CallRecord) -> None:
         """Give a call up, some time: it may come back before that."""
-        if call in self.held:
-            self.given_up.add(call)
-        return call in self.held
+        self.given_up_calls.add(record.call.id)
+
+    def waits_for(self, record: CallRecord) -> str:
+        """None waits for room."""
+        return ""
+
+    def has_caught_up(self, record: CallRecord) -> bool:
+        """Always: who waits until idle does not wait for chance."""
+        return True
 
     @property
     def programs(self) -> Interleaving:
         """The simulator knows by itself when calls are to be ended."""
         return self
 
-    reaper = programs
+    reaper = workers = programs
+    queued = given_up = restarts = 0
 
     def hold_until(self, moment: float) -> None:
         """Do nothing."""
@@ -99,13 +89,14 @@ class Interleaving:
     async def end_former(self) -> None:
         """No call here is a program."""
 
-    async def close(self, grace: float = 0.0) -> None:
-        """Some calls end in time."""
-        if grace > 0:
-            for call in [call for call, each in self.held.items() if not each.call.is_source]:
-                if self.chance.random() < 0.5:
-                    self.answer(call)
-        self.closed = True
+    def end_some(self, grace: float) -> None:
+        """Some calls end in time, where there is any."""
+        for call in [call for call, each in self.held.items() if grace > 0 and not each.call.is_source]:
+            if self.chance.random() < 0.5:
+                self.answer(call)
+
+    async def close(self) -> None:
+        """Hold nothing any more."""
         self.held.clear()
         for task in self._tasks:
             task.cancel()
@@ -113,22 +104,20 @@ class Interleaving:
     def renew(self) -> None:
         """Modules have changed: nothing here has imported them."""
 
+    def share(self, is_shared: Callable[[], bool]) -> None:
+        """None is taken from anybody."""
+
     def limit(self, limits: Any) -> None:
         """However many calls there are, all are held."""
 
-    def notify(self, on_caught_up: Callable[[str], None]) -> None:
+    def allow(self, call: CallContext) -> None:
+        """None fetches anything."""
+
+    def notify(self, changed: Callable[[str], None]) -> None:
         """Who waits until idle does not wait for chance."""
 
     def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
         """No call here is a program."""
-        return False
-
-    def caught_up(self, call: str) -> bool:
-        """Always: who waits until idle does not wait for chance."""
-        return True
-
-    def is_busy(self) -> bool:
-        """Never: who waits until idle does not wait for chance."""
         return False
 
     def next(self) -> None:
@@ -137,70 +126,48 @@ class Interleaving:
     def release(self) -> None:
         """Nothing to wake."""
 
-    @property
-    def progress(self) -> dict[str, tuple[float, float | None]]:
-        """Nobody says how far it is."""
-        return {}
-
-    def find(self, call: str) -> None:
-        """Nobody asks how long a call goes on, or what it waits for."""
-
-    @property
-    def counts(self) -> Counts:
-        """How many calls are held."""
-        return Counts(running=len(self.held), queued=0, given_up=0, worker_restarts=0)
-
     # --- what the simulation asks ---------------------------------------------------------------------
 
     def overdue(self) -> list[str]:
         """The calls whose time is over."""
         now = self.clock.now()
         return [
-            call for call, each in self.held.items() if each.deadline is not None and each.deadline <= now
+            call
+            for call, each in self.held.items()
+            if each.call.timeout is not None and each.since + each.call.timeout <= now
         ]
 
     def answer(self, call: str) -> None:
         """A call comes back, or a source yields."""
-        held = self.held[call]
-        if call in self.given_up and self.chance.random() < 0.8:
+        record = self.held[call]
+        if call in self.given_up_calls and self.chance.random() < 0.8:
             self._end(call, ABANDONED)
-        elif not held.under_way:
-            self._announce(held)
-        elif held.call.is_source and self._source(held):
+        elif record.state == "waiting":  # it must not be made twice (N29)
+            record.begin(partial(self.ledger.went, call))
+        elif record.state == "announced" or (record.call.is_source and self._source(record)):
             return
         else:
-            self._end(call, self._outcome(held.call))
+            self._end(call, self._outcome(record.call))
 
     def expire(self, call: str) -> None:
         """A call has outlived its time limit."""
         self._end(call, Outcome(problem=Failure("timeout", "it did not come back in time")))
 
-    def _announce(self, held: Held) -> None:
-        """What must not be made twice is said to begin, once, and begins when that is recorded (N29)."""
-        if held.announce is not None and not held.announced:
-            held.announced = True
-            held.announce(partial(self._go, held))
-
-    def _go(self, held: Held) -> None:
-        if self.held.get(held.call.id) is held:
-            self.ledger.went(held.call.id)
-            held.under_way = True
-
     def _end(self, call: str, outcome: Outcome) -> None:
-        held = self.held.pop(call)
-        self.given_up.discard(call)
-        held.done(outcome)
+        record = self.held.pop(call)
+        self.given_up_calls.discard(call)
+        record.answer(outcome)
 
-    def _source(self, held: Held) -> bool:
+    def _source(self, record: CallRecord) -> bool:
         """A source yields what it would yield next; False when it ends."""
         if self.chance.random() < (0.1 if self.rough else 0.5):
             return False
-        number = self._yielded.get(held.call.id, 0)
-        self._yielded[held.call.id] = number + 1
+        number = self._yielded.get(record.call.id, 0)
+        self._yielded[record.call.id] = number + 1
         raws = [OutputElement(f"<drop n='{number}'/>".encode(), "drop")]
         if self.rough and self.chance.random() < 0.05:
             raws = [OutputElement(b"<puddle/>", "drop")]
-        task = asyncio.get_running_loop().create_task(_yield(held, raws))
+        task = asyncio.get_running_loop().create_task(_yield(record, raws))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return True
@@ -227,6 +194,10 @@ class Interleaving:
         )
 
 
-async def _yield(held: Held, raws: list[OutputElement]) -> None:
+async def _yield(record: CallRecord, raws: list[OutputElement]) -> None:
     with contextlib.suppress(NarvalError, asyncio.CancelledError):
-        await held.produced(raws)
+        await record.listener.produced(record, raws)
+
+
+def _nothing(*_: object) -> None:
+    """Do nothing: what comes of a call is a matter of chance."""

@@ -328,7 +328,7 @@ def _check_calls(daemon: Daemon, run: Run, under_way: set[str]) -> None:
             hearer = daemon.agent.signals.hearer(asked_for)
             assert hearer in daemon.agent.runs.active, f"run {run.eid} waits for {hearer}, which is over"
             continue
-        answered = daemon.host.dispatcher.outside_id(call) in under_way or call in daemon.agent.runs.by_call
+        answered = daemon.host.dispatcher.external_id(call) in under_way or call in daemon.agent.runs.by_call
         assert answered, f"run {run.eid} of {run.name} waits for call {call}, and nobody answers it"
 
 

@@ -10,9 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
-from narval.calls.backend import LOST, Announce, Produced
-from narval.calls.context import CallContext
-from narval.calls.executor import Done
+from narval.calls.record import LOST, CallRecord
 from narval.daemon.daemon import Daemon
 from narval.files.home import Home
 from narval.system.clock import SimulatedClock
@@ -171,17 +169,14 @@ class Performing(Interleaving):
         self._check = check
         self._lost: list[str] = []
 
-    def start(
-        self, call: CallContext, done: Done, produced: Produced, announce: Announce | None = None
-    ) -> None:
+    def start(self, record: CallRecord) -> None:
         """Hold a call."""
-        if not self.closed:
-            self._check(call.id)
-        super().start(call, done, produced, announce)
+        self._check(record.call.id)
+        super().start(record)
 
     def is_under_way(self, call: str) -> bool:
         """True if the code of a call runs."""
-        return call in self.held and self.held[call].under_way and call not in self._lost
+        return call in self.held and self.held[call].state == "running" and call not in self._lost
 
     def lose(self) -> None:
         """The reaper ends workers and programs: the calls in them are over, though nobody is told yet."""

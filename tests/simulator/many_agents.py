@@ -229,7 +229,7 @@ class ManyAgents(Simulation):
         asked = asyncio.create_task(invoke(daemon, PROGRAM, operation, arguments))
         while not asked.done():
             await asyncio.sleep(0)
-            for call in list(executor.given_up):
+            for call in list(executor.given_up_calls):
                 executor.answer(call)
         try:
             await asked

@@ -119,7 +119,7 @@ def _one(row: IncidentRow) -> str:
 
 def _calls(daemon: Daemon) -> Iterator[Form]:
     """Calls that outlived their time limit."""
-    given_up = daemon.executor.counts.given_up
+    given_up = daemon.calls.counts.given_up
     if given_up:
         text = f"{counted(given_up, 'call')} outlived the time limit, and may go on until the daemon ends"
         yield item("outlived", "middle", text, {"page": "status"})
@@ -127,12 +127,12 @@ def _calls(daemon: Daemon) -> Iterator[Form]:
 
 def _sources(daemon: Daemon) -> Iterator[Form]:
     """Sources that are kept from their work now, and calls that failed and are to be tried again."""
-    troubles, outside_id = daemon.executor.troubles, daemon.host.dispatcher.outside_id
+    troubles, dispatcher = daemon.calls.executor.troubles, daemon.host.dispatcher
     resting: dict[tuple[str, str], list[tuple[Run, Wait]]] = {}
     for run in daemon.agent.runs.active.values():
         for call in run.calls.values():
-            trouble = troubles.of(outside_id(call.call))
-            if trouble is not None and daemon.executor.find(outside_id(call.call)) is not None:
+            trouble = troubles.of(dispatcher.external_id(call.call))
+            if trouble is not None and dispatcher.find(call.call) is not None:
                 text = f"{call.name} in run {run.eid} of {run.name} tells of trouble"
                 said = f"{text}: {trouble.kind}: {trouble.message}"
                 yield item("source", "middle", said, {"run": run.eid}, trouble.since)

@@ -202,7 +202,7 @@ def _limits(daemon: Daemon, host: AgentHost) -> list[dict[str, Any]]:
         "element_bytes": None,
         "runs": len(agent.runs.active),
         "moments": len(agent.clockwork.timers),
-        "calls": daemon.executor.places.count(host.name),
+        "calls": host.dispatcher.calls.slots.taken,
         "messages": host.mail.office.room.of(agent.store.agent),
         "definitions": len(agent.library),
     }
@@ -344,7 +344,7 @@ def _form(
     form = {"name": row.name, "state": daemon.agents.state_of(row), "why": row.why or None, "next": due}
     if host is not None:
         return {**form, **_held(daemon, host)}
-    calls = daemon.agents.supervisor.calls(row.agent)
+    calls = daemon.calls.count(row.agent)
     unknown = dict.fromkeys(("failed", "asked", "faults"))
     return {**form, "elements": held[0], "runs": held[1], "calls": calls, "resident": 0, **unknown}
 

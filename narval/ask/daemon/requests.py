@@ -89,7 +89,7 @@ async def turn(daemon: Daemon) -> None:
 
 def summary(daemon: Daemon) -> str:
     """The daemon's activity in one line."""
-    active, running = len(daemon.agent.runs.active), daemon.executor.counts.running
+    active, running = len(daemon.agent.runs.active), daemon.calls.counts.running
     return f"{active} runs under way, {running} calls running"
 
 

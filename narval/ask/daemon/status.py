@@ -38,7 +38,7 @@ async def status(daemon: Daemon) -> dict[str, Any]:
     agent, alive, home = daemon.agent, not daemon.agents.supervisor.record_only, daemon.home
     known = home.known_holder() if home is not None and not alive else None
     holder = Holder(os.getpid(), daemon.main_loop.since) if alive else known
-    counts, calls = daemon.executor.counts, _calls(daemon)
+    counts, calls = daemon.calls.counts, _calls(daemon)
     due, kinds = agent.clockwork.timers.next(), _kinds(agent)
     return {
         "home": str(home.path) if home is not None else None,
@@ -65,7 +65,7 @@ async def status(daemon: Daemon) -> dict[str, Any]:
             "given_up": counts.given_up + daemon.host.questions.given_up,
             "worker_restarts": counts.worker_restarts,
         },
-        **({"cluster": cluster} if (cluster := daemon.executor.places.cluster) is not None else {}),
+        **({"cluster": cluster.shown()} if (cluster := daemon.calls.executor.cluster) is not None else {}),
         **({"agents": _agents(daemon)} if len(daemon.agents.rows) else {}),
         "turns": daemon.host.loop.turns,
         "failures": [json_forms.run(agent, run) for run in agent.runs.latest_failures(SHOWN)],
@@ -139,13 +139,11 @@ def _waits(agent: AgentState) -> dict[str, int]:
 def _calls(daemon: Daemon) -> list[dict[str, Any]]:
     """The calls that runs wait for, the oldest first as far as that is known."""
     agent, calls = daemon.agent, []
-    progress = daemon.executor.progress
     for run in agent.runs.active.values():
         for call in run.calls.values():
-            outside = daemon.host.dispatcher.outside_id(call.call)
-            done, child = progress.get(outside), agent.runs.by_call.get(call.call)
-            asked = daemon.executor.find(outside)
-            begun = agent.runs[child].started if child is not None else asked.since if asked else None
+            record, child = daemon.host.dispatcher.find(call.call), agent.runs.by_call.get(call.call)
+            done = record.call.progressed if record is not None else None
+            begun = agent.runs[child].started if child is not None else record.since if record else None
             line = {
                 "call": call.call,
                 "run": run.eid,

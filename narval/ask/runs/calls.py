@@ -149,10 +149,8 @@ class _Teller:
         """A row that nothing has ended: of a run that has ended it was given up, else it is under way."""
         if not self._run.active:
             row |= {"ended": self._run.ended, "outcome": "given up"}
-        elif row["call"] is not None:
-            asked = daemon.executor.find(daemon.host.dispatcher.outside_id(row["call"]))
-            if asked is not None and (place := daemon.executor.places.waits_for(asked)):
-                row |= {"for": "place", "place": place}
+        elif row["call"] is not None and (place := daemon.host.dispatcher.waits_for(row["call"])):
+            row |= {"for": "place", "place": place}
 
 
 def _outcome(event: Row) -> str:

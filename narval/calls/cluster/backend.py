@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Collection, Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from narval.calls.backend import ABANDONED, Outcome, RunningCall
 from narval.calls.cluster.connection import ClusterConnection
 from narval.calls.cluster.frames import ClusterReply, News
 from narval.calls.cluster.messages import ClusterSize, ClusterTask
@@ -27,6 +26,7 @@ from narval.calls.cluster.tasks import (
 )
 from narval.calls.fair_queue import QueuedBackend
 from narval.calls.programs.backend import ProgramBackend
+from narval.calls.record import ABANDONED, CallRecord, Outcome
 from narval.calls.workers.frames import FrameError
 from narval.core.definitions.action.resources import shown_resources
 from narval.core.engines.events import Failure
@@ -36,48 +36,16 @@ from narval.files.settings import CallLimits
 _MOST_IN_GROUP = 100
 
 
-class WaitingLimits:
-    """The calls whose time runs because there is no cluster; those that outlive it are given to `expire`."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, expire: Callable[[RunningCall], None]) -> None:
-        self._loop, self._expire = loop, expire
-        self._timers: dict[RunningCall, asyncio.TimerHandle] = {}
-
-    def run(self, calls: Iterable[RunningCall]) -> None:
-        """Let the time of calls run from now on, if it does not yet."""
-        for running in calls:
-            if running.call.timeout is not None and running not in self._timers:
-                self._timers[running] = self._loop.call_later(running.call.timeout, self._over, running)
-
-    def stop(self) -> None:
-        """Let no time run any more."""
-        for timer in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
-
-    def drop(self, running: RunningCall) -> None:
-        """Forget a call that is over."""
-        if (timer := self._timers.pop(running, None)) is not None:
-            timer.cancel()
-
-    def _over(self, running: RunningCall) -> None:
-        del self._timers[running]
-        self._expire(running)
-
-
 class Cluster(QueuedBackend):
     """The calls that are on a cluster, and those that wait for it."""
-
-    given_up = 0
 
     def __init__(self, loop: asyncio.AbstractEventLoop, limits: CallLimits, programs: ProgramBackend) -> None:
         super().__init__("places on the cluster")
         self._loop, self._limits = loop, limits
         self.connection = ClusterConnection(programs, limits.cluster, self)
         self._tasks = TasksUnderWay()
-        self._lacking: dict[RunningCall, None] = {}
+        self._lacking: dict[CallRecord, None] = {}
         """Calls that ask for resources that no worker has."""
-        self._waiting_limits = WaitingLimits(loop, self._expire)
         self._outbox: list[TaskUnderWay] = []
         self._short = ShortCalls()
 
@@ -88,27 +56,27 @@ class Cluster(QueuedBackend):
         """The number of calls that wait for room."""
         return len(self._waiting) + len(self._lacking)
 
-    def start(self, running: RunningCall) -> None:
+    def start(self, record: CallRecord) -> None:
         """Answer a call as soon as there is room."""
         if self.connection.why:
-            self._waiting_limits.run((running,))
-        super().start(running)
+            self._run_limit(record)
+        super().start(record)
         self.connection.open()
 
-    def abandon(self, running: RunningCall) -> None:
+    def abandon(self, record: CallRecord) -> None:
         """Take a call out of the queue, or have its worker killed where it has begun."""
-        self._end(running, ABANDONED)
+        self._end(record, ABANDONED)
 
-    def waits_for(self, running: RunningCall) -> str:
+    def waits_for(self, record: CallRecord) -> str:
         """The reason why a call waits: for a cluster, for resources, for a place, or for a thread there."""
-        task, why = self._tasks.of(running), self.connection.why
+        why = self.connection.why
         if why:
             return f"there is no cluster: {why}"
-        if running in self._lacking:
-            return f"no worker of the cluster has {shown_resources(running.call.target.resources)}"
-        if task is not None:
-            return "" if task.worker else "it is on the cluster, which has no thread for it"
-        return super().waits_for(running)
+        if record in self._lacking:
+            return f"no worker of the cluster has {shown_resources(record.call.target.resources)}"
+        if record.has_room:
+            return "" if record.place.worker else "it is on the cluster, which has no thread for it"
+        return super().waits_for(record)
 
     def shown(self) -> dict[str, Any]:
         """The cluster as `status` shows it."""
@@ -124,7 +92,6 @@ class Cluster(QueuedBackend):
     async def close(self) -> None:
         """Leave the cluster; what is kept there goes on."""
         self._waiting.clear()
-        self._waiting_limits.stop()
         await self.connection.close()
 
     # --- to the cluster -------------------------------------------------------------------------------
@@ -132,7 +99,7 @@ class Cluster(QueuedBackend):
     def _most(self) -> int:
         return 2 * self.connection.size.threads
 
-    def _taken(self) -> Collection[RunningCall]:
+    def _taken(self) -> Iterable[CallRecord]:
         return self._tasks.first_calls()
 
     def _hand_out(self) -> None:
@@ -149,11 +116,11 @@ class Cluster(QueuedBackend):
                 calls += others
                 key = f"{first.call.target.action}-group-{secrets.token_hex(16)}"
             self._tasks.add(task := TaskUnderWay(key, calls))
-            for running in calls:
+            for record in calls:
                 # its time limit is kept on the cluster, where it may wait for a thread first
-                running.begin(self._loop, None, partial(self._send, task))
+                record.begin(partial(self._send, task))
 
-    def _short_ones(self, full: Container[str]) -> Iterator[RunningCall]:
+    def _short_ones(self, full: Container[str]) -> Iterator[CallRecord]:
         """Take the short calls whose turn it is for a group, but leave some to the other threads."""
         most = min(_MOST_IN_GROUP, len(self._waiting) // self.connection.size.threads) - 1
         for _ in range(most):
@@ -163,14 +130,14 @@ class Cluster(QueuedBackend):
 
     def _send(self, task: TaskUnderWay) -> None:
         """Send a task, once all of its calls may begin, with those that are sent in the same turn."""
-        if not all(running.under_way for running in task.living()):
+        if not all(record.state == "running" for record in task.living()):
             return
         bodies = list[bytes]()
-        for running in task.living():
+        for record in task.living():
             try:
-                bodies.append(body_of(running, self._limits))
+                bodies.append(body_of(record, self._limits))
             except FrameError as error:
-                self._over(running, Outcome(problem=Failure(error.kind, str(error), final=True)))
+                self._over(record, Outcome(problem=Failure(error.kind, str(error), final=True)))
         if not bodies:
             return
         call, once = task.first.call, is_once(task.first)
@@ -187,45 +154,47 @@ class Cluster(QueuedBackend):
 
     # --- over -----------------------------------------------------------------------------------------
 
-    def _over(self, running: RunningCall, outcome: Outcome) -> bool:
+    def _over(self, record: CallRecord, outcome: Outcome) -> bool:
         """Answer a call that had begun; True if its task is over with it."""
-        self._waiting_limits.drop(running)
-        is_last = self._tasks.drop(running)
-        running.answer(outcome)
+        is_last = self._tasks.drop(record)
+        record.answer(outcome)
         self._hand_out()
         self._rest_if_idle()
         return is_last
 
-    def _stop(self, running: RunningCall, outcome: Outcome) -> None:
+    def _stop(self, record: CallRecord, outcome: Outcome) -> None:
         """Kill its worker, and take it from the cluster if it is alone in its task."""
-        task = self._tasks.of(running)
-        assert task is not None
-        key = key_of(running)
-        is_last = self._over(running, outcome)
+        task: TaskUnderWay = record.place
+        key = key_of(record)
+        is_last = self._over(record, outcome)
         if self.connection.link is not None and task.sent is not None:
             self.connection.link.end(task.key, [key], task.worker, whole=is_last)
 
-    def _end(self, running: RunningCall, outcome: Outcome) -> None:
+    def _end(self, record: CallRecord, outcome: Outcome) -> None:
         """Answer a call, wherever it is."""
-        if running.begun:
-            self._stop(running, outcome)
+        if record.has_room:
+            self._stop(record, outcome)
             return
-        if running in self._lacking:
-            del self._lacking[running]
+        if record in self._lacking:
+            del self._lacking[record]
         else:
-            self._waiting.remove(running)
-        self._waiting_limits.drop(running)
-        running.answer(outcome)
+            self._waiting.remove(record)
+        record.answer(outcome)
         self._rest_if_idle()
 
     def _rest_if_idle(self) -> None:
         if not (self._tasks or self.queued):
             self.connection.close_after(self._limits.worker_idle)
 
-    def _expire(self, running: RunningCall) -> None:
-        limit = f"{running.call.timeout:g} s"
-        message = f"{running.call.target.action} did not come back within {limit}; {self.waits_for(running)}"
-        self._end(running, Outcome(problem=Failure("timeout", message)))
+    def _expire(self, record: CallRecord) -> None:
+        limit = f"{record.call.timeout:g} s"
+        message = f"{record.call.target.action} did not come back within {limit}; {self.waits_for(record)}"
+        self._end(record, Outcome(problem=Failure("timeout", message)))
+
+    def _run_limit(self, record: CallRecord) -> None:
+        """Let the time of a call run from now on, if it does not yet: there is no cluster to keep it."""
+        if record.call.timeout is not None and record.timer is None:
+            record.after(record.call.timeout, self._expire)
 
     def _recorded(self, task: TaskUnderWay, *, once: bool) -> None:
         """Have a task dropped, once the outcomes of all of its calls are recorded."""
@@ -236,18 +205,20 @@ class Cluster(QueuedBackend):
 
     def joined(self, size: ClusterSize) -> None:
         """Send what is to go to the cluster, which is there or has another size; it knows what it has."""
-        self._waiting_limits.stop()
-        for running in tuple(self._lacking):
-            if size.can(running.call.target.resources):
-                del self._lacking[running]
-                self._waiting.add(running)
+        for record in (*self._waiting, *self._lacking, *self._tasks.calls()):
+            record.stop_timer()
+        for record in tuple(self._lacking):
+            if size.can(record.call.target.resources):
+                del self._lacking[record]
+                self._waiting.add(record)
         self._outbox += [task for task in self._tasks if task.sent is not None and task not in self._outbox]
         self._empty_outbox()
         self._hand_out()
 
     def away(self, why: str) -> None:
         """Let the time of calls run that had none of the cluster, or whose cluster is lost."""
-        self._waiting_limits.run((*self._waiting, *self._lacking, *self._tasks.calls()))
+        for record in (*self._waiting, *self._lacking, *self._tasks.calls()):
+            self._run_limit(record)
         for task in self._tasks:
             task.lost()
 
@@ -257,9 +228,10 @@ class Cluster(QueuedBackend):
         if task is None:  # given up meanwhile
             return
         recorded = partial(self._recorded, task, once=is_once(task.first))
-        for running, outcome, seconds in task.outcomes(replies, recorded):
-            self._short.took(running, seconds)
-            self._over(running, outcome)
+        for record, outcome, seconds in task.outcomes(replies):
+            record.when_recorded(recorded)
+            self._short.took(record, seconds)
+            self._over(record, outcome)
 
     def told(self, news: News) -> None:
         """Take news of a task or a call; those of what is over by now are dropped."""

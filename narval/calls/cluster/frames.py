@@ -11,7 +11,8 @@ from typing import TypeVar
 
 import msgspec
 
-from narval.calls.workers.frames import MOST, Answered, CallFrame, FrameError
+from narval.calls.record import Outcome
+from narval.calls.workers.frames import MOST, CallFrame, FrameError
 
 
 class SentCall(msgspec.Struct, frozen=True):
@@ -31,7 +32,7 @@ class SentCall(msgspec.Struct, frozen=True):
 class ClusterReply(msgspec.Struct, frozen=True):
     """From the cluster: the outcome of a call, and how long it took, in seconds."""
 
-    answered: Answered
+    outcome: Outcome
     seconds: float
 
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import distributed
 
-from narval.calls.backend import Outcome, RunningCall
 from narval.calls.cluster.frames import (
     Begun,
     ClusterReply,
@@ -31,10 +30,11 @@ from narval.calls.cluster.frames import (
 )
 from narval.calls.cluster.messages import LOST, mark_of
 from narval.calls.context import CallContext
+from narval.calls.record import CallListener, CallRecord, Outcome
 from narval.calls.workers.child import Child
-from narval.calls.workers.frames import Answered, FrameError, unpacked_call
+from narval.calls.workers.frames import FrameError, unpacked_call
 from narval.calls.workers.pool import Workers
-from narval.core.engines.events import Failure, OutputElement
+from narval.core.engines.events import Failure
 from narval.files.settings import CallLimits
 
 _ENDED = Failure("cancelled", "the call was given up", final=True)
@@ -57,31 +57,30 @@ class RemoteWorkers(Workers):
     def __init__(self, worker: distributed.Worker, topic: str, limits: CallLimits) -> None:
         super().__init__(asyncio.get_running_loop(), limits)
         self._worker, self._topic = worker, topic
-        self._running: dict[str, RunningCall] = {}
-        self._keys: dict[RunningCall, str] = {}
+        self._records: dict[str, CallRecord] = {}
+        self._keys: dict[CallRecord, str] = {}
 
     async def outcome(self, sent: SentCall) -> Outcome:
         """The outcome of a call, once it is over."""
         done: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         call = unpacked_call(sent.frame, sent.timeout)
         call.attach(partial(self._progressed, sent.key))
-        running = RunningCall(call, lambda _, outcome: done.set_result(outcome), _yields_nothing)
-        self._running[sent.key], self._keys[running] = running, sent.key
+        record = CallRecord(call, CallListener(done.set_result), _nothing)
+        self._records[sent.key], self._keys[record] = record, sent.key
         try:
-            self.start(running)
+            self.start(record)
             return await done
         finally:
-            del self._running[sent.key], self._keys[running]
+            del self._records[sent.key], self._keys[record]
 
     def end(self, key: str) -> None:
         """Kill the worker of a call."""
-        if key in self._running:
-            self.abandon(self._running[key])
+        if key in self._records:
+            self.abandon(self._records[key])
 
     def child_printed(self, child: Child, line: str) -> None:
         """Tell of a line that a call printed."""
-        running = self._busy.get(child)
-        if running is not None and (key := self._keys.get(running)) is not None:
+        if child.record is not None and (key := self._keys.get(child.record)) is not None:
             _tell(self._worker, self._topic, Printed(key, line))
 
     def _progressed(self, key: str, call: CallContext) -> None:
@@ -148,18 +147,15 @@ async def end(keys: list[str], dask_worker: distributed.Worker) -> None:
 
 async def _replied(worker: distributed.Worker, body: bytes, topic: str) -> bytes:
     """The reply to a call, whatever happens."""
-    id, began = "", time.monotonic()
+    began = time.monotonic()
     try:
-        sent = read_sent(body)
-        id = sent.frame.call
-        outcome = await _outcome(worker, sent, topic)
-        answered = Answered(id, outcome.elements, outcome.problem, outcome.value)
-        return written(ClusterReply(answered, time.monotonic() - began))
+        outcome = await _outcome(worker, read_sent(body), topic)
+        return written(ClusterReply(outcome, time.monotonic() - began))
     except FrameError as error:
         problem = Failure(error.kind, str(error), final=True)
     except Exception as error:
         problem = Failure("internal-error", f"the cluster could not make the call: {error!r}")
-    return written(ClusterReply(Answered(id, [], problem), 0.0))
+    return written(ClusterReply(Outcome(problem=problem), 0.0))
 
 
 async def _outcome(worker: distributed.Worker, sent: SentCall, topic: str) -> Outcome:
@@ -189,5 +185,5 @@ def _tell(worker: distributed.Worker, topic: str, news: News | Replied) -> None:
     worker.log_event(topic, written(news))
 
 
-async def _yields_nothing(elements: list[OutputElement]) -> None:
-    """Drop what a source yields: none runs on a cluster."""
+def _nothing(record: CallRecord) -> None:
+    """Do nothing: no agent has the call here."""

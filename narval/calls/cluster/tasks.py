@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from narval.calls.backend import Outcome, RunningCall
 from narval.calls.cluster.frames import Begun, ClusterReply, News, Reported, SentCall, written
 from narval.calls.cluster.messages import ClusterTask
 from narval.calls.output_capture import log_print
+from narval.calls.record import CallRecord, Outcome
 from narval.calls.workers.pool import frame_of
 from narval.core.engines.events import Failure
 from narval.files.settings import CallLimits
@@ -24,20 +24,20 @@ class TaskUnderWay:
     recorded that its call begins.
     """
 
-    def __init__(self, key: str, calls: list[RunningCall]) -> None:
+    def __init__(self, key: str, calls: list[CallRecord]) -> None:
         self.key, self.worker = key, ""
-        self.calls: list[RunningCall | None] = [*calls]
+        self.calls: list[CallRecord | None] = [*calls]
         self.sent: ClusterTask | None = None
         self._unrecorded = len(calls)
 
     @property
-    def first(self) -> RunningCall:
+    def first(self) -> CallRecord:
         """The first call of it that is not over."""
         return self.living()[0]
 
-    def living(self) -> list[RunningCall]:
+    def living(self) -> list[CallRecord]:
         """Its calls that are not over."""
-        return [running for running in self.calls if running is not None]
+        return [record for record in self.calls if record is not None]
 
     def send(self, task: ClusterTask) -> None:
         """Take it that the task goes to the cluster, with a body for each call that is not over."""
@@ -55,22 +55,18 @@ class TaskUnderWay:
         if self.sent is not None and self.sent.once:
             self.sent = self.sent._replace(only_found=True)
 
-    def outcomes(
-        self, replies: list[ClusterReply] | Failure, recorded: Callable[[], None]
-    ) -> Iterator[tuple[RunningCall, Outcome, float]]:
+    def outcomes(self, replies: list[ClusterReply] | Failure) -> Iterator[tuple[CallRecord, Outcome, float]]:
         """The outcome of each of its calls that are not over, and how many seconds it took."""
         if not isinstance(replies, Failure) and len(replies) != len(self.calls):
             wanted = f"expected {len(self.calls)} replies of the cluster, got {len(replies)}"
             replies = Failure("no-worker", wanted)
-        for number, running in enumerate(self.calls):
-            if running is None:
+        for number, record in enumerate(self.calls):
+            if record is None:
                 continue
             if isinstance(replies, Failure):
-                yield running, Outcome(problem=replies, recorded=recorded), math.inf
+                yield record, Outcome(problem=replies), math.inf
             else:
-                found, seconds = replies[number].answered, replies[number].seconds
-                value = (found.value, recorded)
-                yield running, Outcome(found.elements, found.problem, False, *value), seconds
+                yield record, replies[number].outcome, replies[number].seconds
 
     def recorded(self) -> bool:
         """Take it that the outcome of a call is recorded; True if it was the last."""
@@ -83,8 +79,7 @@ class TasksUnderWay:
 
     def __init__(self) -> None:
         self._tasks: dict[str, TaskUnderWay] = {}
-        self._of_calls: dict[RunningCall, TaskUnderWay] = {}
-        self._calls: dict[str, RunningCall] = {}
+        self._calls: dict[str, CallRecord] = {}
         """The calls by key."""
 
     def __len__(self) -> int:
@@ -96,43 +91,40 @@ class TasksUnderWay:
     def add(self, task: TaskUnderWay) -> None:
         """Add a task, and its calls."""
         self._tasks[task.key] = task
-        for running in task.calls:
-            if running is not None:
-                self._of_calls[running], self._calls[key_of(running)] = task, running
+        for record in task.calls:
+            if record is not None:
+                record.give_to(task)
+                self._calls[key_of(record)] = record
 
     def task(self, key: str) -> TaskUnderWay | None:
         """The task of a key, while it is under way."""
         return self._tasks.get(key)
 
-    def of(self, running: RunningCall) -> TaskUnderWay | None:
-        """The task of a call, while it is under way."""
-        return self._of_calls.get(running)
-
-    def first_calls(self) -> list[RunningCall]:
+    def first_calls(self) -> list[CallRecord]:
         """A call of each task."""
         return [task.first for task in self._tasks.values()]
 
-    def calls(self) -> Iterator[RunningCall]:
+    def calls(self) -> Iterator[CallRecord]:
         """All calls under way."""
-        return iter(self._of_calls)
+        return iter(tuple(self._calls.values()))
 
     def told(self, news: News) -> None:
         """Take news of a task or a call; those of what is over by now are dropped."""
         if isinstance(news, Begun):
             if (task := self._tasks.get(news.key)) is not None:
                 task.begin(news.worker)
-        elif (running := self._calls.get(news.key)) is None:
+        elif (record := self._calls.get(news.key)) is None:
             return
         elif isinstance(news, Reported):
-            running.call.progress(news.done, news.total)
+            record.call.progress(news.done, news.total)
         else:
-            log_print(news.line, running.call.id, running.call.run, running.call.step)
+            log_print(news.line, record.call.id, record.call.run, record.call.step)
 
-    def drop(self, running: RunningCall) -> bool:
+    def drop(self, record: CallRecord) -> bool:
         """Drop a call that is over; True if its task is over with it."""
-        task = self._of_calls.pop(running)
-        del self._calls[key_of(running)]
-        task.calls[task.calls.index(running)] = None
+        task: TaskUnderWay = record.place
+        del self._calls[key_of(record)]
+        task.calls[task.calls.index(record)] = None
         if any(task.calls):
             return False
         del self._tasks[task.key]
@@ -145,36 +137,36 @@ class ShortCalls:
     def __init__(self) -> None:
         self._actions: set[str] = set()
 
-    def took(self, running: RunningCall, seconds: float) -> None:
+    def took(self, record: CallRecord, seconds: float) -> None:
         """Learn how long a call took."""
         if seconds < _SHORT:
-            self._actions.add(running.call.target.action)
+            self._actions.add(record.call.target.action)
         else:
-            self._actions.discard(running.call.target.action)
+            self._actions.discard(record.call.target.action)
 
-    def has(self, running: RunningCall) -> bool:
+    def has(self, record: CallRecord) -> bool:
         """True if a call may go in a group: it is most likely short, and needs nothing of its own."""
-        target = running.call.target
-        return target.action in self._actions and not target.resources and not is_once(running)
+        target = record.call.target
+        return target.action in self._actions and not target.resources and not is_once(record)
 
 
-def body_of(running: RunningCall, limits: CallLimits) -> bytes:
+def body_of(record: CallRecord, limits: CallLimits) -> bytes:
     """A call as it is sent. Raises FrameError where it is too large."""
-    frame = frame_of(running.call, limits)
-    kept_to = (running.call.timeout, is_once(running), limits.worker_memory)
-    return written(SentCall(key_of(running), frame, *kept_to))
+    frame = frame_of(record.call, limits)
+    kept_to = (record.call.timeout, is_once(record), limits.worker_memory)
+    return written(SentCall(key_of(record), frame, *kept_to))
 
 
-def key_of(running: RunningCall) -> str:
+def key_of(record: CallRecord) -> str:
     """The key of a call on a cluster: the same when it is made again, another when it is tried again.
 
     dask sums up durations by what stands before the first hyphen: that is the action.
     """
-    call = running.call
+    call = record.call
     again = f"#{call.attempt}" if call.attempt > 1 else ""
     return f"{call.target.action}-{call.id}{again}"
 
 
-def is_once(running: RunningCall) -> bool:
+def is_once(record: CallRecord) -> bool:
     """True if a call must not begin twice."""
-    return running.is_announced or running.call.has_begun
+    return record.is_once or record.call.has_begun

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from lxml import etree
 
-from narval.calls.backend import ABANDONED, LOST, Outcome, RunningCall
+from narval.calls.backend import Backend
 from narval.calls.context import CallContext
 from narval.calls.programs import reaper
 from narval.calls.programs.commands import CommandRunner
@@ -22,6 +22,7 @@ from narval.calls.programs.process_group import ProcessGroup
 from narval.calls.programs.reaper import CALL, OWNER, signal_name
 from narval.calls.programs.reaper_client import ReaperClient, store_of
 from narval.calls.programs.spawn import NOT_EXECUTABLE, CannotStartError, limited
+from narval.calls.record import ABANDONED, LOST, CallRecord, Outcome
 from narval.core.elements.element import Element, parse
 from narval.core.engines.commands import Program
 from narval.core.engines.events import Failure
@@ -30,6 +31,7 @@ from narval.store.batch import AgentRow
 from narval.system import cgroup
 from narval.system.cgroup import NoGroupError
 
+_EXPIRED = Outcome(value={"timeout": 1})
 _SKIPPED = Outcome(value={"status": 0, "skipped": 1})
 
 Over = Callable[[ProgramOutput, int], None]
@@ -78,15 +80,12 @@ class ProcessLimits:
             group = group.parent
 
 
-class ProgramBackend:
+class ProgramBackend(Backend):
     """All programs under way.
 
     `directory` is the folder in which a program runs that names none; `outputs` keeps what programs print;
     `limits` bounds how many processes they may be.
     """
-
-    queued = 0
-    given_up = 0
 
     def __init__(
         self,
@@ -102,11 +101,10 @@ class ProgramBackend:
         self.outputs = outputs or OutputFolder(None)
         self.reaper = reaper or ReaperClient()
         self._environment = {**os.environ, OWNER: self.reaper.owner}
-        self._groups: dict[RunningCall, ProcessGroup] = {}
+        self._under_way: set[CallRecord] = set()
+        """The calls that have a program; the `place` of each is its group."""
         self._ending = EndingGroups(loop)
         self._limits = limits or ProcessLimits(self.reaper.owner)
-        self._reasons: dict[RunningCall, Outcome | None] = {}
-        """Of calls that are being ended: their outcome, None for a time limit."""
         self._gone: asyncio.Event | None = None
         """Set when a program is gone; None until all are to go."""
 
@@ -120,13 +118,13 @@ class ProgramBackend:
         self._directory = str(directory)
         self.outputs.redirect(listen)
 
-    def start(self, running: RunningCall) -> None:
+    def start(self, record: CallRecord) -> None:
         """Answer a call: at once when its files are up to date (A9)."""
-        running.begin(self._loop, self._expire, partial(self._begin, running))
+        record.begin(partial(self._begin, record), self._expire)
 
-    def abandon(self, running: RunningCall) -> None:
+    def abandon(self, record: CallRecord) -> None:
         """End its program; the answer comes when all of it is gone (A4)."""
-        self._end(running, ABANDONED)
+        self._end(record, ABANDONED)
 
     def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
         """True if the files that a program would create are there, and none that it needs is newer."""
@@ -135,9 +133,9 @@ class ProgramBackend:
     async def close(self) -> None:
         """End all programs, and wait until they are gone; their calls are not answered."""
         self._gone = asyncio.Event()
-        for group in tuple(self._groups.values()):
-            group.end()
-        while self._groups:
+        for record in tuple(self._under_way):
+            record.place.end()
+        while self._under_way:
             self._gone.clear()
             await self._gone.wait()
         self.reaper.close()
@@ -149,36 +147,36 @@ class ProgramBackend:
             return self._directory
         return os.path.normpath(os.path.join(self._directory, os.path.expanduser(directory)))
 
-    def _begin(self, running: RunningCall) -> None:
-        call, program = running.call, _program(running.call)
+    def _begin(self, record: CallRecord) -> None:
+        call, program = record.call, _program(record.call)
         directory = self._absolute(program.directory)
         if program.creates and self.is_up_to_date(directory, program.creates, program.needs):
-            running.answer(_SKIPPED)  # since it was asked for: after a crash, most likely
+            record.answer(_SKIPPED)  # since it was asked for: after a crash, most likely
             return
         try:
             environment = environment_of(call, program, self._environment)
             text = standard_input(call, program)
         except ValueError as error:
-            running.answer(Outcome(problem=Failure("bad-value", str(error), final=True)))
+            record.answer(Outcome(problem=Failure("bad-value", str(error), final=True)))
             return
-        run = partial(self._run, running, directory, environment)
+        run = partial(self._run, record, directory, environment)
         if program.unless:
             unheard = ProgramOutput(_drop, None)
-            run(program.unless, b"", unheard, partial(self._tested, running, partial(run, text=text)))
+            run(program.unless, b"", unheard, partial(self._tested, record, partial(run, text=text)))
         else:
-            run(program.words, text, self.outputs.of(call), partial(self._over, running))
+            run(program.words, text, self.outputs.of(call), partial(self._over, record))
 
-    def _tested(self, running: RunningCall, run: Callable[..., None], _: ProgramOutput, status: int) -> None:
+    def _tested(self, record: CallRecord, run: Callable[..., None], _: ProgramOutput, status: int) -> None:
         """Skip or run a program, by the status of the one that tests whether there is nothing to do (A9)."""
         if status == 0:
-            running.answer(_SKIPPED)
+            record.answer(_SKIPPED)
         else:
-            output = self.outputs.of(running.call)
-            run(_program(running.call).words, output=output, over=partial(self._over, running))
+            output = self.outputs.of(record.call)
+            run(_program(record.call).words, output=output, over=partial(self._over, record))
 
     def _run(
         self,
-        running: RunningCall,
+        record: CallRecord,
         directory: str,
         environment: Mapping[str, str],
         words: tuple[str, ...],
@@ -186,7 +184,7 @@ class ProgramBackend:
         output: ProgramOutput,
         over: Over,
     ) -> None:
-        program, call = _program(running.call), running.call
+        program, call = _program(record.call), record.call
         self.reaper.prepare()
         try:
             counted_in = self._limits.enter(program, _run_named(call), call.id)
@@ -194,66 +192,67 @@ class ProgramBackend:
             output.add(f"{error}\n".encode(), True)
             over(output, error.status)
             return
-        group = self._groups[running] = ProcessGroup(
+        group = ProcessGroup(
             self._loop,
             self.reaper,
             output,
-            partial(self._take_back, running, output, over, counted_in),
+            partial(self._take_back, record, output, over, counted_in),
             self._ending,
             grace=program.grace,
             mark=frozenset({f"{OWNER}={self.reaper.owner}".encode(), f"{CALL}={call.id}".encode()}),
         )
+        record.give_to(group)
+        self._under_way.add(record)
         try:
             all_words = limited(words, program.cpu, program.memory, program.files, counted_in)
             group.start(all_words, environment, directory, text)
         except CannotStartError as error:
-            self._forget(running, counted_in)
+            self._forget(record, counted_in)
             output.add(f"{error}\n".encode(), True)
             over(output, error.status)
         except OSError as error:
-            self._forget(running, counted_in)
-            running.answer(Outcome(problem=Failure("no-program", f"{words[0]} was not started: {error}")))
+            self._forget(record, counted_in)
+            record.answer(Outcome(problem=Failure("no-program", f"{words[0]} was not started: {error}")))
 
     # --- ending ---------------------------------------------------------------------------------------
 
-    def _expire(self, running: RunningCall) -> None:
-        self._end(running, None)
+    def _expire(self, record: CallRecord) -> None:
+        self._end(record, _EXPIRED)
 
-    def _end(self, running: RunningCall, reason: Outcome | None) -> None:
-        group = self._groups.get(running)
-        if group is None:  # it is being announced
-            running.answer(reason or _late(""))
+    def _end(self, record: CallRecord, verdict: Outcome) -> None:
+        if record not in self._under_way:  # it is being announced
+            record.answer(_late("") if verdict is _EXPIRED else verdict)
             return
-        self._reasons.setdefault(running, reason)
-        group.end()
+        record.end_with(verdict)
+        record.place.end()
 
-    def _forget(self, running: RunningCall, counted_in: Path | None) -> None:
-        del self._groups[running]
+    def _forget(self, record: CallRecord, counted_in: Path | None) -> None:
+        self._under_way.discard(record)
         if counted_in is not None:
             self._limits.leave(counted_in)
 
     def _take_back(
         self,
-        running: RunningCall,
+        record: CallRecord,
         output: ProgramOutput,
         over: Over,
         counted_in: Path | None,
         status: int | None,
     ) -> None:
-        self._forget(running, counted_in)
+        self._forget(record, counted_in)
         output.close()
         if self._gone is not None:
             self._gone.set()
-        elif running in self._reasons:
-            running.answer(self._reasons.pop(running) or _late(output.last))
+        elif record.verdict is not None:
+            record.answer(_late(output.last) if record.verdict is _EXPIRED else record.verdict)
         elif status is None:
-            running.answer(LOST)
+            record.answer(LOST)
         else:
             over(output, status)
 
-    def _over(self, running: RunningCall, output: ProgramOutput, status: int) -> None:
+    def _over(self, record: CallRecord, output: ProgramOutput, status: int) -> None:
         ended = {"status": status} if status >= 0 else {"signal": signal_name(-status)}
-        running.answer(Outcome(value={**ended, "output": output.last}))
+        record.answer(Outcome(value={**ended, "output": output.last}))
 
 
 def programs_of(home: Home | None, own: AgentRow, *, record_only: bool) -> ProgramBackend:

@@ -22,6 +22,7 @@ from typing import Protocol
 
 import narval
 from narval.calls.output_capture import Lines
+from narval.calls.record import CallRecord
 from narval.calls.workers.frames import Answered, FrameError, FrameReader, WorkerMessage, read_message
 from narval.system.pipes import PipeWriter, ProgramEnd, read_pipe
 
@@ -59,7 +60,12 @@ class Child:
         self._program, self._requests, self._answers, prints = _started(loop, memory)
         self.prints = Prints(loop, prints, partial(listener.child_printed, self))
         loop.add_reader(self._answers, self._read_answers)
-        self._timers: list[asyncio.TimerHandle] = []
+        self.record: CallRecord | None = None
+        """The call that it answers."""
+        self.is_stale = False
+        """True if it is to end with its call."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._killing: asyncio.TimerHandle | None = None
         self._watch = ProgramEnd(loop, self._program.pid, self._ended)
 
     @property
@@ -71,10 +77,21 @@ class Child:
         """Send a frame, as fast as the child reads it."""
         self._requests.send(frame)
 
+    def take(self, record: CallRecord | None) -> None:
+        """Take a call to answer; None: it is free."""
+        self.record = record
+        self.stop_timer()
+        if record is not None:
+            self.prints.last.clear()
+
+    def outdate(self) -> None:
+        """Take it that the worker is to end when it is free."""
+        self.is_stale = True
+
     def retire(self) -> None:
         """Close its requests: it ends by itself, or is killed."""
         self._requests.close()
-        self._later(_FAREWELL, self.kill)
+        self._kill_after(_FAREWELL)
 
     def kill(self, why: str = "") -> None:
         """End it at once, with all programs that it started; `why` is given as the way it ended."""
@@ -100,8 +117,9 @@ class Child:
         self._answers = -1
         self._requests.close()
         self.prints.close()
-        for timer in self._timers:
-            timer.cancel()
+        self.stop_timer()
+        if self._killing is not None:
+            self._killing.cancel()
 
     def _read_answers(self) -> bool:
         """Read the answers that are there; False when there are none."""
@@ -109,7 +127,7 @@ class Child:
         if data == b"":
             self._loop.remove_reader(self._answers)
             # it is about to end, most likely; if not, it can never answer again
-            self._later(1.0, partial(self.kill, "closed its pipe to narval"))
+            self._kill_after(1.0, "closed its pipe to narval")
         try:
             for body in self._frames.feed(data or b""):
                 message = read_message(body)
@@ -121,11 +139,20 @@ class Child:
             self.kill(str(error))
         return bool(data)
 
-    def _later(self, seconds: float, act: Callable[[], None]) -> None:
-        """Call `act` then, unless the pipes are closed by that time."""
-        now = self._loop.time()
-        self._timers = [timer for timer in self._timers if timer.when() > now]
-        self._timers.append(self._loop.call_later(seconds, act))
+    def after(self, seconds: float, act: Callable[[], None]) -> None:
+        """Call `act` then, in place of what was to be done before, unless the pipes are closed first."""
+        self.stop_timer()
+        self._timer = self._loop.call_later(seconds, act)
+
+    def stop_timer(self) -> None:
+        """Do nothing later."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _kill_after(self, seconds: float, why: str = "") -> None:
+        if self._killing is None:
+            self._killing = self._loop.call_later(seconds, self.kill, why)
 
     def _ended(self) -> None:
         """Read its last messages and prints, end the programs it left running, and tell the listener."""

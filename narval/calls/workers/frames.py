@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from narval.calls.context import CallContext, Target
+from narval.calls.record import Outcome
 from narval.core.elements.element import Element
-from narval.core.engines.events import Failure, OutputElement
 from narval.core.errors import ActionError
 from narval.files.outside.services import Service
 from narval.system.clock import RunClock, SimulatedClock, SystemClock
@@ -87,9 +87,7 @@ class Answered(msgspec.Struct, frozen=True, tag=True):
     """From a worker: the outcome of a call."""
 
     call: str
-    elements: list[OutputElement]
-    problem: Failure | None
-    value: dict[str, Any] | None = None
+    outcome: Outcome
 
 
 WorkerMessage = Ready | Progressed | Answered

@@ -7,16 +7,15 @@ with all that it started; the crash of one costs its call alone, and another is 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
 from functools import partial
 
 from msgspec.structs import replace
 
-from narval.calls.backend import LOST, Outcome, RunningCall
 from narval.calls.context import CallContext
 from narval.calls.fair_queue import QueuedBackend
 from narval.calls.output_capture import log_print
 from narval.calls.programs.reaper_client import ReaperClient
+from narval.calls.record import LOST, CallRecord, Outcome
 from narval.calls.workers.child import Child
 from narval.calls.workers.frames import (
     Allowance,
@@ -36,19 +35,14 @@ from narval.system.clock import RunClock, SystemClock
 class Workers(QueuedBackend):
     """At most `limits.workers` programs, each started when it is first needed."""
 
-    given_up = 0
-
     def __init__(
         self, loop: asyncio.AbstractEventLoop, limits: CallLimits, reaper: ReaperClient | None = None
     ) -> None:
         super().__init__("workers")
         self._loop, self._limits, self._reaper = loop, limits, reaper
-        self._starting: dict[Child, asyncio.TimerHandle] = {}
-        self._idle: dict[Child, asyncio.TimerHandle] = {}
-        self._busy: dict[Child, RunningCall] = {}
-        self._children_by_call: dict[RunningCall, Child] = {}
         self._children: set[Child] = set()
-        self._stale: set[Child] = set()
+        self._idle: list[Child] = []
+        self._starting: set[Child] = set()
         self.restarts = 0
 
     def limit(self, limits: CallLimits) -> None:
@@ -60,16 +54,14 @@ class Workers(QueuedBackend):
         """Retire the workers, which may have imported modules that have changed: those that are idle now, the
         others when their call has ended. A call is not disturbed.
         """
-        self._stale.update(self._idle, self._busy)
-        for child, timer in list(self._idle.items()):
-            timer.cancel()
+        for child in self._children - self._starting:
+            child.outdate()
+        for child in tuple(self._idle):
             self._retire(child)
 
     async def close(self) -> None:
         """Kill all workers."""
         self._waiting.clear()
-        for timer in (*self._starting.values(), *self._idle.values()):
-            timer.cancel()
         for child in self._children:
             child.end()
 
@@ -78,9 +70,6 @@ class Workers(QueuedBackend):
     def _most(self) -> int:
         return self._limits.workers
 
-    def _taken(self) -> Collection[RunningCall]:
-        return self._children_by_call
-
     def _hand_out(self) -> None:
         while self._waiting:
             full = self._full()
@@ -88,9 +77,7 @@ class Workers(QueuedBackend):
                 return
             if not self._idle:
                 break
-            child, timer = self._idle.popitem()
-            timer.cancel()
-            self._give(child, self._waiting.next(full))
+            self._give(self._idle.pop(), self._waiting.next(full))
         while len(self._starting) < min(len(self._waiting), self._limits.workers - len(self._busy)):
             try:
                 child = Child(self._loop, self, self._limits.worker_memory)
@@ -98,43 +85,54 @@ class Workers(QueuedBackend):
                 self._fail(Outcome(problem=Failure("no-worker", f"a worker cannot be started: {error}")))
                 continue
             self._children.add(child)
+            self._starting.add(child)
             if self._reaper is not None:
                 self._reaper.guard(child.pid)
             limit = self._limits.worker_start
-            self._starting[child] = self._loop.call_later(limit, child.kill, f"took more than {limit:g} s")
+            child.after(limit, partial(child.kill, f"took more than {limit:g} s"))
 
-    def _give(self, child: Child, running: RunningCall) -> None:
-        child.prints.last.clear()
-        self._busy[child] = running
-        self._children_by_call[running] = child
-        running.begin(self._loop, self._expire, partial(self._send, child, running))
+    def _give(self, child: Child, record: CallRecord) -> None:
+        child.take(record)
+        record.give_to(child)
+        self._busy.add(record)
+        record.begin(partial(self._send, child, record), self._expire)
 
-    def _send(self, child: Child, running: RunningCall) -> None:
+    def _send(self, child: Child, record: CallRecord) -> None:
         try:
-            child.send(pack(frame_of(running.call, self._limits)))
+            child.send(pack(frame_of(record.call, self._limits)))
         except FrameError as error:
-            del self._busy[child], self._children_by_call[running]
-            self._set_free(child)
-            running.answer(Outcome(problem=Failure(error.kind, str(error), final=error.final)))
-            self._hand_out()
+            self._end(record, Outcome(problem=Failure(error.kind, str(error), final=error.final)))
+
+    def _end(self, record: CallRecord, outcome: Outcome) -> None:
+        """Answer a call whose worker is free again."""
+        child = self._take(record)
+        self._set_free(child)
+        record.answer(outcome)
+        self._hand_out()
+
+    def _take(self, record: CallRecord) -> Child:
+        """Take a call that is about to be answered from its worker."""
+        child: Child = record.place
+        child.take(None)
+        self._busy.discard(record)
+        return child
 
     def _set_free(self, child: Child) -> None:
-        if child in self._stale:
+        if child.is_stale:
             child.retire()
             return
-        self._idle[child] = self._loop.call_later(self._limits.worker_idle, self._retire, child)
+        self._idle.append(child)
+        child.after(self._limits.worker_idle, partial(self._retire, child))
 
     def _retire(self, child: Child) -> None:
-        if self._idle.pop(child, None) is not None:
-            child.retire()
+        self._idle.remove(child)
+        child.retire()
 
-    def _stop(self, running: RunningCall, outcome: Outcome) -> None:
+    def _stop(self, record: CallRecord, outcome: Outcome) -> None:
         """Kill its worker."""
-        child = self._children_by_call.pop(running)
-        del self._busy[child]
+        self._take(record).kill()
         self.restarts += 1
-        child.kill()
-        running.answer(outcome)
+        record.answer(outcome)
         self._hand_out()
 
     def _fail(self, outcome: Outcome) -> None:
@@ -146,29 +144,25 @@ class Workers(QueuedBackend):
 
     def child_said(self, child: Child, message: WorkerMessage) -> None:
         """Take a message of a worker: it is ready, reports progress, or answers."""
+        record = child.record
         if isinstance(message, Ready):
-            timer = self._starting.pop(child, None)
-            if timer is not None:
-                timer.cancel()
+            if child in self._starting:
+                self._starting.discard(child)
+                child.stop_timer()
                 self._set_free(child)
                 self._hand_out()
+        elif record is None or message.call != record.call.id:
             return
-        running = self._busy.get(child)
-        if running is None or message.call != running.call.id:
-            return
-        if isinstance(message, Progressed):
-            running.call.progress(message.done, message.total)
-            return
-        del self._busy[child], self._children_by_call[running]
-        self._set_free(child)
-        running.answer(Outcome(message.elements, message.problem, value=message.value))
-        self._hand_out()
+        elif isinstance(message, Progressed):
+            record.call.progress(message.done, message.total)
+        else:
+            self._end(record, message.outcome)
 
     def child_printed(self, child: Child, line: str) -> None:
         """Log a line that an action printed."""
-        running = self._busy.get(child)
-        if running is not None:
-            log_print(line, running.call.id, running.call.run, running.call.step)
+        if child.record is not None:
+            call = child.record.call
+            log_print(line, call.id, call.run, call.step)
         else:
             log_print(line, "", 0, "")
 
@@ -178,19 +172,17 @@ class Workers(QueuedBackend):
         is_lost = self._reaper is not None and self._reaper.has_killed(child.pid)
         if self._reaper is not None:
             self._reaper.unguard(child.pid)
-        self._stale.discard(child)
         last_lines = "\n".join(child.prints.last)
-        running = self._busy.pop(child, None)
-        starting, idle = self._starting.pop(child, None), self._idle.pop(child, None)
-        for timer in (starting, idle):
-            if timer is not None:
-                timer.cancel()
-        self.restarts += any(was is not None for was in (running, starting, idle))
-        if running is not None:
-            del self._children_by_call[running]
+        record, was_starting = child.record, child in self._starting
+        self.restarts += record is not None or was_starting or child in self._idle
+        self._starting.discard(child)
+        if child in self._idle:
+            self._idle.remove(child)
+        if record is not None:
             crash = Failure("crashed", f"the worker {how}", last_lines)
-            running.answer(LOST if is_lost else Outcome(problem=crash))
-        elif starting is not None:
+            self._take(record)
+            record.answer(LOST if is_lost else Outcome(problem=crash))
+        elif was_starting:
             crash = Failure("crashed", f"the worker, still starting, {how}", last_lines)
             self._fail(LOST if is_lost else Outcome(problem=crash))
         self._hand_out()

@@ -20,8 +20,8 @@ from urllib.parse import unquote, urlsplit
 from lxml import etree
 
 from narval.calls import conversion
-from narval.calls.backend import Outcome
 from narval.calls.context import CallContext, Inputs
+from narval.calls.record import Outcome
 from narval.calls.workers.frames import Allowance
 from narval.core.elements.canonical import MAX_BYTES, parse_untrusted
 from narval.core.elements.element import children, local_name

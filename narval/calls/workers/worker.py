@@ -27,8 +27,8 @@ from types import ModuleType
 from typing import Any
 
 from narval.calls import conversion
-from narval.calls.backend import Outcome
 from narval.calls.context import CallContext, ModuleCode, Target
+from narval.calls.record import Outcome
 from narval.calls.workers.frames import (
     Allowance,
     Answered,
@@ -110,11 +110,11 @@ def main() -> None:
         frame = calls.get()
         outcome = _answer(frame, modules, pipe)
         _flush()
-        answered = Answered(frame.call, outcome.elements, outcome.problem, outcome.value)
         try:
-            pipe.send(answered)
+            pipe.send(Answered(frame.call, outcome))
         except FrameError as error:
-            pipe.send(Answered(frame.call, [], Failure(error.kind, str(error), final=True)))
+            problem = Failure(error.kind, str(error), final=True)
+            pipe.send(Answered(frame.call, Outcome(problem=problem)))
 
 
 def _answer(frame: CallFrame, modules: WorkerModules, pipe: Pipe) -> Outcome:

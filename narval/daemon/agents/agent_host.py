@@ -16,8 +16,8 @@ from narval.agent.recovery import blank
 from narval.agent.run import Run
 from narval.agent.turn import Turn
 from narval.agent.view import IsUpToDate, Surroundings
+from narval.calls.book import AgentCalls
 from narval.calls.dispatcher import Dispatcher
-from narval.calls.in_flight import CallsInFlight
 from narval.calls.of_kinds import CallsOfAgent, Questions, preparers
 from narval.calls.targets import CallTargets
 from narval.core.definitions.library import Library
@@ -136,19 +136,20 @@ class AgentHost:
         own: AgentSettings,
         *,
         since: float,
-        calls: CallsInFlight | None = None,
+        calls: AgentCalls | None = None,
         record_only: bool = False,
     ) -> None:
         """Make the host of an agent, active without a break `since` a moment.
 
-        `own` are its settings, `calls` those under way, which `Dispatcher.resume` attaches. It is blank:
-        nothing is restored yet. With `record_only` it records what it is asked and does nothing else. Raises
-        StoreError.
+        `own` are its settings, `calls` its calls, if not those of the book; `Dispatcher.resume` attaches them
+        where some are under way. It is blank: nothing is restored yet. With `record_only` it records what it
+        is asked and does nothing else. Raises StoreError.
         """
         settings, self._main_loop = environment.settings(), environment.main_loop
         agent = _blank(environment, number, library, own, since)
         identity = agent.store.identity()._replace(name=name)
         self.mail = AgentMail(agent, identity, environment.office, self.post, own)
+        calls = self._main_loop.calls.of(number) if calls is None else calls
         targets = CallTargets(agent, environment.folder)
         way = MailWay(agent, identity.id, environment.folder, self.post)
         of_agent = CallsOfAgent(
@@ -156,8 +157,7 @@ class AgentHost:
         )
         self.dispatcher = Dispatcher(
             agent,
-            self._main_loop.executor,
-            CallsInFlight(self._main_loop.executor) if calls is None else calls,
+            calls,
             targets,
             self.post,
             identity=identity,
@@ -182,7 +182,7 @@ class AgentHost:
             record_only=environment.record_only or record_only,
             is_volatile=environment.store.is_volatile,
         )
-        if calls is None:
+        if not calls.records:
             self.dispatcher.attach()
         self.use_settings(own)
         self.waiters = Waiters()
@@ -211,7 +211,7 @@ class AgentHost:
         """Let other settings count from now on; zone and `forget_after` when the agent is next activated."""
         self.settings = settings
         self.agent.use_settings(settings)
-        self._main_loop.executor.places.limit(self.name, settings.calls)
+        self.dispatcher.calls.slots.limit(settings.calls)
         self.mail.use_settings(settings)
 
     @property

@@ -237,7 +237,7 @@ class Agents:
         self.supervisor.lose({row.agent})
         with self._changes(row):
             await self.own.submit(leave)
-        await self.supervisor.calls_are_over(row.agent)
+        await self.supervisor.calls.ended(row.agent)
         mail.office.forget(row.agent)
 
     def _asked_of(self, row: AgentRow) -> Iterator[tuple[str, str]]:

@@ -19,7 +19,7 @@ from narval.agent.loop import Request
 from narval.agent.recovery import PIECE, Read, at_once, restoring
 from narval.agent.timers import Deadlines
 from narval.agent.turn import Turn
-from narval.calls.in_flight import CallsInFlight
+from narval.calls.book import AgentCalls
 from narval.core.elements.control_elements import ACTED
 from narval.core.elements.element import parse
 from narval.core.errors import (
@@ -55,12 +55,11 @@ class Supervisor:
     ) -> None:
         self._own, self._rows, self._environment, self._files = own, rows, environment, files
         self._rounds: Rounds = environment.main_loop.rounds
+        self.calls = environment.main_loop.calls
         self._lives: dict[str, Life] = {}
         """The lives that are not as the row of the agent alone says."""
         self._hosts: dict[str, AgentHost] = {}
         """The hosts of agents that are not passive, some of which are not restored yet."""
-        self._calls: dict[int, CallsInFlight] = {}
-        """The calls under way of agents that have no host, by number (G7)."""
         self._events: deque[tuple[str, lifecycle.Event, Exception | None]] = deque()
         self._is_busy = False
         self._settling: dict[str, asyncio.Future[None]] = {}
@@ -85,10 +84,6 @@ class Supervisor:
     def life(self, name: str) -> Life:
         """The life of an agent."""
         return self._lives.get(name) or self._stored(name)
-
-    def calls(self, number: int) -> int:
-        """The number of calls under way of an agent without a host."""
-        return len(self._calls.get(number, ()))
 
     def is_restoring(self) -> bool:
         """True while an agent is being restored in pieces."""
@@ -161,11 +156,11 @@ class Supervisor:
         """Let an agent do nothing from now on, as its row says, and wait until its calls are over."""
         self._rows.note(row)  # at once, so that nobody activates it while its calls end
         self._tell(row.name, lifecycle.Suspended())
-        await self.calls_are_over(row.agent)
+        await self.calls.ended(row.agent)
 
     async def resume(self, row: AgentRow) -> None:
         """Let an agent that was suspended go on, as its row says, once its calls are over."""
-        await self.calls_are_over(row.agent)
+        await self.calls.ended(row.agent)
         self._tell(row.name, lifecycle.Resumed())
         self._rows.note(row)
 
@@ -177,13 +172,6 @@ class Supervisor:
             self._tell(name, lifecycle.Lost())
             self._rows.forget(name)
             self._lives.pop(name, None)
-
-    async def calls_are_over(self, number: int) -> None:
-        """Wait until the calls of an agent that were given up are over."""
-        calls = self._calls.get(number)
-        if calls is not None and calls.is_ending:
-            await calls.over()
-            self._calls.pop(number, None)
 
     async def shown(self, row: AgentRow, why: NarvalError) -> AgentHost:
         """The host of an agent as the store has it, to be looked at: whatever it is told to do is refused
@@ -247,8 +235,7 @@ class Supervisor:
             case lifecycle.Drop():
                 self._drop(name, command.why, error)
             case lifecycle.EndCalls():
-                if (calls := self._calls.get(self._rows.number(name) or 0)) is not None:
-                    calls.end()
+                self.calls.end(self._rows.number(name) or 0)
             case lifecycle.Wait():
                 self._wait(name, command.at)
             case lifecycle.Refuse():
@@ -318,7 +305,7 @@ class Supervisor:
             counts.schemas,
             self._files.followers.settings_of(row.name),
             since=self._own.agent.clockwork.since,
-            calls=None if is_suspended else self._calls.get(row.agent),
+            calls=AgentCalls(self.calls, row.agent) if is_suspended else None,
             record_only=is_suspended,
         )
 
@@ -344,7 +331,6 @@ class Supervisor:
             again = acted_before(host) if command.is_start else ()
             if is_performing:
                 host.dispatcher.resume()
-                self._calls.pop(row.agent, None)
             host.post(Request(partial(self._first_turn, host, row, again), self._opened))
             host.hear_of_faults(partial(self._broke_down, name, host))
             if is_performing:
@@ -391,9 +377,9 @@ class Supervisor:
         def work(turn: Turn) -> AgentRow | None:
             if host.is_in_use or self._environment.store.is_volatile or not _is_idle(host, turn):
                 return None
-            row, calls = self._rows[name], host.dispatcher.in_flight
+            row, calls = self._rows[name], host.dispatcher.calls.records
             if row.state != SUSPENDED:  # the next daemon has to make calls again
-                state = ACTIVE if len(calls) else PASSIVE
+                state = ACTIVE if calls else PASSIVE
                 row = row._replace(state=state, wake_at=host.loop.next_moment())
                 register(row, turn)
             self._tell(name, lifecycle.Quiet())
@@ -403,7 +389,7 @@ class Supervisor:
             if row is None or error is not None or self._hosts.get(name) is not host:
                 return
             self._rows.note(row)
-            has_reports = host.dispatcher.in_flight.has_reports()
+            has_reports = bool(host.dispatcher.calls.reports())
             self._tell(name, lifecycle.Passivated(self._now(), row.wake_at, has_reports))
             host.mail.office.remind(row.agent)
 
@@ -416,10 +402,7 @@ class Supervisor:
         self._rounds.remove(host)
         self._files.followers.leave(host)
         self._memory.leave(host)
-        number, calls = host.agent.store.agent, host.dispatcher.in_flight
-        if len(calls):
-            self._calls[number] = calls
-        calls.detach(partial(self.need, name))
+        host.dispatcher.calls.detach(partial(self.need, name))
         what = f"agent {name} {why}"
         if error is not None:
             host.give_up(InternalError(f"{what}: {error!r}; the log says where"))
@@ -460,7 +443,7 @@ def _is_idle(host: AgentHost, turn: Turn) -> bool:
 def _needs_memory(host: AgentHost) -> bool:
     """True while the code of a process works on what is in memory alone (section 8)."""
     is_kept = any(run.transient for run in host.agent.runs.active.values())
-    return is_kept or host.dispatcher.in_flight.need_memory()
+    return is_kept or host.dispatcher.calls.need_memory()
 
 
 def _acts_at_start(host: AgentHost) -> bool:

@@ -40,7 +40,7 @@ class Fleet:
         self._taking_over = TakingOver(store, agents.rows, agents.supervisor, main_loop.wake)
         main_loop.expect(self._taking_over.is_under_way)
         at_hand = (leases, agents, main_loop, gate, self._taking_over, in_thread)
-        self.members = Members(*at_hand, main_loop.executor.programs.reaper.hold_until)
+        self.members = Members(*at_hand, main_loop.calls.executor.programs.reaper.hold_until)
         self.mail = FleetMail(store, agents, in_thread, main_loop.wake)
         self._roaming: RoamingAgents | None = None
         self._task: asyncio.Task[None] | None = None

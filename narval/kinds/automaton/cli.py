@@ -56,7 +56,7 @@ async def _run(file: Path, output: int | None) -> tuple[dict[str, Any], bool]:
     daemon = await Daemon.open(None)
     try:
         name = await _load(daemon, file)
-        daemon.executor.programs.redirect(file.absolute().parent, _printing(output))
+        daemon.calls.executor.programs.redirect(file.absolute().parent, _printing(output))
         run = (await acts.start(daemon, name))["eid"]
         loop, received, cancelling = asyncio.get_running_loop(), list[int](), list[asyncio.Task[Any]]()
 

@@ -17,9 +17,9 @@ from narval.agent.agent import AgentState
 from narval.agent.loop import Request
 from narval.agent.run import Run
 from narval.agent.turn import Turn
-from narval.calls.backend import Outcome
 from narval.calls.context import Target, now
 from narval.calls.context import call as call_of
+from narval.calls.record import Outcome
 from narval.calls.targets import PreparedCall
 from narval.core.engines.commands import Call
 from narval.core.errors import ActionError

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from narval.agent.loop import Request
 from narval.agent.run import Run
 from narval.agent.transaction import CallGivenUp
 from narval.agent.turn import Turn
-from narval.calls.backend import Outcome
 from narval.calls.context import CallContext, Target
+from narval.calls.record import CallListener, Outcome
 from narval.core.elements.element import Element, Origin
 from narval.core.engines.commands import Call
 from narval.core.engines.events import Returned
@@ -34,21 +33,21 @@ class Elsewhere:
             return self._call(host, turn, run, what)
         if not isinstance(what, CallGivenUp):
             return False
-        id = host.dispatcher.outside_id(what.call.call)
-        if id in self._asked:
-            self._executor.abandon(id)
+        id, calls = host.dispatcher.external_id(what.call.call), host.dispatcher.calls
+        if (record := calls.find(id)) is not None and id in self._asked:
+            calls.abandon(record)
         return id in self._asked
 
     def _call(self, host: AgentHost, turn: Turn, run: Run, call: Call) -> bool:
         given = {"": call.elements, **dict(call.inputs)}
         inputs = {id: _elements(turn, eids) for id, eids in given.items() if eids}
-        id = host.dispatcher.outside_id(call.call)
+        id = host.dispatcher.external_id(call.call)
         context = CallContext(
             id,
             run.eid,
             call.step,
             attempt=call.attempt,
-            target=Target(action=call.name),
+            target=Target(action=call.name, where="inline"),
             inputs=inputs,
             clock=self._executor.clock,
             agent=host.name,
@@ -56,7 +55,7 @@ class Elsewhere:
         if call.agent in self._agents and not self._executor.answers(context):
             return False
         self._asked.add(id)
-        self._executor.start(context, partial(_done, host, run.eid, call, id), _yields_nothing)
+        host.dispatcher.calls.start(context, listener=CallListener(partial(_done, host, run.eid, call, id)))
         return True
 
 
@@ -74,7 +73,3 @@ def _back(run: int, call: Call, id: str, outcome: Outcome, turn: Turn) -> None:
 def _elements(turn: Turn, eids: tuple[int, ...]) -> list[Element]:
     elements = (turn.agent.memory.element(eid) for eid in eids)
     return [element for element in elements if element is not None]
-
-
-async def _yields_nothing(elements: Any) -> None:
-    """Do nothing: such a call is no source."""

@@ -14,9 +14,10 @@ from typing import Any
 
 import msgspec
 
-from narval.calls.backend import ABANDONED, Announce, Outcome, Produced
+from narval.calls.backend import Backend
 from narval.calls.context import CallContext
-from narval.calls.executor import Done, Executor
+from narval.calls.executor import Executor
+from narval.calls.record import ABANDONED, CallRecord, Outcome
 from narval.core.definitions.prototype import Prototype
 from narval.core.elements.canonical import canonical
 from narval.core.elements.element import Element, Tree, parse
@@ -101,52 +102,52 @@ class SimulatedExecutor(Executor):
         self._left: list[tuple[CannedAnswer, float]] = [
             (answer, math.inf if answer.times is None else answer.times) for answer in replies
         ]
-        self._held: dict[str, tuple[Done, Outcome]] = {}
-        """Calls whose answer comes later, or never."""
-        self._due: list[tuple[float, int, str]] = []
+        self._due: list[tuple[float, int, CallRecord, Outcome]] = []
+        """Answers that come later, or never."""
         self._order = count()
 
     # --- for the dispatcher --------------------------------------------------------------------------
 
-    def start(
-        self, context: CallContext, done: Done, produced: Produced, announce: Announce | None = None
-    ) -> None:
+    def start(self, record: CallRecord) -> None:
         """Answer a call as the scenario says, by running it where that is safe, or with the least answer."""
+        context = record.call
         call = self._recorded(context)
         self.calls.append(call)
         answer = self._reply(call)
         if answer is not None:
-            self._answer(call, context, done, answer)
+            self._answer(call, record, answer)
         elif context.target.where == "source":
             call.how = "source"
-            self._hold(context, done, Outcome(), math.inf)
+            self._hold(record, Outcome(), math.inf)
         elif context.target.where == "program":  # a program goes well
             call.how = "noted"
-            done(Outcome(value={"status": 0, "output": ""}))
+            record.answer(Outcome(value={"status": 0, "output": ""}))
         elif context.target.where in ("transform", "script") or self._hooks.is_pure(context):
             call.how = "ran"
-            super().start(_near(context), done, produced, announce)
+            super().start(record)
         elif context.payload is not None:  # a node is taken as done
             call.how = "noted"
-            done(Outcome(value=_done(context)))
+            record.answer(Outcome(value=_done(context)))
         else:
-            done(self._made_up(call, context))
+            record.answer(self._made_up(call, context))
+
+    def _of(self, record: CallRecord) -> Backend:
+        """As anywhere, but what would go to a cluster goes to a worker, which answers it the same."""
+        return self.workers if record.call.target.where == "cluster" else super()._of(record)
 
     def at_once(self, context: CallContext) -> None:
         """Answer nothing without a record: the call comes back to `start`."""
 
-    def abandon(self, call: str) -> bool:
+    def abandon(self, record: CallRecord) -> None:
         """Give a call up."""
-        held = self._held.pop(call, None)
-        if held is None:
-            return super().abandon(call)
-        self._held[call] = (held[0], ABANDONED)
-        heapq.heappush(self._due, (self.clock.now(), next(self._order), call))
-        return True
+        if record.place is self:
+            self._hold(record, ABANDONED, self.clock.now())
+        else:
+            super().abandon(record)
 
-    def caught_up(self, call: str) -> bool:
+    def has_caught_up(self, record: CallRecord) -> bool:
         """True if a call waits for time to pass, or for ever."""
-        return call in self._held or super().caught_up(call)
+        return record.place is self or super().has_caught_up(record)
 
     # --- for the simulation ---------------------------------------------------------------------------
 
@@ -169,9 +170,8 @@ class SimulatedExecutor(Executor):
         """Give the answers that are due, and wake sleeping calls."""
         super().release()
         while (due := self._next_answer()) is not None and due <= self.clock.now():
-            _, _, call = heapq.heappop(self._due)
-            done, outcome = self._held.pop(call)
-            done(outcome)
+            _, _, record, outcome = heapq.heappop(self._due)
+            record.answer(outcome)
 
     # --- inside ---------------------------------------------------------------------------------------
 
@@ -189,7 +189,7 @@ class SimulatedExecutor(Executor):
         )
 
     def _next_answer(self) -> float | None:
-        while self._due and self._due[0][2] not in self._held:
+        while self._due and self._due[0][2].is_over:
             heapq.heappop(self._due)
         return self._due[0][0] if self._due and self._due[0][0] < math.inf else None
 
@@ -201,7 +201,8 @@ class SimulatedExecutor(Executor):
                 return answer
         return None
 
-    def _answer(self, call: RecordedCall, context: CallContext, done: Done, answer: CannedAnswer) -> None:
+    def _answer(self, call: RecordedCall, record: CallRecord, answer: CannedAnswer) -> None:
+        context = record.call
         call.how, call.after, call.error = "answered", answer.after, answer.error
         action, after = context.target.action, answer.after
         given = self._hooks.set_by_author(context)
@@ -218,9 +219,9 @@ class SimulatedExecutor(Executor):
         elif not math.isinf(after):
             call.gave = elements
         if after > 0:
-            self._hold(context, done, outcome, self.clock.now() + after)
+            self._hold(record, outcome, self.clock.now() + after)
         else:
-            done(outcome)
+            record.answer(outcome)
 
     def _made_up(self, call: RecordedCall, context: CallContext) -> Outcome:
         prototype = self._hooks.prototype(context)
@@ -233,9 +234,10 @@ class SimulatedExecutor(Executor):
         call.how, call.gave = "made up" if elements else "noted", tuple(elements)
         return Outcome([OutputElement(xml) for xml in elements])
 
-    def _hold(self, context: CallContext, done: Done, outcome: Outcome, until: float) -> None:
-        self._held[context.id] = (done, outcome)
-        heapq.heappush(self._due, (until, next(self._order), context.id))
+    def _hold(self, record: CallRecord, outcome: Outcome, until: float) -> None:
+        """Answer a call at a moment: so far nothing has it but this."""
+        record.give_to(self)
+        heapq.heappush(self._due, (until, next(self._order), record, outcome))
 
 
 def is_of(criteria: CannedAnswer | Expectation, call: RecordedCall) -> bool:
@@ -277,10 +279,3 @@ def _done(context: CallContext) -> dict[str, Any] | None:
         return None
     over = {"do": "complete", "arcs": [""], "asynchronous": False}
     return {"effects": [over] if context.payload.get("hook") == "execute" else []}
-
-
-def _near(context: CallContext) -> CallContext:
-    """A call that would go to a cluster, as one of a worker here, which answers it the same."""
-    if context.target.where != "cluster":
-        return context
-    return msgspec.structs.replace(context, target=msgspec.structs.replace(context.target, where="worker"))

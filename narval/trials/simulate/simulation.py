@@ -271,7 +271,7 @@ class _Simulation:
                 line["place"] = _place(self._agents.host(line.get("who", "")).agent, line["run"])
             elif line["what"] == "called":
                 host = self._agents.host(line.get("who", ""))
-                tries = calls.get(host.dispatcher.outside_id(line["call"]))
+                tries = calls.get(host.dispatcher.external_id(line["call"]))
                 if tries:
                     line |= tries.popleft().answer()
                 elif line.get("agent", "") in self._agents:

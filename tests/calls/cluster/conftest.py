@@ -13,11 +13,12 @@ from typing import Any
 import psutil
 import pytest
 
-from narval.calls.backend import Outcome
 from narval.calls.context import CallContext, Target
+from narval.calls.record import CallListener, CallRecord, Outcome
+from narval.core.engines.commands import Call
 from narval.files.outside.cluster import ClusterSettings
 from narval.files.settings import CallLimits
-from tests.calls.conftest import Calls
+from tests.calls.conftest import Calls, number_of
 
 PROGRAM = "narval.calls.cluster.local_program"
 WORKER = "narval.calls.workers.worker"
@@ -63,6 +64,18 @@ def _line(process: psutil.Process) -> list[str]:
         return []
 
 
+class Unrecorded(CallListener):
+    """Takes an outcome, and never says that it is recorded."""
+
+    def __init__(self, listener: CallListener) -> None:
+        super().__init__(lambda outcome: None)
+        self.listener = listener
+
+    def answered(self, record: CallRecord, outcome: Outcome) -> None:
+        record.when_recorded(lambda: None)
+        self.listener.answered(record, outcome)
+
+
 class ClusterCalls(Calls):
     """A daemon's executor, whose calls of a module go to a cluster."""
 
@@ -85,15 +98,12 @@ class ClusterCalls(Calls):
         )
         return call
 
-    def outcome(self, future: Any) -> Outcome:
-        outcome = super().outcome(future)
-        if self.records and outcome.recorded is not None:
-            outcome.recorded()
-        return outcome
+    def ask_for(self, call: CallContext, listener: CallListener, asked: Call | None = None) -> None:
+        super().ask_for(call, listener if self.records else Unrecorded(listener), asked)
 
     def waits_for(self, call: CallContext) -> str:
-        running = self.executor.find(call.id)
-        return "" if running is None else self.executor.places.waits_for(running)
+        record = self.find(call.id)
+        return "" if record is None else self.book.of(number_of(call.agent)).waits_for(record)
 
 
 @pytest.fixture(scope="module")

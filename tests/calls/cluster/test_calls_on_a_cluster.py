@@ -92,7 +92,7 @@ def test_G68_a_call_that_is_given_up_is_ended_there(
     calls.until(lambda: call.progressed == (1, 2))
     assert "hello from afar" in caplog.text
     answering = {worker.pid for worker in shared_cluster.ours()}
-    calls.executor.abandon(call.id)
+    calls.abandon(call.id)
     assert calls.outcome(future).abandoned
     calls.until(lambda: not answering <= {worker.pid for worker in shared_cluster.ours()})
 
@@ -105,7 +105,7 @@ def test_G71_no_more_are_there_than_it_has_use_for_and_each_is_answered_once(
     waiting = [calls.context(text, "slow") for _ in range(6)]
     futures = [calls.start(call) for call in waiting]
     calls.until(lambda: len(noted(tmp_path)) == 2)
-    assert calls.executor.counts.queued == 2, "two threads: two that run, two that wait there"
+    assert calls.book.counts.queued == 2, "two threads: two that run, two that wait there"
     there = "it is on the cluster, which has no thread for it"
     calls.until(lambda: [calls.waits_for(call) for call in waiting].count(there) == 2)
     reasons = [calls.waits_for(call) for call in waiting]
@@ -136,7 +136,7 @@ def test_G65_a_call_goes_where_its_resources_are_and_waits_where_they_are_not(
     future = calls.start(call)
     calls.until(lambda: calls.waits_for(call) == "no worker of the cluster has GPU=2")
     assert calls.ask(text).problem is None, "it is in nobody's way"
-    calls.executor.abandon(call.id)
+    calls.abandon(call.id)
     assert calls.outcome(future).abandoned
 
 

@@ -10,6 +10,8 @@ from typing import Any
 import psutil
 import pytest
 
+from narval.calls.record import CallListener, CallRecord, Outcome
+from narval.core.engines.commands import Call
 from narval.files.outside.cluster import LOCAL, ClusterSettings
 from tests.calls.cluster.conftest import PROGRAM, ClusterCalls, SharedCluster
 from tests.calls.conftest import Module
@@ -50,6 +52,18 @@ def noted(tmp_path: Path) -> list[int]:
     return [int(line) for line in file.read_text().split()] if file.exists() else []
 
 
+class Announced(CallListener):
+    """Takes down which calls are announced."""
+
+    def __init__(self, answered: Callable[[Outcome], None], announced: list[str]) -> None:
+        super().__init__(answered)
+        self._announced = announced
+
+    def announce(self, record: CallRecord) -> None:
+        self._announced.append(record.call.id)
+        record.go()
+
+
 def started(calls: ClusterCalls, what: Module, name: str, announced: list[Any] | None = None) -> Any:
     """A call that is begun at once; one that must not be made twice if its announcement is kept."""
     call = calls.context(what, name, timeout=60.0)
@@ -58,8 +72,8 @@ def started(calls: ClusterCalls, what: Module, name: str, announced: list[Any] |
         import asyncio
 
         outcome: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        announce = None if announced is None else lambda go: (announced.append(call.id), go())
-        calls.executor.start(call, outcome.set_result, calls.record, announce)
+        asked = None if announced is None else Call(call.id, "action", "m.noted", "send", on_restart="error")
+        calls.ask_for(call, Announced(outcome.set_result, announced or []), asked)
         return outcome
 
     return calls.runner.run(start())
@@ -101,7 +115,7 @@ def test_G70_a_scheduler_that_is_lost_is_told_and_its_calls_are_made_again(
     once = started(calls, text, "noted", [])
     (program,) = local_clusters()
     program.kill()
-    calls.until(lambda: "ended with status -9" in str(calls.executor.places.cluster))
+    calls.until(lambda: "ended with status -9" in str(calls.book.executor.cluster.shown()))
     go.touch()
     assert calls.outcome(again).problem is None
     assert calls.outcome(once).problem.kind == "interrupted", "it was sent, and may have begun"
@@ -122,7 +136,12 @@ def test_G65_a_local_cluster_ends_when_nobody_needs_it(daemon: Daemon, text: Mod
     assert local_clusters() == []
     assert calls.ask(text).problem is None
     calls.until(lambda: local_clusters() == [])
-    assert calls.executor.places.cluster == {"threads": 0, "tasks": 0, "queued": 0, "away": "nobody needs it"}
+    assert calls.book.executor.cluster.shown() == {
+        "threads": 0,
+        "tasks": 0,
+        "queued": 0,
+        "away": "nobody needs it",
+    }
     assert calls.ask(text).problem is None, "it is there again"
 
 

@@ -15,15 +15,17 @@ from typing import Any
 import psutil
 import pytest
 
-from narval.calls.backend import Outcome
+from narval.calls.book import CallBook
 from narval.calls.context import CallContext, Target, call
 from narval.calls.executor import Executor
 from narval.calls.programs.backend import ProcessLimits, ProgramBackend
 from narval.calls.programs.output import FILE_BYTES, IN_MEMORY, OutputFolder
 from narval.calls.programs.reaper_client import ReaperClient
+from narval.calls.record import CallListener, Outcome
 from narval.core.elements.element import Element
 from narval.core.engines.commands import Program
 from narval.system.cgroup import NoGroupError, obstacle, own_group
+from tests.calls.conftest import number_of
 from tests.daemon.at_work import in_a_loop
 from tests.places import ROOT
 
@@ -40,7 +42,7 @@ class Bench:
         self.programs = ProgramBackend(
             asyncio.get_running_loop(), directory=folder, outputs=outputs, limits=limits
         )
-        self.executor = Executor(programs=self.programs)
+        self.book = CallBook(Executor(programs=self.programs))
         self.calls, self.agent = 0, ""
 
     def start(self, *words: str, timeout: float | None = None, inputs: Any = None, **given: Any) -> Any:
@@ -57,7 +59,7 @@ class Bench:
             program=Program(words, **given),
             agent=self.agent,
         )
-        self.executor.start(call, outcome.set_result, _nothing_produced)
+        self.last = self.book.of(number_of(self.agent)).start(call, listener=CallListener(outcome.set_result))
         return outcome
 
     def call(self, target: Target) -> Any:
@@ -65,12 +67,12 @@ class Bench:
         self.calls += 1
         outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         call = CallContext(f"{self.programs.reaper.owner}.{self.calls}", 7, "s", self.folder, target=target)
-        self.executor.start(call, outcome.set_result, _nothing_produced)
+        self.last = self.book.of(number_of(self.agent)).start(call, listener=CallListener(outcome.set_result))
         return outcome
 
     def abandon(self) -> None:
         """Give the last one up."""
-        self.executor.abandon(f"{self.programs.reaper.owner}.{self.calls}")
+        self.book.of(number_of(self.agent)).abandon(self.last)
 
     async def sh(self, script: str, **given: Any) -> dict[str, Any]:
         """The value of a script's call."""
@@ -96,10 +98,6 @@ class Bench:
             await asyncio.sleep(0.01)
 
 
-async def _nothing_produced(elements: Any) -> None:
-    raise AssertionError("a program is no source")
-
-
 @asynccontextmanager
 async def bench_in(folder: Path, limits: ProcessLimits | None = None) -> AsyncIterator[Bench]:
     """A bench, after which nothing of it is left."""
@@ -107,7 +105,7 @@ async def bench_in(folder: Path, limits: ProcessLimits | None = None) -> AsyncIt
     try:
         yield bench
     finally:
-        await bench.executor.close()
+        await bench.book.close()
     assert bench.alive() == []
 
 
@@ -474,8 +472,10 @@ DAEMON = """
 import asyncio, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
+from narval.calls.book import CallBook
 from narval.calls.context import CallContext, Target, call
 from narval.calls.executor import Executor
+from narval.calls.record import CallListener, Outcome
 from narval.calls.programs.reaper_client import ReaperClient
 from narval.calls.programs.backend import ProgramBackend
 from narval.core.engines.commands import Program
@@ -484,11 +484,11 @@ async def main():
     folder = Path(sys.argv[1])
     reaper = ReaperClient("home", folder)
     programs = ProgramBackend(asyncio.get_running_loop(), directory=folder, reaper=reaper)
-    executor = Executor(programs=programs)
+    book = CallBook(Executor(programs=programs))
     script = "sleep 600 & setsid sleep 600 & env -i sleep 600 & echo $! > ready.n; mv ready.n ready; wait"
     call = CallContext("c.1", 1, "s", target=Target(action="program", where="program"),
                        program=Program(("sh",), text=script))
-    executor.start(call, print, None)
+    book.of(1).start(call, listener=CallListener(print))
     await asyncio.sleep(600)
 
 asyncio.run(main())

@@ -45,12 +45,12 @@ def gone(pid: int) -> bool:
 def test_N33_a_crash_of_a_worker_costs_its_call_alone(
     shared_calls: Any, module: Any, statement: str, how: str
 ) -> None:
-    restarts = shared_calls.executor.counts.worker_restarts
+    restarts = shared_calls.book.counts.worker_restarts
     crashing = module(f"import ctypes, os, signal, time\ndef act(): {statement}")
     problem = shared_calls.ask(crashing).problem
     assert (problem.kind, problem.message) == ("crashed", f"the worker {how}")
     assert shared_calls.ask(module(GOOD)).elements == [OutputElement(b"<a/>")]
-    assert shared_calls.executor.counts.worker_restarts == restarts + 1
+    assert shared_calls.book.counts.worker_restarts == restarts + 1
 
 
 def test_the_end_of_a_worker_is_noticed_where_no_descriptor_tells_of_it(
@@ -112,7 +112,7 @@ def test_N33_a_hang_costs_its_call_alone_and_ends_what_it_started(
     pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
     calls.until(lambda: all(gone(pid) for pid in pids))
     assert calls.ask(module(GOOD)).elements == [OutputElement(b"<a/>")]
-    assert calls.executor.counts.worker_restarts == 1
+    assert calls.book.counts.worker_restarts == 1
 
 
 def test_N33_a_worker_that_was_stopped_is_killed_at_its_time_limit(calls: Any, module: Any) -> None:
@@ -139,7 +139,7 @@ def test_a_call_given_up_takes_its_worker_along(calls: Any, module: Any, tmp_pat
     )
     outcome = calls.start(calls.context(module(text), id="c"))
     calls.until(lambda: any(entry.is_dir() for entry in tmp_path.iterdir()))
-    assert calls.executor.abandon("c")
+    calls.abandon("c")
     assert calls.outcome(outcome).abandoned
     (pid,) = [int(entry.name) for entry in tmp_path.iterdir() if entry.is_dir()]
     calls.until(lambda: gone(pid))
@@ -152,13 +152,13 @@ def test_a_call_that_waits_for_a_worker_is_given_up_without_harm(
     text = f"while not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0.005)"
     hold = module(f"import os, time\ndef act():\n    {text}")
     first = calls.start(calls.context(hold))
-    calls.until(lambda: calls.executor.counts.queued == 0)
+    calls.until(lambda: calls.book.counts.queued == 0)
     second = calls.start(calls.context(hold, id="second"))
-    calls.executor.abandon("second")
+    calls.abandon("second")
     assert calls.outcome(second).abandoned
     (tmp_path / "go").touch()
     assert calls.outcome(first).problem is None
-    assert calls.executor.counts.worker_restarts == 0
+    assert calls.book.counts.worker_restarts == 0
 
 
 def test_N33_a_worker_dies_with_the_daemon(tmp_path: Path) -> None:
@@ -166,14 +166,16 @@ def test_N33_a_worker_dies_with_the_daemon(tmp_path: Path) -> None:
     (tmp_path / "m.py").write_text(text)
     program = (
         "import asyncio, logging, sys\n"
+        "from narval.calls.book import CallBook\n"
         "from narval.calls.context import CallContext, Target\n"
         "from narval.calls.executor import Executor\n"
+        "from narval.calls.record import CallListener\n"
         "logging.basicConfig(level='INFO', format='%(message)s', stream=sys.stdout)\n"
         "async def main():\n"
         f"    path = {str(tmp_path / 'm.py')!r}\n"
         "    target = Target(action='a', where='worker', module_path=path, function_name='act')\n"
         "    call = CallContext('c', 1, 's', target=target)\n"
-        "    Executor().start(call, print, None)\n"
+        "    CallBook(Executor()).of(1).start(call, listener=CallListener(print))\n"
         "    await asyncio.Event().wait()\n"
         "asyncio.run(main())\n"
     )
@@ -208,7 +210,7 @@ def test_a_worker_nobody_needs_ends(make_calls: Callable[..., Any], module: Any)
     pid = int(Element(0, outcome.elements[0].xml).text)
     calls.until(lambda: gone(pid))
     assert calls.ask(module(GOOD)).elements == [OutputElement(b"<a/>")]
-    assert calls.executor.counts.worker_restarts == 0
+    assert calls.book.counts.worker_restarts == 0
 
 
 def test_closing_ends_all_workers(calls: Any, module: Any) -> None:

@@ -199,7 +199,7 @@ async def test_G27_a_step_sends_each_element_to_each_agent_in_order(scene: Scene
         assert numbers(await memory(daemon, agent, "order")) == ["1", "2"]
     first, second = (row["origin"]["message"] for row in await memory(daemon, "shop", "order"))
     assert second == f"{first}/3"
-    assert first.startswith(daemon.host.dispatcher.outside_id(""))
+    assert first.startswith(daemon.host.dispatcher.external_id(""))
     again = await run_of(daemon, "m.tells")
     shown = await ask(daemon, "", "show", run=again)
     assert (shown["state"], shown["error"]["type"]) == ("failed", "input-missing"), "use marks what was sent"

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 
 from narval.agent.run import Run
 from narval.calls.approvals import BECAUSE, comes_of_a_model
-from narval.calls.backend import Outcome
 from narval.calls.context import Target, call
 from narval.calls.of_kinds import CallsOfAgent, Prepare
+from narval.calls.record import Outcome
 from narval.calls.targets import PreparedCall
 from narval.core.elements.element import parse
 from narval.core.engines.commands import Call

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from narval.agent.agent import AgentState
 from narval.agent.loop import Request
 from narval.agent.turn import Turn
-from narval.calls.in_flight import Post
+from narval.calls.book import Post
 from narval.core.elements.canonical import canonical
 from narval.core.elements.element import Origin, parse, text_within
 from narval.core.errors import ActionError, PatternError

@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from narval.calls import conversion
-from narval.calls.backend import Outcome
 from narval.calls.context import CallContext
+from narval.calls.record import Outcome
 from narval.core.errors import ActionError
 from narval.kinds.process.calls.token import Nearest, Token
 from narval.kinds.process.language.properties import made

@@ -120,7 +120,7 @@ def instance_of(daemon: Daemon, task: str) -> Run:
     if run.status == "ready":
         raise RequestError("no daemon runs: the task has not begun; start one with `narval run`")
     ours = isinstance(state, InstanceState) and hmac.compare_digest(state.handle, _hash_of(secret))
-    calls = (daemon.host.dispatcher.outside_id(call) for call in run.calls)
+    calls = (daemon.host.dispatcher.external_id(call) for call in run.calls)
     if not ours and not any(hmac.compare_digest(call.encode(), secret.encode()) for call in calls):
         raise TaskRefusedError("no-task", f"that is not the handle of task {run.eid} of {run.name}")
     return run

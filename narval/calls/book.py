@@ -1,0 +1,366 @@
+"""The book of calls: all calls under way in a daemon, by agent and external id (N33, G7, G14).
+
+Each has one record there, from when it is asked for until what came of it is recorded. What waits, how much
+an agent has under way, and what it has not been told yet are views of these records.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+
+import msgspec
+
+from narval.agent.agent import AgentState
+from narval.agent.loop import Delivery, Request
+from narval.calls.context import CallContext
+from narval.calls.executor import Executor
+from narval.calls.fair_queue import Slots
+from narval.calls.record import ABANDONED, CallListener, CallRecord, Finish, Outcome
+from narval.core.engines.commands import Call
+from narval.core.engines.events import CallStarting, Event, Failure, OutputElement, Produced, Returned
+from narval.core.errors import InternalError
+from narval.files.settings import CallLimits
+
+log = logging.getLogger("narval.perform")
+
+Post = Callable[[Delivery | Request], None]
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """The numbers that `status` shows: calls under way, calls waiting for room, calls given up whose thread
+    or coroutine still lives, and workers that died or were killed.
+    """
+
+    running: int
+    queued: int
+    given_up: int
+    worker_restarts: int
+
+
+class CallBook:
+    """The calls of all agents; `executor` answers them.
+
+    It is made and used on the thread of a running loop, and so are those who are told of a call.
+    """
+
+    def __init__(self, executor: Executor) -> None:
+        self.executor = executor
+        self.is_closing = False
+        self._agents: dict[int, AgentCalls] = {}
+        self._open = 0
+        """The number of calls that are not over."""
+        self._has_ended = asyncio.Event()
+
+    def of(self, agent: int) -> AgentCalls:
+        """The calls of an agent, by its number."""
+        calls = self._agents.get(agent)
+        if calls is None:
+            calls = self._agents[agent] = AgentCalls(self, agent)
+        return calls
+
+    def drop(self, calls: AgentCalls) -> None:
+        """Have an agent in the book no more, which is not active and has no calls."""
+        if self._agents.get(calls.number) is calls:
+            del self._agents[calls.number]
+
+    def count(self, agent: int) -> int:
+        """The number of calls of an agent."""
+        calls = self._agents.get(agent)
+        return 0 if calls is None else len(calls.records)
+
+    def end(self, agent: int) -> None:
+        """Give up all calls of an agent."""
+        if (calls := self._agents.get(agent)) is not None:
+            calls.end()
+
+    async def ended(self, agent: int) -> None:
+        """Wait until the calls of an agent that were given up are over."""
+        calls = self._agents.get(agent)
+        if calls is not None and calls.ending is not None:
+            await asyncio.wait([calls.ending])
+
+    def opened(self) -> None:
+        """Count a call."""
+        self._open += 1
+
+    def over(self, record: CallRecord) -> None:
+        """Count a call no more, which is over."""
+        self._open -= 1
+        self._has_ended.set()
+        self.executor.changed(record.call.id)  # nobody else may be told, if its agent is not at work
+
+    # --- all of them ----------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[CallRecord]:
+        """The calls that have no answer yet."""
+        for calls in tuple(self._agents.values()):
+            for record in tuple(calls.records.values()):
+                if not record.is_over:
+                    yield record
+
+    @property
+    def counts(self) -> Counts:
+        """The numbers of calls under way."""
+        executor = self.executor
+        queued = executor.queued + sum(calls.slots.queued for calls in self._agents.values())
+        return Counts(self._open - queued, queued, executor.given_up, executor.workers.restarts)
+
+    def is_busy(self) -> bool:
+        """True if some call may yet go on by itself: one that has caught up waits for the world, and one that
+        waits for a slot of its agent for others, which may.
+        """
+        return not all(
+            calls.slots.awaited_by(record) or self.executor.has_caught_up(record)
+            for calls in self._agents.values()
+            for record in calls.records.values()
+            if not record.is_over
+        )
+
+    def limit(self, limits: CallLimits) -> None:
+        """Keep to other limits from now on: calls under way go on, but fetch only what is granted now."""
+        self.executor.limit(limits)
+        for record in self:
+            self.executor.allow(record.call)
+
+    async def close(self, grace: float = 0.0) -> None:
+        """End: sources at once, other calls when they are done or after `grace` seconds.
+
+        Nobody is told of calls that have not ended by then, nor of sources: they are left to recovery. So
+        are calls that still wait for room, and those that are asked for from now on.
+        """
+        self.is_closing = True
+        for calls in tuple(self._agents.values()):
+            calls.leave_what_waits()
+        loop = asyncio.get_running_loop()
+        end = loop.time() + grace
+        while self._open and (left := end - loop.time()) > 0:
+            self._has_ended.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._has_ended.wait(), left)
+        for record in self:
+            record.leave()
+        await self.executor.close()
+
+
+class AgentCalls(CallListener):
+    """The calls of one agent, whether it is active or not (G7): a part of the book, and what is told of it.
+
+    What comes of a call of the journal is told the agent, and the record stays until the agent has recorded
+    that. `slots` bound how many are under way at once.
+    """
+
+    def __init__(self, book: CallBook, number: int) -> None:
+        self.book, self.number = book, number
+        self.records: dict[str, CallRecord] = {}
+        """Each call by its external id; of one that is made again, the latest."""
+        self.slots = Slots(book.executor.start)
+        self.ending: asyncio.Future[None] | None = None
+        """None unless all are given up: done when they are over."""
+        self._agent: AgentState | None = None
+        self._post: Post | None = None
+        self._activate: Callable[[], None] = _ignore
+        self._resume: Callable[[int, str], None] = _ignore
+
+    # --- of which activation they are -----------------------------------------------------------------
+
+    def attach(self, agent: AgentState, post: Post, resume: Callable[[int, str], None]) -> None:
+        """Let an activation have them: `post` gets what came meanwhile, and what will come; `resume` is told
+        the run and the id of each call that is lost.
+        """
+        self._agent, self._post, self._activate, self._resume = agent, post, _ignore, resume
+        for report in self.reports():
+            post(report)
+
+    def detach(self, activate: Callable[[], None]) -> None:
+        """Let go of an activation that is given up; `activate` is called for each that reports meanwhile."""
+        self._agent, self._post, self._activate, self._resume = None, None, activate, _ignore
+        self._drop_if_empty()
+
+    def reports(self) -> list[Delivery]:
+        """The latest that came of each, while that is not recorded."""
+        return [record.report for record in self.records.values() if record.report is not None]
+
+    def need_memory(self) -> bool:
+        """True while the code of a process answers one, which works on what is in memory (section 8)."""
+        return any(record.finish is not None for record in self.records.values())
+
+    def end(self) -> None:
+        """Give up all of them; what comes of them is dropped."""
+        self.ending = self.ending or asyncio.get_running_loop().create_future()
+        self.detach(_ignore)
+        for record in tuple(self.records.values()):
+            if record.is_over:
+                self._forget(record)
+            else:
+                self.abandon(record)
+
+    # --- the way of a call ----------------------------------------------------------------------------
+
+    def find(self, id: str) -> CallRecord | None:
+        """A call that was asked for and has no answer yet, by its external id."""
+        record = self.records.get(id)
+        return None if record is None or record.is_over else record
+
+    def start(
+        self,
+        call: CallContext,
+        *,
+        asked: Call | None = None,
+        finish: Finish | None = None,
+        listener: CallListener | None = None,
+    ) -> CallRecord:
+        """Have a call answered when there is room; an inline one before this returns, if it is not announced.
+
+        It is one of the journal, that `asked` for it; or else `listener` alone is told what comes of it. Once
+        the book closes nothing is begun: the call is left to recovery. Raises what keeps it from being made.
+        """
+        if self.find(call.id) is not None:
+            raise InternalError(f"the call {call.id} is under way already")
+        since = self.book.executor.clock.now()
+        record = CallRecord(
+            call, self if listener is None else listener, self._over, asked=asked, finish=finish, since=since
+        )
+        self.records[call.id] = record
+        self.book.opened()
+        if self.book.is_closing:
+            record.leave()
+            return record
+        try:
+            self.slots.start(record)
+        except Exception:
+            record.leave()
+            self._forget(record)
+            raise
+        return record
+
+    def waits_for(self, record: CallRecord) -> str:
+        """The reason why a call waits; "" of one that does not."""
+        return self.slots.waits_for(record) or self.book.executor.waits_for(record)
+
+    def leave_what_waits(self) -> None:
+        """Leave sources to recovery, and calls that still wait for room; stop what runs of them."""
+        self.slots.close()
+        for record in tuple(self.records.values()):
+            if not record.is_over and (record.call.is_source or record.state == "waiting"):
+                record.leave(self.abandon)
+
+    def abandon(self, record: CallRecord) -> None:
+        """Give a call up: it is ended, as far as that is possible, and its outcome says so."""
+        if self.slots.awaited_by(record):
+            record.answer(ABANDONED)
+        elif not record.is_over:
+            self.book.executor.abandon(record)
+
+    def _over(self, record: CallRecord) -> None:
+        self.slots.free(record)
+        if record.asked is None:  # nothing of it is recorded
+            self._forget(record)
+        self.book.over(record)
+
+    # --- what is told of calls of the journal ---------------------------------------------------------
+
+    def announce(self, record: CallRecord) -> None:
+        """Tell that a call begins that must not be made twice; it does once that is recorded (N29)."""
+        self._report(record, CallStarting(0, 0.0, _asked(record).call))
+
+    async def produced(self, record: CallRecord, elements: list[OutputElement]) -> None:
+        """Tell of the elements of a source; it goes on when they are recorded (N36)."""
+        taken = asyncio.get_running_loop().create_future()
+        self._report(record, Produced(0, 0.0, _asked(record).call, tuple(elements)), taken)
+        await taken
+
+    def answered(self, record: CallRecord, outcome: Outcome) -> None:
+        """Tell of the outcome of a call; of one that is lost, that it is to be made again."""
+        call = _asked(record).call
+        if self.ending is not None:
+            self._settle(record)
+        elif outcome.lost:
+            self._forget(record)
+            self._resume(record.call.run, call)
+            self._activate()  # the next activation finds it under way nowhere
+        else:
+            self._report(record, returned(call, record.finish(outcome) if record.finish else outcome))
+
+    def _report(self, record: CallRecord, event: Event, taken: asyncio.Future[None] | None = None) -> None:
+        """Tell the agent of a call, as soon as it is active."""
+        if self.ending is not None:
+            return
+        report = Delivery(record.call.run, event, partial(self._recorded, record, event))
+        record.tell(report, taken)
+        if self._post is not None:
+            self._post(report)
+        else:
+            self._activate()
+
+    def _recorded(self, record: CallRecord, event: Event, error: BaseException | None) -> None:
+        """Go on with a call, once it is recorded how far it is."""
+        if record.report is None or record.report.event is not event:  # more has come of it since
+            return
+        if error is not None:
+            self._activate()  # if its activation was dropped: the next is told
+            return
+        taken = record.taken
+        record.tell(None)
+        if record.state == "announced":
+            self._begin_announced(record)
+        elif record.state == "reported":
+            self._settle(record)
+        elif taken is not None and not taken.done():
+            taken.set_result(None)
+
+    def _begin_announced(self, record: CallRecord) -> None:
+        call = _asked(record).call
+        run = self._agent.runs.active.get(record.call.run) if self._agent is not None else None
+        if run is None or call not in run.calls or call in run.abandoned:
+            self.abandon(record)
+            return
+        try:
+            record.go()
+        except Exception as error:
+            log.exception("call %s of run %d could not be begun", call, record.call.run)
+            record.answer(Outcome(problem=internal_failure(error)))
+
+    def _settle(self, record: CallRecord) -> None:
+        record.settle()
+        self._forget(record)
+
+    def _forget(self, record: CallRecord) -> None:
+        if self.records.get(record.call.id) is record:
+            del self.records[record.call.id]
+        self._drop_if_empty()
+
+    def _drop_if_empty(self) -> None:
+        if self._post is None and not self.records:
+            self.book.drop(self)
+            if self.ending is not None and not self.ending.done():
+                self.ending.set_result(None)
+
+
+def returned(call: str, outcome: Outcome) -> Returned:
+    """The event that brings an outcome back."""
+    elements = tuple(outcome.elements)
+    return Returned(0, 0.0, call, elements, (), outcome.problem, outcome.abandoned, outcome.value)
+
+
+def refused(call: Call, failure: Failure) -> Returned:
+    """The event that a call could not be made."""
+    return Returned(0, 0.0, call.call, problem=failure)
+
+
+def internal_failure(error: Exception) -> Failure:
+    """The failure of a call that narval could not make."""
+    return Failure("internal-error", f"narval could not make the call: {error!r}")
+
+
+def _asked(record: CallRecord) -> Call:
+    """The command of a call of the journal."""
+    assert record.asked is not None
+    return record.asked
+
+
+def _ignore(*_: object) -> None:
+    """Do nothing: it is active, or nobody waits for it."""

@@ -1,0 +1,243 @@
+"""The record of a call in the book of calls: what is called, how far it is, and who is told of it (N33)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from narval.calls.context import CallContext
+from narval.core.engines.events import Failure, OutputElement
+from narval.core.errors import InternalError
+
+if TYPE_CHECKING:
+    from narval.agent.loop import Delivery
+    from narval.core.engines.commands import Call
+
+
+class Outcome(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """The end of a call: its output elements, or why it failed, or that it was given up on request.
+
+    `value` is plain data: of a program its status and last lines, of a node's code its effects. One that is
+    `lost` is none: what answered the call was ended with the lease of the daemon, and recovery decides what
+    becomes of the call.
+    """
+
+    elements: list[OutputElement] = []
+    problem: Failure | None = None
+    abandoned: bool = False
+    value: dict[str, Any] | None = None
+    lost: bool = False
+
+
+ABANDONED = Outcome(abandoned=True)
+LOST = Outcome(lost=True)
+
+Finish = Callable[[Outcome], Outcome]
+"""Makes of the outcome of a call the one that goes back to the engine."""
+
+State = Literal["waiting", "announced", "running", "reported", "recorded", "left"]
+
+CALL_MOVES: Mapping[State, frozenset[State]] = {
+    "waiting": frozenset({"announced", "running", "reported", "left"}),
+    "announced": frozenset({"running", "reported", "left"}),
+    "running": frozenset({"reported", "left"}),
+    "reported": frozenset({"recorded"}),
+    "recorded": frozenset(),
+    "left": frozenset(),
+}
+"""The moves of a call. It is
+
+- *waiting* for a slot of its agent, or for room where it is answered;
+- *announced* if it must not be made twice: it runs once it is recorded that it begins (N29);
+- *running* while its code runs;
+- *reported* when its outcome is there;
+- *recorded* when that is recorded, or nobody wants it: the book forgets it;
+- *left* to recovery, if the daemon closes first, or loses what answers it.
+"""
+
+_OVER = frozenset({"reported", "recorded", "left"})
+
+
+class CallListener:
+    """The one that is told of a call. This one has nothing of it recorded: `answered` is given the outcome.
+
+    A call of it begins without an announcement, and what a source yields is dropped.
+    """
+
+    def __init__(self, answered: Callable[[Outcome], None]) -> None:
+        self._on_answer = answered
+
+    def announce(self, record: CallRecord) -> None:
+        """Have it recorded that a call begins, and then call its `go`."""
+        record.go()
+
+    async def produced(self, record: CallRecord, elements: list[OutputElement]) -> None:
+        """Take elements that a source yields; it goes on when this returns."""
+
+    def answered(self, record: CallRecord, outcome: Outcome) -> None:
+        """Take the outcome, once; `settle` the record when nothing more is to be done for it."""
+        record.settle()
+        self._on_answer(outcome)
+
+
+class CallRecord:
+    """One call, from when it is asked for until its outcome is recorded.
+
+    `listener` is told of it, `on_over` first; `asked` is the command of the journal behind it, None where
+    there is none; `finish` makes another outcome of its own. The rest is how far it is.
+    """
+
+    __slots__ = (
+        "asked", "call", "finish", "go_on", "listener", "on_over", "on_recorded", "place",
+        "report", "since", "state", "taken", "timer", "verdict",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        call: CallContext,
+        listener: CallListener,
+        on_over: Callable[[CallRecord], None],
+        *,
+        asked: Call | None = None,
+        finish: Finish | None = None,
+        since: float = 0.0,
+    ) -> None:
+        self.call, self.listener, self.on_over, self.asked, self.finish = (
+            call,
+            listener,
+            on_over,
+            asked,
+            finish,
+        )
+        self.since = since
+        """The moment at which it was asked for."""
+        self.state: State = "waiting"
+        self.place: Any = None
+        """The thread, worker, task or task of a cluster that has it, as its backend says."""
+        self.verdict: Outcome | None = None
+        """The outcome it is ended with, while what answers it has not ended."""
+        self.timer: asyncio.TimerHandle | None = None
+        """Ends it when its time limit, or what it has to clean up, is over."""
+        self.go_on: Callable[[], None] = _nothing
+        """The work of one that is announced."""
+        self.report: Delivery | None = None
+        """The latest that its agent is told of it, until that is recorded."""
+        self.taken: asyncio.Future[None] | None = None
+        """To be done when the elements are recorded that a source has yielded."""
+        self.on_recorded: Callable[[], None] = _nothing
+        """Called when its outcome is recorded, or nobody wants it."""
+
+    @property
+    def is_once(self) -> bool:
+        """True of a call that must not be made twice, and has not begun: it is announced."""
+        return self.asked is not None and self.asked.on_restart == "error" and not self.asked.begun
+
+    @property
+    def has_room(self) -> bool:
+        """True from when it has room where it is answered."""
+        return self.state != "waiting"
+
+    @property
+    def is_over(self) -> bool:
+        """True once it is answered, or left to recovery."""
+        return self.state in _OVER
+
+    def _move(self, state: State) -> None:
+        """Take one of the moves. Raises InternalError for any other."""
+        if state not in CALL_MOVES[self.state]:
+            raise InternalError(f"expected a move of a call that is {self.state}, got {state}: {self.call!r}")
+        self.state = state
+
+    def give_to(self, place: Any) -> None:
+        """Take it that this answers the call."""
+        self.place = place
+
+    def begin(self, go: Callable[[], None], expire: Callable[[CallRecord], None] | None = None) -> None:
+        """Call `go`, which does the work: at once, or when the call has been announced.
+
+        The time limit runs from now, not from when the call was asked for; at its end `expire` is called.
+        Without `expire` somebody else keeps it.
+        """
+        if expire is not None and self.call.timeout is not None:
+            self.call.start_clock(time.time())
+            self.after(self.call.timeout, expire)
+        self.go_on = go
+        if self.is_once:
+            self._move("announced")
+            self.listener.announce(self)
+        else:
+            self.go()
+
+    def go(self) -> None:
+        """Do the work, if it is to be done still."""
+        if not self.is_over:
+            self._move("running")
+            self.go_on()
+
+    def tell(self, report: Delivery | None, taken: asyncio.Future[None] | None = None) -> None:
+        """Take it that its agent is told this, and has not recorded it yet; None: it has. `taken` is to be
+        done then.
+        """
+        self.report, self.taken = report, taken
+
+    def end_with(self, verdict: Outcome) -> bool:
+        """Take it that the call is ended with this outcome; False where it was with another before."""
+        is_first = self.verdict is None
+        self.verdict = self.verdict or verdict
+        return is_first
+
+    def answer(self, outcome: Outcome) -> None:
+        """End the call with this outcome; any that comes later is dropped."""
+        self.stop_timer()
+        if not self.is_over:
+            self._move("left" if outcome.lost else "reported")
+            self.on_over(self)
+            self.listener.answered(self, outcome)
+
+    def leave(self, stop: Callable[[CallRecord], None] | None = None) -> None:
+        """Leave the call to recovery, once `stop` has stopped it: what comes of it is dropped."""
+        self.listener = CallListener(_drop)
+        if stop is not None:
+            stop(self)
+        self.stop_timer()
+        if not self.is_over:
+            self._move("left")
+            self.on_over(self)
+
+    def when_recorded(self, act: Callable[[], None]) -> None:
+        """Call `act` when its outcome is recorded, or nobody wants it."""
+        self.on_recorded = act
+
+    def settle(self) -> None:
+        """Take it that the outcome is recorded, or that nobody wants it."""
+        if self.state == "reported":
+            self._move("recorded")
+        self.on_recorded()
+
+    def after(self, seconds: float, act: Callable[[CallRecord], None]) -> None:
+        """Call `act` then, unless the call is over by that time; in place of what was to be done before."""
+        self.stop_timer()
+        self.timer = asyncio.get_running_loop().call_later(seconds, act, self)
+
+    def stop_timer(self) -> None:
+        """Let nothing end it later."""
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+
+    def expired(self) -> Outcome:
+        """The outcome of a call that outlived its time limit."""
+        message = f"{self.call.target.action} did not come back within {self.call.timeout:g} s"
+        return Outcome(problem=Failure("timeout", message))
+
+
+def _nothing() -> None:
+    """Do nothing: there is nothing to do."""
+
+
+def _drop(outcome: Outcome) -> None:
+    """Tell nobody: the call is left to recovery."""

@@ -1,0 +1,83 @@
+"""The book of calls: one record of a call, its moves, and who is told of it (N33, G7)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from narval.calls.context import CallContext
+from narval.calls.record import ABANDONED, CALL_MOVES, LOST, CallListener, CallRecord, Outcome
+from narval.core.engines.commands import Call
+from narval.core.errors import InternalError
+
+
+class Journal(CallListener):
+    """Has the beginning of a call recorded when the test says so."""
+
+    def announce(self, record: CallRecord) -> None:
+        """Nothing is recorded yet."""
+
+
+def record_of(outcomes: list[Outcome], **asked: Any) -> CallRecord:
+    call = Call("1.1", "action", "m.act", "send", **asked)
+    return CallRecord(
+        CallContext("a.1.1", 1, "send"), Journal(outcomes.append), lambda record: None, asked=call
+    )
+
+
+def test_each_way_through_the_moves_ends_once() -> None:
+    ways, ended = [["waiting"]], []
+    while ways:
+        way = ways.pop()
+        following = CALL_MOVES[way[-1]]  # type: ignore[index]
+        ways += [[*way, state] for state in following]
+        ended += [] if following else [way]
+    assert {way[-1] for way in ended} == {"recorded", "left"}
+    assert all(len(set(way)) == len(way) for way in ended)
+
+
+def test_a_call_that_must_not_be_made_twice_runs_once_it_is_recorded_that_it_begins() -> None:
+    outcomes: list[Outcome] = []
+    went: list[str] = []
+    record = record_of(outcomes, on_restart="error")
+    record.begin(lambda: went.append(record.state))
+    assert (record.state, went) == ("announced", [])
+    record.go()
+    assert went == ["running"]
+    with pytest.raises(InternalError, match="a call that is running"):
+        record.go()
+
+
+@pytest.mark.parametrize("first", [ABANDONED, LOST, Outcome()])
+def test_a_call_is_answered_once_and_goes_on_no_more(first: Outcome) -> None:
+    outcomes: list[Outcome] = []
+    went: list[str] = []
+    record = record_of(outcomes, on_restart="error")
+    record.begin(lambda: went.append(record.state))
+    record.answer(first)
+    record.answer(Outcome(value={"status": 1}))
+    record.go()
+    assert (outcomes, went) == ([first], [])
+    assert record.state == ("left" if first.lost else "recorded")
+
+
+def test_a_call_of_no_journal_tells_its_listener_and_leaves_nothing(calls: Any) -> None:
+    outcome = calls.start(calls.context(lambda: "<a/>", agent="shop"))
+    assert [record.state for record in calls.book] == ["running"]
+    assert calls.book.count("shop") == 1
+    assert calls.outcome(outcome).problem is None
+    assert (calls.book.count("shop"), list(calls.book)) == (0, [])
+
+
+def test_one_that_is_answered_inline_is_told_before_start_returns(calls: Any) -> None:
+    outcomes: list[Outcome] = []
+
+    async def start() -> None:
+        calls.ask_for(calls.context(lambda: None, where="inline"), CallListener(outcomes.append))
+        assert outcomes == [Outcome()]
+        await asyncio.sleep(0)
+
+    calls.wait(start())
+    assert calls.book.counts.running == 0
