@@ -65,13 +65,14 @@ def _line(process: psutil.Process) -> list[str]:
 
 
 class Unrecorded(CallListener):
-    """Takes an outcome, and never says that it is recorded."""
+    """Takes an outcome, and leaves it to the test to say that it is recorded."""
 
-    def __init__(self, listener: CallListener) -> None:
+    def __init__(self, listener: CallListener, unrecorded: list[Callable[[], None]]) -> None:
         super().__init__(lambda outcome: None)
-        self.listener = listener
+        self.listener, self.unrecorded = listener, unrecorded
 
     def answered(self, record: CallRecord, outcome: Outcome) -> None:
+        self.unrecorded.append(record.on_recorded)
         record.when_recorded(lambda: None)
         self.listener.answered(record, outcome)
 
@@ -83,6 +84,8 @@ class ClusterCalls(Calls):
         super().__init__(CallLimits(cluster=settings, **limits))
         self.records = True
         """Whether outcomes are recorded at once."""
+        self.unrecorded: list[Callable[[], None]] = []
+        """What says that each other is, in their order."""
 
     def context(self, what: Any, name: str = "act", **fields: Any) -> CallContext:
         resources = fields.pop("resources", ())
@@ -99,7 +102,7 @@ class ClusterCalls(Calls):
         return call
 
     def ask_for(self, call: CallContext, listener: CallListener, asked: Call | None = None) -> None:
-        super().ask_for(call, listener if self.records else Unrecorded(listener), asked)
+        super().ask_for(call, listener if self.records else Unrecorded(listener, self.unrecorded), asked)
 
     def waits_for(self, call: CallContext) -> str:
         record = self.find(call.id)

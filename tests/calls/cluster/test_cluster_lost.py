@@ -73,7 +73,7 @@ def started(calls: ClusterCalls, what: Module, name: str, announced: list[Any] |
 
         outcome: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         asked = None if announced is None else Call(call.id, "action", "m.noted", "send", on_restart="error")
-        calls.ask_for(call, Announced(outcome.set_result, announced or []), asked)
+        calls.ask_for(call, Announced(outcome.set_result, [] if announced is None else announced), asked)
         return outcome
 
     return calls.runner.run(start())
