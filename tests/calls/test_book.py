@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from narval.calls.context import CallContext
 from narval.calls.record import ABANDONED, CALL_MOVES, LOST, CallListener, CallRecord, Outcome
 from narval.core.engines.commands import Call
 from narval.core.errors import InternalError
+from tests.calls.conftest import number_of
 
 
 class Journal(CallListener):
@@ -64,11 +66,13 @@ def test_a_call_is_answered_once_and_goes_on_no_more(first: Outcome) -> None:
 
 
 def test_a_call_of_no_journal_tells_its_listener_and_leaves_nothing(calls: Any) -> None:
-    outcome = calls.start(calls.context(lambda: "<a/>", agent="shop"))
+    shop, is_seen = number_of("shop"), threading.Event()
+    outcome = calls.start(calls.context(is_seen.wait, agent="shop"))
     assert [record.state for record in calls.book] == ["running"]
-    assert calls.book.count("shop") == 1
-    assert calls.outcome(outcome).problem is None
-    assert (calls.book.count("shop"), list(calls.book)) == (0, [])
+    assert calls.book.count(shop) == 1
+    is_seen.set()
+    calls.outcome(outcome)
+    assert (calls.book.count(shop), list(calls.book)) == (0, [])
 
 
 def test_one_that_is_answered_inline_is_told_before_start_returns(calls: Any) -> None:
