@@ -83,8 +83,9 @@ class CallBook:
         if calls is not None and calls.ending is not None:
             await asyncio.wait([calls.ending])
 
-    def opened(self) -> None:
-        """Count a call."""
+    def opened(self, calls: AgentCalls) -> None:
+        """Count a call of an agent, which the book may have dropped when its last call was lost."""
+        self._agents.setdefault(calls.number, calls)
         self._open += 1
 
     def over(self, record: CallRecord) -> None:
@@ -225,7 +226,7 @@ class AgentCalls(CallListener):
             call, self if listener is None else listener, self._over, asked=asked, finish=finish, since=since
         )
         self.records[call.id] = record
-        self.book.opened()
+        self.book.opened(self)
         if self.book.is_closing:
             record.leave()
             return record

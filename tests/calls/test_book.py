@@ -75,6 +75,22 @@ def test_a_call_of_no_journal_tells_its_listener_and_leaves_nothing(calls: Any) 
     assert (calls.book.count(shop), list(calls.book)) == (0, [])
 
 
+def test_the_book_has_the_calls_of_an_agent_whose_last_one_was_lost_before_it_was_active(calls: Any) -> None:
+    shop = calls.book.of(number_of("shop"))
+    shop.detach(lambda: None)
+    assert calls.book.of(number_of("shop")) is not shop
+    calls.book.drop(calls.book.of(number_of("shop")))
+    is_seen = threading.Event()
+
+    async def start() -> None:
+        shop.start(calls.context(is_seen.wait, agent="shop"), listener=CallListener(lambda outcome: None))
+
+    calls.wait(start())
+    assert calls.book.count(number_of("shop")) == 1
+    is_seen.set()
+    calls.until(lambda: not list(calls.book))
+
+
 def test_one_that_is_answered_inline_is_told_before_start_returns(calls: Any) -> None:
     outcomes: list[Outcome] = []
 
