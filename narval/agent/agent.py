@@ -140,7 +140,7 @@ class AgentState:
         """Let other limits count from now on."""
         self.settings, self.free = settings, Free.within(settings)
 
-    def no_room_for(self, elements: Iterable[bytes]) -> str:
+    def excess_of_elements(self, elements: Iterable[bytes]) -> str:
         """The limit that elements would pass in memory, for people; "" if there is room for them."""
         sizes, limits, table = [len(xml) for xml in elements], self.settings, self.memory.elements
         if not sizes:
@@ -154,12 +154,12 @@ class AgentState:
             return self._over("bytes", table.bytes, limits.bytes, sum(sizes))
         return ""
 
-    def no_room_for_runs(self, more: int = 1) -> str:
+    def excess_of_runs(self, more: int = 1) -> str:
         """The limit that so many more active runs would pass, for people; "" if there is room for them."""
         used, most = len(self.runs.active), self.settings.runs
         return self._over("runs", used, most, more) if used + more > most else ""
 
-    def no_room_for_moment(self) -> str:
+    def excess_of_timers(self) -> str:
         """The limit that one more moment would pass, for people; "" if there is room for it."""
         used, most = len(self.clockwork.timers), self.settings.moments
         return self._over("moments", used, most, 1) if used >= most else ""

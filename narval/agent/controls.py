@@ -73,7 +73,7 @@ class Controls:
             self._transaction.add_error("unknown-target", why, element.origin, start=element.eid)
             return
         first, wrong = self._first_elements(root, f"{word} of {name}")
-        over = agent.no_room_for_runs() or agent.no_room_for(first)
+        over = agent.excess_of_runs() or agent.excess_of_elements(first)
         refused = _refusal(agent.library, root) or ((OVER_LIMIT, over) if over else None)
         if refused is not None:
             kind, why = refused

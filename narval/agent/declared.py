@@ -111,7 +111,7 @@ def declare_memory(turn: Turn, elements: list[bytes]) -> None:
         if element is not None and (known := identity(element)) is not None
     }
     new = {key: xml for key, xml in declared.items() if key not in there}
-    if over := turn.agent.no_room_for(new.values()):
+    if over := turn.agent.excess_of_elements(new.values()):
         why = f"{OVER_LIMIT}: data/memory.xml is not taken over: {over}"
         turn.transaction.add_error(OVER_LIMIT, why, path="data/memory.xml")
         return

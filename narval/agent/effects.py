@@ -9,7 +9,7 @@ from typing import Any
 from narval.agent.agent import OVER_LIMIT, AgentState
 from narval.agent.jobs import ForgetRun, GiveUpCall, StartRun
 from narval.agent.run import Run
-from narval.agent.runs import answer_run, end_run, start_run, take_back, tell_run
+from narval.agent.runs import answer_run, deliver_signal, end_run, start_run, take_back
 from narval.agent.transaction import CallGivenUp, Transaction
 from narval.core.elements import changes
 from narval.core.elements.element import Origin
@@ -76,7 +76,7 @@ class TurnEffects:
         for eid in command.eids:
             if eid in agent.memory.declared:
                 self._transfer_declaration(run, eid)
-        tell_of_gone(agent, command.eids)
+        notify_of_gone(agent, command.eids)
 
     def _transfer_declaration(self, run: Run, eid: int) -> None:
         """Declare in place of an element the one of its name that a run has just made of it, so that what
@@ -108,7 +108,7 @@ class TurnEffects:
 
     def admit_timer(self, run: Run, command: commands.SetTimer) -> None:
         """Raise ActionError where the agent waits for as many moments as it may."""
-        if command.wake not in run.wakes and (over := self._agent.no_room_for_moment()):
+        if command.wake not in run.wakes and (over := self._agent.excess_of_timers()):
             raise ActionError(over, OVER_LIMIT, final=True)
 
     def set_timer(self, run: Run, command: commands.SetTimer) -> None:
@@ -156,7 +156,7 @@ class TurnEffects:
                     idle.used(eids, self._transaction.at)
             self._transaction.in_use.add(command)
         if command.kind == commands.SIGNAL:
-            tell_run(self._transaction, run, command)
+            deliver_signal(self._transaction, run, command)
         elif command.agent:
             self._transaction.remote.append((run, command))
         else:
@@ -199,20 +199,20 @@ def _settle_failure(transaction: Transaction, run: int) -> None:
 def outdate(transaction: Transaction, eids: tuple[int, ...]) -> None:
     """Let elements count no more though no run replaced them, and tell runs that watch for that."""
     transaction.change(changes.Outdated(eids))
-    tell_of_gone(transaction.agent, eids)
+    notify_of_gone(transaction.agent, eids)
 
 
-def tell_of_gone(agent: AgentState, eids: tuple[int, ...]) -> None:
+def notify_of_gone(agent: AgentState, eids: tuple[int, ...]) -> None:
     """Tell runs of elements that they counted on or counted with, replaced now or about to be forgotten."""
     for eid in eids if agent.watches.any_of_gone else ():
-        for waiting, watch in agent.watches.told_of(eid):
+        for waiting, watch in agent.watches.watchers_of(eid):
             agent.queue.put_first(waiting, Matched(0, 0.0, watch, eid))
         run = agent.runs.get(eid)
         if run is not None and not agent.watches.misses(run.kind):
             continue
         element = agent.memory.element(eid)
         if element is not None and agent.watches.misses(element.name):
-            for waiting, watch in agent.watches.told_of_gone(agent.memory.tree(element)):
+            for waiting, watch in agent.watches.watchers_of_gone(agent.memory.tree(element)):
                 agent.queue.append((0, waiting, Matched(0, 0.0, watch, eid)))
 
 
@@ -230,7 +230,7 @@ def start_again(transaction: Transaction, job: StartRun) -> None:
     Where the agent has as many runs as it may, that is tried again a minute later.
     """
     agent = transaction.agent
-    if over := agent.no_room_for_runs():
+    if over := agent.excess_of_runs():
         log.warning("%s: %s starts again, and waits %d s more: %s", OVER_LIMIT, job.name, ROOM_PAUSE, over)
         transaction.later(transaction.at + ROOM_PAUSE, job)
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from narval.agent.effects import tell_of_gone
+from narval.agent.effects import notify_of_gone
 from narval.agent.jobs import ForgetRun
 from narval.agent.run import Run
 from narval.agent.transaction import Transaction
@@ -29,7 +29,7 @@ def forget(transaction: Transaction, fact: Forgotten) -> None:
             runs[holder].render_anew()
     for unheld in _contexts_left(transaction, fact):
         transaction.change(unheld)
-    tell_of_gone(transaction.agent, (*fact.eids, *fact.runs))
+    notify_of_gone(transaction.agent, (*fact.eids, *fact.runs))
     transaction.change(fact)
     for run in fact.runs:
         runs.remove(run)

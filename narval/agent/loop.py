@@ -23,8 +23,8 @@ from narval.agent.forgetting import forget_idle
 from narval.agent.jobs import ForgetRun
 from narval.agent.run import Run
 from narval.agent.turn import Turn
-from narval.agent.view import Surroundings, TurnView
-from narval.agent.waiting import Told
+from narval.agent.view import HostApi, TurnView
+from narval.agent.waiting import DeliveredEvent
 from narval.core.engines.commands import Outer
 from narval.core.engines.events import Event
 from narval.core.errors import InternalError, NarvalError, StoreError
@@ -137,7 +137,7 @@ class Loop:
     def __init__(
         self,
         agent: AgentState,
-        surroundings: Surroundings,
+        host_api: HostApi,
         perform: Perform,
         answer: Perform,
         *,
@@ -148,7 +148,7 @@ class Loop:
         self.agent, self.limit, self.record_only = agent, limit, record_only
         self.turns = 0
         self.intake = Intake()
-        self._turn = Turn(agent, surroundings, record_only=record_only)
+        self._turn = Turn(agent, host_api, record_only=record_only)
         self._perform = perform
         self._is_volatile = is_volatile
         self._within = None if record_only else _within(perform, answer, is_volatile)
@@ -203,7 +203,7 @@ class Loop:
             if agent.queue:
                 self._drain(turn, room)
         if turn.transaction.remote:
-            turn.surroundings.correspond(turn)
+            turn.host_api.correspond(turn)
         batch = turn.transaction.rows()
         if agent.queue:
             self._keep_queue(turn)
@@ -213,13 +213,13 @@ class Loop:
         self.turns += 1
         return turn
 
-    def suspects(self) -> list[Told]:
+    def suspected(self) -> list[DeliveredEvent]:
         """The events that may have brought the present turn down: what was being told, else all of it."""
-        return self._turn.transaction.suspects()
+        return self._turn.transaction.suspected()
 
-    def distrust(self, pieces: Iterable[Told]) -> None:
+    def mark_poisonous(self, pieces: Iterable[DeliveredEvent]) -> None:
         """Tell these no more: they brought the agent down twice (G18)."""
-        self._turn.transaction.telling.distrust(pieces)
+        self._turn.transaction.telling.mark_poisonous(pieces)
 
     def perform(self, turn: Turn) -> None:
         """Hand out what a recorded turn asked for, and answer those who waited for it."""
@@ -253,7 +253,7 @@ class Loop:
         queue, within = self.agent.queue, self._within
         while queue and not room.is_over:
             while queue and room.spend():
-                turn.tell_next()
+                turn.deliver_next()
                 if self._is_volatile and len(turn.transaction.outer) >= WAVE:
                     break
             if within is not None:

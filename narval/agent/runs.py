@@ -181,7 +181,7 @@ def failure_of(transaction: Transaction, run: Run) -> Failure:
 # --- what runs tell one another -----------------------------------------------------------------------------
 
 
-def tell_run(transaction: Transaction, run: Run, call: Call) -> None:
+def deliver_signal(transaction: Transaction, run: Run, call: Call) -> None:
     """Queue what a run tells another by a call of kind `signal`: it is heard within the turn."""
     agent, payload = transaction.agent, call.payload or {}
     hearer = agent.runs.active.get(agent.signals.hearer(call))
@@ -223,11 +223,11 @@ def _standing_for(transaction: Transaction, name: str) -> Run | None:
     """The standing run of a definition, which begins now: a start had not come to that yet."""
     for kind, run_kind in standing_kinds().items():
         if (definition := transaction.agent.library.get(kind, name)) is not None:
-            return begin_standing(transaction, definition, run_kind)
+            return begin_service_run(transaction, definition, run_kind)
     return None
 
 
-def begin_standing(transaction: Transaction, definition: Definition, run_kind: str) -> Run:
+def begin_service_run(transaction: Transaction, definition: Definition, run_kind: str) -> Run:
     """Begin the standing run of a definition, which follows its current version."""
     run = start_run(transaction, definition.full_name, definition=definition, run_kind=run_kind)
     assert run is not None, definition

@@ -15,7 +15,7 @@ from narval.agent.agent import AgentState
 from narval.agent.jobs import Job, StartRun, encode_job
 from narval.agent.recovery import row_of
 from narval.agent.run import Run
-from narval.agent.waiting import Telling, Told, told
+from narval.agent.waiting import DeliveredEvent, PoisonGuard, event_key
 from narval.core.elements import changes
 from narval.core.elements.changes import Change
 from narval.core.elements.control_elements import CONTROLS
@@ -89,7 +89,7 @@ class Transaction:
     def __init__(self, agent: AgentState, *, record_only: bool = False) -> None:
         self.agent, self.record_only = agent, record_only
         self.in_use = InUse(agent)
-        self.telling = Telling()
+        self.telling = PoisonGuard()
         self.begin(0.0)
 
     def begin(self, at: float) -> None:
@@ -209,11 +209,11 @@ class Transaction:
         """Record the row of a run anew."""
         self._altered[run.eid] = run
 
-    def suspects(self) -> list[Told]:
+    def suspected(self) -> list[DeliveredEvent]:
         """The events that may have brought the turn down: what was being told, else all of it."""
         if self.telling.blamed is not None:
             return [self.telling.blamed]
-        return [told(advance.run, advance.event) for advance in self.batch.journal]
+        return [event_key(advance.run, advance.event) for advance in self.batch.journal]
 
     def rows(self) -> Batch:
         """The whole batch: nothing more happens in this turn."""

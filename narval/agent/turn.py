@@ -19,7 +19,7 @@ from narval.agent.run import Run
 from narval.agent.runs import start_run
 from narval.agent.timers import LATE_AFTER, LATE_KEPT
 from narval.agent.transaction import Transaction
-from narval.agent.view import Surroundings, TurnView
+from narval.agent.view import HostApi, TurnView
 from narval.core.elements.element import Origin
 from narval.core.elements.error_element import make_error
 from narval.core.engines.commands import CancelCall, Command, Finish
@@ -59,12 +59,12 @@ class Turn:
     recorded for the next daemon.
     """
 
-    def __init__(self, agent: AgentState, surroundings: Surroundings, *, record_only: bool = False) -> None:
-        self.agent, self.surroundings = agent, surroundings
+    def __init__(self, agent: AgentState, host_api: HostApi, *, record_only: bool = False) -> None:
+        self.agent, self.host_api = agent, host_api
         self.transaction = Transaction(agent, record_only=record_only)
         self._effects = TurnEffects(self.transaction)
-        self.view = TurnView(agent, surroundings, self._effects.apply, self.transaction.mark_hearsay)
-        self.controls = Controls(self.transaction, surroundings.schema_fault)
+        self.view = TurnView(agent, host_api, self._effects.apply, self.transaction.mark_hearsay)
+        self.controls = Controls(self.transaction, host_api.schema_fault)
         self.add = self.controls.add
         self.start = partial(start_run, self.transaction)
         self.begin = self.transaction.begin
@@ -77,7 +77,7 @@ class Turn:
 
     # --- events -----------------------------------------------------------------------------------------
 
-    def tell_next(self) -> None:
+    def deliver_next(self) -> None:
         """Tell the first event of the queue; of an offer, the next watch that may still have it."""
         queue = self.agent.queue
         row, run, event = queue[0]
@@ -100,7 +100,7 @@ class Turn:
     def _watches_for(self, offer: Offer) -> deque[tuple[int, str]]:
         memory, telling = self.agent.memory, self.transaction.telling
         element = memory.element(offer.eid)
-        if element is None or (telling.distrusted and self._leave_out(offer)):
+        if element is None or (telling.poisonous and self._leave_out(offer)):
             return deque()
         try:
             return deque(self.agent.watches.index.wakes(memory.tree(element)))
@@ -122,9 +122,9 @@ class Turn:
             if self.agent.lookup.has_models:
                 _propagate(self.transaction, run, event)
             if event.elements and self.agent.lookup.mail is not None:
-                event = self.surroundings.hear(self, event)
+                event = self.host_api.hear(self, event)
             if event.elements and event.elements[-1].to:
-                return self.surroundings.tell_and_send(self, run, event)
+                return self.host_api.tell_and_send(self, run, event)
             if (free := self.agent.free).eids < memory.next_eid or free.bytes < memory.elements.bytes:
                 event = _within_limits(self.transaction, run, event)
         elif type(event) is CallStarting or type(event) is CallApproved:
@@ -137,7 +137,7 @@ class Turn:
             if run.state is None:
                 self.fail_unreadable(run)
                 return False
-            if telling.distrusted and (why := telling.reason(run_eid, event)):
+            if telling.poisonous and (why := telling.reason(run_eid, event)):
                 self._break(run, "internal-error", why)
                 return True
             event = replace(event, id=self.agent.numbers.last + 1, at=self.transaction.at)
@@ -236,7 +236,7 @@ class Turn:
     def do(self, job: Job) -> None:
         """Do a job that is due."""
         try:
-            if self.transaction.telling.distrusted and self._leave_out(job):
+            if self.transaction.telling.poisonous and self._leave_out(job):
                 return
             if isinstance(job, ForgetRun):
                 forget_run(self.transaction, job)
@@ -292,7 +292,7 @@ def _within_limits(transaction: Transaction, run: Run, event: Returned | Produce
 
     A source is given up then.
     """
-    over = transaction.agent.no_room_for([element.xml for element in event.elements])
+    over = transaction.agent.excess_of_elements([element.xml for element in event.elements])
     if not over:
         return event
     log.warning("run %d of %s: over-limit: %s", run.eid, run.name, over)

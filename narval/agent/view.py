@@ -40,7 +40,7 @@ Hear = Callable[[Any, Returned | Produced], Returned | Produced]
 """Takes out of what a call gave, within a turn, what is for somebody else."""
 
 
-class Surroundings(msgspec.Struct):
+class HostApi(msgspec.Struct):
     """Sources of decisions beside memory: schemas, the user's code, the files of programs; and the ways to
     other agents.
     """
@@ -66,7 +66,7 @@ class Surroundings(msgspec.Struct):
 class LiveMemory:
     """The engines' `MemoryView`, and what a run reads of memory."""
 
-    def __init__(self, memory: Memory, schemas: Surroundings) -> None:
+    def __init__(self, memory: Memory, schemas: HostApi) -> None:
         # Bound here, for engines call them often: a query costs no call but its own.
         self.element, self.fits_since = memory.element, partial(fits_since, memory)
         self.current, self.text_of = partial(current, memory), text_of
@@ -102,13 +102,13 @@ class TurnView(LiveMemory):
     def __init__(
         self,
         agent: AgentState,
-        surroundings: Surroundings,
+        host_api: HostApi,
         apply: Callable[[int, Command], None],
         mark_hearsay: Callable[[int], None],
     ) -> None:
-        super().__init__(agent.memory, surroundings)
+        super().__init__(agent.memory, host_api)
         self.apply, self._mark_hearsay = apply, mark_hearsay
-        self._agent, self._surroundings = agent, surroundings
+        self._agent, self._host_api = agent, host_api
         self._run: Run | None = None
         self._at = 0.0
         self._definition = agent.lookup.definition
@@ -210,11 +210,11 @@ class TurnView(LiveMemory):
 
     def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
         """True if these files are there now, and none that is needed is newer."""
-        test = self._surroundings.is_up_to_date
+        test = self._host_api.is_up_to_date
         return test is not None and test(directory, creates, needs)
 
     def ask(self, function: str, arguments: Mapping[str, Plain], /) -> Plain:
         """The answer of the user's code. Raises ActionError."""
         if self._run is None:
             raise ActionError(f"nobody is there to be asked for {function}", "unknown-function", final=True)
-        return self._surroundings.ask(self._run, function, arguments, self._at)
+        return self._host_api.ask(self._run, function, arguments, self._at)

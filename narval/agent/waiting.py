@@ -66,11 +66,11 @@ class Watches:
         """True if some watch may have to be told that an element of this name is there no more."""
         return self._of_gone.interested(name)
 
-    def told_of_gone(self, tree: Tree) -> list[WatchKey]:
+    def watchers_of_gone(self, tree: Tree) -> list[WatchKey]:
         """The watches that are to be told that this element was replaced or forgotten."""
         return self._of_gone.wakes(tree)
 
-    def told_of(self, eid: int) -> Iterable[WatchKey]:
+    def watchers_of(self, eid: int) -> Iterable[WatchKey]:
         """The watches that count on this very element, and are to be told the same."""
         return tuple(self._of_elements.get(eid, ()))
 
@@ -119,7 +119,7 @@ def unanswered(hearer: int) -> Failure:
     return Failure("over", f"run {hearer} is over and has not answered")
 
 
-Told = tuple[int, str]
+DeliveredEvent = tuple[int, str]
 """A run (0: none), and what it is told, in words by which it is known when it comes again."""
 
 
@@ -127,30 +127,30 @@ _ABOUT = ("call", "watch", "wake", "name", "run", "eid", "sender", "number")
 """The fields that say what an event, a job or a message is about, and are the same when it comes again."""
 
 
-def told(run: int, event: object) -> Told:
+def event_key(run: int, event: object) -> DeliveredEvent:
     """The words for what a run is told: the kind of event, and the call, watch or element it is about."""
     about = (getattr(event, field, None) for field in _ABOUT)
     return run, " ".join([type(event).__name__, *(str(part) for part in about if part is not None)])
 
 
-class Telling:
+class PoisonGuard:
     """The event that brought a turn down, and those that are told no more since they did so twice."""
 
     def __init__(self) -> None:
-        self.blamed: Told | None = None
-        self.distrusted: frozenset[Told] = frozenset()
+        self.blamed: DeliveredEvent | None = None
+        self.poisonous: frozenset[DeliveredEvent] = frozenset()
 
     def blame(self, run: int, event: object) -> None:
         """Note that a turn broke down while a run was told this."""
-        self.blamed = told(run, event)
+        self.blamed = event_key(run, event)
 
-    def distrust(self, pieces: Iterable[Told]) -> None:
+    def mark_poisonous(self, pieces: Iterable[DeliveredEvent]) -> None:
         """Tell these no more: their runs fail instead."""
-        self.distrusted = frozenset(pieces)
+        self.poisonous = frozenset(pieces)
 
     def reason(self, run: int, event: object) -> str:
         """The reason why this is told no more, for people; empty where it is."""
-        if not self.distrusted or (key := told(run, event)) not in self.distrusted:
+        if not self.poisonous or (key := event_key(run, event)) not in self.poisonous:
             return ""
         return f"narval broke down twice when this was to be told, and it is told no more: {key[1]}"
 

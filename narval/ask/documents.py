@@ -54,7 +54,7 @@ def add_all(turn: Turn, elements: Sequence[bytes], origin: Origin | None = None)
 
 def raise_if_over_limit(turn: Turn, elements: Sequence[bytes], runs: int = 0) -> None:
     """Raise RequestError where memory has no room for elements, or the agent none for so many runs."""
-    over = turn.agent.no_room_for(elements) or (turn.agent.no_room_for_runs(runs) if runs else "")
+    over = turn.agent.excess_of_elements(elements) or (turn.agent.excess_of_runs(runs) if runs else "")
     if over:
         raise RequestError(f"{OVER_LIMIT}: {over}")
 

@@ -16,7 +16,7 @@ from narval.core.engines.commands import Answer
 from narval.core.engines.events import OutputElement, Plain, Signalled
 from narval.core.errors import RequestError
 from narval.daemon.daemon import Daemon
-from narval.people.telling import say
+from narval.people.acting import deliver_act
 
 OWN = frozenset({"name", "run", "eid"})
 """The attributes that a signal's element has by itself."""
@@ -43,7 +43,7 @@ async def signal(
 
     def work(turn: Turn) -> None:
         raise_if_over_limit(turn, [element.xml for element in outputs])
-        answers.extend(say(turn, found.eid, event))
+        answers.extend(deliver_act(turn, found.eid, event))
 
     await daemon.host.submit(work)
     if not answers:

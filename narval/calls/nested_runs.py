@@ -30,7 +30,7 @@ def begin_run(run: Run, call: Call, turn: Turn, held: HeldCalls | None = None) -
         return
     families = turn.agent.runs.families
     refusal = families.refusal(run, call.name)
-    if refusal is None and (over := turn.agent.no_room_for_runs()):
+    if refusal is None and (over := turn.agent.excess_of_runs()):
         refusal = Failure(OVER_LIMIT, over, final=True)
     if refusal is not None:
         _refuse(turn, run, call, held, refusal)

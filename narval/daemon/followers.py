@@ -155,7 +155,7 @@ class Followers:
             self._hosts[host] = self.followed(host.name)
         use_for(host, files.loaded, self.snapshot.people)
         host.use_settings(self.settings_of(host.name))
-        turn.surroundings.use_schemas(files.schemas)
+        turn.host_api.use_schemas(files.schemas)
         sync(turn, files)
         tell_of_people(turn, people)
 

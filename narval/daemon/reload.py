@@ -219,7 +219,7 @@ class FilesInForce:
         changed = changes(before, self.followers.snapshot)
         if changed.code:
             self._settings.renew_workers()
-        turn.surroundings.use_schemas(self.own.schemas)
+        turn.host_api.use_schemas(self.own.schemas)
         if changed.settings:
             self._settings.use(files.settings)
             self._host.use_settings(self.settings.own)

@@ -8,7 +8,7 @@ from functools import partial
 
 from narval.agent.recovery import GONE
 from narval.agent.run import Run
-from narval.agent.runs import begin_standing
+from narval.agent.runs import begin_service_run
 from narval.agent.turn import Turn
 from narval.core.engines.engine import Redefinable
 from narval.core.engines.events import Plain, Redefined, Signalled
@@ -29,7 +29,7 @@ def keep_standing(turn: Turn) -> None:
         for name, definition in definitions.items():
             run = agent.runs.active.get(signals.standing.get(name, 0))
             if run is None:
-                begin_standing(turn.transaction, definition, run_kind)
+                begin_service_run(turn.transaction, definition, run_kind)
             elif run.digest != definition.digest or name in signals.gone:
                 run.follow(definition)
                 turn.transaction.alter(run)

@@ -22,7 +22,7 @@ from narval.core.errors import ElementError
 from narval.kinds.work.engine.listing import Worklist, acts_open_to, may_see
 from narval.kinds.work.engine.state import WorkState
 from narval.kinds.work.language.definition import WorkDefinition
-from narval.people.telling import say
+from narval.people.acting import deliver_act
 from narval.system.logins import login
 
 WORK_FOLDER, DONE, REFUSED_ANSWERS = "work", "done", "../refused"
@@ -106,7 +106,7 @@ def read_answer(content: bytes) -> FiledAnswer:
     return FiledAnswer(int(item), shown, root.get("outcome", "").strip(), fields)
 
 
-def tell(turn: Turn, person: Person, owner: str, path: str, answer: FiledAnswer) -> str:
+def deliver_answer(turn: Turn, person: Person, owner: str, path: str, answer: FiledAnswer) -> str:
     """Tell an item what a person's file answers, which lay at a path; why it is refused, or ""."""
     agent, run = turn.agent, turn.agent.runs.get(answer.item)
     state = state_of(agent, run) if run is not None and name_of(run) else None
@@ -119,7 +119,7 @@ def tell(turn: Turn, person: Person, owner: str, path: str, answer: FiledAnswer)
     }
     way = PersonsAct(FILE, path)
     act = Signalled(0, 0.0, "", "answer", arguments=arguments, by=person.name, actor=owner, act=way)
-    answers = list(say(turn, run.eid, act))
+    answers = list(deliver_act(turn, run.eid, act))
     if not answers:
         return f"over: it is {state.status} already"
     problem = answers[0].problem

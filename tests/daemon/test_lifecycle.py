@@ -313,9 +313,9 @@ def test_G18_an_event_that_brought_it_down_twice_is_told_no_more() -> None:
     life, _ = fail(life, 2.0, (1, "b"))
     life = life._replace(phase=RESTORING)
     _, commands = lifecycle.advance(life, lifecycle.Restored(5.0))
-    assert commands == (lifecycle.Begin(is_start=False, is_careful=True, suspects=frozenset({(1, "b")})),)
+    assert commands == (lifecycle.Begin(is_start=False, is_careful=True, suspected=frozenset({(1, "b")})),)
     _, commands = lifecycle.advance(life, lifecycle.Restored(5.0 + WITHIN))
-    assert commands == (lifecycle.Begin(is_start=False, is_careful=False, suspects=frozenset()),)
+    assert commands == (lifecycle.Begin(is_start=False, is_careful=False, suspected=frozenset()),)
 
 
 def test_G52_G58_what_is_no_fault_of_the_agent_does_not_count() -> None:

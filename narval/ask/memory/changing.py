@@ -35,7 +35,7 @@ async def add(
 
     def work(turn: Turn) -> list[int]:
         raise_if_over_limit(turn, parsed)
-        if turn.surroundings.schemas is not schemas:
+        if turn.host_api.schemas is not schemas:
             raise_if_refused(turn, parsed)
         if replace is not None:
             if _outdatable(daemon, replace).eid in turn.agent.memory.outdated:

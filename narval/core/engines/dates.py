@@ -43,7 +43,7 @@ def has_come(times: tuple[Time, ...], date: float, now: float, view: View) -> bo
 # --- appointments ---------------------------------------------------------------------------------------
 
 
-class Reckoning(NamedTuple):
+class ComputedDates(NamedTuple):
     """The moments of appointments, `made` at `since` from the elements `of` variables.
 
     `new` has those that are replaced, each with what has taken its place, `gone` those that count no more.
@@ -74,9 +74,9 @@ class Reckoning(NamedTuple):
         )
 
 
-def reckon(
+def compute(
     appointments: Iterable[Appointment], since: float, known: Mapping[str, Eids], view: View
-) -> Reckoning:
+) -> ComputedDates:
     """The moments of appointments, by the elements that count now in place of those that are `known`.
 
     One that is reckoned from an element that nothing has replaced is not made.
@@ -96,7 +96,7 @@ def reckon(
         made += [] if moment is None else [(appointment, moment)]
     new = tuple([(old, eid) for old, eid in now.items() if eid is not None and eid != old])
     gone = tuple([old for old, eid in now.items() if eid is None])
-    return Reckoning(since, tuple(made), tuple(sorted(of.items())), new, gone, fault)
+    return ComputedDates(since, tuple(made), tuple(sorted(of.items())), new, gone, fault)
 
 
 def _date(expression: Pattern, of: Mapping[str, Eids], view: View) -> float:

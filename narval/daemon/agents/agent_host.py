@@ -15,7 +15,7 @@ from narval.agent.loop import Delivery, Loop, Request, Settle
 from narval.agent.recovery import blank
 from narval.agent.run import Run
 from narval.agent.turn import Turn
-from narval.agent.view import IsUpToDate, Surroundings
+from narval.agent.view import HostApi, IsUpToDate
 from narval.calls.book import AgentCalls
 from narval.calls.dispatcher import Dispatcher
 from narval.calls.of_kinds import CallsOfAgent, Questions, preparers
@@ -32,7 +32,7 @@ from narval.daemon.waiters import Waiters, future, settle
 from narval.files.agents.settings import AgentSettings
 from narval.files.schemas import Schemas
 from narval.files.settings import Settings
-from narval.people.mail.way import MailWay
+from narval.people.mail.channel import MailChannel
 from narval.store.store import Store
 from narval.system.zone import machine_zone
 
@@ -151,7 +151,7 @@ class AgentHost:
         self.mail = AgentMail(agent, identity, environment.office, self.post, own)
         calls = self._main_loop.calls.of(number) if calls is None else calls
         targets = CallTargets(agent, environment.folder)
-        way = MailWay(agent, identity.id, environment.folder, self.post)
+        way = MailChannel(agent, identity.id, environment.folder, self.post)
         of_agent = CallsOfAgent(
             agent, identity.id, targets, self.post, lambda: environment.settings().sources
         )
@@ -168,7 +168,7 @@ class AgentHost:
         self.questions = Questions(targets.function_of)
         self.loop = Loop(
             agent,
-            Surroundings(
+            HostApi(
                 schemas,
                 partial(self.questions.ask, agent),
                 environment.is_up_to_date,

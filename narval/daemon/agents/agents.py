@@ -229,7 +229,7 @@ class Agents:
 
         def leave(turn: Turn) -> None:
             turn.transaction.batch.removed_agents.append(row.agent)
-            mail.calls.tell_of_gone(turn, name=name, asked=asked)
+            mail.calls.notify_of_gone(turn, name=name, asked=asked)
             mail.bury(turn, left, name, Refusal("removed", "it was removed"))
             if self._store.leases is not None:  # what comes later is a stray of its sender
                 turn.transaction.batch.taken.extend(TakenRow(*message[:3]) for message in left)

@@ -75,7 +75,7 @@ class Life(NamedTuple):
     """True if more than one who asks, and hears of it, wants the agent to be active."""
     failures: tuple[float, ...] = ()
     """The moments of its failures of late."""
-    suspects: tuple[Told, ...] = ()
+    suspected: tuple[Told, ...] = ()
     """All that was being told at any of them."""
     retry_at: float | None = None
     """The moment at which it is tried again after the last of them."""
@@ -157,14 +157,14 @@ class Passivated(msgspec.Struct, frozen=True):
 
 
 class Failed(msgspec.Struct, frozen=True):
-    """The agent could not be restored, or a turn of it broke down, during which `suspects` were told.
+    """The agent could not be restored, or a turn of it broke down, during which `suspected` were told.
 
     That the store is `away` is no fault of the agent, nor that what it follows is `not here` yet.
     """
 
     at: float
     cause: Cause = "fault"
-    suspects: tuple[Told, ...] = ()
+    suspected: tuple[Told, ...] = ()
 
 
 class Suspended(msgspec.Struct, frozen=True):
@@ -201,12 +201,12 @@ class Restore(msgspec.Struct, frozen=True):
 class Begin(msgspec.Struct, frozen=True):
     """Let the agent that is restored take part in rounds; tell `Joined`, or `Failed`.
 
-    One that failed of late has one event a turn, so that it is known which it was, and none of `suspects`.
+    One that failed of late has one event a turn, so that it is known which it was, and none of `suspected`.
     """
 
     is_start: bool
     is_careful: bool
-    suspects: frozenset[Told]
+    suspected: frozenset[Told]
 
 
 class Passivate(msgspec.Struct, frozen=True):
@@ -298,9 +298,9 @@ def _note_need(life: Life, event: Event) -> Next:
 
 def _begin(life: Life, event: Restored) -> Next:
     is_careful = bool(life.failures) and life.failures[-1] > event.at - WITHIN
-    often = Counter(life.suspects if is_careful else ())
-    suspects = frozenset(told for told, times in often.items() if times >= TWICE)
-    return life, (Begin(life.is_start, is_careful, suspects),)
+    often = Counter(life.suspected if is_careful else ())
+    suspected = frozenset(told for told, times in often.items() if times >= TWICE)
+    return life, (Begin(life.is_start, is_careful, suspected),)
 
 
 def _join(life: Life, event: Joined) -> Next:
@@ -346,8 +346,8 @@ def _fail(life: Life, event: Failed) -> Next:
     if len(failures) >= MOST:
         return Life(is_suspended=True), (Drop(BROKE_DOWN), Wait(None), Suspend(OFTEN), EndCalls())
     seconds = min(LONGEST, FIRST * 2.0 ** len(recent))
-    suspects = (*(life.suspects if recent else ()), *event.suspects)
-    after = after._replace(failures=failures, suspects=suspects, retry_at=event.at + seconds)
+    suspected = (*(life.suspected if recent else ()), *event.suspected)
+    after = after._replace(failures=failures, suspected=suspected, retry_at=event.at + seconds)
     return after, (Drop(BROKE_DOWN), Report(seconds), Wait(event.at + seconds))
 
 

@@ -309,11 +309,11 @@ class Supervisor:
             record_only=is_suspended,
         )
 
-    def _failed(self, name: str, error: Exception, suspects: Iterable[lifecycle.Told] = ()) -> None:
+    def _failed(self, name: str, error: Exception, suspected: Iterable[lifecycle.Told] = ()) -> None:
         cause: lifecycle.Cause = "away" if isinstance(error, StoreAwayError) else "fault"
         if isinstance(error, NotFetchedError):
             cause = "not here"
-        self._tell(name, lifecycle.Failed(self._now(), cause, tuple(suspects)), error)
+        self._tell(name, lifecycle.Failed(self._now(), cause, tuple(suspected)), error)
 
     # --- activating -----------------------------------------------------------------------------------
 
@@ -323,7 +323,7 @@ class Supervisor:
         is_performing = not host.loop.record_only
         if command.is_careful:
             host.loop.set_limit(1)
-            host.loop.distrust(command.suspects)
+            host.loop.mark_poisonous(command.suspected)
         try:
             runs = host.agent.runs.active.values()
             files.keep((run.definition for run in runs if run.definition is not None), name)
@@ -364,7 +364,7 @@ class Supervisor:
             if isinstance(error, FencedError):
                 self.lose(error.agents)
             else:
-                self._failed(name, error, host.loop.suspects())
+                self._failed(name, error, host.loop.suspected())
         return True
 
     # --- passivating ----------------------------------------------------------------------------------

@@ -96,7 +96,7 @@ class Inbox:
                 send_from_outside(self._host.mail, turn, self._receiver, elements, by=owner)
                 turn.transaction.batch.meta.append(note)
                 return
-            if over := turn.agent.no_room_for(elements):
+            if over := turn.agent.excess_of_elements(elements):
                 raise ElementError(OVER_LIMIT, f"{OVER_LIMIT}: {over}", 1, 1)
             turn.transaction.batch.meta.append(note)
             for xml in elements:

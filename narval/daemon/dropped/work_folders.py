@@ -21,6 +21,7 @@ from narval.core.errors import ElementError
 from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.dropped.drop_folder import Claim, DropFolder, NotSetAsideError, contents
 from narval.files.found_files import names_in
+from narval.people.acting import text_shown
 from narval.people.files import (
     DONE,
     MOST_BYTES_OF_ANSWER,
@@ -28,16 +29,15 @@ from narval.people.files import (
     WORK_FOLDER,
     FiledAnswer,
     check_folder,
+    deliver_answer,
     items_asked,
     name_of,
     offered_file,
     owner_of,
     read_answer,
-    tell,
     version,
     write_offered,
 )
-from narval.people.telling import text_shown
 from narval.store.rows import number
 from narval.system.clock import Clock
 from narval.system.file_events import Debounce
@@ -183,7 +183,7 @@ def _recorded(person: Person) -> str:
 
 def _take_answer(turn: Turn, person: Person, owner: str, claim: Claim, told: FiledAnswer) -> str:
     """Tell an item, and note the number of the file in the same commit; why it is refused, or ""."""
-    refused = tell(turn, person, owner, claim.shown, told)
+    refused = deliver_answer(turn, person, owner, claim.shown, told)
     if not refused:
         turn.transaction.batch.meta.append((_recorded(person), str(claim.number)))
     return refused

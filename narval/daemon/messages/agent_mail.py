@@ -168,7 +168,7 @@ class AgentMail:
         except UnreadableError as error:
             log.error("a message of agent %d is lost: %s", row.sender, error)
             return True
-        over = self._agent.no_room_for((row.data,)) if row.kind == ELEMENT else ""
+        over = self._agent.excess_of_elements((row.data,)) if row.kind == ELEMENT else ""
         if over and len(row.data) <= self._settings.element_bytes:
             log.warning("%s takes no messages: %s", self.identity.name, over)
             return False

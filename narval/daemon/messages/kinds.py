@@ -33,7 +33,7 @@ def take_element(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Enve
         check_name(row.data)
     except ElementError as error:
         return Refusal(error.kind, str(error))
-    fault = turn.surroundings.schema_fault(row.data)
+    fault = turn.host_api.schema_fault(row.data)
     if fault is not None:
         return Refusal("invalid", f"refused by its schema: {fault}")
     turn.add(stamped(row.data, envelope.sender, row.id), _origin(row, envelope))

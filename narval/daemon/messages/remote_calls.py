@@ -211,7 +211,7 @@ class RemoteCalls:
             return
         self._outbox.send(turn, caller, RETURNED, id, self._outbox.envelope(run), _encode(reply))
 
-    def tell_of_gone(self, turn: Turn, name: str, asked: Iterable[tuple[str, str]]) -> None:
+    def notify_of_gone(self, turn: Turn, name: str, asked: Iterable[tuple[str, str]]) -> None:
         """Tell who waits for an agent that was removed, given who that is and the ids of their calls."""
         notice = make_error("undelivered", f"{name} was removed", receiver=name, reason="removed")
         for waiting, id in asked:

@@ -95,7 +95,7 @@ def _cannot_begin(turn: Turn, asked: RunAsked) -> Failure | None:
         return Failure("unknown-target", f"there is no {asked.kind} named {asked.name}")
     if (refused := cannot_start(definition)) is not None:
         return Failure(*refused, final=True)
-    over = turn.agent.no_room_for_runs()
+    over = turn.agent.excess_of_runs()
     return Failure(OVER_LIMIT, over) if over else None
 
 
@@ -116,7 +116,7 @@ def _unfit(turn: Turn, elements: tuple[bytes, ...]) -> Failure | None:
             check_name(xml)
         except ElementError as error:
             return Failure(error.kind, str(error), final=True)
-        fault = turn.surroundings.schema_fault(xml)
+        fault = turn.host_api.schema_fault(xml)
         if fault is not None:
             return Failure("invalid", f"{name} is refused by its schema: {fault}", final=True)
     return None

@@ -23,11 +23,11 @@ from narval.calls.record import Outcome
 from narval.calls.targets import PreparedCall
 from narval.core.engines.commands import Call
 from narval.core.errors import ActionError
+from narval.people.acting import text_shown
 from narval.people.mail.account import MailAccount
 from narval.people.mail.texts import timestamp
 from narval.people.mail.tokens import KEY, token_of
 from narval.people.mail.writing import send_text
-from narval.people.telling import text_shown
 
 if TYPE_CHECKING:
     from narval.kinds.work.language.definition import WorkDefinition

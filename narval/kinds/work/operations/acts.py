@@ -19,7 +19,7 @@ from narval.kinds.work.engine.ending import over
 from narval.kinds.work.engine.listing import people_in
 from narval.kinds.work.engine.table import ACTS_ON_ITEMS
 from narval.kinds.work.operations.items import WorkView
-from narval.people.telling import say
+from narval.people.acting import deliver_act
 
 TERMINAL = "terminal"
 """The way of who asks at the control socket, or in this program (P45)."""
@@ -42,7 +42,7 @@ async def _act(daemon: Daemon, asker: Asker, item: int, act: str, **arguments: P
     )
     if run.active:
         answers: list[Answer] = []
-        await daemon.host.submit(lambda turn: answers.extend(say(turn, run.eid, event)))
+        await daemon.host.submit(lambda turn: answers.extend(deliver_act(turn, run.eid, event)))
         if not answers:
             raise RequestError("no daemon runs: nobody takes this; start one with `narval run`")
         problem, value = answers[0].problem, answers[0].value

@@ -8,7 +8,7 @@ home is another now: then the date is worked out anew.
 from __future__ import annotations
 
 from narval.core.engines import commands, dates
-from narval.core.engines.dates import Reckoning
+from narval.core.engines.dates import ComputedDates
 from narval.kinds.recipe.engine.changes import (
     DateCome,
     DateGivenUp,
@@ -21,7 +21,7 @@ from narval.kinds.recipe.engine.transitions.impossible import spread_impossible
 from narval.kinds.recipe.language.definition import Transition
 
 
-def compute_dates(decision: RecipeDecision, transition: Transition) -> Reckoning | None:
+def compute(decision: RecipeDecision, transition: Transition) -> ComputedDates | None:
     """The moments of the appointments of a transition, by the elements there are now, if any."""
     if not transition.appointments:
         return None
@@ -31,21 +31,21 @@ def compute_dates(decision: RecipeDecision, transition: Transition) -> Reckoning
     sources = {
         name: tuple([element.eid for element in bound[name]]) or before.get(name, ()) for name in names
     }
-    return dates.reckon(transition.appointments, run.since or decision.event.at, sources, decision.view)
+    return dates.compute(transition.appointments, run.since or decision.event.at, sources, decision.view)
 
 
 def is_early(decision: RecipeDecision, transition: Transition) -> bool:
     """True while the date of a transition has not come; an appointment may have gone by before it is set."""
     if decision.state.transition(transition.id).come:
         return False
-    reckoning = None if transition.id in decision.state.awaiting_date else compute_dates(decision, transition)
+    reckoning = None if transition.id in decision.state.awaiting_date else compute(decision, transition)
     if reckoning is None or not reckoning.is_past(decision.event.at):
         return True
     come(decision, transition, reckoning)
     return False
 
 
-def set_date(decision: RecipeDecision, transition: Transition, reckoning: Reckoning | None) -> None:
+def set_date(decision: RecipeDecision, transition: Transition, reckoning: ComputedDates | None) -> None:
     """Let a transition wait for its next date; without any it fails, or gives its appointments up.
 
     An element that holds no date where one was expected fails the plan.
@@ -63,7 +63,7 @@ def set_date(decision: RecipeDecision, transition: Transition, reckoning: Reckon
             spread_impossible(decision, [transition])
 
 
-def _wait_for_next(decision: RecipeDecision, transition: Transition, reckoning: Reckoning | None) -> bool:
+def _wait_for_next(decision: RecipeDecision, transition: Transition, reckoning: ComputedDates | None) -> bool:
     """Wait for the next date that fits; False when none ever comes any more."""
     date = None
     if transition.times:
@@ -82,7 +82,7 @@ def _wait_for_next(decision: RecipeDecision, transition: Transition, reckoning: 
 
 
 def _watch_elements(
-    decision: RecipeDecision, transition: Transition, reckoning: Reckoning, date: float, wake: str
+    decision: RecipeDecision, transition: Transition, reckoning: ComputedDates, date: float, wake: str
 ) -> None:
     """Set a date that was reckoned, and watch the elements from which it was."""
     _follow_versions(decision, reckoning)
@@ -93,7 +93,7 @@ def _watch_elements(
         decision.command(commands.Watch(watch, (), (), elements=elements))
 
 
-def has_come(decision: RecipeDecision, transition: Transition, reckoning: Reckoning | None) -> bool:
+def has_come(decision: RecipeDecision, transition: Transition, reckoning: ComputedDates | None) -> bool:
     """True if the date that was set is there, or was missed and is not to be dropped for that."""
     now, view = decision.event.at, decision.view
     date = decision.state.transition(transition.id).date
@@ -102,14 +102,14 @@ def has_come(decision: RecipeDecision, transition: Transition, reckoning: Reckon
     return reckoning is not None and reckoning.has_come(now, view)
 
 
-def come(decision: RecipeDecision, transition: Transition, reckoning: Reckoning | None) -> None:
+def come(decision: RecipeDecision, transition: Transition, reckoning: ComputedDates | None) -> None:
     """The date of a transition is there; what has taken the place of elements is near from then on."""
     if reckoning is not None:
         _follow_versions(decision, reckoning)
     decision.change(DateCome(transition.id))
 
 
-def _follow_versions(decision: RecipeDecision, reckoning: Reckoning) -> None:
+def _follow_versions(decision: RecipeDecision, reckoning: ComputedDates) -> None:
     """Go on with what has taken the place of elements: a condition that had used one of these has used it."""
     for pair in reckoning.new:
         decision.change(VersionFollowed(*pair))

@@ -85,7 +85,7 @@ def _set_date_anew(decision: RecipeDecision, identifier: str, *, fired: bool = F
     It is there when its timer `fired` for it, or when it has gone by now that an element is another.
     """
     transition, run = decision.definition.transitions[identifier], decision.state.transition(identifier)
-    reckoning = dates.compute_dates(decision, transition)
+    reckoning = dates.compute(decision, transition)
     if run.watch:
         decision.command(commands.Unwatch(run.watch))
     past = reckoning is not None and reckoning.is_past(decision.event.at)
@@ -110,7 +110,7 @@ def _let_rivals_come(decision: RecipeDecision, transition: Transition, date: flo
     for rival in transition.rivals:
         run = decision.state.transition(rival.id)
         if run.wake and not run.watch and run.date == date and rival.id in decision.state.awaiting_date:
-            reckoning = dates.compute_dates(decision, rival)
+            reckoning = dates.compute(decision, rival)
             if dates.has_come(decision, rival, reckoning):
                 decision.command(commands.CancelTimer(run.wake))
                 dates.come(decision, rival, reckoning)
@@ -179,7 +179,7 @@ def _choose(
     for transition in early:
         unset = transition.id not in decision.state.awaiting_date and _is_potential(decision, transition)
         if unset and decision.state.status == "running":
-            dates.set_date(decision, transition, dates.compute_dates(decision, transition))
+            dates.set_date(decision, transition, dates.compute(decision, transition))
     for transition, wanted in lacking:
         if decision.state.status != "running" or not _is_potential(decision, transition):
             continue

@@ -15,7 +15,7 @@ from narval.store import codec
 from narval.store.store import AgentStore
 
 
-def say(turn: Turn, run: int, event: Signalled) -> Iterator[Answer]:
+def deliver_act(turn: Turn, run: int, event: Signalled) -> Iterator[Answer]:
     """Deliver a signal to a run, under the next id; its answer, recorded with the turn."""
     signal = str(turn.agent.numbers.last + 1)
     before = len(turn.transaction.outer)

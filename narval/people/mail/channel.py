@@ -20,7 +20,7 @@ from narval.people.mail.tokens import NOTICE_ID, TOKEN, blanked
 log = logging.getLogger("narval.people")
 
 
-class MailWay:
+class MailChannel:
     """The mail of one agent's people, whose `id` is in their tokens; `out` carries what is for them."""
 
     def __init__(
