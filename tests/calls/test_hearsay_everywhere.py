@@ -317,7 +317,7 @@ ENTRANCES = {
     "agent/effects:TurnEffects._transfer_declaration": "the same element, under the same number",
     "agent/effects:start_again": a_control_element,
     "agent/runs:end_run": a_run_fails,
-    "agent/runs:begin_standing": "a standing run is for all, and never is hearsay",
+    "agent/runs:begin_service_run": "a standing run is for all, and never is hearsay",
     "agent/transaction:Transaction.add": made_by_a_step,
     "agent/turn:Turn._add_error": narval_fails_a_run,
     "agent/turn:Turn._leave_out": NOTHING,

@@ -27,6 +27,7 @@ from narval.ask.asker import Asker
 from narval.ask.operations import OPERATIONS, invoke
 from narval.calls.context import CallContext, Target
 from narval.calls.conversion import answer
+from narval.calls.record import Outcome
 from narval.calls.workers import frames
 from narval.core.elements.canonical import canonical, elements_of
 from narval.core.elements.element import Element, Tree
@@ -392,8 +393,8 @@ def _worker(chance: Random) -> None:
     said = (
         frames.pack(frames.Ready()),
         frames.pack(frames.Progressed("1", 1.0, None)),
-        frames.pack(frames.Answered("1", [OutputElement(b"<a/>", "out")], None)),
-        frames.pack(frames.Answered("1", [], Failure("kind", "message", "detail"))),
+        frames.pack(frames.Answered("1", Outcome([OutputElement(b"<a/>", "out")]))),
+        frames.pack(frames.Answered("1", Outcome(problem=Failure("kind", "message", "detail")))),
     )
     reader = frames.FrameReader()
     with contextlib.suppress(frames.FrameError):
