@@ -88,6 +88,7 @@ def dataflow(text: str, n: int, size: int) -> Digest:
     network.start()
     values: dict[str, Any] = {}
     agg: dict[str, Digest] = {}
+    ends: list[TransactionOver] = []
 
     def listen() -> None:
         network.run()
@@ -101,6 +102,7 @@ def dataflow(text: str, n: int, size: int) -> Digest:
                     network.done(event.id)
                 elif isinstance(event, TransactionOver):
                     assert event.state == "done", event.failure
+                    ends.append(event)
             network.run()
 
     network.feed("groups", TupleBatch(("key", "g"), list(relation().items())))
@@ -111,7 +113,7 @@ def dataflow(text: str, n: int, size: int) -> Digest:
         network.feed("tuples", TupleBatch(schema, rows))
         listen()
     network.end("tuples")
-    while not network.is_over:
+    while not ends:
         listen()
     return (values["n"], values["total"]) if values else whole(agg)
 
@@ -249,8 +251,9 @@ def transactions(n: int) -> int:
     while going:
         going = [network for network in going if network.run(1)]
     for network in networks:
-        count += sum(isinstance(event, OutputTuples) for event in network.take())
-        assert network.is_over
+        events = list(network.take())
+        count += sum(isinstance(event, OutputTuples) for event in events)
+        assert any(isinstance(event, TransactionOver) for event in events)
     return count
 
 

@@ -57,7 +57,7 @@ def run(flow: FlowFile, schema: str, values: list[Any]) -> tuple[float, float]:
     rows = relation_element("given", [TupleBatch((schema,), [(value,) for value in values])])
     document = b"<plan_input><session>" + rows + b"</session></plan_input>"
     shown, began = FirstShown(), now()
-    (over,) = asyncio.run(run_sessions(flow, sessions_of(document, {}), [shown], print))
+    (over,) = asyncio.run(run_sessions(flow, sessions_of(document, {}), [shown], print, print))
     assert (over.state, shown.count) == ("done", COUNT), over
     return shown.first - began, now() - began
 

@@ -51,7 +51,11 @@ DESCRIPTOR_USES = frozenset({"read", "write", "writev", "send", "sendall", "recv
 QUEUE_USES = frozenset({"append", "appendleft", "popleft", "put", "get"})
 
 MODULE = """
-from narval import Output, action
+from narval import Output, action, function
+
+@function
+def same(row):
+    return row
 
 @action(outputs=[Output("answer", "answer")], runs="worker")
 def far():
@@ -63,6 +67,10 @@ RECIPES = """<cookbook group="post">
   </recipe>
   <work name="ask"><title>Go on?</title><for people="ann"/><outcome name="yes"/><outcome name="no"/></work>
 </cookbook>"""
+PLANS = """
+PLAN Within { INPUT: TupleStream home; OUTPUT: TupleStream out; BODY { project("value", home : out) } }
+PLAN Outside { INPUT: TupleStream home; OUTPUT: TupleStream out; BODY { map("same", home : out) } }
+"""
 PEOPLE = f'[people.ann]\nname = "Ann"\nlogin = "{getpass.getuser()}"\n'
 MAIL = """From: Ada <ada{number}@example.org>
 To: assistant@example.org
@@ -182,6 +190,25 @@ def worker(home: Path, spine: Spine) -> None:
                 agent.wait(agent.start("post.call"))
 
 
+def within(home: Path, spine: Spine) -> None:
+    """A tuple that stays in its dataflow"""
+    flow(home, spine, "flow.Within")
+
+
+def outside(home: Path, spine: Spine) -> None:
+    """A tuple that leaves it and comes back"""
+    flow(home, spine, "flow.Outside")
+
+
+def flow(home: Path, spine: Spine, name: str) -> None:
+    """Walk through a dataflow."""
+    with spine.traced(), narval.open(home) as agent:
+        agent.wait(agent.start(name, environment={"home": "a"}))
+        for _ in range(COUNTED):
+            with spine.counted():
+                agent.wait(agent.start(name, environment={"home": "a"}))
+
+
 def work(home: Path, spine: Spine) -> None:
     """`work answer` from the terminal"""
     with narval.open(home) as agent:
@@ -217,18 +244,24 @@ def command(*words: str) -> None:
 
 def main() -> None:
     """Print a line for each walk."""
-    for walk, reads in (mail, "demo"), (worker, "none"), (work, "none"):
+    walks = (mail, "demo"), (worker, "none"), (work, "none"), (within, "none"), (outside, "none")
+    for walk, reads in walks:
         with tempfile.TemporaryDirectory() as folder, redirect_stdout(StringIO()):
             home, spine = Path(folder) / "home", Spine()
             command("init", str(home), "--mail", reads)
-            files = {"recipes/post.xml": RECIPES, "modules/m.py": MODULE, "etc/people.toml": PEOPLE}
+            files = {
+                "recipes/post.xml": RECIPES,
+                "recipes/flow.plan": PLANS,
+                "modules/m.py": MODULE,
+                "etc/people.toml": PEOPLE,
+            }
             for name, text in files.items():
                 (home / name).parent.mkdir(parents=True, exist_ok=True)
                 (home / name).write_text(text)
             walk(home, spine)
         returns = len(spine.hops) - len(spine.files) + 1
         print(
-            f"{walk.__doc__:<36} {len(spine.hops):>4} hops {len(spine.files):>4} files {returns:>4} returns"
+            f"{walk.__doc__:<38} {len(spine.hops):>4} hops {len(spine.files):>4} files {returns:>4} returns"
         )
         if "--hops" in sys.argv:
             for caller, callee in sorted(spine.hops):

@@ -9,25 +9,31 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import suppress
+from contextvars import copy_context
 from functools import partial
+from itertools import count
+from typing import TypeVar
 
 import msgspec
 
 from narval.agent.agent import AgentState
 from narval.agent.loop import Delivery, Request
-from narval.calls.context import CallContext
+from narval.calls.context import CallContext, Target
+from narval.calls.conversion import raisable
 from narval.calls.executor import Executor
 from narval.calls.fair_queue import Slots
 from narval.calls.record import ABANDONED, CallListener, CallRecord, Finish, Outcome
 from narval.core.engines.commands import Call
 from narval.core.engines.events import CallStarting, Event, Failure, OutputElement, Produced, Returned
-from narval.core.errors import InternalError
+from narval.core.errors import ActionError, InternalError
 from narval.files.settings import CallLimits
 
 log = logging.getLogger("narval.perform")
 
 Post = Callable[[Delivery | Request], None]
+Result = TypeVar("Result")
 
 
 class Counts(msgspec.Struct, frozen=True):
@@ -54,6 +60,8 @@ class CallBook:
         self._open = 0
         """The number of calls that are not over."""
         self._has_ended = asyncio.Event()
+        self.parts = count(1)
+        """The numbers of parts of calls."""
 
     def of(self, agent: int) -> AgentCalls:
         """The calls of an agent, by its number."""
@@ -147,6 +155,10 @@ class CallBook:
         await self.executor.close()
 
 
+class PartListener(CallListener):
+    """The one that is told of a part of a call, which begins with the call that waits for it."""
+
+
 class AgentCalls(CallListener):
     """The calls of one agent, whether it is active or not (G7): a part of the book, and what is told of it.
 
@@ -238,6 +250,46 @@ class AgentCalls(CallListener):
             raise
         return record
 
+    async def part(self, of: CallContext, work: Callable[[], Result], timeout: float | None = None) -> Result:
+        """Do a part of a coroutine's call in a thread; what it gives is the call's alone, and not recorded.
+
+        It takes no slot, as its call has one: else calls could wait for their own parts. It is given up with
+        who waits for it. Raises what the work raises, and ActionError for a part that is not done: `timeout`
+        after so many seconds in its thread.
+        """
+        result, context, book = Future[Result](), copy_context(), self.book
+
+        def keep() -> None:
+            try:
+                result.set_result(context.run(work))
+            except BaseException as error:
+                result.set_exception(raisable(error))
+
+        ended: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        part = CallContext(
+            f"{of.id}/{next(book.parts)}",
+            of.run,
+            of.step,
+            target=Target(action=of.target.action, where="thread", function=keep),
+            timeout=timeout,
+            family=of.family,
+            agent=of.agent,
+        )
+        listener = PartListener(lambda outcome: None if ended.done() else ended.set_result(outcome))
+        record = CallRecord(part, listener, self._over, since=book.executor.clock.now())
+        self.records[part.id] = record
+        book.opened(self)
+        book.executor.start(record)
+        try:
+            outcome = await ended
+        except asyncio.CancelledError:
+            self.abandon(record)
+            raise
+        if result.done():
+            return result.result()
+        problem = outcome.problem
+        raise ActionError(problem.message, problem.kind) if problem else asyncio.CancelledError
+
     def waits_for(self, record: CallRecord) -> str:
         """The reason why a call waits; "" of one that does not."""
         return self.slots.waits_for(record) or self.book.executor.waits_for(record)
@@ -246,7 +298,9 @@ class AgentCalls(CallListener):
         """Leave sources to recovery, and calls that still wait for room; stop what runs of them."""
         self.slots.close()
         for record in tuple(self.records.values()):
-            if not record.is_over and (record.call.is_source or record.state == "waiting"):
+            if record.is_over or isinstance(record.listener, PartListener):
+                continue
+            if record.call.is_source or record.state == "waiting":
                 record.leave(self.abandon)
 
     def abandon(self, record: CallRecord) -> None:

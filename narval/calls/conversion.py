@@ -91,6 +91,12 @@ def answer(call: CallContext) -> Outcome:
         end_prints(call.id)
 
 
+def raisable(error: BaseException) -> Exception:
+    """The error to raise in a loop for one of a thread: SystemExit would be the end of the loop."""
+    is_plain = isinstance(error, Exception) and not isinstance(error, StopIteration)
+    return error if is_plain else RuntimeError(f"it raised {error!r}")  # type: ignore[return-value]
+
+
 def awaited(result: object) -> object:
     """The result of a function, in a program that has no loop: a coroutine is run to its end."""
     if not inspect.iscoroutine(result):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from narval.agent.agent import AgentState
 from narval.agent.run import Run
-from narval.calls.book import Post
+from narval.calls.book import AgentCalls, Post
 from narval.calls.targets import CallTargets, PreparedCall
 from narval.core.definitions.library import Definition
 from narval.core.engines.commands import Call
@@ -35,6 +35,8 @@ class CallsOfAgent(NamedTuple):
     """Posts an item to the agent's loop, from any thread."""
     sources: Callable[[], Mapping[str, FlowSource]]
     """The sources that the settings name now."""
+    calls: AgentCalls
+    """Its calls, and the parts of those that coroutines answer."""
 
 
 def preparers(of: CallsOfAgent) -> dict[str, Prepare]:

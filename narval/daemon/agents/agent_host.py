@@ -153,7 +153,7 @@ class AgentHost:
         targets = CallTargets(agent, environment.folder)
         way = MailChannel(agent, identity.id, environment.folder, self.post)
         of_agent = CallsOfAgent(
-            agent, identity.id, targets, self.post, lambda: environment.settings().sources
+            agent, identity.id, targets, self.post, lambda: environment.settings().sources, calls
         )
         self.dispatcher = Dispatcher(
             agent,

@@ -28,12 +28,12 @@ async def remembered(
 
     `key` are the values of the key attributes of one item, as texts.
     """
-    from narval.kinds.dataflow.calls import seen
+    from narval.kinds.dataflow.calls import flow_store
 
     def look(path: Path) -> list[dict[str, Any]]:
         if not name:
-            return [{"name": found, "items": count} for found, count in seen.names_seen(path)]
-        items = seen.items_seen(path, name, _text(key), -1 if limit is None else limit)
+            return [{"name": found, "items": count} for found, count in flow_store.names_seen(path)]
+        items = flow_store.items_seen(path, name, _text(key), -1 if limit is None else limit)
         if not items:
             _refuse(path, name, key)
         return [
@@ -52,10 +52,10 @@ async def remembered(
 @operation("write")
 async def forget_remembered(daemon: Daemon, name: str, key: list[str] | None = None) -> dict[str, Any]:
     """Let dataflows forget what they remember under a name, or the item of a key: it is new again (T49)."""
-    from narval.kinds.dataflow.calls import seen
+    from narval.kinds.dataflow.calls import flow_store
 
     def work(path: Path) -> dict[str, Any]:
-        count = seen.forget(path, name, _text(key))
+        count = flow_store.forget(path, name, _text(key))
         if not count:
             _refuse(path, name, key)
         return {"name": name, "forgotten": count}
@@ -65,7 +65,7 @@ async def forget_remembered(daemon: Daemon, name: str, key: list[str] | None = N
 
 async def _in_the_file(daemon: Daemon, work: Callable[[Path], Result]) -> Result:
     """Do work with the file, in a thread; its result. Raises RequestError, StoreError."""
-    from narval.kinds.dataflow.calls.seen import seen_file
+    from narval.kinds.dataflow.calls.flow_store import seen_file
 
     if daemon.home is None:
         raise RequestError("what dataflows remember lies in a home, and there is none")
@@ -83,13 +83,13 @@ def _text(key: list[str] | None) -> str | None:
 
 def _refuse(path: Path, name: str, key: list[str] | None) -> None:
     """Raise RequestError: there is no such name, or no such key of it."""
-    from narval.kinds.dataflow.calls import seen
+    from narval.kinds.dataflow.calls import flow_store
 
-    names = [found for found, _ in seen.names_seen(path)]
+    names = [found for found, _ in flow_store.names_seen(path)]
     if name not in names:
         known = f"; there are {', '.join(names)}" if names else "; none remembers anything yet"
         raise RequestError(f"no dataflow remembers {name!r:.80}{closest(name[:80], names) or known}")
-    keys = [json.loads(item.key) for item in seen.items_seen(path, name, most=1)]
+    keys = [json.loads(item.key) for item in flow_store.items_seen(path, name, most=1)]
     example = " ".join(keys[0]) if keys else ""
     raise RequestError(
         f"nothing of the key {' '.join(key or ())!r:.80} is remembered as {name}; one is {example}"

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import threading
-from collections.abc import Callable, Coroutine, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from functools import partial
-from time import time
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec import to_builtins
 from msgspec.structs import replace
@@ -27,16 +24,15 @@ from narval.kinds.dataflow.calls.documents import GatheredOutputs, inputs_of
 from narval.kinds.dataflow.calls.driver import FlowInput, with_place
 from narval.kinds.dataflow.calls.flow_store import FILE, FlowStore
 from narval.kinds.dataflow.calls.home_side import HomeSide
-from narval.kinds.dataflow.calls.performers.numbers import NumberReader
 from narval.kinds.dataflow.calls.performers.performing import UserCode
 from narval.kinds.dataflow.calls.performers.tools import FlowTools
 from narval.kinds.dataflow.calls.sending import outside
-from narval.kinds.dataflow.calls.sessions import drive_session, remembering
+from narval.kinds.dataflow.calls.session import drive_session, remembering
 from narval.kinds.dataflow.calls.spill import DiskSpill
 from narval.kinds.dataflow.calls.web import Web
 from narval.kinds.dataflow.engine.decision import PLAN_INPUT
 from narval.kinds.dataflow.engine.network.batches import FlowError
-from narval.kinds.dataflow.engine.network.requests import FlowSettings, TransactionOver
+from narval.kinds.dataflow.engine.network.requests import FlowSettings
 from narval.kinds.dataflow.engine.network.transaction import Network
 from narval.kinds.dataflow.engine.network.wiring import FlowPlan
 from narval.kinds.dataflow.language.definition import DataflowDefinition
@@ -62,8 +58,8 @@ class FlowCalls:
     """The sessions of the dataflows of one agent."""
 
     def __init__(self, of: CallsOfAgent) -> None:
-        self._agent, self._id, self._targets, self._loop = of.agent, of.id, of.targets, FlowLoop()
-        self._post, self._sources = of.post, of.sources
+        self._agent, self._id, self._targets = of.agent, of.id, of.targets
+        self._post, self._sources, self._calls = of.post, of.sources, of.calls
         self._store: FlowStore | None = None
 
     def prepare(self, run: Run, asked: Call, timeout: float | None) -> PreparedCall:
@@ -80,11 +76,10 @@ class FlowCalls:
         except FlowError as error:
             raise ActionError(error.failure.message, error.failure.kind, final=True) from None
         value: dict[str, Any] = {}
-        code = UserCode(self._targets.functions_for(run))
+        functions, ttl = self._targets.functions_for(run), payload.get("ttl")
         session = f"{self._id} {run.eid} {payload['input']}.{payload['place']}"
-        home = self._targets.home
-        side = HomeSide(self._agent, self._post, home, run.eid, asked.step)
-        work = partial(self._work, definition, inputs, code, side, session, payload.get("ttl"), value)
+        side = HomeSide(self._agent, self._post, self._targets.home, run.eid, asked.step)
+        work = partial(self._work, definition, inputs, functions, side, session, ttl, value)
         target = Target(action=definition.full_name, where="async", function=work)
         return PreparedCall(target, {}, asked.timeout, partial(_finished, value))
 
@@ -105,66 +100,54 @@ class FlowCalls:
         self,
         definition: DataflowDefinition,
         inputs: dict[str, FlowInput],
-        code: UserCode,
+        functions: Mapping[str, Callable[..., Any]],
         side: HomeSide,
         session: str,
         ttl: float | None,
         value: dict[str, Any],
     ) -> list[bytes]:
-        """Have a session run in the loop of dataflows; its outputs as documents. Raises ActionError."""
-        over = frozenset(str(run) for run in self._agent.runs.active)
-
-        def is_over(known: str) -> bool:
-            agent, run, _ = known.split(" ", 2)
-            return agent == self._id and run not in over
-
-        allow, gathered = call().fetch_allow, GatheredOutputs(MOST_GIVEN)
-        home = self._targets.home
-        print_line = partial(_shown, definition.full_name)
-
-        async def run_it() -> TransactionOver:
-            store = self._opened(is_over)
-            web, numbers = Web(allow, store, asyncio.sleep, time), NumberReader()
-            tools = FlowTools(
-                code,
-                print_line,
-                asyncio.sleep,
-                time,
-                store,
-                session,
-                web,
-                numbers,
-                self._sources(),
-                {**side.senders, **outside(code, home, web)},
-                home,
-                side.elements,
-                remembering(definition, inputs),
-            )
-            spill = DiskSpill(None if home is None else home / "var")
+        """Drive a session; its outputs as documents. Raises ActionError."""
+        home, gathered = self._targets.home, GatheredOutputs(MOST_GIVEN)
+        code = UserCode(functions, partial(self._calls.part, call()))
+        store = self._opened()
+        web = Web(store)
+        tools = FlowTools(
+            session=session,
+            code=code,
+            store=store,
+            web=web,
+            show=partial(log.info, "%s: %s", definition.full_name),
+            sources=self._sources(),
+            senders={**side.senders, **outside(code, home, web)},
+            home=home,
+            elements=side.elements,
+            dataflow=remembering(definition, inputs),
+        )
+        with closing(DiskSpill(None if home is None else home / "var")) as spill:
             network = Network(FlowPlan(definition), FlowSettings(spill=spill), session)
             try:
-                return await drive_session(network, tools, gathered, inputs, ttl)
+                over = await drive_session(network, tools, gathered, inputs, ttl)
+            except FlowError as error:
+                raise ActionError(error.failure.message, error.failure.kind, final=True) from None
             finally:
                 value["operators"] = counted(definition.full_name, network)
-                value["unread"] = to_builtins(numbers.unread)
-                spill.close()
+                value["unread"] = to_builtins(tools.numbers.unread)
+        value["state"] = over.state
+        if over.state == "failed" and over.failure is not None:
+            raise ActionError(with_place(over.failure), over.failure.kind, final=over.failure.final)
+        return [document for _, document in gathered.documents()] if over.state == "done" else []
 
-        try:
-            ended = await self._loop.run(run_it())
-        except FlowError as error:
-            raise ActionError(error.failure.message, error.failure.kind, final=True) from None
-        value["state"] = ended.state
-        if ended.state == "failed" and ended.failure is not None:
-            raise ActionError(with_place(ended.failure), ended.failure.kind, final=ended.failure.final)
-        return [document for _, document in gathered.documents()] if ended.state == "done" else []
-
-    def _opened(self, is_over: Callable[[str], bool]) -> FlowStore:
+    def _opened(self) -> FlowStore:
         """The store, opened when it is first needed; sessions that are over are forgotten."""
         if self._store is None:
             home = self._targets.home
             self._store = FlowStore(None if home is None else home / "var" / FILE)
-        self._store.forget_sessions(is_over)
+        self._store.forget_sessions(self._is_over)
         return self._store
+
+    def _is_over(self, session: str) -> bool:
+        agent, run, _ = session.split(" ", 2)
+        return agent == self._id and int(run) not in self._agent.runs.active
 
 
 def counted(plan: str, network: Network) -> list[dict[str, Any]]:
@@ -182,54 +165,5 @@ def counted(plan: str, network: Network) -> list[dict[str, Any]]:
     ]
 
 
-def _shown(name: str, line: str) -> None:
-    log.info("%s: %s", name, line)
-
-
 def _finished(value: dict[str, Any], outcome: Outcome) -> Outcome:
     return replace(outcome, value=value)
-
-
-Result = TypeVar("Result")
-
-
-class FlowLoop:
-    """A loop of events in a thread, there as long as something runs in it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._count = 0
-
-    async def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Run a coroutine there; its result. It is cancelled with who waits for it."""
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(
-                    target=_forever, args=(self._loop,), name="narval-flows", daemon=True
-                ).start()
-            self._count += 1
-            future: Future[Result] = asyncio.run_coroutine_threadsafe(work, self._loop)
-        # with the lock free, as it is called at once if all is done already
-        future.add_done_callback(self._over)
-        return await asyncio.wrap_future(future)
-
-    def _over(self, _: Future[Any]) -> None:
-        with self._lock:
-            self._count -= 1
-            if self._count == 0 and self._loop is not None:
-                self._loop.call_soon_threadsafe(self._loop.stop)
-                self._loop = None
-
-
-def _forever(loop: asyncio.AbstractEventLoop) -> None:
-    try:
-        loop.run_forever()
-        pending = asyncio.all_tasks(loop)
-        for task in pending:
-            task.cancel()
-        if pending:
-            loop.run_until_complete(asyncio.wait(pending))
-    finally:
-        loop.close()

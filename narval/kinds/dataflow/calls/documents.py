@@ -13,6 +13,7 @@ Outputs have the same form, and so have the elements that a dataflow gives to me
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import isfinite
 from typing import Any
@@ -33,7 +34,8 @@ from narval.kinds.dataflow.engine.network.batches import (
     text_of,
 )
 from narval.kinds.dataflow.engine.network.spilling import RowsInMemory
-from narval.kinds.dataflow.language.definition import DataflowDefinition, Datum
+from narval.kinds.dataflow.engine.state import UnreadNumbers
+from narval.kinds.dataflow.language.definition import DataflowDefinition, Datum, OperatorCall
 
 RELATION, TUPLE, VALUE_OF = "relation", "tuple", "value"
 """The elements of a relation, of a tuple in it, and of a value."""
@@ -250,3 +252,41 @@ def named_values(values: Mapping[str, str]) -> etree._Element:
     for name, text in values.items():
         etree.SubElement(session, VALUE_OF, name=name).text = text
     return session
+
+
+# --- numbers that are none ----------------------------------------------------------------------------------
+
+MOST_SHOWN = 3
+"""The texts that are shown of those that are no numbers, for one attribute of an operator."""
+
+LONGEST_SHOWN = 80
+
+
+class NumberReader:
+    """Reads the numbers of a session, from any thread, and counts the texts that are none."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._unread: dict[tuple[str, int, str], UnreadNumbers] = {}
+
+    def read(self, call: OperatorCall, attribute: str, value: Any) -> int | float | None:
+        """The number that a value is; None for a blank text, and for one that is no number."""
+        if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value):
+            return value
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        number = number_in(text)
+        if number is None and text.strip():
+            self._note(call, attribute, text.strip()[:LONGEST_SHOWN])
+        return number
+
+    def _note(self, call: OperatorCall, attribute: str, text: str) -> None:
+        place = (call.key, call.line, attribute)
+        with self._lock:
+            before = self._unread.get(place) or UnreadNumbers(*place)
+            texts = (*before.texts, text)[:MOST_SHOWN]
+            self._unread[place] = UnreadNumbers(*place, before.count + 1, texts)
+
+    @property
+    def unread(self) -> tuple[UnreadNumbers, ...]:
+        """The texts that were no numbers, by operator and attribute."""
+        return tuple(self._unread.values())

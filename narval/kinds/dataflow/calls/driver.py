@@ -1,8 +1,8 @@
 """The driver of a network: it lets the network run, has done what is asked outside, and keeps its time.
 
-A network is driven in one loop of events. Between two slices of it all others have their turn, so
-transactions share the time (T56). What waits outside are tasks of that loop; they go on only while there is
-room (TA41): sources while nobody in the network is behind, others while nobody is that they give to.
+A network is driven in the loop of the daemon. Between two slices of it all others have their turn: other
+transactions (T56), agents, surfaces. What waits outside are tasks of that loop; they go on only while there
+is room (TA41): sources while nobody in the network is behind, others while nobody is that they give to.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from narval.core.engines.calls.backoff import restart_wait
 from narval.core.engines.events import Failure
 from narval.core.errors import ActionError
-from narval.kinds.dataflow.calls.performers.performing import FlowAnswer, Hire, Performer
+from narval.kinds.dataflow.calls.performers.performing import FlowAnswer, MakePerformer, Performer
 from narval.kinds.dataflow.engine.network.batches import FlowError, Relation, TupleBatch
 from narval.kinds.dataflow.engine.network.requests import (
     OperatorRequest,
@@ -26,9 +26,10 @@ from narval.kinds.dataflow.engine.network.requests import (
     TransactionOver,
 )
 from narval.kinds.dataflow.engine.network.transaction import Network
+from narval.system.time_slice import TimeSlice
 
-TURNS = 64
-"""The turns of a network between two looks at what else there is to do."""
+TURNS = 8
+"""The turns of a network between two looks at what is asked for, and at the time."""
 
 OVERDUE = "time-to-live"
 
@@ -75,8 +76,8 @@ class TimeToLive:
 class FlowDriver:
     """Drives one transaction; with `ttl` it is over once nothing moves for so many seconds (T30, TA26)."""
 
-    def __init__(self, network: Network, hire: Hire, show: Show, ttl: float | None = None) -> None:
-        self._network, self._hire, self._show = network, hire, show
+    def __init__(self, network: Network, make: MakePerformer, show: Show, ttl: float | None = None) -> None:
+        self._network, self._make, self._show = network, make, show
         self._ttl = TimeToLive(ttl) if ttl is not None else None
         self._performers: dict[Place, Performer] = {}
         self._tasks: dict[int, tuple[asyncio.Task[None], Place]] = {}
@@ -97,7 +98,7 @@ class FlowDriver:
             await asyncio.gather(*pending, return_exceptions=True)
 
     async def _drive(self, inputs: Mapping[str, FlowInput]) -> TransactionOver:
-        network = self._network
+        network, slice = self._network, TimeSlice()
         network.start()
         for name, given in inputs.items():
             network.give(name, given)
@@ -115,7 +116,7 @@ class FlowDriver:
             else:
                 self._room.set()
             if busy:
-                await asyncio.sleep(0)
+                await slice.yield_if_due()
             else:
                 await self._wake.wait()
             self._wake.clear()
@@ -186,7 +187,7 @@ class FlowDriver:
 
         try:
             if place not in self._performers:
-                self._performers[place] = self._hire(request)
+                self._performers[place] = self._make(request)
             await self._performers[place].perform(request, give)
             network.done(request.id)
         except asyncio.CancelledError:

@@ -8,24 +8,24 @@ from contextlib import ExitStack, closing
 from os import getpid
 from pathlib import Path
 from time import time
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lxml import etree
 
+from narval.calls.context import CallContext, call
 from narval.core.elements.canonical import canonical
 from narval.core.elements.element import parse
 from narval.core.errors import DefinitionError, Fault, RequestError
 from narval.files.loaded import Loaded
 from narval.files.reading import load
-from narval.files.settings import Settings
-from narval.kinds.dataflow.calls.documents import inputs_of, named_values
+from narval.files.settings import CallLimits, Settings
+from narval.kinds.dataflow.calls.documents import NumberReader, inputs_of, named_values
 from narval.kinds.dataflow.calls.driver import Show
 from narval.kinds.dataflow.calls.flow_store import FILE, FlowStore
-from narval.kinds.dataflow.calls.performers.numbers import NumberReader
 from narval.kinds.dataflow.calls.performers.performing import UserCode
 from narval.kinds.dataflow.calls.performers.tools import FlowTools
 from narval.kinds.dataflow.calls.sending import outside
-from narval.kinds.dataflow.calls.sessions import drive_session, remembering
+from narval.kinds.dataflow.calls.session import drive_session, remembering
 from narval.kinds.dataflow.calls.spill import DiskSpill
 from narval.kinds.dataflow.calls.web import Web
 from narval.kinds.dataflow.engine.decision import PLAN_INPUT
@@ -33,6 +33,12 @@ from narval.kinds.dataflow.engine.network.requests import FlowSettings, Transact
 from narval.kinds.dataflow.engine.network.transaction import Network
 from narval.kinds.dataflow.engine.network.wiring import FlowPlan
 from narval.kinds.dataflow.language.definition import DataflowDefinition
+
+if TYPE_CHECKING:
+    from narval.calls.book import CallBook
+
+THREADS = 32
+"""The functions of modules that run at once in threads."""
 
 
 class FlowFile(NamedTuple):
@@ -107,34 +113,56 @@ async def run_sessions(
     `warn` is told of texts that were to be numbers and are none.
     """
     definition, functions, settings, folder, keep = flow
-    code, plan, mine = UserCode(functions), FlowPlan(definition), f"{getpid()} {time()} "
+    here = CallContext("dataflow", 0, "", home=folder)
+    here.allow(settings.fetch_allow, settings.services)
+    here.enter()
+    given = [inputs_of(definition, session) for session in sessions]
+    plan, mine, threads = FlowPlan(definition), f"{getpid()} {time()} ", OwnThreads()
+    code, readers, runs = UserCode(functions, threads.part), list[NumberReader](), []
     with ExitStack() as ends:
         store = ends.enter_context(closing(FlowStore(keep)))
         ends.callback(store.forget_sessions, lambda session: session.startswith(mine))
-        web = Web(settings.fetch_allow, store, asyncio.sleep, time)
-        senders = outside(code, folder, web)
-        given = [inputs_of(definition, session) for session in sessions]
-        runs, readers = [], list[NumberReader]()
+        web = Web(store)
         for at, (inputs, show) in enumerate(zip(given, shows, strict=False), 1):
-            session, numbers = f"{mine}{at}", NumberReader()
-            readers.append(numbers)
             tools = FlowTools(
-                code,
-                printed,
-                asyncio.sleep,
-                time,
-                store,
-                session,
-                web,
-                numbers,
-                settings.sources,
-                senders,
-                folder,
+                session=f"{mine}{at}",
+                code=code,
+                store=store,
+                web=web,
+                show=printed,
+                sources=settings.sources,
+                senders=outside(code, folder, web),
+                home=folder,
                 dataflow=remembering(definition, inputs),
             )
+            readers.append(tools.numbers)
             bounds = FlowSettings(spill=ends.enter_context(closing(DiskSpill())))
-            runs.append(drive_session(Network(plan, bounds, session), tools, show, inputs, ttl))
-        ended = await asyncio.gather(*runs)
-        for unread in (one for reader in readers for one in reader.unread):
-            warn(str(unread))
-        return ended
+            runs.append(drive_session(Network(plan, bounds, tools.session), tools, show, inputs, ttl))
+        try:
+            ended = await asyncio.gather(*runs)
+        finally:
+            await threads.close()
+    for unread in (one for reader in readers for one in reader.unread):
+        warn(str(unread))
+    return ended
+
+
+class OwnThreads:
+    """The threads of a program without a daemon, there once a function of a module is called."""
+
+    def __init__(self) -> None:
+        self._book: CallBook | None = None
+
+    async def part(self, work: Callable[[], Any], timeout: float | None) -> Any:
+        """Do work in a thread, for at most so many seconds of it."""
+        if self._book is None:
+            from narval.calls.book import CallBook  # here: many dataflows call no function
+            from narval.calls.executor import Executor
+
+            self._book = CallBook(Executor(CallLimits(threads=THREADS)))
+        return await self._book.of(0).part(call(), work, timeout)
+
+    async def close(self) -> None:
+        """Let the threads end; those that are busy end with the program."""
+        if self._book is not None:
+            await self._book.close()

@@ -1,12 +1,11 @@
-"""The home as dataflows of a daemon reach it, from the thread of their loop: memory, its mail (T60)."""
+"""The home as dataflows of a daemon reach it: its memory, its mail (T60)."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from narval.agent.agent import AgentState
 from narval.agent.loop import Request
@@ -19,8 +18,6 @@ from narval.core.memory.hearsay import is_hearsay
 from narval.core.patterns.pattern import condition
 from narval.kinds.dataflow.calls.sending import FlowMessage, Sender
 
-Result = TypeVar("Result")
-
 _HEARSAY = (
     "of the elements that match {!r:.80} one has come of a language model's answer, and nobody can agree to "
     "what a dataflow does outside; leave it out of the pattern, or trust the model: asks = false in "
@@ -29,59 +26,41 @@ _HEARSAY = (
 
 
 class HomeSide:
-    """The home of an agent, for a session of a run, its step; made in the daemon's loop."""
+    """The home of an agent, for a session of a run, its step."""
 
     def __init__(self, agent: AgentState, post: Post, home: Path | None, run: int, step: str) -> None:
         self._agent, self._post, self._home = agent, post, home
         self._origin = Origin(run, step)
-        self._loop = asyncio.get_running_loop()
 
     @property
     def senders(self) -> dict[str, Sender]:
         """The ways to send that need the home."""
         return {"element": self._to_memory, "mailto": self._by_mail}
 
-    async def _there(self, work: Callable[[asyncio.Future[Any]], None]) -> Any:
-        """Have work done in the daemon's loop; the result that it sets in a future."""
-
-        async def asked() -> Any:
-            answer: asyncio.Future[Any] = self._loop.create_future()
-            work(answer)
-            return await answer
-
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asked(), self._loop))
-
     # --- memory ---------------------------------------------------------------------------------------
 
-    async def elements(self, pattern: str) -> list[tuple[int, str, str]]:
+    def elements(self, pattern: str) -> list[tuple[int, str, str]]:
         """The elements that match a pattern and count: eid, name and text.
 
         Raises ActionError: `asks-first` where one is hearsay, as nobody is asked what is done with it.
         """
         try:
-            wanted = condition(pattern).bind()
+            bound = condition(pattern).bind()
         except PatternError as error:
             raise ActionError(str(error), "wrong-text", final=True) from None
-
-        def look(answer: asyncio.Future[Any]) -> None:
-            memory = self._agent.memory
-            eids = list(memory.matching(wanted, None))
-            if is_hearsay(memory, eids):
-                answer.set_exception(ActionError(_HEARSAY.format(pattern), "asks-first", final=True))
-                return
-            found = [memory.element(eid) for eid in eids]
-            answer.set_result([(one.eid, one.name, one.xml) for one in found if one is not None])
-
-        return [(eid, name, _text_in(xml)) for eid, name, xml in await self._there(look)]
+        memory = self._agent.memory
+        eids = list(memory.matching(bound, None))
+        if is_hearsay(memory, eids):
+            raise ActionError(_HEARSAY.format(pattern), "asks-first", final=True)
+        elements = [memory.element(eid) for eid in eids]
+        return [(one.eid, one.name, _text_in(one.xml)) for one in elements if one is not None]
 
     async def _to_memory(self, message: FlowMessage) -> None:
         """Add the document of a value to memory; who waits for such an element sees it."""
         xml = canonical(message.document)
-
-        def add(answer: asyncio.Future[Any]) -> None:
-            self._post(Request(partial(_add, xml, self._origin), partial(_settle, answer)))
-
-        await self._there(add)
+        added: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._post(Request(partial(_add, xml, self._origin), partial(_settle, added)))
+        await added
 
     # --- mail -----------------------------------------------------------------------------------------
 

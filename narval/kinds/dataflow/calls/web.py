@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
+from time import time
 from urllib.parse import urlsplit
 
+from narval.calls.context import fetch
 from narval.core.errors import ActionError
 from narval.kinds.dataflow.calls.flow_store import FlowStore, KeptPage
-from narval.system.fetch import Fetched, fetched
+from narval.system.fetch import Fetched
 
 AT_ONCE = 20
 """The requests to one host that are under way at once."""
@@ -29,18 +31,17 @@ _DECLARED = re.compile(rb"^\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w-]{1,40}
 
 
 class Web:
-    """The web for dataflows: so many requests to a host at once; pages that are known are asked for only if
-    they have changed.
+    """The web for dataflows, asked by `narval.fetch` within the call of a session: so many requests to a host
+    at once; pages that are known are asked for only if they have changed.
     """
 
     def __init__(
         self,
-        allow: Iterable[str],
         store: FlowStore,
-        sleep: Callable[[float], Awaitable[None]],
-        now: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        now: Callable[[], float] = time,
     ) -> None:
-        self._allow, self._store, self._sleep, self._now = tuple(allow), store, sleep, now
+        self._store, self._sleep, self._now = store, sleep, now
         self._hosts: dict[str, asyncio.Semaphore] = {}
 
     async def page(self, url: str) -> KeptPage:
@@ -55,7 +56,7 @@ class Web:
         """Post JSON to an address, under a key; the status of the answer. Raises ActionError."""
         headers = {"Content-Type": "application/json", "Idempotency-Key": key}
         try:
-            return (await fetched(url, method="POST", headers=headers, allow=self._allow, body=body)).status
+            return (await fetch(url, method="POST", headers=headers, body=body)).status
         except ActionError as error:
             raise ActionError(str(error), error.kind, final=not _may_pass(error)) from None
 
@@ -68,7 +69,7 @@ class Web:
             headers["If-Modified-Since"] = known.modified
         for attempt in range(1, TRIES + 1):
             try:
-                found = await fetched(url, headers=headers, allow=self._allow)
+                found = await fetch(url, headers=headers)
             except ActionError as error:
                 if not _may_pass(error) or attempt == TRIES:
                     raise

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping
-from functools import partial
 from pathlib import Path
-from time import time
 from typing import Any
 
+from narval.calls.context import CallContext, current_call
 from narval.files.loaded import Loaded
 from narval.files.outside.sources import FlowSource
+from narval.kinds.dataflow.calls.documents import NumberReader
 from narval.kinds.dataflow.calls.driver import FlowInput
 from narval.kinds.dataflow.calls.flow_store import FlowStore
-from narval.kinds.dataflow.calls.performers.numbers import NumberReader
+from narval.kinds.dataflow.calls.foreground import OwnThreads
 from narval.kinds.dataflow.calls.performers.performing import UserCode
 from narval.kinds.dataflow.calls.performers.tools import FlowTools
-from narval.kinds.dataflow.calls.sending import Sender, to_file
-from narval.kinds.dataflow.calls.sessions import drive_session, remembering
+from narval.kinds.dataflow.calls.sending import Sender, outside
+from narval.kinds.dataflow.calls.session import drive_session, remembering
 from narval.kinds.dataflow.calls.web import Web
 from narval.kinds.dataflow.engine.network.batches import TupleBatch
 from narval.kinds.dataflow.engine.network.requests import FlowSettings, TransactionOver
@@ -48,6 +48,13 @@ class Taken:
         self.ended[output] = cancelled
 
 
+def enter(folder: Path, *allow: str) -> None:
+    """Be within a call that may fetch from some places inside."""
+    here = CallContext("session", 1, "flow", home=folder)
+    here.allow(allow, ())
+    here.enter()
+
+
 def load(folder: Path, plan: str, module: str = "") -> tuple[DataflowDefinition, Mapping[str, Any]]:
     """The first dataflow of a text, with the functions of a module."""
     loaded = Loaded()
@@ -76,26 +83,32 @@ def session_of(
 ) -> tuple[Coroutine[Any, Any, TransactionOver], Taken]:
     """One transaction, to be awaited, and what will come of it."""
     definition, functions = load(folder, plan, module)
-    taken, code = Taken(), UserCode(functions)
-    kept = store if store is not None else FlowStore(None)
-    web = Web(allow, kept, asyncio.sleep, time)
-    given, numbers = inputs or {}, NumberReader()
-    taken.unread = numbers
+    taken, threads, given = Taken(), OwnThreads(), inputs or {}
+    code, kept = UserCode(functions, threads.part), store if store is not None else FlowStore(None)
+    web = Web(kept)
     tools = FlowTools(
-        code,
-        taken.lines.append,
-        asyncio.sleep,
-        time,
-        kept,
-        session,
-        web,
-        numbers,
-        sources or {},
-        {"file": partial(to_file, code, folder), **(senders or {})},
-        folder,
+        session=session,
+        code=code,
+        store=kept,
+        web=web,
+        show=taken.lines.append,
+        sources=sources or {},
+        senders={**outside(code, folder, web), **(senders or {})},
+        home=folder,
         dataflow=remembering(definition, given),
     )
-    return drive_session(Network(FlowPlan(definition), settings, session), tools, taken, given, ttl), taken
+    taken.unread = tools.numbers
+
+    async def run() -> TransactionOver:
+        if current_call() is None:
+            enter(folder, *allow)
+        try:
+            network = Network(FlowPlan(definition), settings, session)
+            return await drive_session(network, tools, taken, given, ttl)
+        finally:
+            await threads.close()
+
+    return run(), taken
 
 
 def drive(

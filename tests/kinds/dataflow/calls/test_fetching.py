@@ -14,7 +14,7 @@ import pytest
 from narval.core.errors import ActionError
 from narval.kinds.dataflow.calls.flow_store import FlowStore, KeptPage
 from narval.kinds.dataflow.calls.web import AT_ONCE, TRIES, Web
-from tests.kinds.dataflow.calls.driving import drive
+from tests.kinds.dataflow.calls.driving import drive, enter
 from tests.local_site import Answer, LocalSite, local_site, page
 
 NOW = 1_000_000.0
@@ -31,13 +31,18 @@ class Asking:
 
     def __init__(self, *allow: str, store: FlowStore | None = None) -> None:
         self.slept: list[float] = []
-        self.web = Web(allow, store or FlowStore(None), self.sleep, lambda: NOW)
+        self.allow = allow
+        self.web = Web(store or FlowStore(None), self.sleep, lambda: NOW)
 
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
 
     def page(self, url: str) -> KeptPage:
-        return asyncio.run(self.web.page(url))
+        return asyncio.run(self.asked(url))
+
+    async def asked(self, url: str) -> KeptPage:
+        enter(Path(), *self.allow)
+        return await self.web.page(url)
 
 
 def test_a_page_that_has_not_changed_is_not_sent_again(site: LocalSite) -> None:
@@ -117,7 +122,7 @@ def test_a_host_is_asked_for_so_many_pages_at_once(site: LocalSite) -> None:
     asking = Asking(site.place)
 
     async def all_pages() -> list[KeptPage]:
-        return await asyncio.gather(*(asking.web.page(site.url + path) for path in paths))
+        return await asyncio.gather(*(asking.asked(site.url + path) for path in paths))
 
     assert {found.content for found in asyncio.run(all_pages())} == {"x"}
     assert site.most_at_once <= AT_ONCE

@@ -15,8 +15,7 @@ from narval.core.source.text import Source
 from narval.files.outside.sources import FlowSource
 from narval.files.settings import parse_settings
 from narval.kinds.dataflow.calls.documents import relation_of
-from narval.kinds.dataflow.calls.flow_store import FlowStore
-from narval.kinds.dataflow.calls.seen import items_seen
+from narval.kinds.dataflow.calls.flow_store import FlowStore, items_seen
 from narval.kinds.dataflow.engine.network.batches import TupleBatch
 from tests.kinds.dataflow.calls.driving import Taken, drive
 

@@ -15,9 +15,8 @@ import pytest
 from narval.calls.context import CallContext
 from narval.core.errors import ActionError
 from narval.kinds.dataflow.calls.documents import relation_of
-from narval.kinds.dataflow.calls.flow_store import FlowStore
+from narval.kinds.dataflow.calls.flow_store import FlowStore, items_seen
 from narval.kinds.dataflow.calls.home_side import HomeSide
-from narval.kinds.dataflow.calls.seen import items_seen
 from narval.kinds.dataflow.calls.sending import FlowMessage
 from narval.kinds.dataflow.engine.network.batches import TupleBatch
 from narval.kinds.dataflow.engine.network.requests import FlowSettings, TransactionOver

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narval.kinds.dataflow.engine.network.requests import FlowSettings
+from narval.kinds.dataflow.engine.network.batches import Relation
+from narval.kinds.dataflow.engine.network.operators import relations
+from narval.kinds.dataflow.engine.network.requests import FlowSettings, OutputValue
 from narval.kinds.dataflow.engine.network.spilling import RowsInMemory
+from narval.kinds.dataflow.engine.network.transaction import Network
 from narval.kinds.dataflow.engine.network.wiring import FlowPlan
 from tests.kinds.dataflow.engine import reference
 from tests.kinds.dataflow.engine.flows import FlowDriver, flow, tuples_of
@@ -159,19 +163,49 @@ def test_difference_is_the_reference(
 
 
 @settings(max_examples=200)
-@given(TUPLES, SIZES, ROOMS, st.sampled_from(["n", "t"]), st.booleans())
+@given(TUPLES, SIZES, ROOMS, st.sampled_from([2, 8192]), st.sampled_from(["n", "t"]), st.booleans())
 def test_sort_is_the_reference(
-    tuples: Any, size: int, room: FlowSettings, name: str, descending: bool
+    tuples: Any, size: int, room: FlowSettings, piece: int, name: str, descending: bool
 ) -> None:
     order = "descending" if descending else "ascending"
     dataflow = flow(
         "PLAN Main { INPUT: TupleStream x OUTPUT: TupleStream y, Relation z BODY { accumulate(x : r) "
         f'sort("{name}", "{order}", r : z) stream(z : y) }} }}'
     )
-    driver = FlowDriver(dataflow, settings=room).feed("x", tuples, size).end("x").run()
+    with patch.object(relations, "PIECE", piece):
+        driver = FlowDriver(dataflow, settings=room).feed("x", tuples, size).end("x").run()
     expected = reference.in_order(name, tuples, descending=descending)
     assert driver.rows.get("y", []) == expected
     assert tuples_of(driver.values["z"]) == expected
+
+
+class Compared(str):
+    """A text that counts how often one such is compared."""
+
+    count = 0
+
+    def __lt__(self, other: str) -> bool:
+        Compared.count += 1
+        return str.__lt__(self, other)
+
+
+@pytest.mark.parametrize("order", ["ascending", "descending"])
+def test_no_turn_of_a_sort_grows_with_its_rows(monkeypatch: pytest.MonkeyPatch, order: str) -> None:
+    monkeypatch.setattr(relations, "PIECE", 64)
+    text = f'PLAN Main {{ INPUT: Relation x OUTPUT: Relation y BODY {{ sort("a", "{order}", x : y) }} }}'
+    network = Network(flow(text), None, "t")
+    values = [Compared(f"{at * 7919 % 1999:04d}") for at in range(1999)]
+    rows = RowsInMemory()
+    rows.add([(value,) for value in values])
+    network.start()
+    network.give("x", Relation(("a",), rows))
+    most, before = 0, Compared.count
+    while network.run(1):
+        most, before = max(most, Compared.count - before), Compared.count
+    (out,) = [event.value for event in network.take() if isinstance(event, OutputValue)]
+    made = [row[0] for batch in out.batches() for row in batch.rows]
+    assert made == sorted(values, reverse=order == "descending")
+    assert 0 < most < 64 * 16
 
 
 @given(TUPLES, SIZES, st.sampled_from(["count", "sum", "min", "max", "avg"]))

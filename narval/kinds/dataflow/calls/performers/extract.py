@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
@@ -15,6 +14,7 @@ from lxml import etree
 from parsel import Selector as Page
 
 from narval.core.elements.element import text_within
+from narval.core.errors import ActionError
 from narval.kinds.dataflow.calls.performers.performing import FlowAnswer, Give
 from narval.kinds.dataflow.calls.performers.tools import FlowTools
 from narval.kinds.dataflow.engine.network.batches import VALUE, FlowError, Row, Schema, TupleBatch, position
@@ -55,8 +55,10 @@ class Extract:
             number = partial(self._numbers.read, request.call)
             work = partial(_extracted, self._rules, text, type, at_hand, number)
             try:
-                found = await asyncio.wait_for(self._code.in_thread(work), LONGEST)
-            except TimeoutError:
+                found = await self._code.in_thread(work, LONGEST)
+            except ActionError as error:
+                if error.kind != "timeout":
+                    raise
                 message = f"extraction took longer than {LONGEST:g} s; are the rules too wide?"
                 raise FlowError("too-long", message) from None
             if found:

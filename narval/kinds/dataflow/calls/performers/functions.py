@@ -11,10 +11,10 @@ from narval.kinds.dataflow.calls.performers.performing import (
     FlowAnswer,
     Function,
     Give,
-    UserCode,
     in_batches,
     only_output,
 )
+from narval.kinds.dataflow.calls.performers.tools import FlowTools
 from narval.kinds.dataflow.engine.network.batches import (
     BATCH,
     VALUE,
@@ -45,10 +45,10 @@ def batch_from(values: list[Any]) -> TupleBatch:
 class FunctionOperator:
     """One of apply, filter, fold, map, makestream, partition, and formatrelation with a function."""
 
-    def __init__(self, code: UserCode, request: OperatorRequest) -> None:
-        self._code = code
+    def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
+        self._code = tools.code
         name = str(request.arguments["fun"])
-        found = code.find(f"function:{name}")
+        found = self._code.find(f"function:{name}")
         if found is None:
             raise FlowError("no-function", f"no module declares the function {name} (@function)")
         self._function: Function = found
@@ -105,12 +105,12 @@ def _parted(request: OperatorRequest, schema: Schema, rows: list[Row], places: l
 class CodeOperator:
     """An operator that a module has: a function, called once for each tuple, or a class (T57)."""
 
-    def __init__(self, code: UserCode, request: OperatorRequest) -> None:
+    def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
         name = request.call.operator.name
-        found = code.find(f"operator:{name}")
+        found = tools.code.find(f"operator:{name}")
         if found is None:
             raise FlowError("no-operator", f"no module declares the operator {name} (@operator)")
-        self._code, self._call = code, request.call
+        self._code, self._call = tools.code, request.call
         self._ports = [port.name for port in request.call.operator.inputs]
         self._function = found
         self._instance: Any = None

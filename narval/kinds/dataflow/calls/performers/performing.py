@@ -12,12 +12,10 @@ from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from narval.calls.conversion import raisable
 from narval.kinds.dataflow.engine.network.batches import BATCH, TupleBatch
 from narval.kinds.dataflow.engine.network.requests import OperatorRequest
 from narval.kinds.dataflow.language.definition import OperatorCall
-
-MOST_THREADS = 32
-"""The functions of modules that run at once in threads, of one session."""
 
 
 class FlowAnswer(NamedTuple):
@@ -43,12 +41,16 @@ class Performer(Protocol):
         """Do what is asked, and give what comes of it. Raises FlowError or ActionError."""
 
 
-Hire = Callable[[OperatorRequest], Performer]
+MakePerformer = Callable[[OperatorRequest], Performer]
 """Makes the performer of the instance that a request is of."""
 
 Function = Callable[..., Any]
 
 Result = TypeVar("Result")
+
+
+Part = Callable[[Callable[[], Any], float | None], Awaitable[Any]]
+"""A way to do a part of a session in a thread of the executor (`Executor.part`)."""
 
 
 class UserCode:
@@ -57,8 +59,8 @@ class UserCode:
     One that does not come back keeps its thread, and nothing else: its program ends without it.
     """
 
-    def __init__(self, functions: Mapping[str, Function]) -> None:
-        self._functions, self._room = functions, asyncio.Semaphore(MOST_THREADS)
+    def __init__(self, functions: Mapping[str, Function], part: Part) -> None:
+        self._functions, self._part = functions, part
 
     def find(self, key: str) -> Function | None:
         """The function or class of that key, such as `function:double`."""
@@ -79,8 +81,8 @@ class UserCode:
     async def stream(self, calls: Iterable[Callable[[], Any]]) -> AsyncGenerator[list[Any]]:
         """The values that calls give or yield, one call after another, each as soon as it is there.
 
-        Async code is awaited. Any other has a thread of its own until it ends: a place among `MOST_THREADS`
-        would be lost to the functions that take what it yields, and that it waits for.
+        Async code is awaited. Any other has a thread of its own until it ends, as a source has: one of the
+        executor's would be lost to the functions that take what it yields, and that it waits for.
         """
         for is_awaited, group in groupby(calls, _is_awaited):
             some = list(group)
@@ -90,32 +92,10 @@ class UserCode:
                     async for values in batches:
                         yield values
 
-    async def in_thread(self, work: Callable[[], Result]) -> Result:
-        """Do work that may block; its result."""
-        async with self._room:
-            loop = asyncio.get_running_loop()
-            answer: asyncio.Future[Result] = loop.create_future()
-            run = partial(copy_context().run, _answer, work, loop, answer)
-            threading.Thread(target=run, name="narval-flow", daemon=True).start()
-            return await answer
-
-
-def _answer(
-    work: Callable[[], Result], loop: asyncio.AbstractEventLoop, answer: asyncio.Future[Result]
-) -> None:
-    """Do work in its thread, and settle what waits for it in the loop, if that is still there."""
-    try:
-        settle = partial(answer.set_result, work())
-    except BaseException as error:
-        settle = partial(answer.set_exception, _raisable(error))
-    with suppress(RuntimeError):
-        loop.call_soon_threadsafe(lambda: None if answer.done() else settle())
-
-
-def _raisable(error: BaseException) -> Exception:
-    """The error for the loop: no future takes a StopIteration, SystemExit would be the end of the loop."""
-    is_plain = isinstance(error, Exception) and not isinstance(error, StopIteration)
-    return error if is_plain else RuntimeError(f"it raised {error!r}")  # type: ignore[return-value]
+    async def in_thread(self, work: Callable[[], Result], timeout: float | None = None) -> Result:
+        """Do work that may block; its result. Raises ActionError `timeout` after so many seconds of it."""
+        result: Result = await self._part(work, timeout)
+        return result
 
 
 class ThreadStream:
@@ -162,7 +142,7 @@ class ThreadStream:
                     if not self._hand_over(value):
                         return
         except BaseException as error:
-            self._error = _raisable(error)
+            self._error = raisable(error)
         with self._changed:
             self._has_ended = True
             self._tell()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import time
 from typing import Any
 
 import msgspec
@@ -22,11 +23,11 @@ class Remember:
 
     What was seen longer ago than `window` counts as not seen. What another session under way has seen is left
     to that one. What came of a tuple is recorded with its being seen, so a session that goes on after a crash
-    takes the same ones for new.
+    takes the same ones for new. A request is committed as a whole, before anything of it is given.
     """
 
     def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
-        self._store, self._session, self._now = tools.store, tools.session, tools.now
+        self._store, self._session = tools.store, tools.session
         self._frame = request.frame
         self._record = WorkRecord(tools.store, tools.session, request)
         self._name = str(request.arguments["name"])
@@ -46,15 +47,16 @@ class Remember:
         schema, rows, relation = request.batch
         places = [position(schema, name) for name in self._key]
         new, changed = [], []
-        for row in rows:
-            fields = dict(zip(schema, row, strict=True))
-            key = msgspec.json.encode([text_of(row[at]) for at in places]).decode()
-            verdict, before = self._seen(key, fields)
-            if verdict == NEW:
-                new.append(row)
-            elif verdict == CHANGED:
-                was = {f"was_{name}": before.get(name) for name in schema if name not in self._key}
-                changed.append({**fields, **was})
+        with self._store.together():
+            for row in rows:
+                fields = dict(zip(schema, row, strict=True))
+                key = msgspec.json.encode([text_of(row[at]) for at in places]).decode()
+                verdict, before = self._seen(key, fields)
+                if verdict == NEW:
+                    new.append(row)
+                elif verdict == CHANGED:
+                    was = {f"was_{name}": before.get(name) for name in schema if name not in self._key}
+                    changed.append({**fields, **was})
         if new:
             await give(FlowAnswer(TupleBatch(schema, new, relation), NEW))
         if changed and self._has_changed:
@@ -69,16 +71,15 @@ class Remember:
             return str(verdict), msgspec.json.decode(str(before))
         if self._store.is_anothers(self._session, self._name, key):
             return SAME, {}
-        now, item = self._now(), self._store.seen(self._session, self._name, key)
+        now, item = time(), self._store.seen(self._session, self._name, key)
         if item is not None and self._window is not None and item.last + self._window < now:
             item = None
         was: dict[str, Any] = msgspec.json.decode(item.data) if item is not None else {}
         verdict = NEW if item is None else SAME if was == _plain(fields) else CHANGED
         answer = FlowAnswer(TupleBatch(("verdict", "before"), [(verdict, msgspec.json.encode(was).decode())]))
-        with self._store.together():
-            data = msgspec.json.encode(fields)
-            self._store.see(self._session, self._frame, self._name, key, now, data)
-            self._record.done(work, [encoded(answer)])
+        data = msgspec.json.encode(fields)
+        self._store.see(self._session, self._frame, self._name, key, now, data)
+        self._record.done(work, [encoded(answer)])
         return verdict, was
 
 

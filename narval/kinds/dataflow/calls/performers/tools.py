@@ -2,38 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import MappingProxyType
-from typing import NamedTuple
+
+import msgspec
 
 from narval.files.outside.sources import FlowSource
+from narval.kinds.dataflow.calls.documents import NumberReader
 from narval.kinds.dataflow.calls.flow_store import FlowStore
-from narval.kinds.dataflow.calls.performers.numbers import NumberReader
 from narval.kinds.dataflow.calls.performers.performing import UserCode
 from narval.kinds.dataflow.calls.sending import Sender
 from narval.kinds.dataflow.calls.web import Web
 
 
-class FlowTools(NamedTuple):
-    """The means of those who work outside: code of modules, a way to show lines, a way to let time pass, the
-    present moment, the store of dataflows, the name of the session there, the web, a reader of numbers, the
-    sources of the settings, and ways to send by the beginnings of addresses. Relative paths begin at `home`.
-    `elements` gives what of memory matches a pattern: its eid, its name, and its text. `dataflow` names a
-    dataflow that remembers, with the values that it is given: what another session of it told and then failed
-    is not told again.
-    """
+class FlowTools(msgspec.Struct, frozen=True, kw_only=True):
+    """The means of those who work outside for one session."""
 
-    code: UserCode
-    show: Callable[[str], None]
-    sleep: Callable[[float], Awaitable[None]]
-    now: Callable[[], float]
-    store: FlowStore
     session: str
+    """The name of the session in the store."""
+    code: UserCode
+    """The code of modules."""
+    store: FlowStore
     web: Web
-    numbers: NumberReader
-    sources: Mapping[str, FlowSource] = MappingProxyType({})
-    senders: Mapping[str, Sender] = MappingProxyType({})
+    show: Callable[[str], None]
+    """Shows a line to people."""
+    sources: Mapping[str, FlowSource] = {}
+    """The sources of the settings."""
+    senders: Mapping[str, Sender] = {}
+    """The ways to send, by the beginnings of addresses."""
     home: Path | None = None
-    elements: Callable[[str], Awaitable[list[tuple[int, str, str]]]] | None = None
+    """The folder at which relative paths begin."""
+    elements: Callable[[str], list[tuple[int, str, str]]] | None = None
+    """Gives what of memory matches a pattern: its eid, its name, and its text."""
     dataflow: str = ""
+    """The name of a dataflow that remembers, with the values that it is given: what another session of it
+    told and then failed is not told again.
+    """
+    numbers: NumberReader = msgspec.field(default_factory=NumberReader)
+    """Reads the numbers of the session."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from operator import itemgetter
 from typing import Any
 
@@ -18,6 +18,9 @@ from narval.kinds.dataflow.engine.network.batches import (
 from narval.kinds.dataflow.engine.network.operators.conditions import no_order
 from narval.kinds.dataflow.engine.network.operators.flow_operator import FlowOperator
 from narval.kinds.dataflow.engine.network.spilling import Kept
+
+PIECE, MOST_PIECES = 8192, 64
+"""The rows that are sorted in one step, and the sorted pieces that are merged at once."""
 
 
 class Accumulate(FlowOperator):
@@ -69,16 +72,17 @@ class Sort(FlowOperator):
         for batch in given.batches():
             rows += self._present(batch.rows, absent)
             if len(rows) >= self.spill.room(batch.rows):
-                runs.append(self._run(rows))
+                runs.append((yield from self._run(rows)))
                 rows = []
-                yield
-        if runs:
-            if rows:
-                runs.append(self._run(rows))
+            yield
+        if rows or not runs:
+            runs.append((yield from self._run(rows)))
+        result = runs[0]
+        if len(runs) > 1:
             result = self.spill.kept()
-            yield from self._merged(runs, result)
-        else:
-            result = self._run(rows)
+            yield from self._merged([run.batches() for run in runs], result)
+            for run in runs:
+                run.drop()
         for batch_rows in absent.batches():
             result.add(batch_rows)
         self.outlet("out").give(Relation(given.schema, result, given.name))
@@ -97,26 +101,34 @@ class Sort(FlowOperator):
         absent.add(none)
         return [row for row in rows if key(row) is not None]
 
-    def _run(self, rows: list[Row]) -> Kept:
+    def _run(self, rows: list[Row]) -> Generator[None, None, Kept]:
+        """Sort rows by pieces, each in a step of its own: all others have their turn between two."""
         kept = self.spill.kept()
-        if rows:
-            try:
-                rows.sort(key=self._key, reverse=self._down)
-            except TypeError:
-                text = next(value for value in map(self._key, rows) if isinstance(value, str))
-                number = next(value for value in map(self._key, rows) if not isinstance(value, str))
-                raise no_order(number, text) from None
-            kept.add(rows)
+        size = max(PIECE, -(-len(rows) // MOST_PIECES))
+        pieces: list[list[Row]] = []
+        for at in range(0, len(rows), size):
+            pieces.append(self._sorted(rows[at : at + size]))
+            yield
+        if pieces:
+            heads = -(-size // len(pieces))  # all of them together are a piece
+            yield from self._merged([_by(heads, piece) for piece in pieces], kept)
         return kept
 
-    def _merged(self, runs: list[Kept], result: Kept) -> Iterator[None]:
+    def _sorted(self, rows: list[Row]) -> list[Row]:
+        try:
+            return sorted(rows, key=self._key, reverse=self._down)
+        except TypeError:
+            text = next(value for value in map(self._key, rows) if isinstance(value, str))
+            number = next(value for value in map(self._key, rows) if not isinstance(value, str))
+            raise no_order(number, text) from None
+
+    def _merged(self, runs: list[Iterator[list[Row]]], result: Kept) -> Iterator[None]:
         """Merge runs that are in order: again and again all rows up to the nearest end of a part in memory.
 
         Of rows that are equal to that end, those of later runs wait, for more of them may follow in this one.
         """
         key, down = self._key, self._down
-        parts = [run.batches() for run in runs]
-        heads: list[list[Row]] = [next(part) for part in parts]
+        heads = [next(run) for run in runs]
         while heads:
             lasts = [key(head[-1]) for head in heads]
             try:
@@ -132,14 +144,12 @@ class Sort(FlowOperator):
                 del head[:count]
             some.sort(key=key, reverse=down)
             result.add(some)
-            more = next(parts[nearest], None)
+            more = next(runs[nearest], None)
             if more is None:
-                del heads[nearest], parts[nearest]
+                del heads[nearest], runs[nearest]
             else:
                 heads[nearest] = more
             yield
-        for run in runs:
-            run.drop()
 
     def _count(self, rows: list[Row], bound: Any, *, with_equal: bool) -> int:
         """The number of rows, of some in order, that come before a bound, or are equal to it."""
@@ -153,6 +163,12 @@ class Sort(FlowOperator):
             else:
                 high = middle
         return low
+
+
+def _by(count: int, rows: list[Row]) -> Iterator[list[Row]]:
+    """Rows, so many at a time."""
+    for at in range(0, len(rows), count):
+        yield rows[at : at + count]
 
 
 class FormatRelation(FlowOperator):

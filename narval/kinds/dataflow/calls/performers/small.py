@@ -1,0 +1,118 @@
+"""Operators of a few lines: print, sleep, elements, fetch and notify."""
+
+from __future__ import annotations
+
+import asyncio
+from hashlib import blake2b
+
+from narval.kinds.dataflow.calls.documents import document_of
+from narval.kinds.dataflow.calls.performers.performing import FlowAnswer, Give
+from narval.kinds.dataflow.calls.performers.recording import WorkRecord
+from narval.kinds.dataflow.calls.performers.tools import FlowTools
+from narval.kinds.dataflow.calls.sending import FlowMessage
+from narval.kinds.dataflow.engine.network.batches import FlowError, TupleBatch, text_of, tuple_text
+from narval.kinds.dataflow.engine.network.requests import OperatorRequest
+
+ELEMENT = ("id", "name", "content")
+FETCHED = ("url", "status", "type", "content")
+
+
+class Print:
+    """Show each value."""
+
+    def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
+        self._show = tools.show
+
+    async def perform(self, request: OperatorRequest, give: Give) -> None:
+        """Show the tuples of a request."""
+        if request.batch is not None:
+            schema, rows, _ = request.batch
+            for row in rows:
+                self._show(tuple_text(schema, row))
+
+
+class Sleep:
+    """Let time pass."""
+
+    def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
+        """Nothing is needed."""
+
+    async def perform(self, request: OperatorRequest, give: Give) -> None:
+        """Wait for at least so many milliseconds."""
+        text = text_of(request.arguments["ms"])
+        try:
+            seconds = float(text) / 1000
+        except ValueError:
+            seconds = -1.0
+        if not 0 <= seconds < 1e9:
+            raise FlowError("wrong-text", f"expected a number of milliseconds, found {text!r:.80}")
+        await asyncio.sleep(seconds)
+
+
+class Elements:
+    """Give the elements of memory that match a pattern, as they are then."""
+
+    def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
+        self._elements = tools.elements
+
+    async def perform(self, request: OperatorRequest, give: Give) -> None:
+        """Look for elements."""
+        if self._elements is None:
+            raise FlowError("no-memory", "there is no memory without a home: start it with narval start")
+        rows: list[tuple[object, ...]] = [*self._elements(str(request.arguments["pattern"]))]
+        if rows:
+            await give(FlowAnswer(TupleBatch(ELEMENT, rows)))
+
+
+class Fetch:
+    """Give the page of a URL, of any status."""
+
+    def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
+        self._web = tools.web
+
+    async def perform(self, request: OperatorRequest, give: Give) -> None:
+        """Fetch the page of a request."""
+        url = str(request.arguments["url"]).strip()
+        if not url:
+            raise FlowError("bad-address", "expected the address of a page, found an empty text")
+        page = await self._web.page(url)
+        row = (url, page.status, page.type, page.content)
+        await give(FlowAnswer(TupleBatch(FETCHED, [row])))
+
+
+class Notify:
+    """Send each value, once."""
+
+    def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
+        self._tools = tools
+        self._record = WorkRecord(tools.store, tools.session, request)
+        self._dest = str(request.arguments["dest"]).strip()
+        scheme = self._dest.partition(":")[0].lower()
+        self._element = self._dest.partition(":")[2] if scheme == "element" else "tuple"
+        sender = tools.senders.get(scheme)
+        if sender is None:
+            known = ", ".join(f"{name}:" for name in sorted(tools.senders)) or "none"
+            raise FlowError("bad-address", f"expected an address ({known}), found {self._dest[:80]!r}")
+        self._send = sender
+
+    async def perform(self, request: OperatorRequest, give: Give) -> None:
+        """Send the values of a request."""
+        if request.batch is None:
+            return
+        schema, rows, _ = request.batch
+        for row in rows:
+            key = self._record.key(self._dest, row)
+            if self._record.answers(key) is None:
+                text, document = tuple_text(schema, row), document_of(schema, row, self._element)
+                await self._tell(FlowMessage(self._dest, text, document, key))
+
+    async def _tell(self, message: FlowMessage) -> None:
+        """Send a message, unless a session that did not end well has sent it, and record that it is told."""
+        store, session, dataflow = self._tools.store, self._tools.session, self._tools.dataflow
+        told = blake2b(f"{message.dest}\n{message.text}".encode(), digest_size=16).hexdigest()
+        if not dataflow or not store.was_told(dataflow, told):
+            await self._send(message)
+        with store.together():
+            self._record.done(message.key)
+            if dataflow:
+                store.tell(session, dataflow, told)

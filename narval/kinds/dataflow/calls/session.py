@@ -1,0 +1,91 @@
+"""Sessions of dataflows: who does the work of operators outside, and a transaction driven to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib import import_module
+
+import msgspec
+
+from narval.kinds.dataflow.calls.driver import FlowDriver, FlowInput, Show
+from narval.kinds.dataflow.calls.performers.functions import CodeOperator, FunctionOperator
+from narval.kinds.dataflow.calls.performers.performing import Performer
+from narval.kinds.dataflow.calls.performers.recording import Recorded, WorkRecord
+from narval.kinds.dataflow.calls.performers.small import Elements, Fetch, Notify, Print, Sleep
+from narval.kinds.dataflow.calls.performers.tools import FlowTools
+from narval.kinds.dataflow.engine.network.batches import Relation
+from narval.kinds.dataflow.engine.network.requests import OperatorRequest, TransactionOver
+from narval.kinds.dataflow.engine.network.transaction import Network
+from narval.kinds.dataflow.language.definition import DataflowDefinition
+
+MakePerformer = Callable[[FlowTools, OperatorRequest], Performer]
+
+
+def _from(module: str, name: str) -> MakePerformer:
+    """The maker of a performer that is imported when it is first needed."""
+
+    def make(tools: FlowTools, request: OperatorRequest) -> Performer:
+        made: Performer = getattr(import_module(f"{_PERFORMERS}.{module}"), name)(tools, request)
+        return made
+
+    return make
+
+
+_PERFORMERS = "narval.kinds.dataflow.calls.performers"
+_FUNCTIONS = ("apply", "filter", "fold", "formatrelation", "makestream", "map", "partition")
+
+PERFORMERS: Mapping[str, MakePerformer] = {
+    **dict.fromkeys(_FUNCTIONS, FunctionOperator),
+    "extract": _from("extract", "Extract"),
+    **dict.fromkeys(
+        ("query", "query2", "importrelation", "exportrelation", "exportrelation2"),
+        _from("databases", "Databases"),
+    ),
+    "elements": Elements,
+    "listen": _from("listening", "Listen"),
+    "notify": Notify,
+    "remember": _from("remembering", "Remember"),
+    "retrieve": _from("sources", "Retrieve"),
+    "fetch": Fetch,
+    "print": Print,
+    "sleep": Sleep,
+}
+"""The performers of the operators of the table, by name; others are of modules."""
+
+
+_RECORD_THEMSELVES = frozenset({"notify", "remember", "listen"})
+"""The operators that record what they have done, tuple by tuple."""
+
+
+def performer(tools: FlowTools, request: OperatorRequest) -> Performer:
+    """The performer for the instance that a request is of."""
+    operator = request.call.operator
+    made = PERFORMERS.get(operator.name, CodeOperator)(tools, request)
+    if not operator.io or operator.name in _RECORD_THEMSELVES:
+        return made
+    return Recorded(made, WorkRecord(tools.store, tools.session, request))
+
+
+async def drive_session(
+    network: Network,
+    tools: FlowTools,
+    show: Show,
+    inputs: Mapping[str, FlowInput],
+    ttl: float | None = None,
+) -> TransactionOver:
+    """Drive a session to its end. What it saw is remembered only if it ended well."""
+    with tools.store.under_way(tools.session):
+        over = await FlowDriver(network, partial(performer, tools), show, ttl).drive(inputs)
+        if tools.dataflow and over.state == "done":
+            tools.store.remember(tools.session, tools.dataflow, network.frames.void)
+        return over
+
+
+def remembering(definition: DataflowDefinition, inputs: Mapping[str, FlowInput]) -> str:
+    """The name of a dataflow that remembers, with the values that it is given; "" for one that does not."""
+    calls = (call for graph in definition.graphs.values() for call in graph.calls)
+    if not any(call.operator.name == "remember" for call in calls):
+        return ""
+    values = {name: value for name, value in sorted(inputs.items()) if not isinstance(value, Relation)}
+    return f"{definition.full_name} {msgspec.json.encode(values).decode()}"
