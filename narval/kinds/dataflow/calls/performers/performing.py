@@ -50,7 +50,7 @@ Result = TypeVar("Result")
 
 
 Part = Callable[[Callable[[], Any], float | None], Awaitable[Any]]
-"""A way to do a part of a session in a thread of the executor (`Executor.part`)."""
+"""A way to do a part of a session in a thread of the executor (`AgentCalls.part`)."""
 
 
 class UserCode:
