@@ -16,6 +16,7 @@ FILES_ALLOWED: dict[str, str] = {
     "narval.kinds.process.engine.changes": "the facts of a kind, each with its effect, are one list",
     "narval.kinds.recipe.engine.changes": "the facts of a kind, each with its effect, are one list",
     "narval.kinds.task.engine.server.changes": "the facts of a kind, each with its effect, are one list",
+    "narval.calls.book": "the way of a call is read from when it is asked for until it is recorded",
     "narval.daemon.agents.supervisor": "commands of the lifecycle are done where hosts, calls, timers are",
     "narval.agent.loop": "what waits, the turn made of it and the budget of a turn are read together",
     "narval.daemon.rounds": "a round, its commit and what wakes the next are one way, followed on one page",
@@ -31,6 +32,7 @@ METHODS_ALLOWED: dict[str, str] = {
 """Classes with more public methods, and why."""
 
 CLASSES_ALLOWED: dict[str, str] = {
+    "AgentCalls": "the calls of an agent and their parts are counted, given up and ended together",
     "Agents": "what surfaces have done to an agent, and what keeps its name and number, is one thing",
     "Dispatcher": "what is performed, and what is performed again after a start or an outage, is one thing",
     "Guard": "what a request must be before any page sees it is read from top to bottom",
