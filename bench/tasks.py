@@ -49,8 +49,9 @@ class Desk:
 
     def put(self, count: int) -> None:
         """Put objects into the queue, of no case."""
-        eids = self.agent.add_all(["<o n='0'/>"] * count)
-        self.tell([("put", {"object": eid, "case": 0}) for eid in eids])
+        for first in range(0, count, AT_ONCE):
+            eids = self.agent.add_all(["<o n='0'/>"] * min(AT_ONCE, count - first))
+            self.tell([("put", {"object": eid, "case": 0}) for eid in eids])
 
     def tell(self, said: list[Said]) -> None:
         """Tell the standing run so many things, a thousand in a turn."""
