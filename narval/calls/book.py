@@ -85,6 +85,11 @@ class CallBook:
         if (calls := self._agents.get(agent)) is not None:
             calls.end()
 
+    def is_ending(self, agent: int) -> bool:
+        """True while calls of an agent that were given up are not over."""
+        calls = self._agents.get(agent)
+        return calls is not None and calls.ending is not None
+
     async def ended(self, agent: int) -> None:
         """Wait until the calls of an agent that were given up are over."""
         calls = self._agents.get(agent)
@@ -237,18 +242,19 @@ class AgentCalls(CallListener):
         record = CallRecord(
             call, self if listener is None else listener, self._over, asked=asked, finish=finish, since=since
         )
-        self.records[call.id] = record
+        self._start(record, record.leave if self.book.is_closing else partial(self.slots.start, record))
+        return record
+
+    def _start(self, record: CallRecord, begin: Callable[[], None]) -> None:
+        """Have a call in the book, and begin it. Raises what keeps it from being begun."""
+        self.records[record.call.id] = record
         self.book.opened(self)
-        if self.book.is_closing:
-            record.leave()
-            return record
         try:
-            self.slots.start(record)
+            begin()
         except Exception:
             record.leave()
             self._forget(record)
             raise
-        return record
 
     async def part(self, of: CallContext, work: Callable[[], Result], timeout: float | None = None) -> Result:
         """Do a part of a coroutine's call in a thread; what it gives is the call's alone, and not recorded.
@@ -277,9 +283,7 @@ class AgentCalls(CallListener):
         )
         listener = PartListener(lambda outcome: None if ended.done() else ended.set_result(outcome))
         record = CallRecord(part, listener, self._over, since=book.executor.clock.now())
-        self.records[part.id] = record
-        book.opened(self)
-        book.executor.start(record)
+        self._start(record, partial(book.executor.start, record))
         try:
             outcome = await ended
         except asyncio.CancelledError:

@@ -32,6 +32,18 @@ async def wait():
     await narval.sleep(200)
     return "<late/>"
 
+lingering = asyncio.Event()
+
+@action(outputs=[Output("late", "late")])
+async def lingers():
+    made.append(narval.call().id)
+    try:
+        await narval.sleep(200)
+    except asyncio.CancelledError:
+        await lingering.wait()
+        raise
+    return "<late/>"
+
 @action(outputs=[Output("done", "done")])
 def blocks():
     made.append(narval.call().id)
@@ -53,9 +65,8 @@ def _recipe(name: str, more: str = "") -> str:
     return f'<recipe group="w" name="{name}" start_step="s" end_step="s">{step}</recipe>'
 
 
-RECIPES = (
-    f"""<cookbook>{_recipe("wait")}{_recipe("watch")}{_recipe("blocks", 'on-restart="error"')}</cookbook>"""
-)
+NAMES = ("wait", "lingers", "watch")
+RECIPES = f"""<cookbook>{"".join(map(_recipe, NAMES))}{_recipe("blocks", 'on-restart="error"')}</cookbook>"""
 
 
 @pytest.fixture
@@ -200,6 +211,26 @@ async def test_G7_suspending_gives_calls_up_and_they_are_made_again(scene: Scene
     await daemon.main_loop.elapse(201.0)
     assert (await ask(daemon, "ada", "show", run=run))["state"] == "done"
     assert len(module(daemon)["made"]) == 2
+    await scene.end()
+
+
+@in_a_loop
+async def test_G7_an_agent_that_is_taken_back_while_its_calls_still_end_is_told_of_those_it_makes(
+    scene: Scene,
+) -> None:
+    daemon, run = await ada_runs(scene, "w.lingers")
+    await daemon.main_loop.elapse(10.0)
+    row, made = daemon.agents.rows["ada"], module(daemon)["made"]
+    daemon.agents.supervisor.lose({row.agent})
+    daemon.agents.rows.note(row)
+    daemon.agents.supervisor.begin(row)
+    await asyncio.sleep(0)
+    assert len(made) == 1  # the call that was given up is not over
+    module(daemon)["lingering"].set()
+    await works(daemon, lambda: len(made) == 2)
+    await daemon.main_loop.elapse(201.0)
+    assert (await ask(daemon, "ada", "show", run=run))["state"] == "done"
+    assert len(made) == 2
     await scene.end()
 
 

@@ -253,7 +253,12 @@ class Supervisor:
     # --- restoring ------------------------------------------------------------------------------------
 
     def _restore(self, name: str) -> None:
-        """Restore an agent: at once, unless a piece of it is a whole one."""
+        """Restore an agent: at once, unless a piece of it is a whole one, or calls that were given up when it
+        was lost still end. It would be told nothing of its own until then.
+        """
+        if self.calls.is_ending(self._rows[name].agent):
+            self._restoring.add(asyncio.create_task(self._restore_after_calls(name, self._rows[name].agent)))
+            return
         try:
             self._files.followers.require(name)
             host = self._hosts[name] = self._blank(self._rows[name])
@@ -269,6 +274,17 @@ class Supervisor:
             self._failed(name, error)
             return
         self._restoring.add(asyncio.create_task(self._restore_in_pieces(name, host, work, rows)))
+
+    async def _restore_after_calls(self, name: str, number: int) -> None:
+        try:
+            await self.calls.ended(number)
+            if self._is_closed:
+                self._tell(name, lifecycle.Lost())
+            elif name not in self._hosts and self.life(name).phase == lifecycle.RESTORING:
+                self._restore(name)
+        finally:
+            self._restoring.discard(asyncio.current_task())
+            self._own.wake()
 
     async def _restore_in_pieces(
         self, name: str, host: AgentHost, work: Generator[Read, Sized, float], rows: Sized
