@@ -10,7 +10,8 @@ import msgspec
 from narval.calls.book import CallBook
 from narval.daemon.rounds import Participant
 from narval.daemon.stop import Stop
-from narval.files.settings import AT_START, FILE, Settings
+from narval.files.settings import FILE, Settings
+from narval.files.toml import taken_at_start
 from narval.system.log import Logbook
 
 log = logging.getLogger("narval.daemon")
@@ -37,8 +38,8 @@ class SettingsInForce:
 
     def use(self, settings: Settings) -> None:
         """Take over other settings, as far as that is possible before the next start."""
-        kept = {name: getattr(self.now, name) for name in AT_START}
-        later = [name for name in AT_START if getattr(settings, name) != kept[name]]
+        kept = {name: getattr(self.now, name) for name in taken_at_start(Settings)}
+        later = [name for name in kept if getattr(settings, name) != kept[name]]
         now, before = msgspec.structs.replace(settings, **kept), self.now
         changed = [name for name in now.__struct_fields__ if getattr(now, name) != getattr(before, name)]
         self.now = now
@@ -49,7 +50,7 @@ class SettingsInForce:
             participant.dispatcher.limit(now.call_timeout)
             participant.loop.agent.lookup.use_mail(now.mail)
             participant.loop.agent.lookup.trust_models(now.trusted_models)
-        self._calls.limit(now.limits)
+        self._calls.limit(now)
         self._stop.set_grace(now.stop_grace)
         self._logbook.set_level(now.log_level)
         if changed:

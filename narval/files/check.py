@@ -101,7 +101,7 @@ def _unasked(home: Home, models: Iterable[str]) -> Iterator[Fault]:
 def _without_a_cluster(library: Library, settings: Settings) -> Iterator[Fault]:
     """Warnings about actions that run on a cluster, where the settings name none."""
     for found in library:
-        if isinstance(found, Action) and found.where == "cluster" and not settings.cluster:
+        if isinstance(found, Action) and found.where == "cluster" and not settings.cluster.address:
             waits = f"{found.name}: its calls wait for a cluster, and {FILE} names none"
             message = f'{waits}; write cluster = "local", or the address of a scheduler'
             yield Fault(found.path, found.line, 1, message, warning=True)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_origin, get_type_hints
+
+import msgspec
 
 from narval.core.definitions.reading.durations import read_duration
 from narval.core.definitions.suggestions import closest
@@ -19,6 +21,25 @@ from narval.system.unexpected import unexpected
 
 Reader = Callable[[object], Any]
 """Reads a value; raises ValueError with what was expected, InnerError with where in the value that was."""
+
+
+AT_START = "at the next start"
+"""Marks a setting that a running daemon does not take over when the file is changed."""
+
+
+def readers_of(settings: type[msgspec.Struct]) -> Mapping[str, Reader]:
+    """The readers of the fields of a struct of settings: each field is `Annotated[type, reader]`."""
+    return {name: marks[0] for name, marks in _marks(settings).items()}
+
+
+def taken_at_start(settings: type[msgspec.Struct]) -> tuple[str, ...]:
+    """The fields of a struct of settings that are marked with AT_START."""
+    return tuple(name for name, marks in _marks(settings).items() if AT_START in marks)
+
+
+def _marks(settings: type[msgspec.Struct]) -> Mapping[str, tuple[Any, ...]]:
+    hints = get_type_hints(settings, include_extras=True)
+    return {name: hint.__metadata__ for name, hint in hints.items() if get_origin(hint) is Annotated}
 
 
 class InnerError(ValueError):

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 from typing import get_args
 
-import msgspec
 import pytest
 
 from narval.ask.operations import OPERATIONS
@@ -15,7 +14,7 @@ from narval.core.engines import commands, events
 from narval.core.kinds import IN_MODULES
 from narval.files.found_files import modules_in
 from narval.files.reading import load
-from narval.files.settings import Settings
+from narval.files.settings import READERS
 from narval.surfaces.cli import COMMANDS
 from tests.places import DOCS, ROOT, page
 
@@ -38,7 +37,7 @@ def test_each_operation_says_what_it_does(name: str) -> None:
     assert OPERATIONS[name].doc.strip().endswith(".")
 
 
-@pytest.mark.parametrize("name", [field.name for field in msgspec.structs.fields(Settings)])
+@pytest.mark.parametrize("name", READERS)
 def test_each_setting_is_in_the_sample_file(name: str) -> None:
     assert re.search(
         rf"^#?\s*(?:{name}\s*=|\[{name}\])",

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from narval.core.errors import Fault, SettingsError
 from narval.core.source.text import Source
 from narval.files.agents.settings import AGENT_READERS, AgentSettings
+from narval.files.outside.cluster import CLUSTER_KEYS, ClusterSettings
 from narval.files.outside.services import SERVICE_TABLES
 from narval.files.settings import COLUMNS, FILE, READERS, Settings, parse_settings, read_settings
 from tests.places import ROOT
@@ -81,11 +82,13 @@ def test_every_setting_is_read() -> None:
         call_timeout=120.0,
         threads=3,
         workers=2,
-        cluster="tls://head.example.org:8786",
-        cluster_certificates="/home/etc/tls",
-        cluster_workers=3,
-        cluster_memory=1 << 30,
-        cluster_resources={"GPU": 1.0},
+        cluster=ClusterSettings(
+            address="tls://head.example.org:8786",
+            certificates="/home/etc/tls",
+            workers=3,
+            memory=1 << 30,
+            resources=(("GPU", 1.0),),
+        ),
         stop_grace=0.0,
         forget_after=2592000.0,
         work_kept=7776000.0,
@@ -102,8 +105,9 @@ def test_every_setting_is_read() -> None:
 
 
 def test_each_setting_has_a_reader_and_each_reader_a_setting() -> None:
-    fields = {field.name for field in msgspec.structs.fields(Settings)}
-    assert set(READERS) == fields | set(SERVICE_TABLES)
+    fields = {field.name for field in msgspec.structs.fields(Settings)} - {"services", "cluster"}
+    of_the_executor = {"worker_start", "worker_idle", "patience", "transform_memory"}
+    assert set(READERS) == fields - of_the_executor | set(SERVICE_TABLES) | set(CLUSTER_KEYS.values())
 
 
 @pytest.mark.parametrize(
@@ -132,7 +136,7 @@ def test_what_is_no_duration_is_refused(value: str) -> None:
 
 @pytest.mark.parametrize(("value", "size"), [("1K", 1024), ("512M", 512 * 1024**2), ("2G", 2 * 1024**3)])
 def test_N33_a_size_is_a_number_with_its_unit(value: str, size: int) -> None:
-    assert parsed(f"worker_memory = '{value}'").limits.worker_memory == size
+    assert parsed(f"worker_memory = '{value}'").worker_memory == size
 
 
 def test_an_empty_text_stands_for_nothing() -> None:
@@ -224,19 +228,14 @@ def test_settings_that_cannot_be_read_are_a_fault(tmp_path: Path) -> None:
     )
 
 
-def test_the_limits_of_the_executor() -> None:
-    limits = Settings(threads=3, xslt_folders=("/srv",)).limits
-    assert (limits.threads, limits.folders) == (3, ("/srv",))
-    assert limits.workers == Settings().limits.workers >= 1
-
-
 def test_the_sample_shows_every_setting_with_its_default() -> None:
     text = (ROOT / FILE).read_text()
     assert parsed(text) == Settings()
     shown = [line.removeprefix("#") for line in text.splitlines() if re.match(r"#(\w+ = |\[\w+\])", line)]
     settings = parsed("\n".join(shown))
-    of_the_machine = {name: getattr(settings, name) for name in ("threads", "workers", "cluster_workers")}
-    usual = Settings(**of_the_machine)
+    of_the_machine = {name: getattr(settings, name) for name in ("threads", "workers")}
+    cluster = ClusterSettings(workers=settings.cluster.workers)
+    usual = Settings(**of_the_machine, cluster=cluster)
     without = msgspec.structs.replace(
         settings, agent=usual.agent, mail=None, sources={}, hooks={}, services=()
     )

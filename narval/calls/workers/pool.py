@@ -200,7 +200,7 @@ def frame_of(call: CallContext, limits: CallLimits) -> CallFrame:
         inputs={id: packed_input(value) for id, value in call.inputs.items()},
         deadline=call.deadline,
         home=None if call.home is None else str(call.home),
-        allowance=Allowance(limits.folders, limits.transform_memory, call.fetch_allow, call.services),
+        allowance=Allowance(limits.xslt_folders, limits.transform_memory, call.fetch_allow, call.services),
         payload=call.payload,
         zone=clock.zone,
         moment=clock.standing(),

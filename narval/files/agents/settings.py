@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -21,6 +21,7 @@ from narval.files.toml import (
     duration,
     flag,
     or_none,
+    readers_of,
     size,
     zone,
 )
@@ -88,35 +89,42 @@ class Receives(msgspec.Struct, frozen=True):
 
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The settings of an agent. Durations are in seconds; those of the home count where a file says nothing.
+    """The settings of an agent; those of the home count where a file says nothing. Durations: seconds."""
 
-    `collections`: the sets of definitions it follows (G3). `weight`: its share of the processor, beside those
-    of the others. `timezone`: the zone of its calendar (None: that of the machine). `forget_after`: how
-    long an element that nobody used, or a run that is over, is kept (None: for ever). `idle_after`: how long
-    it stays active with nothing to do (G6); with `always_active` it is never passive. `keep`: how long a
-    message waits. Limits: `elements`, `bytes`, active `runs`, `moments` waited for,
-    `calls` under way (None: all places but one), `messages` in its mailbox, `element_bytes` of one element,
-    `definitions`. `receives`: who may send it what (None: what goes without saying).
-    `offers`: who may call which definition; "*" is everybody.
-    """
-
-    collections: tuple[str, ...] = (HOME_COLLECTION, OWN)
-    weight: int = 10
-    timezone: str | None = None
-    forget_after: float | None = None
-    idle_after: float = 60.0
-    always_active: bool = False
-    keep: float = 7 * 86_400.0
-    elements: int = 1_000_000
-    bytes: int = 1024**3
-    runs: int = 100_000
-    moments: int = 1_000_000
-    calls: int | None = None
-    messages: int = 10_000
-    element_bytes: int = MAX_BYTES
-    definitions: int = 1_000
-    receives: tuple[Receives, ...] | None = None
-    offers: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    collections: Annotated[tuple[str, ...], _collections] = (HOME_COLLECTION, OWN)
+    """The sets of definitions that it follows."""
+    weight: Annotated[int, count(100)] = 10
+    """The share of the processor that it has, beside those of the others."""
+    timezone: Annotated[str | None, or_none(zone)] = None
+    """The zone of its calendar; None: that of the machine."""
+    forget_after: Annotated[float | None, or_none(duration)] = None
+    """The time for which an element that nobody used, or a run that is over, is kept; None: for ever."""
+    idle_after: Annotated[float, duration] = 60.0
+    """The time for which it stays active with nothing to do."""
+    always_active: Annotated[bool, flag] = False
+    """True if it is never passive."""
+    keep: Annotated[float, duration] = 7 * 86_400.0
+    """The time for which a message waits."""
+    elements: Annotated[int, count()] = 1_000_000
+    """The most elements in its memory."""
+    bytes: Annotated[int, _bytes] = 1024**3
+    """The most bytes that these take."""
+    runs: Annotated[int, count()] = 100_000
+    """The most active runs."""
+    moments: Annotated[int, count()] = 1_000_000
+    """The most moments waited for."""
+    calls: Annotated[int | None, or_none(count())] = None
+    """The most calls under way; None: all places but one."""
+    messages: Annotated[int, count()] = 10_000
+    """The most messages in its mailbox."""
+    element_bytes: Annotated[int, _bytes] = MAX_BYTES
+    """The most bytes of one element."""
+    definitions: Annotated[int, count()] = 1_000
+    """The most definitions that it follows."""
+    receives: Annotated[tuple[Receives, ...] | None, _receives] = None
+    """The elements that each agent may send it; None: what goes without saying."""
+    offers: Annotated[Mapping[str, tuple[str, ...]], _offers] = MappingProxyType({})
+    """The agents that may call each definition; EVERYBODY is everybody."""
 
     def with_given(self, given: Given) -> AgentSettings:
         """The same but for what a file says."""
@@ -239,25 +247,5 @@ def _bytes(value: object) -> int:
         raise ValueError('a number of bytes, or a text such as "512M" or "2G"') from None
 
 
-AGENT_READERS: Mapping[str, Reader] = MappingProxyType(
-    {
-        "collections": _collections,
-        "weight": count(100),
-        "timezone": or_none(zone),
-        "forget_after": or_none(duration),
-        "idle_after": duration,
-        "always_active": flag,
-        "keep": duration,
-        "elements": count(),
-        "bytes": _bytes,
-        "runs": count(),
-        "moments": count(),
-        "calls": or_none(count()),
-        "messages": count(),
-        "element_bytes": _bytes,
-        "definitions": count(),
-        "receives": _receives,
-        "offers": _offers,
-    }
-)
+AGENT_READERS: Mapping[str, Reader] = readers_of(AgentSettings)
 """The readers of the settings of agents."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Annotated
 
 import msgspec
 
 from narval.core.elements.control_elements import CONTROLS
 from narval.core.elements.reserved import check_name
 from narval.core.errors import ElementError
-from narval.files.toml import Reader, TomlFile, count, size
+from narval.files.toml import Reader, TomlFile, count, readers_of, size
 
 HOOKS = "hooks"
 """The table of the settings that has them."""
@@ -25,16 +26,17 @@ _NAME = re.compile(r"[a-z][a-z0-9-]{0,63}")
 
 
 class Webhook(msgspec.Struct, frozen=True, kw_only=True):
-    """A webhook: the SHA-256 of its token in hex, the name of the elements it gives, and its limits.
-
-    A body has at most so many `bytes`; so many `calls` are taken in a minute.
-    """
+    """A webhook."""
 
     name: str
-    sha256: str
-    element: str
-    bytes: int = 64 * 1024
-    calls: int = 60
+    sha256: Annotated[str, _digest]
+    """The SHA-256 of its token, in hex."""
+    element: Annotated[str, _element]
+    """The name of the elements that it gives."""
+    bytes: Annotated[int, _bytes] = 64 * 1024
+    """The most bytes of a body."""
+    calls: Annotated[int, count(6_000)] = 60
+    """The calls that are taken in a minute."""
 
 
 def _digest(value: object) -> str:
@@ -62,12 +64,7 @@ def _bytes(value: object) -> int:
     return found
 
 
-HOOK_READERS: Mapping[str, Reader] = {
-    "sha256": _digest,
-    "element": _element,
-    "bytes": _bytes,
-    "calls": count(6_000),
-}
+HOOK_READERS: Mapping[str, Reader] = readers_of(Webhook)
 """The readers of a webhook."""
 
 

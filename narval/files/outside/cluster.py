@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from typing import Annotated
 
 import msgspec
 
 from narval.core.definitions.action.resources import Resources, resources_of
+from narval.files.toml import count, size
 
 LOCAL = "local"
 """The cluster of this machine, which the daemon starts."""
@@ -18,18 +20,24 @@ CERTIFICATES = ("ca.pem", "cert.pem", "key.pem")
 
 
 class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The place where heavy calls are answered.
+    """The place where heavy calls are answered; its settings are called as CLUSTER_KEYS says."""
 
-    `address` is that of a scheduler of dask, or LOCAL; "" names none. `certificates` is the folder of those
-    by which both sides know one another. A local cluster has so many `workers`, and `resources` at the first
-    of them. At most `memory` bytes of results wait to be recorded.
-    """
+    address: Annotated[str, read_address] = ""
+    """The address of a scheduler of dask, or LOCAL; "" names none."""
+    certificates: Annotated[str, read_folder] = ""
+    """The folder of the certificates by which both sides know one another."""
+    workers: Annotated[int, count(1000)] = max(2, os.cpu_count() or 1)
+    """The number of workers of a local cluster."""
+    memory: Annotated[int, size] = 512 * 1024 * 1024
+    """The most bytes of results that wait to be recorded."""
+    resources: Annotated[Resources, read_table] = ()
+    """The resources of the first worker of a local cluster, by name."""
 
-    address: str = ""
-    certificates: str = ""
-    workers: int = max(2, os.cpu_count() or 1)
-    memory: int = 512 * 1024 * 1024
-    resources: Resources = ()
+
+CLUSTER_KEYS: Mapping[str, str] = {
+    name: "cluster" if name == "address" else f"cluster_{name}" for name in ClusterSettings.__struct_fields__
+}
+"""The keys of the file that set its fields."""
 
 
 def read_address(value: object) -> str:
@@ -39,6 +47,13 @@ def read_address(value: object) -> str:
     raise ValueError('"local", the address of a scheduler such as "tls://host:8786", or none at all')
 
 
-def read_table(value: object) -> Mapping[str, float]:
+def read_table(value: object) -> Resources:
     """Read resources of this machine, by name."""
-    return dict(resources_of(value, "names with numbers, such as { GPU = 1 }"))
+    return resources_of(value, "names with numbers, such as { GPU = 1 }")
+
+
+def read_folder(value: object) -> str:
+    """Read a folder, or none."""
+    if not isinstance(value, str):
+        raise ValueError("a folder, or none")
+    return value

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from narval.core.errors import ActionError
-from narval.files.toml import Reader, TomlFile, flag, one_of, text
+from narval.files.toml import Reader, TomlFile, flag, one_of, readers_of, text
 
 SOURCES = "sources"
 """The table of the settings that has them."""
@@ -19,19 +19,22 @@ SourceKind = Literal["sqlite", "csv", "json", "rss", "xml"]
 
 
 class FlowSource(msgspec.Struct, frozen=True):
-    """A source: a file, or a page of the web, and its form; a relative path begins at the home.
-
-    `records` is the name of the elements that are tuples, or the key of the list that has them; `numbers` are
-    the attributes whose texts are numbers. Only with `write` may statements and exports alter it.
-    """
+    """A source: a file, or a page of the web, and its form."""
 
     name: str
-    kind: SourceKind
-    path: str = ""
-    url: str = ""
-    records: str = ""
-    write: bool = False
-    numbers: tuple[str, ...] = ()
+    """The name of its table."""
+    kind: Annotated[SourceKind, one_of("sqlite", "csv", "json", "rss", "xml")]
+    """The form of what is read."""
+    path: Annotated[str, text] = ""
+    """The file; a relative path begins at the home."""
+    url: Annotated[str, _address] = ""
+    """The page of the web, where it is no file."""
+    records: Annotated[str, text] = ""
+    """The name of the elements that are tuples, or the key of the list that has them."""
+    write: Annotated[bool, flag] = False
+    """True if statements and exports may alter it."""
+    numbers: Annotated[tuple[str, ...], _names] = ()
+    """The attributes whose texts are numbers."""
 
     def file(self, home: Path | None) -> Path:
         """Its file. Raises ActionError without one."""
@@ -54,14 +57,7 @@ def _names(value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
-SOURCE_READERS: Mapping[str, Reader] = {
-    "kind": one_of("sqlite", "csv", "json", "rss", "xml"),
-    "path": text,
-    "url": _address,
-    "records": text,
-    "write": flag,
-    "numbers": _names,
-}
+SOURCE_READERS: Mapping[str, Reader] = readers_of(FlowSource)
 """The readers of a source."""
 
 

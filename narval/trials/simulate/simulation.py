@@ -115,7 +115,7 @@ class _Simulation:
             lambda call: _set_by_author(self._agents.known[call.agent].library, call),
         )
         self._executor = SimulatedExecutor(
-            settings.limits, self._clock, settings.timezone or machine_zone(), scenario.answers, hooks
+            settings, self._clock, settings.timezone or machine_zone(), scenario.answers, hooks
         )
         people = scenario.people or load_people(home.home.path if home.home is not None else None)
         daemon = assemble(

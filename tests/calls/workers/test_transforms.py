@@ -154,7 +154,7 @@ def test_a_sheet_is_read_from_its_file_when_its_text_is_not_at_hand(
 def test_N32_a_transform_reads_no_file_and_no_network(
     make_calls: Callable[..., Any], tmp_path: Path, hostile: bytes, allowing: bool
 ) -> None:
-    calls = make_calls(folders=(str(tmp_path),) if allowing else ())
+    calls = make_calls(xslt_folders=(str(tmp_path),) if allowing else ())
     call = calls.context(hostile, module_path=str(tmp_path / "s.xsl"))
     outcome = calls.outcome(calls.start(call))
     assert outcome.elements == []
@@ -166,7 +166,7 @@ def test_N32_a_transform_reads_no_file_and_no_network(
 def test_N32_a_transform_writes_no_file(
     make_calls: Callable[..., Any], tmp_path: Path, allowing: bool
 ) -> None:
-    calls = make_calls(folders=(str(tmp_path),) if allowing else ())
+    calls = make_calls(xslt_folders=(str(tmp_path),) if allowing else ())
     target = tmp_path / "written.xml"
     outcome = calls.ask(sheet(f"<exsl:document href='{target}'><a/></exsl:document>"))
     assert outcome.problem == Failure(
@@ -178,7 +178,7 @@ def test_N32_a_transform_writes_no_file(
 def test_N32_a_transform_reads_the_folders_allowed(make_calls: Callable[..., Any], tmp_path: Path) -> None:
     folder = tmp_path / "my styles"
     folder.mkdir()
-    calls = make_calls(folders=(str(folder),))
+    calls = make_calls(xslt_folders=(str(folder),))
     (folder / "common.xsl").write_bytes(
         sheet("").replace(b"<xsl:template match='/'></xsl:template>", b"<xsl:variable name='v' select='1'/>")
     )
@@ -211,7 +211,7 @@ def test_N32_what_a_transform_reads_is_no_way_out_of_the_folder(
         (folder / "link.xml").symlink_to(secret)
     else:
         (folder / "link.xml").write_text(text)
-    calls = make_calls(folders=(str(folder),))
+    calls = make_calls(xslt_folders=(str(folder),))
     made = sheet("<a><xsl:copy-of select=\"document('link.xml')\"/></a>")
     outcome = calls.outcome(calls.start(calls.context(made, module_path=str(folder / "s.xsl"))))
     assert outcome.elements == []

@@ -11,11 +11,12 @@ import msgspec
 
 from narval.files.agents.settings import AGENT_READERS, AgentSettings
 from narval.files.agents.webhooks import HOOK_READERS, HOOKS, Webhook
+from narval.files.outside.cluster import CLUSTER_KEYS, ClusterSettings
 from narval.files.outside.services import SERVICE_TABLES, Service
 from narval.files.outside.sources import SOURCE_READERS, SOURCES, FlowSource
 from narval.files.people_file import PEOPLE_KEYS
-from narval.files.settings import AGENT, AT_START, FILE, MAIL, MAIL_READERS, READERS, Settings
-from narval.files.toml import Reader
+from narval.files.settings import AGENT, FILE, MAIL, MAIL_READERS, READERS, TABLES, Settings
+from narval.files.toml import Reader, taken_at_start
 from tests.house.pages.tables import BAD_VALUES, code, codes, expected, table
 from tests.places import ROOT
 
@@ -27,7 +28,8 @@ HEAD = f"""\
 
 Made from the readers of settings by `python -m tests.house.pages`; a test compares. The settings are in
 `{FILE}` of a home. The file that `narval init` makes has each setting with its default; without a file these
-defaults apply. A change takes effect at once, except for {codes(AT_START)}: these take effect at the next
+defaults apply. A change takes effect at once, except for {codes(taken_at_start(Settings))}: these take effect
+at the next
 start. `narval check` reports every fault with its line and column. Lengths of time are seconds, or texts such
 as `"30s"`, `"5m"`, `"2h"`, `"1d 12h"`.
 """
@@ -49,7 +51,7 @@ SERVICES = "[services](services.md)"
 PAGES = {"mailboxes": "[mail](modules/mail.md)"}
 """The pages that explain the tables of services, where these have one of their own."""
 
-TABLES = (
+INNER = (
     SettingsTable(f"[{MAIL}]", "[work by mail](work-by-mail.md)", MAIL_READERS),
     *(
         SettingsTable(f"[{name}.NAME]", PAGES.get(name, SERVICES), readers, Service)
@@ -71,14 +73,13 @@ def lines() -> Iterator[str]:
     """The lines of the page."""
     yield HEAD
     samples = dict(sampled(SAMPLE.read_text(encoding="utf-8")))
-    inner = {name for name in READERS if name in (MAIL, SOURCES, HOOKS, AGENT, *SERVICE_TABLES)}
-    told = {name: samples.get(name, ("", "")) for name in READERS if name not in inner}
+    told = {name: samples.get(name, ("", "")) for name in (*samples, *READERS) if name not in TABLES}
     rows = (
-        (code(name), expected(READERS[name], BAD_VALUES), default(Settings, name, sample), text)
+        (code(name), expected(READERS[name], BAD_VALUES), default_at_top(name, sample), text)
         for name, (text, sample) in told.items()
     )
     yield from table(("setting", "takes", "default", "is"), rows)
-    for found in TABLES:
+    for found in INNER:
         yield f"\n## `{found.title}`\n\nExplained under {found.where}.\n"
         yield from table(
             ("setting", "takes", "default"),
@@ -105,13 +106,23 @@ def sampled(text: str) -> Iterator[tuple[str, tuple[str, str]]]:
             yield name, (comment, "")
 
 
-def default(defaults: type[msgspec.Struct] | None, name: str, sample: str = "") -> str:
+def default_at_top(name: str, sample: str) -> str:
+    """The default of a setting outside tables, which may be one of the cluster."""
+    of_cluster = {key: field for field, key in CLUSTER_KEYS.items()}
+    if name in of_cluster:
+        return default(ClusterSettings, of_cluster[name], sample, READERS[name])
+    return default(Settings, name, sample, READERS[name])
+
+
+def default(
+    defaults: type[msgspec.Struct] | None, name: str, sample: str = "", read: Reader | None = None
+) -> str:
     """The default of a setting, as the sample writes it where that is the same."""
     fields: Mapping[str, Any] = {field.name: field for field in msgspec.structs.fields(defaults or Webhook)}
-    if defaults is None or name not in fields or name in ("threads", "workers", "cluster_workers"):
+    if defaults is None or name not in fields or name in ("threads", "workers"):
         return ""
     value = fields[name].default
-    if sample and READERS[name](tomllib.loads(f"a = {sample}")["a"]) == value:
+    if sample and read is not None and read(tomllib.loads(f"a = {sample}")["a"]) == value:
         return code(sample)
     return shown(value)
 
