@@ -199,6 +199,18 @@ class TakenRow(NamedTuple):
     number: int
 
 
+class ResultRow(NamedTuple):
+    """A result that calls keep by key beside the journal: of their work, or an item that they remember.
+
+    A `scope` is dropped as a whole, such as that of a session.
+    """
+
+    scope: str
+    key: str
+    at: float
+    data: bytes
+
+
 class DeadLetterRow(NamedTuple):
     """A message of `agent` that could not be taken (G32), and why not; `receiver` is a name."""
 
@@ -246,6 +258,7 @@ class Batch(msgspec.Struct, eq=False):
     queued: list[QueuedRow] = _rows()
     moments: list[MomentRow] = _rows()
     meta: list[tuple[str, str]] = _rows()
+    results: list[ResultRow] = _rows()
     messages: list[MessageRow] = _rows()
     """The messages that it sends."""
     taken: list[TakenRow] = _rows()
@@ -253,6 +266,10 @@ class Batch(msgspec.Struct, eq=False):
     dead_letters: list[DeadLetterRow] = _rows()
     trimmed: list[tuple[int, int, int]] = _rows()
     """Run, seq, how many: of its entries up to that line, those before its last so many are dropped."""
+    dropped_results: list[tuple[str, str]] = _rows()
+    """Scope, key."""
+    dropped_scopes: list[str] = _rows()
+    """The scopes of which all results go."""
     dequeued: list[int] = _rows()
     moments_done: list[str] = _rows()
     letters_settled: list[int] = _rows()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 from operator import attrgetter
 from typing import Any
@@ -20,12 +20,14 @@ from narval.store.batch import (
     MarkRow,
     MomentRow,
     QueuedRow,
+    ResultRow,
     RunRow,
     SnapshotRow,
     new_agent,
 )
 from narval.store.codec import encode_entry
 from narval.store.letters import VolatileLetters
+from narval.store.rows import ScopeRow
 from narval.store.store import ALL, AgentStore, Store
 
 
@@ -70,6 +72,7 @@ class VolatileAgent(AlwaysNew):
         self._snapshots: dict[int, SnapshotRow] = {}
         self._definitions: dict[tuple[str, str, str], DefinitionRow] = {}
         self._meta: dict[str, str] = {}
+        self._results: defaultdict[str, dict[str, ResultRow]] = defaultdict(dict)
 
     def keep(self, batch: Batch) -> None:
         """Keep what is asked for later."""
@@ -82,6 +85,12 @@ class VolatileAgent(AlwaysNew):
             self._snapshots.update((row.run, row) for row in batch.snapshots)
         if batch.meta:
             self._meta.update(batch.meta)
+        for row in batch.results:
+            self._results[row.scope][row.key] = row
+        for scope, key in batch.dropped_results:
+            self._results[scope].pop(key, None)
+        for scope in batch.dropped_scopes:
+            self._results.pop(scope, None)
         for definition in batch.definitions:
             self._define(definition)
         for digest, kind, name in batch.retired:
@@ -147,6 +156,20 @@ class VolatileAgent(AlwaysNew):
     def versions(self) -> list[tuple[str, str, str]]:
         """Kind, name and digest of the current versions of definitions."""
         return [(row.kind, row.name, row.digest) for row in self.definitions()]
+
+    def results(self, scope: str, most: int = ALL) -> list[ResultRow]:
+        """The results of a scope, the newest first."""
+        rows = list(self._results[scope].values())
+        return sorted(rows, key=lambda row: (-row.at, row.key))[:most]
+
+    def results_of(self, scope: str, keys: Collection[str]) -> list[ResultRow]:
+        """The results of a scope that have one of some keys."""
+        rows = self._results[scope]
+        return [rows[key] for key in keys if key in rows]
+
+    def scopes(self) -> list[ScopeRow]:
+        """The scopes of results, by name."""
+        return [ScopeRow(scope, len(rows)) for scope, rows in sorted(self._results.items()) if rows]
 
     def definition(self, digest: str) -> DefinitionRow | None:
         """The version of that digest."""

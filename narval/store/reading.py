@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
 from operator import attrgetter
 from typing import Any, Protocol
@@ -17,6 +17,7 @@ from narval.store.batch import (
     MarkRow,
     MomentRow,
     QueuedRow,
+    ResultRow,
     RunRow,
     SnapshotRow,
 )
@@ -29,8 +30,10 @@ from narval.store.rows import (
     HeldRow,
     KeyRow,
     Row,
+    ScopeRow,
     typed,
 )
+from narval.store.statements import KEYS_AT_ONCE
 from narval.store.store import ALL, AgentStore, RunHistory, Store
 from narval.store.tables import Dialect
 
@@ -220,6 +223,23 @@ class DatabaseAgent(AgentStore):
     def versions(self) -> list[CurrentRow]:
         """Kind, name and digest of the current versions of definitions."""
         return self._all(CurrentRow, "current versions")
+
+    def results(self, scope: str, most: int = ALL) -> list[ResultRow]:
+        """The results of a scope, the newest first."""
+        return self._all(ResultRow, "results", scope, most)
+
+    def results_of(self, scope: str, keys: Collection[str]) -> list[ResultRow]:
+        """The results of a scope that have one of some keys."""
+        rows, asked = list[ResultRow](), list(keys)
+        for at in range(0, len(asked), KEYS_AT_ONCE):
+            some = asked[at : at + KEYS_AT_ONCE]
+            filled = some + some[-1:] * (KEYS_AT_ONCE - len(some))
+            rows += self._all(ResultRow, "results of keys", scope, *filled)
+        return rows
+
+    def scopes(self) -> list[ScopeRow]:
+        """The scopes of results, by name."""
+        return self._all(ScopeRow, "scopes")
 
     def definition(self, digest: str) -> DefinitionRow | None:
         """The version of that digest."""

@@ -60,6 +60,13 @@ class CurrentRow(NamedTuple):
     digest: str
 
 
+class ScopeRow(NamedTuple):
+    """A scope of results, and how many it has."""
+
+    scope: str
+    results: int
+
+
 class FactRow(NamedTuple):
     """A small fact about an agent."""
 

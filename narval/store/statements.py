@@ -23,6 +23,9 @@ _PAIR = "agent = ? AND sender = ?"
 
 _STARTING = ", ".join(f"'{name}'" for name in STARTING).replace("{", "{{").replace("}", "}}")
 
+KEYS_AT_ONCE = 50
+"""The keys of results that are looked up at once."""
+
 QUERIES = {
     # of one agent each; None as a parameter that narrows leaves all in
     "agent": "SELECT {agents} WHERE agent = ?",
@@ -77,6 +80,11 @@ QUERIES = {
         ORDER BY definitions.loaded, definitions.kind, definitions.name""",
     "definition": "SELECT {definitions} WHERE definitions.agent = ? AND definitions.digest = ?",
     "current versions": "SELECT kind, name, digest FROM definitions WHERE agent = ? AND current = true",
+    # of results, the newest first, or those of some keys; and the scopes with their numbers
+    "results": 'SELECT {results} WHERE agent = ? AND scope = ? ORDER BY at DESC, "key" LIMIT ?',
+    "results of keys": f"""
+        SELECT {{results}} WHERE agent = ? AND scope = ? AND "key" IN ({', '.join('?' * KEYS_AT_ONCE)})""",
+    "scopes": "SELECT scope, count(*) FROM results WHERE agent = ? GROUP BY scope ORDER BY scope",
     # of messages: of all, of a receiver, of a pair; and the dead letters of a sender
     "waiting messages": """
         SELECT agent, sender, count(*), sum(length(data)), min(until), max(number) FROM messages

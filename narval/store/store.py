@@ -23,10 +23,12 @@ from narval.store.batch import (
     MarkRow,
     MomentRow,
     QueuedRow,
+    ResultRow,
     RunRow,
     SnapshotRow,
 )
 from narval.store.letters import Letters
+from narval.store.rows import ScopeRow
 
 if TYPE_CHECKING:  # a store of one daemon has none
     from narval.store.postgresql.leases import DaemonNotices, Leases, Ownership
@@ -112,7 +114,20 @@ class HistoryReader(Protocol):
         return [row.source for row in self.definitions(current=True) if row.path == path]
 
 
-class AgentStore(StartReader, HistoryReader, Protocol):
+class ResultReader(Protocol):
+    """Reading of what calls keep by key, from any thread."""
+
+    def results(self, scope: str, most: int = ALL) -> list[ResultRow]:
+        """The results of a scope, the newest first; `most` of them."""
+
+    def results_of(self, scope: str, keys: Collection[str]) -> list[ResultRow]:
+        """The results of a scope that have one of some keys, in no order."""
+
+    def scopes(self) -> list[ScopeRow]:
+        """The scopes of results, by name."""
+
+
+class AgentStore(StartReader, HistoryReader, ResultReader, Protocol):
     """The part of a store that is one agent's, to be read; `agent` is its number."""
 
     agent: int

@@ -31,13 +31,14 @@ from narval.store.batch import (
     MessageRow,
     MomentRow,
     QueuedRow,
+    ResultRow,
     RunRow,
     SnapshotRow,
     TakenRow,
 )
 from narval.store.rows import ElementRow, FactRow, HeldRow, KeyRow
 
-HEAD = 5
+HEAD = 6
 """The version of the tables: the number of the last file under `migrations`."""
 
 Columns = Mapping[str, Any]
@@ -152,6 +153,7 @@ DEFINITIONS = _table(
     {"text" if name == "source" else name: kind for name, kind in _VERSION.items()},  # its bytes are a text
     "digest kind name",
 )
+RESULTS = _table("results", _columns(ResultRow), "scope key")
 MESSAGES = _table("messages", _columns(MessageRow), "sender number")
 TAKEN = _table("taken", _columns(TakenRow), "sender")
 DEAD_LETTERS = _table(
@@ -163,7 +165,7 @@ AGENTS = Table(
 
 TABLES = (
     VERSION, TEXTS, META, ELEMENTS, CONTEXTS, MARKS, KEYS, RUNS, JOURNAL, SNAPSHOTS, QUEUE, MOMENTS,
-    DEFINITIONS, MESSAGES, TAKEN, DEAD_LETTERS, AGENTS,
+    DEFINITIONS, RESULTS, MESSAGES, TAKEN, DEAD_LETTERS, AGENTS,
 )  # fmt: skip
 
 OF_AGENTS = tuple(table for table in TABLES if table.is_of_agents)

@@ -26,6 +26,7 @@ FILES_ALLOWED: dict[str, str] = {
 
 METHODS_ALLOWED: dict[str, str] = {
     "AnyMemory": "it answers every question of a view",
+    "DatabaseAgent": "it answers all that is read of an agent",
     "Supervisor": "whatever happens to an agent in a daemon is told there",
     "TurnView": "it answers every question of a view",
 }

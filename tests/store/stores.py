@@ -77,6 +77,7 @@ def content(kept: Store, agent: int = HOME_AGENT) -> dict[str, Any]:
         "snapshots": [store.snapshot(row.eid) for row in store.runs()],
         "queue": store.queue(),
         "moments": store.moments(),
+        "results": [(scope, store.results(scope)) for scope, _ in store.scopes()],
         "definitions": store.definitions(None),
         "messages": kept.letters.messages(agent),
         "taken": kept.letters.taken(agent),

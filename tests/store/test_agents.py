@@ -24,6 +24,7 @@ from narval.store.batch import (
     MessageRow,
     MomentRow,
     QueuedRow,
+    ResultRow,
     SnapshotRow,
     TakenRow,
 )
@@ -51,6 +52,7 @@ def of(agent: int, turn: int) -> Batch:
         snapshots=[SnapshotRow(50, turn * 9 - 9, own.encode())],
         queued=[QueuedRow(turn, 50, own.encode())],
         moments=[MomentRow(str(turn), 1.0, own.encode())],
+        results=[ResultRow(scope, str(turn), 1.0, own.encode()) for scope in ("kept", f"session {agent}")],
         meta=[("sequence", own)],
         messages=[MessageRow(agent, 1 + agent % 3, turn, own, "element", 1.0, None, b"", own.encode())],
         taken=[TakenRow(agent, agent, turn)],
@@ -74,6 +76,9 @@ READERS: dict[str, Any] = {
     "keys": lambda store: list(store.keys()),
     "queue": lambda store: store.queue(),
     "moments": lambda store: store.moments(),
+    "results": lambda store: store.results("kept"),
+    "results_of": lambda store: store.results_of("kept", ["1", "3", "9"]),
+    "scopes": lambda store: store.scopes(),
     "meta": lambda store: dict(store.meta),
     "runs": lambda store: store.runs(),
     "journal": lambda store: list(store.journal(50)),
@@ -112,6 +117,8 @@ def test_what_goes_goes_from_its_agent_alone(store: Store) -> None:
             trimmed=[(50, 27, 1)],
             dequeued=[1],
             moments_done=["1"],
+            dropped_results=[("kept", "1")],
+            dropped_scopes=["session 2"],
             unheld=[(50, 1), (51, 1)],
             forgotten_elements=[2, 3],
             forgotten_runs=[50],
@@ -193,5 +200,6 @@ def test_an_agent_that_is_not_there_is_refused(path: Path) -> None:
 def test_every_slot_that_brings_something_is_among_the_readers() -> None:
     going = {"retired", "outdated", "undeclared", "trimmed", "dequeued", "moments_done", "unheld"}
     going |= {"forgotten_elements", "forgotten_runs", "removed_agents", "letters_settled"}
+    going |= {"dropped_results", "dropped_scopes"}
     filled = of(1, 1)
     assert {slot for slot in SLOTS if getattr(filled, slot)} == set(SLOTS) - going

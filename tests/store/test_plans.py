@@ -29,6 +29,7 @@ WHOLE = {
     "stray messages": {"SCAN messages", "USE TEMP B-TREE FOR ORDER BY"},  # where a store is shared
     "messages of sender": {"SCAN messages", "USE TEMP B-TREE FOR RIGHT PART OF ORDER BY"},  # for a listing
     "contexts": {"USE TEMP B-TREE FOR ORDER BY"},  # once for all: the makers stand in the elements
+    "results": {"USE TEMP B-TREE FOR ORDER BY"},  # of one scope: the key is what is looked up
     "moments": {"USE TEMP B-TREE FOR ORDER BY"},
     "definitions": {"USE TEMP B-TREE FOR ORDER BY"},
 }

@@ -10,6 +10,7 @@ from narval.store.batch import (
     Batch,
     DefinitionRow,
     JournalRow,
+    ResultRow,
     SnapshotRow,
 )
 from narval.store.codec import decode_entry, encode_entry
@@ -82,6 +83,18 @@ def test_small_facts_are_kept(store: Store) -> None:
     store.commit(batch(meta=[("sequence", "100")]))
     store.commit(batch(meta=[("sequence", "200"), ("next_eid", "7")]))
     assert store.of().meta == {"sequence": "200", "next_eid": "7"}
+
+
+def test_results_are_read_by_scope_and_by_key(store: Store) -> None:
+    store.commit(batch(results=[ResultRow("homes", f"{n:03}", float(n // 2), b"old") for n in range(130)]))
+    store.commit(batch(results=[ResultRow("homes", "007", 200.0, b"new"), ResultRow("other", "1", 0.0, b"")]))
+    assert [row.key for row in store.of().results("homes", 4)] == ["007", "128", "129", "126"]
+    assert store.of().results_of("homes", ["007", "nothing"]) == [ResultRow("homes", "007", 200.0, b"new")]
+    assert len(store.of().results_of("homes", [f"{n:03}" for n in range(200)])) == 130
+    assert [tuple(row) for row in store.of().scopes()] == [("homes", 130), ("other", 1)]
+    store.commit(batch(dropped_results=[("homes", "007")], dropped_scopes=["other"]))
+    assert [tuple(row) for row in store.of().scopes()] == [("homes", 129)]
+    assert store.of().results_of("homes", ["007"]) == []
 
 
 def test_N5_a_forgotten_run_takes_its_journal_and_snapshot_along(store: Store) -> None:
