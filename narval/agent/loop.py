@@ -44,11 +44,15 @@ Answer = Callable[[BaseException | None], None]
 
 
 class Delivery(msgspec.Struct, frozen=True):
-    """An event from outside for a run; `recorded` is told once it is committed."""
+    """An event from outside for a run; `recorded` is told once it is committed.
+
+    `also` has the turn record more, if the run takes the event.
+    """
 
     run: int
     event: Event
     recorded: Answer | None = None
+    also: Callable[[Turn], None] | None = None
 
 
 Settle = Callable[[Any, BaseException | None], None]
@@ -95,7 +99,8 @@ class Intake:
         while waiting and room.spend():
             item = waiting[0]  # until it is done, so that it is told if the turn breaks down
             if type(item) is Delivery:
-                turn.tell(item.run, item.event)
+                if turn.tell(item.run, item.event) and item.also is not None:
+                    item.also(turn)
                 if item.recorded is not None:
                     self._answers.append(item.recorded)
             elif type(item) is Request:

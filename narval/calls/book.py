@@ -20,6 +20,7 @@ import msgspec
 
 from narval.agent.agent import AgentState
 from narval.agent.loop import Delivery, Request
+from narval.agent.turn import Turn
 from narval.calls.context import CallContext, Target
 from narval.calls.conversion import raisable
 from narval.calls.executor import Executor
@@ -181,6 +182,8 @@ class AgentCalls(CallListener):
         self._agent: AgentState | None = None
         self._post: Post | None = None
         self._activate: Callable[[], None] = _ignore
+        self._unrecorded: dict[asyncio.Future[None], Callable[[Turn], None]] = {}
+        """The work that a turn is to do for calls that wait until it is recorded."""
         self._resume: Callable[[int, str], None] = _ignore
 
     # --- of which activation they are -----------------------------------------------------------------
@@ -192,6 +195,8 @@ class AgentCalls(CallListener):
         self._agent, self._post, self._activate, self._resume = agent, post, _ignore, resume
         for report in self.reports():
             post(report)
+        for recorded in self._unrecorded:
+            self._post_work(recorded)
 
     def detach(self, activate: Callable[[], None]) -> None:
         """Let go of an activation that is given up; `activate` is called for each that reports meanwhile."""
@@ -342,13 +347,48 @@ class AgentCalls(CallListener):
             self._resume(record.call.run, call)
             self._activate()  # the next activation finds it under way nowhere
         else:
-            self._report(record, returned(call, record.finish(outcome) if record.finish else outcome))
+            event = returned(call, record.finish(outcome) if record.finish else outcome)
+            self._report(record, event, also=record.also)
 
-    def _report(self, record: CallRecord, event: Event, taken: asyncio.Future[None] | None = None) -> None:
+    async def keep(self, work: Callable[[Turn], None]) -> None:
+        """Have a turn of the agent record something for a call, whatever activation the turn is of.
+
+        It returns when that is recorded. `work` may be done twice, and does not fail.
+        """
+        recorded = asyncio.get_running_loop().create_future()
+        self._unrecorded[recorded] = work
+        self._post_work(recorded)
+        try:
+            await recorded
+        finally:
+            self._unrecorded.pop(recorded, None)
+
+    def _post_work(self, recorded: asyncio.Future[None]) -> None:
+        if self._post is None:
+            self._activate()
+            return
+
+        def settle(_: object, error: BaseException | None) -> None:
+            if recorded.done():
+                return
+            if error is None:
+                recorded.set_result(None)
+            else:
+                self._activate()  # if its activation was dropped: the next is told
+
+        self._post(Request(self._unrecorded[recorded], settle))
+
+    def _report(
+        self,
+        record: CallRecord,
+        event: Event,
+        taken: asyncio.Future[None] | None = None,
+        also: Callable[[Turn], None] | None = None,
+    ) -> None:
         """Tell the agent of a call, as soon as it is active."""
         if self.ending is not None:
             return
-        report = Delivery(record.call.run, event, partial(self._recorded, record, event))
+        report = Delivery(record.call.run, event, partial(self._recorded, record, event), also)
         record.tell(report, taken)
         if self._post is not None:
             self._post(report)

@@ -15,6 +15,7 @@ from narval.core.errors import InternalError
 
 if TYPE_CHECKING:
     from narval.agent.loop import Delivery
+    from narval.agent.turn import Turn
     from narval.core.engines.commands import Call
 
 
@@ -92,7 +93,7 @@ class CallRecord:
     """
 
     __slots__ = (
-        "asked", "call", "finish", "go_on", "listener", "on_over", "on_recorded", "place",
+        "also", "asked", "call", "finish", "go_on", "listener", "on_over", "on_recorded", "place",
         "report", "since", "state", "taken", "timer", "verdict",
     )  # fmt: skip
 
@@ -126,6 +127,8 @@ class CallRecord:
         """The work of one that is announced."""
         self.report: Delivery | None = None
         """The latest that its agent is told of it, until that is recorded."""
+        self.also: Callable[[Turn], None] | None = None
+        """More for the turn that records its outcome to do."""
         self.taken: asyncio.Future[None] | None = None
         """To be done when the elements are recorded that a source has yielded."""
         self.on_recorded: Callable[[], None] = _nothing
@@ -208,9 +211,9 @@ class CallRecord:
             self._move("left")
             self.on_over(self)
 
-    def when_recorded(self, act: Callable[[], None]) -> None:
-        """Call `act` when its outcome is recorded, or nobody wants it."""
-        self.on_recorded = act
+    def when_recorded(self, act: Callable[[], None], also: Callable[[Turn], None] | None = None) -> None:
+        """Call `act` when its outcome is recorded, or nobody wants it; the turn that takes it does `also`."""
+        self.on_recorded, self.also = act, also
 
     def settle(self) -> None:
         """Take it that the outcome is recorded, or that nobody wants it."""

@@ -179,7 +179,7 @@ KINDS: dict[str, Kind] = {
         declarations={"__narval_dataflow__": "language.code_parser"},
         declared=("operator", "wrapper", "function"),
         preparers={"flow": "calls.calls:preparer"},
-        operations={"operations": ("remembered", "forget_remembered")},
+        operations={"operations": ("remembered", "forget_remembered", "flow_results", "record_flow_results")},
         commands={"dataflow": "cli.foreground", "remembered": "cli.remembered"},
     ),
 }  # fmt: skip

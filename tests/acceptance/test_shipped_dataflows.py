@@ -124,7 +124,7 @@ def test_T60_flats_are_told_of_once_and_again_when_they_are_cheaper(tmp_path: Pa
 
 def results(narval: Narval) -> int:
     """The number of results of I/O that a home keeps."""
-    with closing(sqlite3.connect(narval.home / "var" / "dataflows.sqlite")) as store:
+    with closing(sqlite3.connect(narval.home / "var" / "store.db")) as store:
         return int(store.execute("SELECT count(*) FROM results").fetchone()[0])
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from narval.agent.agent import AgentState
+from narval.agent.loop import Request
 from narval.calls.context import CallContext
 from narval.calls.record import ABANDONED, CALL_MOVES, LOST, CallListener, CallRecord, Outcome
 from narval.core.engines.commands import Call
@@ -101,3 +103,22 @@ def test_one_that_is_answered_inline_is_told_before_start_returns(calls: Any) ->
 
     calls.wait(start())
     assert calls.book.counts.running == 0
+
+
+def test_what_waits_to_be_recorded_goes_to_the_next_activation(calls: Any) -> None:
+    shop, agent = calls.book.of(number_of("shop")), cast("AgentState", None)
+    first, second, activated = list[Request](), list[Request](), list[bool]()
+
+    async def kept() -> None:
+        shop.attach(agent, first.append, lambda run, call: None)
+        keeping = asyncio.create_task(shop.keep(lambda turn: None))
+        await asyncio.sleep(0)
+        shop.detach(lambda: activated.append(True))
+        first[0].settle(None, InternalError("the activation is dropped"))
+        assert activated == [True]
+        shop.attach(agent, second.append, lambda run, call: None)
+        assert (second[0].work, keeping.done()) == (first[0].work, False)
+        second[0].settle(None, None)
+        await keeping
+
+    calls.wait(kept())

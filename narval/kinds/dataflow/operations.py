@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sqlite3
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from narval.ask import json_forms
 from narval.ask.registry import operation
 from narval.core.definitions.suggestions import closest
-from narval.core.errors import RequestError, StoreError
+from narval.core.errors import RequestError
 from narval.daemon.daemon import Daemon
-
-Result = TypeVar("Result")
+from narval.store.batch import ResultRow
+from narval.store.store import ALL, AgentStore
 
 
 @operation("read")
@@ -28,68 +25,117 @@ async def remembered(
 
     `key` are the values of the key attributes of one item, as texts.
     """
-    from narval.kinds.dataflow.calls import flow_store
+    from narval.kinds.dataflow.calls.results import item_of
 
-    def look(path: Path) -> list[dict[str, Any]]:
-        if not name:
-            return [{"name": found, "items": count} for found, count in flow_store.names_seen(path)]
-        items = flow_store.items_seen(path, name, _text(key), -1 if limit is None else limit)
-        if not items:
-            _refuse(path, name, key)
-        return [
-            {
-                "key": json.loads(item.key),
-                "first": json_forms.moment(item.first),
-                "last": json_forms.moment(item.last),
-                "tuple": json.loads(item.data),
-            }
-            for item in items
-        ]
-
-    return await _in_the_file(daemon, look)
+    store = await _store(daemon, is_reading=True)
+    if not name:
+        return [{"name": found, "items": count} for found, count in await asyncio.to_thread(_names, store)]
+    rows = await asyncio.to_thread(_rows, store, name, key, limit)
+    if not rows:
+        await asyncio.to_thread(_refuse, store, name, key)
+    return [
+        {
+            "key": json.loads(item.key),
+            "first": json_forms.moment(item.first),
+            "last": json_forms.moment(item.last),
+            "tuple": json.loads(item.data),
+        }
+        for item in map(item_of, rows)
+    ]
 
 
 @operation("write")
 async def forget_remembered(daemon: Daemon, name: str, key: list[str] | None = None) -> dict[str, Any]:
     """Let dataflows forget what they remember under a name, or the item of a key: it is new again (T49)."""
-    from narval.kinds.dataflow.calls import flow_store
+    from narval.kinds.dataflow.calls.results import ResultChange
 
-    def work(path: Path) -> dict[str, Any]:
-        count = flow_store.forget(path, name, _text(key))
-        if not count:
-            _refuse(path, name, key)
-        return {"name": name, "forgotten": count}
+    store = await _store(daemon)
+    rows = await asyncio.to_thread(_rows, store, name, key, None)
+    if not rows:
+        await asyncio.to_thread(_refuse, store, name, key)
+    await _record(daemon, ResultChange([], [(row.scope, row.key) for row in rows]))
+    return {"name": name, "forgotten": len(rows)}
 
-    return await _in_the_file(daemon, work)
+
+@operation("read")
+async def flow_results(daemon: Daemon, scope: str) -> list[list[Any]]:
+    """The results of a scope, for a dataflow in the foreground: of each its key, when, and its data."""
+    store = await _store(daemon, is_reading=True)
+    rows = await asyncio.to_thread(store.results, _outliving(scope))
+    return [[row.key, row.at, row.data.decode()] for row in rows]
 
 
-async def _in_the_file(daemon: Daemon, work: Callable[[Path], Result]) -> Result:
-    """Do work with the file, in a thread; its result. Raises RequestError, StoreError."""
-    from narval.kinds.dataflow.calls.flow_store import seen_file
+@operation("write")
+async def record_flow_results(
+    daemon: Daemon, rows: list[list[Any]], dropped: list[list[str]]
+) -> dict[str, Any]:
+    """Record what a dataflow in the foreground remembers: rows of scope, key, when and data; and scopes and
+    keys of rows that go.
+    """
+    from narval.kinds.dataflow.calls.results import ResultChange
+
+    await _store(daemon)
+    try:
+        written = msgspec.convert(rows, list[tuple[str, str, float, str]])
+        gone = msgspec.convert(dropped, list[tuple[str, str]])
+    except msgspec.ValidationError as error:
+        raise RequestError(f"expected rows of results: {error}") from None
+    change = ResultChange(
+        [ResultRow(_outliving(scope), key, at, data.encode()) for scope, key, at, data in written],
+        [(_outliving(scope), key) for scope, key in gone],
+    )
+    await _record(daemon, change)
+    return {"recorded": len(change.rows)}
+
+
+async def _store(daemon: Daemon, is_reading: bool = False) -> AgentStore:
+    """The store of the agent that is asked, with what was in the file of before, unless it is only read."""
+    from narval.kinds.dataflow.calls.earlier_file import take_over
 
     if daemon.home is None:
         raise RequestError("what dataflows remember lies in a home, and there is none")
-    path = seen_file(daemon.home.path)
-    try:
-        return await asyncio.to_thread(work, path)
-    except sqlite3.Error as error:
-        raise StoreError(f"{path}: {error}") from None
+    store = daemon.agent.store
+    if not is_reading or (daemon.follows_files and store.is_own):
+        await take_over(store, store.identity().id, daemon.home.path, lambda change: _record(daemon, change))
+    return store
 
 
-def _text(key: list[str] | None) -> str | None:
-    """The key as the store has it."""
-    return None if key is None else msgspec.json.encode(key).decode()
+async def _record(daemon: Daemon, change: Any) -> None:
+    await daemon.host.submit(lambda turn: change.put(turn.transaction.batch))
 
 
-def _refuse(path: Path, name: str, key: list[str] | None) -> None:
+def _outliving(scope: str) -> str:
+    """A scope that outlives sessions. Raises RequestError."""
+    from narval.kinds.dataflow.calls.results import REMEMBERED, TOLD
+
+    if not scope.startswith((REMEMBERED, TOLD)):
+        raise RequestError(f"expected a scope that begins with {REMEMBERED!r} or {TOLD!r}, got {scope!r:.80}")
+    return scope
+
+
+def _names(store: AgentStore) -> list[tuple[str, int]]:
+    """The names, and how many items each has."""
+    from narval.kinds.dataflow.calls.results import REMEMBERED
+
+    scopes = store.scopes()
+    return [(scope[len(REMEMBERED) :], count) for scope, count in scopes if scope.startswith(REMEMBERED)]
+
+
+def _rows(store: AgentStore, name: str, key: list[str] | None, limit: int | None) -> list[ResultRow]:
+    from narval.kinds.dataflow.calls.results import REMEMBERED
+
+    if key is not None:
+        return store.results_of(REMEMBERED + name, [msgspec.json.encode(key).decode()])
+    return store.results(REMEMBERED + name, ALL if limit is None else limit)
+
+
+def _refuse(store: AgentStore, name: str, key: list[str] | None) -> None:
     """Raise RequestError: there is no such name, or no such key of it."""
-    from narval.kinds.dataflow.calls import flow_store
-
-    names = [found for found, _ in flow_store.names_seen(path)]
+    names = [found for found, _ in _names(store)]
     if name not in names:
         known = f"; there are {', '.join(names)}" if names else "; none remembers anything yet"
         raise RequestError(f"no dataflow remembers {name!r:.80}{closest(name[:80], names) or known}")
-    keys = [json.loads(item.key) for item in flow_store.items_seen(path, name, most=1)]
+    keys = [json.loads(row.key) for row in _rows(store, name, None, 1)]
     example = " ".join(keys[0]) if keys else ""
     raise RequestError(
         f"nothing of the key {' '.join(key or ())!r:.80} is remembered as {name}; one is {example}"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.surfaces.cli.command_line import narval
+from tests.surfaces.cli.command_line import daemon, data, make_home, narval, well
 
 PLAN = """\
 PLAN Cheap {
@@ -73,3 +73,26 @@ def test_a_failure_names_its_operator_and_line(plan: Path, tmp_path: Path) -> No
     found = narval(plan.parent, "dataflow", str(plan), "--input", str(given))
     assert found.exit_code == 1
     assert found.stderr.endswith("(in select-1 of homes.Cheap, line 6)\n"), found.stderr
+
+
+SEEN = """PLAN Seen { INPUT: String id; OUTPUT: TupleStream new; BODY {
+  formatrelation(id, "id" : homes)
+  remember("homes", "id", homes : new)
+} }"""
+
+
+def test_T49_in_a_home_it_remembers_with_the_agent_whether_a_daemon_runs_or_not(tmp_path: Path) -> None:
+    home = make_home(tmp_path / "home")
+    (home / "recipes/seen.plan").write_text(SEEN)
+
+    def new(id: str) -> list[str]:
+        lines = well(tmp_path, "dataflow", home / "recipes/seen.plan", "--set", f"id={id}", "--format", "csv")
+        return lines.splitlines()[1:]
+
+    with daemon(home):
+        assert [new("a"), new("a")] == [["a"], []]
+        well(home, "start", "seen.Seen", "--set", "id=b", "--wait")
+        assert [new("b"), new("c")] == [[], ["c"]]
+        well(home, "stop")
+    assert [new("c"), new("d"), new("d")] == [[], ["d"], []]
+    assert data(home, "remembered") == [{"name": "homes", "items": 4}]

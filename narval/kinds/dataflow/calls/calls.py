@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -12,6 +13,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from narval.agent.run import Run
+from narval.agent.turn import Turn
 from narval.calls.approvals import BECAUSE, comes_of_a_model
 from narval.calls.context import Target, call
 from narval.calls.of_kinds import CallsOfAgent, Prepare
@@ -19,13 +21,23 @@ from narval.calls.record import Outcome
 from narval.calls.targets import PreparedCall
 from narval.core.elements.element import parse
 from narval.core.engines.commands import Call
+from narval.core.engines.events import Returned
 from narval.core.errors import ActionError
 from narval.kinds.dataflow.calls.documents import GatheredOutputs, inputs_of
 from narval.kinds.dataflow.calls.driver import FlowInput, with_place
-from narval.kinds.dataflow.calls.flow_store import FILE, FlowStore
+from narval.kinds.dataflow.calls.earlier_file import take_over
 from narval.kinds.dataflow.calls.home_side import HomeSide
+from narval.kinds.dataflow.calls.pages import PageCache, pages_file
 from narval.kinds.dataflow.calls.performers.performing import UserCode
 from narval.kinds.dataflow.calls.performers.tools import FlowTools
+from narval.kinds.dataflow.calls.results import (
+    Claims,
+    ResultChange,
+    SessionResults,
+    StoredResults,
+    forget_sessions,
+    session_in,
+)
 from narval.kinds.dataflow.calls.sending import outside
 from narval.kinds.dataflow.calls.session import drive_session, remembering
 from narval.kinds.dataflow.calls.spill import DiskSpill
@@ -60,7 +72,10 @@ class FlowCalls:
     def __init__(self, of: CallsOfAgent) -> None:
         self._agent, self._id, self._targets = of.agent, of.id, of.targets
         self._post, self._sources, self._calls = of.post, of.sources, of.calls
-        self._store: FlowStore | None = None
+        self._pages: PageCache | None = None
+        self._results, self._claims = StoredResults(of.agent.store, of.calls), Claims()
+        self._sessions: set[str] | None = None
+        """The sessions that may have results."""
 
     def prepare(self, run: Run, asked: Call, timeout: float | None) -> PreparedCall:
         """The call that runs a session.
@@ -109,41 +124,68 @@ class FlowCalls:
         """Drive a session; its outputs as documents. Raises ActionError."""
         home, gathered = self._targets.home, GatheredOutputs(MOST_GIVEN)
         code = UserCode(functions, partial(self._calls.part, call()))
-        store = self._opened()
-        web = Web(store)
+        sessions = await self._known_sessions()
+        await forget_sessions(self._results, sessions, self._is_over)
+        sessions.add(session)
+        dataflow = remembering(definition, inputs)
+        results = SessionResults(self._results, session, dataflow, self._claims)
+        web = Web(self._opened_pages())
         tools = FlowTools(
-            session=session,
             code=code,
-            store=store,
+            results=results,
             web=web,
             show=partial(log.info, "%s: %s", definition.full_name),
             sources=self._sources(),
             senders={**side.senders, **outside(code, home, web)},
             home=home,
             elements=side.elements,
-            dataflow=remembering(definition, inputs),
         )
+        record, is_well = self._calls.records[call().id], False
         with closing(DiskSpill(None if home is None else home / "var")) as spill:
             network = Network(FlowPlan(definition), FlowSettings(spill=spill), session)
             try:
                 over = await drive_session(network, tools, gathered, inputs, ttl)
+                documents = [document for _, document in gathered.documents()]
+                if over.state == "done":
+                    change = await results.ended_well(network.frames.void)
+                    record.when_recorded(results.end, also=partial(self._settle, session, change))
+                    is_well = True
             except FlowError as error:
                 raise ActionError(error.failure.message, error.failure.kind, final=True) from None
             finally:
+                if not is_well:
+                    results.end()
                 value["operators"] = counted(definition.full_name, network)
                 value["unread"] = to_builtins(tools.numbers.unread)
         value["state"] = over.state
         if over.state == "failed" and over.failure is not None:
             raise ActionError(with_place(over.failure), over.failure.kind, final=over.failure.final)
-        return [document for _, document in gathered.documents()] if over.state == "done" else []
+        return documents if over.state == "done" else []
 
-    def _opened(self) -> FlowStore:
-        """The store, opened when it is first needed; sessions that are over are forgotten."""
-        if self._store is None:
+    def _settle(self, session: str, change: ResultChange, turn: Turn) -> None:
+        """Have a session that ended well remember, with the turn that takes its outcome."""
+        event = turn.transaction.batch.journal[-1].event
+        if isinstance(event, Returned) and event.problem is None and not event.abandoned:
+            change.put(turn.transaction.batch)
+            if self._sessions is not None:
+                self._sessions.discard(session)
+
+    async def _known_sessions(self) -> set[str]:
+        """The sessions that may have results: at first those of before, which are over or go on."""
+        if self._sessions is None:
+            await take_over(self._agent.store, self._id, self._targets.home, self._results.write)
+            scopes = await asyncio.to_thread(self._agent.store.scopes)
+            if self._sessions is None:
+                self._sessions = set()
+            self._sessions.update(one for scope, _ in scopes if (one := session_in(scope)) is not None)
+        return self._sessions
+
+    def _opened_pages(self) -> PageCache:
+        """The pages that were fetched, opened when they are first needed."""
+        if self._pages is None:
             home = self._targets.home
-            self._store = FlowStore(None if home is None else home / "var" / FILE)
-        self._store.forget_sessions(self._is_over)
-        return self._store
+            self._pages = PageCache(None if home is None else pages_file(home))
+        return self._pages
 
     def _is_over(self, session: str) -> bool:
         agent, run, _ = session.split(" ", 2)

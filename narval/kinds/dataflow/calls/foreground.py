@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack, closing
 from os import getpid
 from pathlib import Path
@@ -20,10 +20,19 @@ from narval.files.loaded import Loaded
 from narval.files.reading import load
 from narval.files.settings import CallLimits, Settings
 from narval.kinds.dataflow.calls.documents import NumberReader, inputs_of, named_values
-from narval.kinds.dataflow.calls.driver import Show
-from narval.kinds.dataflow.calls.flow_store import FILE, FlowStore
+from narval.kinds.dataflow.calls.driver import FlowInput, Show
+from narval.kinds.dataflow.calls.pages import PageCache, pages_file
 from narval.kinds.dataflow.calls.performers.performing import UserCode
 from narval.kinds.dataflow.calls.performers.tools import FlowTools
+from narval.kinds.dataflow.calls.results import (
+    Claims,
+    LocalResults,
+    ResultChange,
+    Results,
+    SessionResults,
+    forget_session,
+    session_in,
+)
 from narval.kinds.dataflow.calls.sending import outside
 from narval.kinds.dataflow.calls.session import drive_session, remembering
 from narval.kinds.dataflow.calls.spill import DiskSpill
@@ -33,6 +42,8 @@ from narval.kinds.dataflow.engine.network.requests import FlowSettings, Transact
 from narval.kinds.dataflow.engine.network.transaction import Network
 from narval.kinds.dataflow.engine.network.wiring import FlowPlan
 from narval.kinds.dataflow.language.definition import DataflowDefinition
+from narval.store.batch import ResultRow
+from narval.store.store import ALL
 
 if TYPE_CHECKING:
     from narval.calls.book import CallBook
@@ -43,14 +54,14 @@ THREADS = 32
 
 class FlowFile(NamedTuple):
     """A dataflow of a file, with the functions of the modules around it, the settings it goes by, and the
-    folder at which relative paths begin. In a home, `keep` is the file of the store of dataflows.
+    folder at which relative paths begin. `home` is the folder of the home that it is in, if it is in one.
     """
 
     definition: DataflowDefinition
     functions: Mapping[str, Callable[..., Any]]
     settings: Settings
     folder: Path
-    keep: Path | None
+    home: Path | None
 
 
 def load_dataflow(file: Path, name: str = "") -> FlowFile:
@@ -73,8 +84,8 @@ def load_dataflow(file: Path, name: str = "") -> FlowFile:
     if not named[0].graphs:
         raise DefinitionError([Fault(path, 1, 1, f"{named[0].full_name} calls something that is not there")])
     settings = Settings.load(root) if root is not None else Settings()
-    keep = root / "var" / FILE if root is not None and (root / "var").is_dir() else None
-    return FlowFile(named[0], loaded.functions, settings, root or file.absolute().parent, keep)
+    home = root if root is not None and (root / "var").is_dir() else None
+    return FlowFile(named[0], loaded.functions, settings, root or file.absolute().parent, home)
 
 
 def _beside(file: Path) -> Loaded:
@@ -107,12 +118,13 @@ async def run_sessions(
     printed: Callable[[str], None],
     warn: Callable[[str], None],
     ttl: float | None = None,
+    results: Results | None = None,
 ) -> list[TransactionOver]:
     """Run a dataflow for all sessions at once; how each of them ended. Raises FlowError for bad inputs.
 
-    `warn` is told of texts that were to be numbers and are none.
+    `warn` is told of texts that were to be numbers and are none. `results` has what the home remembers.
     """
-    definition, functions, settings, folder, keep = flow
+    definition, functions, settings, folder, home = flow
     here = CallContext("dataflow", 0, "", home=folder)
     here.allow(settings.fetch_allow, settings.services)
     here.enter()
@@ -120,24 +132,22 @@ async def run_sessions(
     plan, mine, threads = FlowPlan(definition), f"{getpid()} {time()} ", OwnThreads()
     code, readers, runs = UserCode(functions, threads.part), list[NumberReader](), []
     with ExitStack() as ends:
-        store = ends.enter_context(closing(FlowStore(keep)))
-        ends.callback(store.forget_sessions, lambda session: session.startswith(mine))
-        web = Web(store)
+        pages = PageCache(None if home is None else pages_file(home))
+        web, claims = Web(ends.enter_context(closing(pages))), Claims()
+        kept = results if results is not None else LocalResults()
         for at, (inputs, show) in enumerate(zip(given, shows, strict=False), 1):
             tools = FlowTools(
-                session=f"{mine}{at}",
                 code=code,
-                store=store,
+                results=SessionResults(kept, f"{mine}{at}", remembering(definition, inputs), claims),
                 web=web,
                 show=printed,
                 sources=settings.sources,
                 senders=outside(code, folder, web),
                 home=folder,
-                dataflow=remembering(definition, inputs),
             )
             readers.append(tools.numbers)
             bounds = FlowSettings(spill=ends.enter_context(closing(DiskSpill())))
-            runs.append(drive_session(Network(plan, bounds, tools.session), tools, show, inputs, ttl))
+            runs.append(_drive(Network(plan, bounds, tools.results.session), kept, tools, show, inputs, ttl))
         try:
             ended = await asyncio.gather(*runs)
         finally:
@@ -145,6 +155,62 @@ async def run_sessions(
     for unread in (one for reader in readers for one in reader.unread):
         warn(str(unread))
     return ended
+
+
+async def _drive(
+    network: Network,
+    kept: Results,
+    tools: FlowTools,
+    show: Show,
+    inputs: Mapping[str, FlowInput],
+    ttl: float | None,
+) -> TransactionOver:
+    """Drive a session, and have it remember what it saw, or what it told."""
+    results = tools.results
+    try:
+        over = await drive_session(network, tools, show, inputs, ttl)
+        if over.state == "done":
+            await kept.write(await results.ended_well(network.frames.void))
+        else:
+            await forget_session(kept, results.session)
+        return over
+    finally:
+        results.end()
+
+
+class HomeResults(LocalResults):
+    """Results of a program without a daemon: those that outlive it are of the home, which `ask` reaches."""
+
+    def __init__(self, ask: Callable[..., Any]) -> None:
+        super().__init__()
+        self._ask, self._read = ask, set[str]()
+
+    async def all(self, scope: str, most: int = ALL) -> list[ResultRow]:
+        """The results of a scope, the newest first."""
+        await self._know(scope)
+        return await super().all(scope, most)
+
+    async def of(self, scope: str, keys: Collection[str]) -> list[ResultRow]:
+        """The results of a scope that have one of some keys."""
+        await self._know(scope)
+        return await super().of(scope, keys)
+
+    async def write(self, change: ResultChange) -> None:
+        """Keep a change; the home records what outlives the program."""
+        await super().write(change)
+        rows = [[*row[:3], row.data.decode()] for row in change.rows if session_in(row.scope) is None]
+        dropped = [list(row) for row in change.dropped]
+        if rows or dropped:
+            await asyncio.to_thread(self._ask, "record_flow_results", rows=rows, dropped=dropped)
+
+    async def _know(self, scope: str) -> None:
+        """Read a scope of the home when it is first looked into."""
+        if session_in(scope) is None and scope not in self._read:
+            rows = await asyncio.to_thread(self._ask, "flow_results", scope=scope)
+            known = self.scopes.setdefault(scope, {})
+            for key, at, data in rows:
+                known.setdefault(key, ResultRow(scope, key, at, data.encode()))
+            self._read.add(scope)
 
 
 class OwnThreads:

@@ -64,7 +64,7 @@ def performer(tools: FlowTools, request: OperatorRequest) -> Performer:
     made = PERFORMERS.get(operator.name, CodeOperator)(tools, request)
     if not operator.io or operator.name in _RECORD_THEMSELVES:
         return made
-    return Recorded(made, WorkRecord(tools.store, tools.session, request))
+    return Recorded(made, WorkRecord(tools.results, request))
 
 
 async def drive_session(
@@ -74,12 +74,9 @@ async def drive_session(
     inputs: Mapping[str, FlowInput],
     ttl: float | None = None,
 ) -> TransactionOver:
-    """Drive a session to its end. What it saw is remembered only if it ended well."""
-    with tools.store.under_way(tools.session):
-        over = await FlowDriver(network, partial(performer, tools), show, ttl).drive(inputs)
-        if tools.dataflow and over.state == "done":
-            tools.store.remember(tools.session, tools.dataflow, network.frames.void)
-        return over
+    """Drive a session to its end. What it saw is remembered with the change of its good end alone."""
+    await tools.results.begin()
+    return await FlowDriver(network, partial(performer, tools), show, ttl).drive(inputs)
 
 
 def remembering(definition: DataflowDefinition, inputs: Mapping[str, FlowInput]) -> str:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from narval.calls.context import fetch
 from narval.core.errors import ActionError
-from narval.kinds.dataflow.calls.flow_store import FlowStore, KeptPage
+from narval.kinds.dataflow.calls.pages import KeptPage, PageCache
 from narval.system.fetch import Fetched
 
 AT_ONCE = 20
@@ -37,11 +37,11 @@ class Web:
 
     def __init__(
         self,
-        store: FlowStore,
+        pages: PageCache,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         now: Callable[[], float] = time,
     ) -> None:
-        self._store, self._sleep, self._now = store, sleep, now
+        self._pages, self._sleep, self._now = pages, sleep, now
         self._hosts: dict[str, asyncio.Semaphore] = {}
 
     async def page(self, url: str) -> KeptPage:
@@ -61,7 +61,7 @@ class Web:
             raise ActionError(str(error), error.kind, final=not _may_pass(error)) from None
 
     async def _asked(self, url: str) -> KeptPage:
-        known = self._store.page(url)
+        known = self._pages.page(url)
         headers = {}
         if known is not None and known.etag:
             headers["If-None-Match"] = known.etag
@@ -88,7 +88,7 @@ class Web:
         etag, modified = found.headers.get("etag", ""), found.headers.get("last-modified", "")
         page = KeptPage(etag, modified, found.status, type, text_of_page(found.body, type))
         if found.status == 200 and (etag or modified):
-            self._store.keep_page(url, page, at)
+            self._pages.keep(url, page, at)
         return page
 
 

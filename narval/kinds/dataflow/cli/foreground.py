@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +64,7 @@ def dataflow(
 
     from narval.core.definitions.reading.durations import read_duration
     from narval.core.errors import RequestError
-    from narval.kinds.dataflow.calls.foreground import load_dataflow, run_sessions, sessions_of
+    from narval.kinds.dataflow.calls.foreground import HomeResults, load_dataflow, run_sessions, sessions_of
     from narval.kinds.dataflow.engine.network.batches import FlowError
 
     if session.as_json or form is None:
@@ -73,6 +74,7 @@ def dataflow(
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--ttl") from None
     flow = load_dataflow(file, plan)
+    home = replace(session, directory=flow.home)
     sessions = sessions_of(document.read() if document is not None else None, dict(values))
     writers = [_WRITERS[form](_shown(len(sessions), at)) for at in range(1, len(sessions) + 1)]
     prints = sys.stdout if form == "table" else sys.stderr
@@ -85,6 +87,7 @@ def dataflow(
                 lambda line: print(clean_lines(line), file=prints, flush=True),
                 lambda line: click.echo(f"narval: {clean(file)}: {clean_lines(line)}", err=True),
                 seconds,
+                HomeResults(home.ask) if flow.home is not None else None,
             )
         )
     except FlowError as error:

@@ -12,10 +12,11 @@ from narval.files.loaded import Loaded
 from narval.files.outside.sources import FlowSource
 from narval.kinds.dataflow.calls.documents import NumberReader
 from narval.kinds.dataflow.calls.driver import FlowInput
-from narval.kinds.dataflow.calls.flow_store import FlowStore
 from narval.kinds.dataflow.calls.foreground import OwnThreads
+from narval.kinds.dataflow.calls.pages import PageCache
 from narval.kinds.dataflow.calls.performers.performing import UserCode
 from narval.kinds.dataflow.calls.performers.tools import FlowTools
+from narval.kinds.dataflow.calls.results import Claims, LocalResults, Results, SessionResults
 from narval.kinds.dataflow.calls.sending import Sender, outside
 from narval.kinds.dataflow.calls.session import drive_session, remembering
 from narval.kinds.dataflow.calls.web import Web
@@ -75,27 +76,27 @@ def session_of(
     inputs: Mapping[str, FlowInput] | None = None,
     ttl: float | None = None,
     settings: FlowSettings | None = None,
-    store: FlowStore | None = None,
+    store: Results | None = None,
+    claims: Claims | None = None,
+    is_recorded: bool = True,
     allow: tuple[str, ...] = (),
     sources: Mapping[str, FlowSource] | None = None,
     session: str = "session",
     senders: Mapping[str, Sender] | None = None,
 ) -> tuple[Coroutine[Any, Any, TransactionOver], Taken]:
-    """One transaction, to be awaited, and what will come of it."""
+    """One transaction, to be awaited, and what will come of it; its end `is_recorded`, or was lost."""
     definition, functions = load(folder, plan, module)
     taken, threads, given = Taken(), OwnThreads(), inputs or {}
-    code, kept = UserCode(functions, threads.part), store if store is not None else FlowStore(None)
-    web = Web(kept)
+    code, kept = UserCode(functions, threads.part), store if store is not None else LocalResults()
+    web, results = Web(PageCache(None)), SessionResults(kept, session, remembering(definition, given), claims)
     tools = FlowTools(
-        session=session,
         code=code,
-        store=kept,
+        results=results,
         web=web,
         show=taken.lines.append,
         sources=sources or {},
         senders={**outside(code, folder, web), **(senders or {})},
         home=folder,
-        dataflow=remembering(definition, given),
     )
     taken.unread = tools.numbers
 
@@ -104,8 +105,12 @@ def session_of(
             enter(folder, *allow)
         try:
             network = Network(FlowPlan(definition), settings, session)
-            return await drive_session(network, tools, taken, given, ttl)
+            over = await drive_session(network, tools, taken, given, ttl)
+            if over.state == "done" and is_recorded:
+                await kept.write(await results.ended_well(network.frames.void))
+            return over
         finally:
+            results.end()
             await threads.close()
 
     return run(), taken

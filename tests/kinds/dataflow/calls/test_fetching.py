@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from narval.core.errors import ActionError
-from narval.kinds.dataflow.calls.flow_store import FlowStore, KeptPage
+from narval.kinds.dataflow.calls.pages import KeptPage, PageCache
 from narval.kinds.dataflow.calls.web import AT_ONCE, TRIES, Web
 from tests.kinds.dataflow.calls.driving import drive, enter
 from tests.local_site import Answer, LocalSite, local_site, page
@@ -29,10 +29,10 @@ def site() -> Iterator[LocalSite]:
 class Asking:
     """A client of the site; it keeps what it would have slept."""
 
-    def __init__(self, *allow: str, store: FlowStore | None = None) -> None:
+    def __init__(self, *allow: str, store: PageCache | None = None) -> None:
         self.slept: list[float] = []
         self.allow = allow
-        self.web = Web(store or FlowStore(None), self.sleep, lambda: NOW)
+        self.web = Web(store or PageCache(None), self.sleep, lambda: NOW)
 
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)

@@ -15,7 +15,7 @@ from narval.core.source.text import Source
 from narval.files.outside.sources import FlowSource
 from narval.files.settings import parse_settings
 from narval.kinds.dataflow.calls.documents import relation_of
-from narval.kinds.dataflow.calls.flow_store import FlowStore, items_seen
+from narval.kinds.dataflow.calls.results import LocalResults
 from narval.kinds.dataflow.engine.network.batches import TupleBatch
 from tests.kinds.dataflow.calls.driving import Taken, drive
 
@@ -198,7 +198,7 @@ def homes(query):
 # --- what is remembered and sent ------------------------------------------------------------------------
 
 
-def remembered(folder: Path, store: FlowStore, *rows: tuple[str, int], window: str = "") -> Taken:
+def remembered(folder: Path, store: LocalResults, *rows: tuple[str, int], window: str = "") -> Taken:
     last = f', "{window}"' if window else ""
     body = f'remember("homes", "id", homes{last} : new, changed)'
     plan = flow(body, "TupleStream new, TupleStream changed", "INPUT: TupleStream homes;")
@@ -209,24 +209,26 @@ def remembered(folder: Path, store: FlowStore, *rows: tuple[str, int], window: s
 
 
 def test_T49_what_was_seen_is_not_new_and_what_differs_has_changed(tmp_path: Path) -> None:
-    store = FlowStore(tmp_path / "f.db")
+    store = LocalResults()
     assert remembered(tmp_path, store, ("a", 7), ("b", 9)).rows == {
         "new": [{"id": "a", "price": 7}, {"id": "b", "price": 9}]
     }
     assert remembered(tmp_path, store, ("a", 7), ("b", 8)).rows == {
         "changed": [{"id": "b", "price": 8, "was_price": 9}]
     }
-    assert {item.key for item in items_seen(tmp_path / "f.db", "homes")} == {'["a"]', '["b"]'}
-    assert store.forget_seen("homes", '["a"]') == 1
+    assert store.scopes["remembered homes"].keys() == {'["a"]', '["b"]'}
+    del store.scopes["remembered homes"]['["a"]']
     assert remembered(tmp_path, store, ("a", 7)).rows == {"new": [{"id": "a", "price": 7}]}
     assert remembered(tmp_path, store, ("a", 7), window="0s").rows == {"new": [{"id": "a", "price": 7}]}
 
 
 def test_TA22_two_equal_values_are_two_messages_and_a_try_again_is_none(tmp_path: Path) -> None:
-    store = FlowStore(tmp_path / "f.db")
+    store = LocalResults()
     plan = flow('notify("file:out.txt", homes)', outputs="", inputs="INPUT: TupleStream homes;")
     for _ in range(2):
-        over, _ = drive(tmp_path, plan, inputs={"homes": HOMES}, store=store, session="one")
+        over, _ = drive(
+            tmp_path, plan, inputs={"homes": HOMES}, store=store, session="one", is_recorded=False
+        )
         assert over.state == "done", over
     lines = (tmp_path / "out.txt").read_text().splitlines()
     assert lines == ['{"id":"a","price":7}', '{"id":"b","price":9}', '{"id":"a","price":7}']
@@ -257,11 +259,12 @@ def ask(n):
 """
     plan = flow("ask(ns : out)", inputs="INPUT: TupleStream ns;")
     ns = relation_of(TupleBatch(("value",), [("x",), ("y",), ("x",)]), "ns")
-    store = FlowStore(None)
-    run = partial(drive, tmp_path, plan, module, {"ns": ns}, store=store)
+    store = LocalResults()
+    run = partial(drive, tmp_path, plan, module, {"ns": ns}, store=store, is_recorded=False)
     first, again, other = run(session="1")[1], run(session="1")[1], run(session="2")[1]
     assert again.rows == first.rows
     assert {row["asked"] for row in first.rows["out"]} == {1, 2, 3}
     assert {row["asked"] for row in other.rows["out"]} == {1, 2, 3}
-    store.forget_sessions(lambda session: session == "1")
-    assert store.result("1", "any") is None
+    over, _ = drive(tmp_path, plan, module, {"ns": ns}, store=store, session="1")
+    assert over.state == "done"
+    assert [scope for scope in store.scopes if scope.endswith(" 1")] == []

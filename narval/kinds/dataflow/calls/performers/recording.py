@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from narval.kinds.dataflow.calls.flow_store import MOST_KEPT, FlowStore, encoded
 from narval.kinds.dataflow.calls.performers.performing import FlowAnswer, Give, Performer
+from narval.kinds.dataflow.calls.results import MOST_KEPT, SessionResults, encoded
 from narval.kinds.dataflow.engine.network.batches import Relation
 from narval.kinds.dataflow.engine.network.requests import OperatorRequest
 
@@ -22,8 +22,8 @@ from narval.kinds.dataflow.engine.network.requests import OperatorRequest
 class WorkRecord:
     """The record of what is done for a session, in one instance of an operator."""
 
-    def __init__(self, store: FlowStore, session: str, request: OperatorRequest) -> None:
-        self._store, self._session = store, session
+    def __init__(self, results: SessionResults, request: OperatorRequest) -> None:
+        self._results = results
         self._place = f"{request.frame} {request.call.key}"
         self._before: Counter[str] = Counter()
 
@@ -34,13 +34,13 @@ class WorkRecord:
         self._before[digest] += 1
         return f"{digest}.{self._before[digest]}"
 
-    def answers(self, key: str) -> list[FlowAnswer] | None:
+    async def answers(self, key: str) -> list[FlowAnswer] | None:
         """The answers of work that was done; None if it was not."""
-        return self._store.result(self._session, key)
+        return (await self._results.done([key])).get(key)
 
-    def done(self, key: str, answers: Iterable[bytes] = ()) -> None:
+    async def done(self, key: str, answers: Iterable[bytes] = ()) -> None:
         """Record that it is done, with its answers as they are `encoded`."""
-        self._store.record(self._session, key, answers)
+        await self._results.record(key, answers)
 
 
 class Recorded:
@@ -54,7 +54,7 @@ class Recorded:
         rows = request.batch.rows if request.batch is not None else []
         arguments = {name: _plain(value) for name, value in request.arguments.items()}
         key = self._record.key(request.phase, request.port, request.at, sorted(arguments.items()), rows)
-        known = self._record.answers(key)
+        known = await self._record.answers(key)
         if known is not None:
             for answer in known:
                 await give(answer)
@@ -73,7 +73,7 @@ class Recorded:
 
         await self._performer.perform(request, note)
         if size <= MOST_KEPT:
-            self._record.done(key, kept)
+            await self._record.done(key, kept)
 
 
 def _plain(value: Any) -> Any:

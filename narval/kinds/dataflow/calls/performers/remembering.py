@@ -8,11 +8,18 @@ from typing import Any
 import msgspec
 
 from narval.core.definitions.reading.durations import read_duration
-from narval.kinds.dataflow.calls.flow_store import encoded
 from narval.kinds.dataflow.calls.performers.performing import FlowAnswer, Give
 from narval.kinds.dataflow.calls.performers.recording import WorkRecord
 from narval.kinds.dataflow.calls.performers.tools import FlowTools
-from narval.kinds.dataflow.engine.network.batches import FlowError, TupleBatch, batch_of, position, text_of
+from narval.kinds.dataflow.calls.results import SeenItem, encoded
+from narval.kinds.dataflow.engine.network.batches import (
+    FlowError,
+    Schema,
+    TupleBatch,
+    batch_of,
+    position,
+    text_of,
+)
 from narval.kinds.dataflow.engine.network.requests import OperatorRequest
 
 NEW, CHANGED, SAME = "new", "changed", "same"
@@ -27,9 +34,8 @@ class Remember:
     """
 
     def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
-        self._store, self._session = tools.store, tools.session
-        self._frame = request.frame
-        self._record = WorkRecord(tools.store, tools.session, request)
+        self._results, self._frame = tools.results, request.frame
+        self._record = WorkRecord(tools.results, request)
         self._name = str(request.arguments["name"])
         key = request.call.parsed.get("key") or str(request.arguments["key"]).replace(" AND ", ",").split(",")
         self._key = tuple(str(name).strip() for name in key)
@@ -45,42 +51,57 @@ class Remember:
         if request.batch is None:
             return
         schema, rows, relation = request.batch
-        places = [position(schema, name) for name in self._key]
-        new, changed = [], []
-        with self._store.together():
-            for row in rows:
-                fields = dict(zip(schema, row, strict=True))
-                key = msgspec.json.encode([text_of(row[at]) for at in places]).decode()
-                verdict, before = self._seen(key, fields)
-                if verdict == NEW:
-                    new.append(row)
-                elif verdict == CHANGED:
-                    was = {f"was_{name}": before.get(name) for name in schema if name not in self._key}
-                    changed.append({**fields, **was})
+        tuples = self._tuples(schema, rows)
+        known = await self._results.done([work for work, _, _ in tuples])
+        seen = await self._results.remembered(
+            self._name, [key for work, key, _ in tuples if work not in known and self._claims(key)]
+        )
+        new, changed, fresh, keys = [], [], dict[str, bytes](), []
+        for row, (work, key, fields) in zip(rows, tuples, strict=True):
+            if work in known:
+                verdict, text = known[work][0].batch.rows[0]
+                before: dict[str, Any] = msgspec.json.decode(str(text))
+            elif not self._claims(key):
+                continue
+            else:
+                verdict, before = self._judge(key, fields, seen.get(key))
+                answer = TupleBatch(("verdict", "before"), [(verdict, msgspec.json.encode(before).decode())])
+                fresh[work] = b"[%b]" % encoded(FlowAnswer(answer))
+                keys.append(key)
+            if verdict == NEW:
+                new.append(row)
+            elif verdict == CHANGED:
+                was = {f"was_{name}": before.get(name) for name in schema if name not in self._key}
+                changed.append({**fields, **was})
+        if fresh:
+            await self._results.record_sights(fresh, self._name, keys)
         if new:
             await give(FlowAnswer(TupleBatch(schema, new, relation), NEW))
         if changed and self._has_changed:
             await give(FlowAnswer(batch_of(changed)._replace(relation=relation), CHANGED))
 
-    def _seen(self, key: str, fields: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Judge a tuple; the verdict, and as what it was seen before."""
-        work = self._record.key(key, sorted(fields.items()))
-        known = self._record.answers(work)
-        if known is not None:
-            verdict, before = known[0].batch.rows[0]
-            return str(verdict), msgspec.json.decode(str(before))
-        if self._store.is_anothers(self._session, self._name, key):
-            return SAME, {}
-        now, item = time(), self._store.seen(self._session, self._name, key)
-        if item is not None and self._window is not None and item.last + self._window < now:
-            item = None
-        was: dict[str, Any] = msgspec.json.decode(item.data) if item is not None else {}
-        verdict = NEW if item is None else SAME if was == _plain(fields) else CHANGED
-        answer = FlowAnswer(TupleBatch(("verdict", "before"), [(verdict, msgspec.json.encode(was).decode())]))
-        data = msgspec.json.encode(fields)
-        self._store.see(self._session, self._frame, self._name, key, now, data)
-        self._record.done(work, [encoded(answer)])
-        return verdict, was
+    def _tuples(self, schema: Schema, rows: list[Any]) -> list[tuple[str, str, dict[str, Any]]]:
+        """Of each tuple the key of the work, that of the item, and the fields."""
+        places = [position(schema, name) for name in self._key]
+        tuples = []
+        for row in rows:
+            fields = dict(zip(schema, row, strict=True))
+            key = msgspec.json.encode([text_of(row[at]) for at in places]).decode()
+            tuples.append((self._record.key(key, sorted(fields.items())), key, fields))
+        return tuples
+
+    def _claims(self, key: str) -> bool:
+        return self._results.claim(self._name, key)
+
+    def _judge(self, key: str, fields: dict[str, Any], known: SeenItem | None) -> tuple[str, dict[str, Any]]:
+        """Judge a tuple, and see it; the verdict, and as what it was seen before."""
+        now, before = time(), self._results.seen(self._name, key) or known
+        first = now if before is None else before.first
+        self._results.see(self._frame, self._name, SeenItem(key, first, now, msgspec.json.encode(fields)))
+        if before is None or (self._window is not None and before.last + self._window < now):
+            return NEW, {}
+        was: dict[str, Any] = msgspec.json.decode(before.data)
+        return (SAME if was == _plain(fields) else CHANGED), was
 
 
 def _plain(fields: dict[str, Any]) -> dict[str, Any]:

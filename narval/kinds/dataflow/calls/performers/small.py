@@ -85,7 +85,7 @@ class Notify:
 
     def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
         self._tools = tools
-        self._record = WorkRecord(tools.store, tools.session, request)
+        self._record = WorkRecord(tools.results, request)
         self._dest = str(request.arguments["dest"]).strip()
         scheme = self._dest.partition(":")[0].lower()
         self._element = self._dest.partition(":")[2] if scheme == "element" else "tuple"
@@ -102,17 +102,15 @@ class Notify:
         schema, rows, _ = request.batch
         for row in rows:
             key = self._record.key(self._dest, row)
-            if self._record.answers(key) is None:
+            if await self._record.answers(key) is None:
                 text, document = tuple_text(schema, row), document_of(schema, row, self._element)
                 await self._tell(FlowMessage(self._dest, text, document, key))
 
     async def _tell(self, message: FlowMessage) -> None:
         """Send a message, unless a session that did not end well has sent it, and record that it is told."""
-        store, session, dataflow = self._tools.store, self._tools.session, self._tools.dataflow
-        told = blake2b(f"{message.dest}\n{message.text}".encode(), digest_size=16).hexdigest()
-        if not dataflow or not store.was_told(dataflow, told):
+        results = self._tools.results
+        text = blake2b(f"{message.dest}\n{message.text}".encode(), digest_size=16).hexdigest()
+        before = await results.told_before(text)
+        if before is None:
             await self._send(message)
-        with store.together():
-            self._record.done(message.key)
-            if dataflow:
-                store.tell(session, dataflow, told)
+        await results.tell(message.key, text, before)

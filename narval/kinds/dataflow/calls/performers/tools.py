@@ -9,8 +9,8 @@ import msgspec
 
 from narval.files.outside.sources import FlowSource
 from narval.kinds.dataflow.calls.documents import NumberReader
-from narval.kinds.dataflow.calls.flow_store import FlowStore
 from narval.kinds.dataflow.calls.performers.performing import UserCode
+from narval.kinds.dataflow.calls.results import SessionResults
 from narval.kinds.dataflow.calls.sending import Sender
 from narval.kinds.dataflow.calls.web import Web
 
@@ -18,11 +18,10 @@ from narval.kinds.dataflow.calls.web import Web
 class FlowTools(msgspec.Struct, frozen=True, kw_only=True):
     """The means of those who work outside for one session."""
 
-    session: str
-    """The name of the session in the store."""
     code: UserCode
     """The code of modules."""
-    store: FlowStore
+    results: SessionResults
+    """The results of the session."""
     web: Web
     show: Callable[[str], None]
     """Shows a line to people."""
@@ -34,9 +33,5 @@ class FlowTools(msgspec.Struct, frozen=True, kw_only=True):
     """The folder at which relative paths begin."""
     elements: Callable[[str], list[tuple[int, str, str]]] | None = None
     """Gives what of memory matches a pattern: its eid, its name, and its text."""
-    dataflow: str = ""
-    """The name of a dataflow that remembers, with the values that it is given: what another session of it
-    told and then failed is not told again.
-    """
     numbers: NumberReader = msgspec.field(default_factory=NumberReader)
     """Reads the numbers of the session."""

@@ -1,0 +1,68 @@
+"""Pages that were fetched, kept to be asked for again only if they have changed: a cache of the machine.
+
+It is a file of SQLite in `var/` of the home. Whoever deletes it loses nothing but time.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import msgspec
+
+FILE = "dataflows.sqlite"
+"""The name of the file in `var/`."""
+
+MOST_PAGES = 2_000
+"""The pages that are kept; the oldest go first."""
+
+_SCHEMA = """
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = NORMAL;
+CREATE TABLE IF NOT EXISTS pages (url TEXT PRIMARY KEY, at REAL NOT NULL, data BLOB NOT NULL) WITHOUT ROWID;
+"""
+
+
+class KeptPage(msgspec.Struct, array_like=True):
+    """A page as it was fetched, with what its server said to ask by whether it has changed."""
+
+    etag: str
+    modified: str
+    status: int
+    type: str
+    content: str
+
+
+def pages_file(home: Path) -> Path:
+    """The file of a home."""
+    return home / "var" / FILE
+
+
+class PageCache:
+    """The pages in a file; in memory without one."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._database = sqlite3.connect(":memory:" if path is None else path, check_same_thread=False)
+        if path is not None:
+            path.chmod(0o600)
+        self._database.executescript(_SCHEMA)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._database.close()
+
+    def page(self, url: str) -> KeptPage | None:
+        """A page that was fetched."""
+        row = self._database.execute("SELECT data FROM pages WHERE url = ?", (url,)).fetchone()
+        return None if row is None else msgspec.msgpack.decode(row[0], type=KeptPage)
+
+    def keep(self, url: str, page: KeptPage, at: float) -> None:
+        """Keep a page, and let go of the oldest if there are too many."""
+        with self._database as database:
+            database.execute(
+                "INSERT OR REPLACE INTO pages VALUES (?, ?, ?)", (url, at, msgspec.msgpack.encode(page))
+            )
+            (count,) = database.execute("SELECT count(*) FROM pages").fetchone()
+            if count > MOST_PAGES:
+                oldest = "DELETE FROM pages WHERE url IN (SELECT url FROM pages ORDER BY at LIMIT ?)"
+                database.execute(oldest, (count - MOST_PAGES,))

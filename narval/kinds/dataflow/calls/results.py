@@ -1,0 +1,343 @@
+"""Results of dataflows by key, in the home's store: what a session has done, and what dataflows remember.
+
+A *scope* has the results of one session, or what is remembered under one name. While a session is under way,
+what it has done is recorded before anything of it goes on (T23, TA22, TA23). What it sees stays its own, a
+*sight*, and becomes what is remembered in the turn that records its good end. The messages of a session that
+did not end well are kept as told, by the dataflow and its values: the next session, to which the same things
+are new, does not send them again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping
+from hashlib import blake2b
+from time import time
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import msgspec
+
+from narval.kinds.dataflow.calls.performers.performing import FlowAnswer
+from narval.kinds.dataflow.engine.network.batches import TupleBatch
+from narval.store.batch import Batch, ResultRow
+from narval.store.store import ALL, AgentStore
+
+if TYPE_CHECKING:  # a dataflow in the foreground has none
+    from narval.calls.book import AgentCalls
+
+MOST_KEPT = 64 << 20
+"""The most bytes of one result that are kept; one that is larger is asked for again after a crash."""
+
+REMEMBERED, TOLD = "remembered ", "told "
+"""The beginnings of the scopes that outlive sessions: a name follows, or the digest of a dataflow."""
+
+DONE, SIGHTS, TELLING = "done ", "sights ", "telling "
+"""The beginnings of the scopes of a session, whose name follows."""
+
+_OF_SESSIONS = (DONE, SIGHTS, TELLING)
+
+
+class ResultChange(msgspec.Struct, frozen=True):
+    """Results that come, those of a scope and a key that go, and scopes that go as a whole."""
+
+    rows: list[ResultRow] = []
+    dropped: list[tuple[str, str]] = []
+    scopes: list[str] = []
+
+    def put(self, batch: Batch) -> None:
+        """Have a turn record it."""
+        batch.results.extend(self.rows)
+        batch.dropped_results.extend(self.dropped)
+        batch.dropped_scopes.extend(self.scopes)
+
+
+class Results(Protocol):
+    """The results of an agent."""
+
+    async def all(self, scope: str, most: int = ALL) -> list[ResultRow]:
+        """The results of a scope, the newest first; `most` of them."""
+
+    async def of(self, scope: str, keys: Collection[str]) -> list[ResultRow]:
+        """The results of a scope that have one of some keys."""
+
+    async def write(self, change: ResultChange) -> None:
+        """Record a change; it returns when that is recorded."""
+
+
+class StoredResults:
+    """The results of an agent at work: read from its store, written by its turns."""
+
+    def __init__(self, store: AgentStore, calls: AgentCalls) -> None:
+        self._store, self._calls = store, calls
+
+    async def all(self, scope: str, most: int = ALL) -> list[ResultRow]:
+        """The results of a scope, the newest first."""
+        return await asyncio.to_thread(self._store.results, scope, most)
+
+    async def of(self, scope: str, keys: Collection[str]) -> list[ResultRow]:
+        """The results of a scope that have one of some keys."""
+        return await asyncio.to_thread(self._store.results_of, scope, keys)
+
+    async def write(self, change: ResultChange) -> None:
+        """Record a change with a turn of the agent."""
+        await self._calls.keep(lambda turn: change.put(turn.transaction.batch))
+
+
+class SeenItem(NamedTuple):
+    """An item that `remember` has seen under a name: its key, when first and last, and its tuple as JSON."""
+
+    key: str
+    first: float
+    last: float
+    data: bytes
+
+
+class _Sight(NamedTuple):
+    """An item as a frame of a session has seen it."""
+
+    frame: str
+    item: SeenItem
+
+
+def encoded(answer: FlowAnswer) -> bytes:
+    """An answer as it is recorded."""
+    return msgspec.json.encode((*answer.batch, answer.port, answer.at))
+
+
+_Answers = list[tuple[tuple[str, ...], list[list[object]], str, str, int]]
+
+
+def _answers(data: bytes) -> list[FlowAnswer]:
+    return [
+        FlowAnswer(TupleBatch(schema, [tuple(row) for row in rows], relation), port, at)
+        for schema, rows, relation, port, at in msgspec.json.decode(data, type=_Answers)
+    ]
+
+
+def item_of(row: ResultRow) -> SeenItem:
+    """An item as its row has it."""
+    first, data = msgspec.json.decode(row.data, type=tuple[float, msgspec.Raw])
+    return SeenItem(row.key, first, row.at, bytes(data))
+
+
+def row_of(name: str, item: SeenItem) -> ResultRow:
+    """The row of an item that is remembered under a name."""
+    data = msgspec.json.encode((item.first, msgspec.Raw(item.data)))
+    return ResultRow(REMEMBERED + name, item.key, item.last, data)
+
+
+def told_scope(dataflow: str) -> str:
+    """The scope of what sessions told that did not end well, of a dataflow by its name and values."""
+    return TOLD + blake2b(dataflow.encode(), digest_size=16).hexdigest()
+
+
+class Claims:
+    """The claims of the sessions of one agent that are under way: what one has seen is new to no other."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[tuple[str, str], str] = {}
+        self._messages: set[str] = set()
+        self._under_way: set[str] = set()
+
+    def begin(self, session: str) -> None:
+        """Take note that a session is under way."""
+        self._under_way.add(session)
+
+    def end(self, session: str) -> None:
+        """Let others have what it has claimed."""
+        self._under_way.discard(session)
+        self._sessions = {item: holder for item, holder in self._sessions.items() if holder != session}
+
+    def claim(self, session: str, name: str, key: str) -> bool:
+        """Let a session tell of an item; False if another is to."""
+        holder = self._sessions.get((name, key))
+        if holder is not None and holder != session and holder in self._under_way:
+            return False
+        self._sessions[name, key] = session
+        return True
+
+    def claim_message(self, key: str) -> bool:
+        """Let a session have a message that was told for its own; False if another has it."""
+        if key in self._messages:
+            return False
+        self._messages.add(key)
+        return True
+
+
+class SessionResults:
+    """The results of one session. With `dataflow`, the name and values of one that remembers, it takes the
+    messages of such sessions that did not end well for sent.
+    """
+
+    def __init__(self, results: Results, session: str, dataflow: str = "", claims: Claims | None = None):
+        self.session, self._results = session, results
+        self._claims = claims if claims is not None else Claims()
+        self._told = told_scope(dataflow) if dataflow else ""
+        self._keys: set[str] = set()
+        """The keys of what is recorded."""
+        self._pending: dict[str, bytes] = {}
+        """The results that are not recorded yet."""
+        self._sights: dict[tuple[str, str], _Sight] = {}
+        self._is_resumed = False
+
+    async def begin(self) -> None:
+        """Go on with what the session has done before a crash."""
+        self._claims.begin(self.session)
+        self._is_resumed = bool(await self._results.all(DONE + self.session, 1))
+        if self._is_resumed:
+            for row in await self._results.all(SIGHTS + self.session):
+                name, key = msgspec.json.decode(row.key, type=tuple[str, str])
+                frame, first, data = msgspec.json.decode(row.data, type=tuple[str, float, msgspec.Raw])
+                self._sights[name, key] = _Sight(frame, SeenItem(key, first, row.at, bytes(data)))
+                self._claims.claim(self.session, name, key)
+
+    def end(self) -> None:
+        """Let other sessions have what it has claimed."""
+        self._claims.end(self.session)
+
+    # --- what is done (T23) ---------------------------------------------------------------------------
+
+    async def done(self, keys: Iterable[str]) -> dict[str, list[FlowAnswer]]:
+        """The answers of those pieces of work that were done, by their keys."""
+        asked = [key for key in keys if self._is_resumed or key in self._keys or key in self._pending]
+        found = {key: _answers(self._pending[key]) for key in asked if key in self._pending}
+        unread = [key for key in asked if key not in found]
+        if unread:
+            rows = await self._results.of(DONE + self.session, unread)
+            found |= {row.key: _answers(row.data) for row in rows}
+        return found
+
+    async def record(self, key: str, answers: Iterable[bytes] = ()) -> None:
+        """Record what came of a piece of work: its answers, each as it is `encoded`."""
+        await self._write({key: b"[%b]" % b",".join(answers)})
+
+    async def _write(self, work: Mapping[str, bytes], change: ResultChange | None = None) -> None:
+        """Record pieces of work, and a change besides."""
+        also, now = change or ResultChange(), time()
+        self._pending |= work
+        rows = [ResultRow(DONE + self.session, key, now, data) for key, data in work.items()]
+        await self._results.write(ResultChange(rows + also.rows, also.dropped))
+        self._keys |= work.keys()
+        for key in work:
+            self._pending.pop(key, None)
+
+    # --- what was seen (T49) --------------------------------------------------------------------------
+
+    def claim(self, name: str, key: str) -> bool:
+        """Let the session tell of an item; False if another that is under way is to."""
+        return self._claims.claim(self.session, name, key)
+
+    async def remembered(self, name: str, keys: Iterable[str]) -> dict[str, SeenItem]:
+        """The items under a name that were seen before, by their keys."""
+        unseen = {key for key in keys if (name, key) not in self._sights}
+        rows = await self._results.of(REMEMBERED + name, unseen) if unseen else []
+        return {row.key: item_of(row) for row in rows}
+
+    def seen(self, name: str, key: str) -> SeenItem | None:
+        """An item as the session has seen it."""
+        sight = self._sights.get((name, key))
+        return None if sight is None else sight.item
+
+    def see(self, frame: str, name: str, item: SeenItem) -> None:
+        """Take note of an item that a frame of the session sees, as it is now."""
+        before = self._sights.get((name, item.key))
+        first = item.first if before is None else before.item.first
+        self._sights[name, item.key] = _Sight(
+            frame if before is None else before.frame, item._replace(first=first)
+        )
+
+    async def record_sights(self, work: Mapping[str, bytes], name: str, keys: Collection[str]) -> None:
+        """Record what came of tuples, and that the session has seen the items of some keys."""
+        rows = []
+        for key in dict.fromkeys(keys):
+            frame, item = self._sights[name, key]
+            data = msgspec.json.encode((frame, item.first, msgspec.Raw(item.data)))
+            place = msgspec.json.encode((name, key)).decode()
+            rows.append(ResultRow(SIGHTS + self.session, place, item.last, data))
+        await self._write(work, ResultChange(rows))
+
+    # --- what was told --------------------------------------------------------------------------------
+
+    async def told_before(self, message: str) -> str | None:
+        """The key of a message that a session which did not end well has sent, for this one to have."""
+        if not self._told:
+            return None
+        for row in await self._results.all(self._told):
+            if row.data == message.encode() and self._claims.claim_message(row.key):
+                return row.key
+        return None
+
+    async def tell(self, key: str, message: str, before: str | None) -> None:
+        """Record that a message is told, or that the session has one for its own that was told `before`."""
+        if not self._told:
+            await self.record(key)
+            return
+        data = msgspec.json.encode((self._told, message))
+        dropped = [(self._told, before)] if before is not None else []
+        row = ResultRow(TELLING + self.session, key, time(), data)
+        await self._write({key: b"[]"}, ResultChange([row], dropped))
+
+    # --- its end --------------------------------------------------------------------------------------
+
+    async def ended_well(self, void: Iterable[str]) -> ResultChange:
+        """The change with which the session has ended well: all that it has seen is remembered, but for what
+        its void frames saw, and what earlier sessions told before they failed need not be known any more.
+        """
+        gone = frozenset(void)
+        rows = [
+            row_of(name, sight.item) for (name, _), sight in self._sights.items() if sight.frame not in gone
+        ]
+        told = [(self._told, row.key) for row in await self._results.all(self._told)] if self._told else []
+        has_results = self._is_resumed or bool(self._keys)
+        return ResultChange(rows, told, _scopes_of(self.session) if has_results else [])
+
+
+def _scopes_of(session: str) -> list[str]:
+    return [beginning + session for beginning in _OF_SESSIONS]
+
+
+def session_in(scope: str) -> str | None:
+    """The session that a scope is of, if it is of one."""
+    return next((scope.removeprefix(one) for one in _OF_SESSIONS if scope.startswith(one)), None)
+
+
+async def forget_session(results: Results, session: str) -> None:
+    """Forget the results and sights of a session that did not end well; what it told stays told."""
+    rows = []
+    for row in await results.all(TELLING + session):
+        told, message = msgspec.json.decode(row.data, type=tuple[str, str])
+        rows.append(ResultRow(told, f"{session} {row.key}", row.at, message.encode()))
+    await results.write(ResultChange(rows, [], _scopes_of(session)))
+
+
+async def forget_sessions(results: Results, sessions: set[str], is_over: Callable[[str], bool]) -> None:
+    """Forget those of some sessions that are over and did not end well."""
+    for session in [one for one in sessions if is_over(one)]:
+        sessions.discard(session)
+        await forget_session(results, session)
+
+
+class LocalResults:
+    """Results in memory, gone with their program."""
+
+    def __init__(self) -> None:
+        self.scopes: dict[str, dict[str, ResultRow]] = {}
+
+    async def all(self, scope: str, most: int = ALL) -> list[ResultRow]:
+        """The results of a scope, the newest first."""
+        rows = self.scopes.get(scope, {}).values()
+        return sorted(rows, key=lambda row: (-row.at, row.key))[:most]
+
+    async def of(self, scope: str, keys: Collection[str]) -> list[ResultRow]:
+        """The results of a scope that have one of some keys."""
+        rows = self.scopes.get(scope, {})
+        return [rows[key] for key in keys if key in rows]
+
+    async def write(self, change: ResultChange) -> None:
+        """Keep a change."""
+        for row in change.rows:
+            self.scopes.setdefault(row.scope, {})[row.key] = row
+        for scope, key in change.dropped:
+            self.scopes.get(scope, {}).pop(key, None)
+        for scope in change.scopes:
+            self.scopes.pop(scope, None)
