@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from xml.sax.saxutils import quoteattr
+from html import escape
 
 from narval import Token, call, date_function, listener, node_type, predicate
 
@@ -18,13 +18,13 @@ class Task:
     def execute(self, token: Token) -> str:
         """Put the task into memory, where people and recipes see it."""
         return (
-            f"<todo run='{token.process.run}' token='{token.id}' node={quoteattr(token.node.name)}"
-            f" title={quoteattr(self.title)} group={quoteattr(self.group)}/>"
+            f"<todo run='{token.process.run}' token='{token.id}' node='{escape(token.node.name)}'"
+            f" title='{escape(self.title)}' group='{escape(self.group)}'/>"
         )
 
     def backtrack(self, token: Token) -> str:
         """Say that what was done does not count any more."""
-        return f"<todo-undone run='{token.process.run}' token='{token.id}' title={quoteattr(self.title)}/>"
+        return f"<todo-undone run='{token.process.run}' token='{token.id}' title='{escape(self.title)}'/>"
 
 
 @node_type("charge", runs="worker")
@@ -48,9 +48,7 @@ class Charge:
     def backtrack(self, token: Token) -> str:
         """Give the money back."""
         token.process.environment.set("paid", False)
-        return (
-            f"<refund run='{token.process.run}' receipt={quoteattr(token.environment.get('receipt', ''))}/>"
-        )
+        return f"<refund run='{token.process.run}' receipt='{escape(token.environment.get('receipt', ''))}'/>"
 
     def is_backtrackable(self, token: Token) -> bool:
         """What has left the house cannot be undone."""

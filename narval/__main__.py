@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from narval.surfaces.cli.startup_gc import suspended
+from narval.system.startup_gc import suspended
 
 
 def main() -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping
+from html import escape
 from typing import NamedTuple
 from urllib.parse import quote, unquote, urljoin, urlsplit
-from xml.sax.saxutils import escape
 
 from lxml import etree
 

@@ -10,8 +10,8 @@ import hashlib
 import re
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta, tzinfo
+from html import escape
 from urllib.parse import quote, urljoin
-from xml.sax.saxutils import escape
 
 from lxml import etree
 

@@ -30,7 +30,6 @@ from narval.daemon.reload import FilesInForce, log_start
 from narval.daemon.rounds import Bell, Committer, Rounds
 from narval.daemon.settings_in_force import SettingsInForce
 from narval.daemon.stop import Stop
-from narval.daemon.watcher import FileWatcher
 from narval.files.home import Home
 from narval.files.people_file import load_people
 from narval.files.reading import Reading
@@ -45,6 +44,7 @@ from narval.system.zone import machine_zone
 
 if TYPE_CHECKING:
     from narval.daemon.fleet.fleet import Fleet
+    from narval.daemon.watcher import FileWatcher
 
 log = logging.getLogger("narval.daemon")
 
@@ -132,6 +132,8 @@ class Daemon:
         """Let what changes in the home take effect by itself from now on (N31)."""
         if self.home is None or self.record_only or self._watcher is not None:
             return
+        from narval.daemon.watcher import FileWatcher  # here: a home opened by a program is not watched
+
         self._watcher = FileWatcher(self.home.path, self.host, self.files, self.agents, self.rounds.clock)
         self.main_loop.expect(self._watcher.is_busy)
 

@@ -15,8 +15,8 @@ import click
 
 from narval.ask.text import Row, json_bytes, show_moments_in
 from narval.core.errors import HomeHeldError, NarvalError
-from narval.surfaces.cli.startup_gc import suspended
 from narval.surfaces.control import client
+from narval.system.startup_gc import suspended
 
 if TYPE_CHECKING:
     from narval.files.home import Home

@@ -22,9 +22,9 @@ from narval.files.settings import Settings
 from narval.store.open import look_into
 from narval.store.page import RunsPage
 from narval.store.store import Store
-from narval.surfaces.cli.startup_gc import suspended
 from narval.surfaces.control import client
 from narval.surfaces.control.server import ControlServer
+from narval.system.startup_gc import suspended
 
 log = logging.getLogger("narval.daemon")
 

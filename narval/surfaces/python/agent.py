@@ -29,6 +29,7 @@ from narval.daemon.daemon import Daemon
 from narval.files.home import Home
 from narval.surfaces.python.runner import Runner, ask, at_once, forward
 from narval.system.clock import Clock
+from narval.system.startup_gc import FirstTime
 
 if TYPE_CHECKING:
     from narval.kinds.process.python import OfProcesses
@@ -51,6 +52,8 @@ else:
 
 Given = str | bytes | Element | etree._Element
 
+_FIRST_OPENING = FirstTime()
+
 
 def open(
     home: str | Path | None = None,
@@ -68,7 +71,8 @@ def open(
     Raises NoHomeError, HomeHeldError, SettingsError, StoreError, and RequestError for a name that is none.
     """
     asker = Asker("" if by is None else person_name(by), os.geteuid(), "python")
-    own = Agent(Home.find(home, {}) if home is not None else None, clock, asker)
+    with _FIRST_OPENING.suspended():
+        own = Agent(Home.find(home, {}) if home is not None else None, clock, asker)
     try:
         if faults := [fault for fault in own.daemon.files.faults if not fault.warning]:
             warnings.warn(FaultWarning(faults), stacklevel=2)

@@ -22,7 +22,7 @@ from narval.surfaces.cli.command import INTERRUPTED, NOT_WELL, command
 from narval.surfaces.cli.paging import PAGE
 from narval.surfaces.cli.render.tables import LATER, RUNS, Column, table
 from narval.surfaces.cli.session import Session
-from narval.surfaces.cli.startup_gc import resume
+from narval.system.startup_gc import resume
 
 if TYPE_CHECKING:
     import asyncio

@@ -16,8 +16,8 @@ from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import command, command_group
 from narval.surfaces.cli.render.tables import Column, listing, plain
 from narval.surfaces.cli.session import Session
-from narval.surfaces.cli.startup_gc import resume
 from narval.system.logins import login
+from narval.system.startup_gc import resume
 
 if TYPE_CHECKING:
     import socket

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from xml.sax.saxutils import escape
+from html import escape
 
 from narval.core.elements.element import Element
 from narval.core.engines.view import GuardVerdict
@@ -29,7 +29,7 @@ def bound(decision: ServerDecision, event: RaisedEvent, rule: Rule, condition: C
             given[name] = [element for element in found if element is not None]
     for name, value in zip(rule.parameters, event.parameters, strict=False):
         if name in condition.variables:
-            given[name] = [Element(0, f"<{name}>{escape(value)}</{name}>".encode())]
+            given[name] = [Element(0, f"<{name}>{escape(value, quote=False)}</{name}>".encode())]
     return condition.bind(given)
 
 
