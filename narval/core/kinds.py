@@ -32,6 +32,8 @@ class Kind(NamedTuple):
     """True if `language.composition` has `compose_all`, which makes definitions whole of others."""
     warns: bool = False
     """True if `language.checks` has `warnings` about definitions of a library."""
+    tells: bool = False
+    """True if `language.telling` has `sentences`, which say in words what a definition does."""
     asks: bool = False
     """True if its runs ask people; `language.checks` then has `doubts` about definitions of a home."""
     inline: bool = False
@@ -94,7 +96,12 @@ KINDS: dict[str, Kind] = {
         roots=(f"{{{XSLT}}}stylesheet", f"{{{XSLT}}}transform"),
     ),
     "recipe": Kind(
-        "narval.kinds.recipe", run="plan", suffixes=(".xml",), roots=("cookbook", "recipe"), warns=True
+        "narval.kinds.recipe",
+        run="plan",
+        suffixes=(".xml",),
+        roots=("cookbook", "recipe"),
+        warns=True,
+        tells=True,
     ),
     "automaton": Kind(
         "narval.kinds.automaton",

@@ -1,0 +1,1 @@
+"""Telling: what definitions do, in plain sentences made of the definitions alone."""

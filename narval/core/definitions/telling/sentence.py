@@ -1,0 +1,68 @@
+"""Sentences that tell what a definition does, and the telling of a definition by its kind (D1).
+
+The language of a kind that tells has a module `telling`, whose `sentences` is given a definition and the
+library that has what it calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import NamedTuple
+
+from narval.core.definitions.library import Definition, Library, ModuleDefinition
+from narval.core.definitions.telling.words import quoted
+from narval.core.kinds import KINDS
+
+
+class Sentence(NamedTuple):
+    """A sentence, with the place in the file that it tells of; one of greater depth tells more of the one
+    before it that has less.
+    """
+
+    text: str
+    line: int = 1
+    column: int = 1
+    depth: int = 0
+
+
+Teller = Callable[[Definition, Library], Iterator[Sentence]]
+"""Gives the sentences that tell of one definition."""
+
+
+def tell(definition: Definition, library: Library | None = None) -> list[Sentence]:
+    """The sentences that tell what a definition does: the author's words, and then the facts.
+
+    `library` has the words of what it calls, and says whether that acts outside.
+    """
+    row = KINDS.get(definition.kind)
+    teller: Teller = import_module(f"{row.language}.telling").sentences if row and row.tells else _declared
+    told = list(teller(definition, library if library is not None else Library([definition])))
+    return [*_description(definition), *told]
+
+
+def in_a_line(definition: Definition, library: Library | None = None) -> str:
+    """What a definition does in a line: the author's words, else the first facts."""
+    if definition.descriptions:
+        return " ".join(description_of(definition).split())
+    return next((sentence.text for sentence in tell(definition, library)), "")
+
+
+def description_of(definition: Definition) -> str:
+    """A description in English if there is one, else in the first language given; "" where there is none."""
+    texts = definition.descriptions
+    return texts.get("en") or next(iter(texts.values()), "")
+
+
+def _description(definition: Definition) -> Iterator[Sentence]:
+    if text := description_of(definition):
+        yield Sentence(f"Its author says: {quoted(text)}", definition.line)
+
+
+def _declared(definition: Definition, library: Library) -> Iterator[Sentence]:
+    """What can be told of a definition whose kind has no words of its own."""
+    what = f"It is the {definition.kind} {definition.full_name}"
+    if isinstance(definition, ModuleDefinition):
+        yield Sentence(f"{what}: the Python code {definition.function} of {definition.path}.", definition.line)
+    else:
+        yield Sentence(f"{what}.", definition.line)

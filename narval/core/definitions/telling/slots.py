@@ -1,0 +1,120 @@
+"""What calls take and give, in words: prototypes, the elements that are written in calls, texts with values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from lxml import etree
+
+from narval.core.definitions.library import Definition
+from narval.core.definitions.prototype import Input, Narrowing, Output, Prototype
+from narval.core.definitions.reading.values import TextTemplate
+from narval.core.definitions.requirements import Context
+from narval.core.definitions.telling.patterns import element_phrase, texts_phrase, value_phrase
+from narval.core.definitions.telling.sentence import description_of
+from narval.core.definitions.telling.words import an, first_sentence, listed, on_one_line, quoted, verbatim
+from narval.core.elements.canonical import parse_untrusted
+
+_PIECES = re.compile(r"\{\{|\{([^{}]*)\}")
+"""`{{`, which stands for a brace; or a value."""
+
+
+def takes(prototype: Prototype) -> Iterator[str]:
+    """The sentences that say what a call takes and gives."""
+    if prototype.inputs:
+        yield f"It takes {listed(map(_input, prototype.inputs))}."
+    if prototype.outputs:
+        yield f"It gives {listed(map(_output, prototype.outputs))}."
+
+
+def _input(slot: Input) -> str:
+    element = _matched(slot)
+    if slot.newest:
+        element = f"the newest {slot.newest} of all that are {element}"
+    elif slot.list:
+        element = f"all that are {element}"
+    marks = [
+        *(["each only once"] if slot.use else []),
+        *(["if there is one"] if slot.optional else []),
+        *(["which what it gives replaces"] if slot.outdates else []),
+    ]
+    return ", ".join([f"{element} as {quoted(slot.id)}", *marks])
+
+
+def _output(slot: Output) -> str:
+    element = _matched(slot)
+    if slot.list:
+        element = f"any number that are {element}"
+    marks = [
+        *(["if there is one"] if slot.optional else []),
+        *([f"but none whose {verbatim(slot.unique)} it gave before"] if slot.unique else []),
+        *([f"in place of the one with the same {verbatim(slot.replaces)}"] if slot.replaces else []),
+    ]
+    return ", ".join([f"{element} as {quoted(slot.id)}", *marks])
+
+
+def _matched(slot: Input | Output) -> str:
+    own = texts_phrase(slot.match, slot.namespaces)
+    return own if slot.tightens is None else f"{_matched(slot.tightens)} that is also {own}"
+
+
+def narrowed(slots: Iterable[Narrowing], what: str) -> Iterator[str]:
+    """The sentences that say how a call tightens what its target takes or gives, where that is not known."""
+    for slot in slots:
+        marks = [f"{word} is {'yes' if value else 'no'}" for word, value in slot.stated.items()]
+        element = [texts_phrase(slot.match, slot.namespaces)] if slot.match else []
+        yield f"As {quoted(slot.id)} it {what} {listed([*element, *marks])}."
+
+
+def looked_for(context: Context) -> str:
+    """The sentence that says which elements are nearer than others."""
+    phrases = listed((element_phrase(one) for one in context.alternatives), "or")
+    where = "this run has" if context.of_run else "are in memory"
+    return f"It looks first among the elements that {where}: {phrases}."
+
+
+def written_element(xml: bytes, filled: bool) -> str:
+    """An element that is written in a definition: `a draft (to: "you@example.org")`; with `filled`, its
+    braces are values.
+    """
+    return _written(parse_untrusted(xml), with_values if filled else quoted)
+
+
+def _written(node: etree._Element, show: Callable[[str], str]) -> str:
+    name = etree.QName(node)
+    noun = an(name.localname) + (f" of {quoted(name.namespace)}" if name.namespace else "")
+    parts = [f"{etree.QName(key).localname}: {show(str(value))}" for key, value in node.attrib.items()]
+    texts = [("text", node.text), *(text for child in node for text in ((child, None), ("text", child.tail)))]
+    for what, text in texts:
+        if isinstance(what, etree._Element):
+            parts.append(f"in it {_written(what, show)}")
+        elif text and text.strip():
+            parts.append(f"text: {show(text.strip())}")
+    return f"{noun} ({'; '.join(parts)})" if parts else noun
+
+
+def template(text: TextTemplate) -> str:
+    """A text with values in it."""
+    return with_values(text.text)
+
+
+def with_values(text: str) -> str:
+    """A text in quotation marks, with its values in braces: `"{the number of "invoice"} is due"`."""
+
+    def piece(found: re.Match[str]) -> str:
+        return "{" if found[0] == "{{" else f"{{{value_phrase(found[1])}}}"
+
+    alone = re.fullmatch(r"\{([^{}]*)\}", text)
+    return value_phrase(alone[1]) if alone else f'"{_PIECES.sub(piece, on_one_line(text))}"'
+
+
+def purpose(target: Definition | None) -> str:
+    """What a target is for, by its description, in brackets; "" where that is not known."""
+    text = first_sentence(description_of(target)) if target is not None else ""
+    return f" ({quoted(text)})" if text else ""
+
+
+def acts_outside(target: Definition | None) -> bool:
+    """True if what the target does can be seen outside the home."""
+    return bool(getattr(target, "outside", False))

@@ -1,0 +1,204 @@
+"""What a recipe does, in sentences: how it begins, its steps as they follow one another, and their ways on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from narval.core.definitions.library import Library
+from narval.core.definitions.prototype import EMPTY, Prototype
+from narval.core.definitions.requirements import TransitionCondition
+from narval.core.definitions.telling.calls import after_a_crash, at_once, call, forgotten, limits, target_of
+from narval.core.definitions.telling.dates import dates
+from narval.core.definitions.telling.patterns import element_phrase, presence
+from narval.core.definitions.telling.sentence import Sentence
+from narval.core.definitions.telling.slots import acts_outside, looked_for, narrowed, takes, written_element
+from narval.core.definitions.telling.words import interval, length, listed, names, quoted, sentence, verbatim
+from narval.core.errors import DefinitionError
+from narval.kinds.recipe.language.definition import Recipe, Step, Transition
+from narval.kinds.recipe.language.parser import TO_SELECTED
+
+_BEGINS = {
+    "no": "It begins when somebody or something starts it.",
+    "yes": "It begins by itself. When a run of it has ended, well or not, another begins.",
+    "parallel": "It begins by itself. As soon as a run has left its first step, another begins beside it.",
+}
+
+_CHOICE = "Then it takes one of these ways, the one that is open first; of several, the upper one:"
+
+
+def sentences(recipe: Recipe, library: Library) -> Iterator[Sentence]:
+    """The sentences that tell of a recipe."""
+    yield Sentence(_BEGINS[recipe.restart], recipe.line)
+    yield from (Sentence(text, recipe.line) for text in forgotten(recipe.decay))
+    yield Sentence(f"Its first step is {quoted(recipe.start.id)}.", recipe.start.line)
+    steps = list(_in_order(recipe))
+    told: set[str] = set()
+    for step in steps:
+        told.add(step.id)
+        yield from _of_step(step, library)
+        yield from _ways(recipe, step, told)
+    yield from _errors(recipe, steps)
+    yield from _outside(recipe, steps, library)
+
+
+def _in_order(recipe: Recipe) -> Iterator[Step]:
+    """The steps as they follow one another from the first; those that none leads to last."""
+    line, seen = [recipe.start], {recipe.start.id}
+    for step in line:
+        yield step
+        for transition in step.outs:
+            for target in transition.outs:
+                if target.id not in seen:
+                    seen.add(target.id)
+                    line.append(target)
+    yield from (step for step in recipe.steps.values() if step.id not in seen)
+
+
+# --- steps ------------------------------------------------------------------------------------------------
+
+
+def _of_step(step: Step, library: Library) -> Iterator[Sentence]:
+    found = target_of(step.kind, step.target, step.agent, library) if step.sending is None else None
+    prototype = getattr(found, "prototype", None)
+    if isinstance(prototype, Prototype) and prototype == EMPTY and getattr(found, "pure", False):
+        yield Sentence(f"{quoted(step.id)} does nothing ({step.target}).", step.line)
+    else:
+        does = _sends(step) if step.sending is not None else call(step.kind, step.target, step.agent, found)
+        yield Sentence(f"{quoted(step.id)} {does}.", step.line)
+    for text in _details(step, prototype if isinstance(prototype, Prototype) else None):
+        yield Sentence(text, step.line, depth=1)
+
+
+def _sends(step: Step) -> str:
+    sending = step.sending
+    assert sending is not None
+    to = step.target if step.target != TO_SELECTED else ""
+    whom = f"the agents {listed(to.split())}" if to else f"the agents that {verbatim(sending.select)} names"
+    rest = ", and waits until all is taken" if sending.taken else ""
+    if sending.keep is not None:
+        rest += f"; what waits for longer than {length(sending.keep)} is not taken any more"
+    return f"sends elements to {whom}{rest}"
+
+
+def _details(step: Step, prototype: Prototype | None) -> Iterator[str]:
+    """What else there is to say of a step."""
+    if step.foreach is not None:
+        yield f"It does so once for each element that is {element_phrase(step.foreach)}."
+        yield from at_once(step.max_parallel, "such call")
+    if step.approve:
+        yield f"Before that, people must agree: they are asked by the work {step.approve}."
+    if step.until is not None and step.every is not None:
+        again = presence(step.until)
+        yield f"It does so again every {interval(step.every)}, until {again}."
+    if step.arguments:
+        elements = (written_element(xml, at in step.values) for at, xml in enumerate(step.arguments))
+        yield f"It is given {listed(elements)}."
+    if step.context is not None:
+        yield looked_for(step.context)
+    tightened = step.own_inputs
+    if prototype is not None:
+        with suppress(DefinitionError):
+            tightened = step.prototype(prototype)
+    if prototype is None and not step.own_inputs.inputs:
+        yield from narrowed(step.inputs, "takes")
+        yield from narrowed(step.outputs, "gives")
+    yield from takes(tightened)
+    yield from limits(step.timeout, step.retries, step.backoff, agent=step.agent)
+    yield from after_a_crash(step.on_restart)
+
+
+# --- ways on ----------------------------------------------------------------------------------------------
+
+
+def _ways(recipe: Recipe, step: Step, told: set[str]) -> Iterator[Sentence]:
+    """The ways on from a step; one that leaves several steps is told with the last of them."""
+    if step is recipe.end:
+        yield Sentence("With its end the run has ended well.", step.line, depth=1)
+    ways = step.outs
+    depth = 1
+    if len(ways) > 1:
+        yield Sentence(_CHOICE, step.line, depth=1)
+        depth = 2
+    for transition in ways:
+        if all(source in told for source in transition.sources):
+            yield from _way(transition, step, len(ways) > 1, depth)
+        else:
+            others = [source for source in transition.sources if source != step.id]
+            goes = f"{names(others)} too, and is told there: to {names(transition.targets)}"
+            yield Sentence(f"A way that waits for {goes}.", transition.line, depth=depth)
+    if not ways and step is not recipe.end:
+        yield Sentence("Nothing follows it.", step.line, depth=1)
+
+
+def _way(transition: Transition, step: Step, several: bool, depth: int) -> Iterator[Sentence]:
+    """One way on: what it waits for, and where it leads."""
+    waits = list(_waits(transition, step))
+    goes = f"it goes on with {names(transition.targets)}"
+    date = dates(transition.times, transition.appointments) if _dated(transition) else ""
+    if date and not waits:
+        text = f"{date}, {goes}"
+    elif date:
+        text, waits = f"when it is time and what follows is so, {goes}:", [f"it is time {date}", *waits]
+    elif len(waits) > 1:
+        text = f"when all of this is so, {goes}:"
+    elif waits:
+        text = f"when {waits[0]}, {goes}"
+    else:
+        text = f"{'at once' if several else 'then'} {goes}"
+    yield Sentence(sentence(text), transition.line, depth=depth)
+    for wait in waits if len(waits) > 1 else ():
+        yield Sentence(sentence(wait), transition.line, depth=depth + 1)
+    if transition.context is not None:
+        yield Sentence(looked_for(transition.context), transition.line, depth=depth + 1)
+
+
+def _dated(transition: Transition) -> bool:
+    return bool(transition.times or transition.appointments)
+
+
+def _waits(transition: Transition, step: Step) -> Iterator[str]:
+    """What a way waits for: the ends of steps, and elements."""
+    failed = [link.step.id for link in transition.ins if link.on_error]
+    done = [link.step.id for link in transition.ins if not link.on_error]
+    if done and (failed or done != [step.id]):
+        yield f"{names(done)} {'are' if len(done) > 1 else 'is'} done"
+    if failed:
+        yield f"{names(failed)} {'have' if len(failed) > 1 else 'has'} failed"
+    yield from map(_condition, transition.conditions)
+
+
+def _condition(given: TransitionCondition) -> str:
+    text = presence(given.condition, absent=given.absent, several=given.listed)
+    if given.use:
+        text += ", which this way has not taken before"
+    if given.lasting is not None:
+        text += f", and this has been so for {length(given.lasting)}"
+    return text + (f" (called {quoted(given.name)} from then on)" if given.name else "")
+
+
+# --- at the end -------------------------------------------------------------------------------------------
+
+
+def _errors(recipe: Recipe, steps: list[Step]) -> Iterator[Sentence]:
+    """What becomes of the run when a step fails."""
+    handled = [step.id for step in steps if any(_is_for_error(after, step) for after in step.outs)]
+    which = "any other step" if handled else "a step"
+    if len(handled) < len(steps):
+        yield Sentence(sentence(f"if {which} fails, the run has failed"), recipe.line)
+
+
+def _is_for_error(transition: Transition, step: Step) -> bool:
+    return any(link.step is step and link.on_error for link in transition.ins)
+
+
+def _outside(recipe: Recipe, steps: list[Step], library: Library) -> Iterator[Sentence]:
+    """What the recipe itself has done outside the home."""
+    acting: dict[str, list[str]] = {}
+    for step in steps:
+        found = target_of(step.kind, step.target, step.agent, library) if step.sending is None else None
+        if acts_outside(found):
+            acting.setdefault(step.target, []).append(step.id)
+    if acting:
+        parts = (f"{target} (in {names(ids)})" for target, ids in acting.items())
+        yield Sentence(f"Outside the home it acts by {listed(parts)}.", recipe.line)
