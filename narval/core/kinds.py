@@ -87,11 +87,13 @@ class Kind(NamedTuple):
 KINDS: dict[str, Kind] = {
     "action": Kind(
         "narval.core.definitions.action",
+        tells=True,
         declarations={"__narval_action__": "parser", "MODULE_XML": "parser"},
         declared=("action",),
     ),
     "transform": Kind(
         "narval.core.definitions.transform",
+        tells=True,
         suffixes=(".xsl", ".xslt"),
         roots=(f"{{{XSLT}}}stylesheet", f"{{{XSLT}}}transform"),
     ),
@@ -109,6 +111,7 @@ KINDS: dict[str, Kind] = {
         suffixes=(".xml",),
         roots=("automaton", "AUTOMATON", "Automaton"),
         warns=True,
+        tells=True,
         commands={"automaton": "cli"},
     ),
     "process": Kind(
@@ -119,6 +122,7 @@ KINDS: dict[str, Kind] = {
         nests_current=True,
         composes=True,
         warns=True,
+        tells=True,
         declarations={"__narval_code__": "language.code_parser"},
         declared=("node-type", "predicate", "date-function", "string-function", "join", "listener"),
         preparers={"node": "calls.tasks:preparer"},
@@ -140,6 +144,7 @@ KINDS: dict[str, Kind] = {
         suffixes=(".xml",),
         roots=("work",),
         warns=True,
+        tells=True,
         asks=True,
         inline=True,
         operations={
@@ -160,6 +165,7 @@ KINDS: dict[str, Kind] = {
         run="task",
         suffixes=(".task",),
         warns=True,
+        tells=True,
         node=False,
         besides={"task-server": "engine.server", "task-case": "engine.case"},
         standing="task-server",
@@ -183,6 +189,7 @@ KINDS: dict[str, Kind] = {
         suffixes=(".plan",),
         composes=True,
         warns=True,
+        tells=True,
         declarations={"__narval_dataflow__": "language.code_parser"},
         declared=("operator", "wrapper", "function"),
         preparers={"flow": "calls.calls:preparer"},

@@ -20,12 +20,18 @@ _PIECES = re.compile(r"\{\{|\{([^{}]*)\}")
 """`{{`, which stands for a brace; or a value."""
 
 
-def takes(prototype: Prototype) -> Iterator[str]:
-    """The sentences that say what a call takes and gives."""
-    if prototype.inputs:
-        yield f"It takes {listed(map(_input, prototype.inputs))}."
-    if prototype.outputs:
-        yield f"It gives {listed(map(_output, prototype.outputs))}."
+def takes(prototype: Prototype) -> Iterator[tuple[str, int]]:
+    """The sentences that say what a call takes and gives, each with how much deeper it stands."""
+    yield from _slots("It takes", [(_input(slot), slot.id) for slot in prototype.inputs])
+    yield from _slots("It gives", [(_output(slot), slot.id) for slot in prototype.outputs])
+
+
+def _slots(verb: str, slots: list[tuple[str, str]]) -> Iterator[tuple[str, int]]:
+    if len(slots) == 1:
+        yield f"{verb} {slots[0][0]} (as {quoted(slots[0][1])}).", 0
+    elif slots:
+        yield f"{verb}:", 0
+        yield from ((f"As {quoted(id)}: {text}.", 1) for text, id in slots)
 
 
 def _input(slot: Input) -> str:
@@ -37,9 +43,9 @@ def _input(slot: Input) -> str:
     marks = [
         *(["each only once"] if slot.use else []),
         *(["if there is one"] if slot.optional else []),
-        *(["which what it gives replaces"] if slot.outdates else []),
+        *(["which is replaced by what it gives"] if slot.outdates else []),
     ]
-    return ", ".join([f"{element} as {quoted(slot.id)}", *marks])
+    return ", ".join([element, *marks])
 
 
 def _output(slot: Output) -> str:
@@ -47,16 +53,30 @@ def _output(slot: Output) -> str:
     if slot.list:
         element = f"any number that are {element}"
     marks = [
-        *(["if there is one"] if slot.optional else []),
-        *([f"but none whose {verbatim(slot.unique)} it gave before"] if slot.unique else []),
-        *([f"in place of the one with the same {verbatim(slot.replaces)}"] if slot.replaces else []),
+        *(["or nothing"] if slot.optional else []),
+        *([f"never two with the same {_key(slot.unique)}"] if slot.unique else []),
+        *([f"in place of {_replaced(slot.replaces)}"] if slot.replaces else []),
     ]
-    return ", ".join([f"{element} as {quoted(slot.id)}", *marks])
+    return ", ".join([element, *marks])
+
+
+def _key(path: str) -> str:
+    """What tells elements apart: the name of an attribute, or an XPath as it is written."""
+    return quoted(path[1:]) if re.fullmatch(r"@[\w.-]+", path) else verbatim(path)
+
+
+def _replaced(path: str) -> str:
+    """The element that an output replaces, by the attribute that is the same."""
+    name, _, attribute = path.rpartition("/")
+    return f"the {name or 'one before'} with the same {_key(attribute)}"
 
 
 def _matched(slot: Input | Output) -> str:
     own = texts_phrase(slot.match, slot.namespaces)
-    return own if slot.tightens is None else f"{_matched(slot.tightens)} that is also {own}"
+    if slot.tightens is None:
+        return own
+    before = _matched(slot.tightens)
+    return own if own.startswith(f"{before} ") and " " not in before[3:] else f"{before} that is also {own}"
 
 
 def narrowed(slots: Iterable[Narrowing], what: str) -> Iterator[str]:

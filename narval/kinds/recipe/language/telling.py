@@ -38,7 +38,7 @@ def sentences(recipe: Recipe, library: Library) -> Iterator[Sentence]:
         told.add(step.id)
         yield from _of_step(step, library)
         yield from _ways(recipe, step, told)
-    yield from _errors(recipe, steps)
+    yield from _errors(recipe)
     yield from _outside(recipe, steps, library)
 
 
@@ -66,7 +66,11 @@ def _of_step(step: Step, library: Library) -> Iterator[Sentence]:
     else:
         does = _sends(step) if step.sending is not None else call(step.kind, step.target, step.agent, found)
         yield Sentence(f"{quoted(step.id)} {does}.", step.line)
-    for text in _details(step, prototype if isinstance(prototype, Prototype) else None):
+    for text in _details(step):
+        yield Sentence(text, step.line, depth=1)
+    for text, deeper in _taking(step, prototype if isinstance(prototype, Prototype) else None):
+        yield Sentence(text, step.line, depth=1 + deeper)
+    for text in (*limits(step.timeout, step.retries, step.backoff, agent=step.agent), *after_a_crash(step.on_restart)):
         yield Sentence(text, step.line, depth=1)
 
 
@@ -81,7 +85,7 @@ def _sends(step: Step) -> str:
     return f"sends elements to {whom}{rest}"
 
 
-def _details(step: Step, prototype: Prototype | None) -> Iterator[str]:
+def _details(step: Step) -> Iterator[str]:
     """What else there is to say of a step."""
     if step.foreach is not None:
         yield f"It does so once for each element that is {element_phrase(step.foreach)}."
@@ -96,16 +100,18 @@ def _details(step: Step, prototype: Prototype | None) -> Iterator[str]:
         yield f"It is given {listed(elements)}."
     if step.context is not None:
         yield looked_for(step.context)
+
+
+def _taking(step: Step, prototype: Prototype | None) -> Iterator[tuple[str, int]]:
+    """What a step takes and gives: as its target says and it tightens that, or as it alone says."""
     tightened = step.own_inputs
     if prototype is not None:
         with suppress(DefinitionError):
             tightened = step.prototype(prototype)
-    if prototype is None and not step.own_inputs.inputs:
-        yield from narrowed(step.inputs, "takes")
-        yield from narrowed(step.outputs, "gives")
+    elif not tightened.inputs:
+        yield from ((text, 0) for text in narrowed(step.inputs, "takes"))
+        yield from ((text, 0) for text in narrowed(step.outputs, "gives"))
     yield from takes(tightened)
-    yield from limits(step.timeout, step.retries, step.backoff, agent=step.agent)
-    yield from after_a_crash(step.on_restart)
 
 
 # --- ways on ----------------------------------------------------------------------------------------------
@@ -180,16 +186,11 @@ def _condition(given: TransitionCondition) -> str:
 # --- at the end -------------------------------------------------------------------------------------------
 
 
-def _errors(recipe: Recipe, steps: list[Step]) -> Iterator[Sentence]:
+def _errors(recipe: Recipe) -> Iterator[Sentence]:
     """What becomes of the run when a step fails."""
-    handled = [step.id for step in steps if any(_is_for_error(after, step) for after in step.outs)]
-    which = "any other step" if handled else "a step"
-    if len(handled) < len(steps):
-        yield Sentence(sentence(f"if {which} fails, the run has failed"), recipe.line)
-
-
-def _is_for_error(transition: Transition, step: Step) -> bool:
-    return any(link.step is step and link.on_error for link in transition.ins)
+    taken = any(link.on_error for transition in recipe.transitions.values() for link in transition.ins)
+    unless = ", and none of these ways is for that" if taken else ""
+    yield Sentence(f"If a step fails{unless}, the run has failed.", recipe.line)
 
 
 def _outside(recipe: Recipe, steps: list[Step], library: Library) -> Iterator[Sentence]:

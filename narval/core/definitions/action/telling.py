@@ -1,0 +1,45 @@
+"""What an action does, in sentences: its author's words, what it takes and gives, whether it acts outside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from narval.core.definitions.action.definition import Action
+from narval.core.definitions.action.resources import shown_resources
+from narval.core.definitions.library import Library
+from narval.core.definitions.telling.sentence import Sentence
+from narval.core.definitions.telling.slots import takes, template
+from narval.core.definitions.telling.words import quoted
+
+_PLACES = {
+    "thread": "It runs in a thread beside the others.",
+    "worker": "It runs in a process of its own.",
+    "inline": "It runs at once, and all else waits for it.",
+    "async": "It runs in the daemon, and waits beside the others.",
+    "source": "It runs on, and gives what comes as it comes.",
+    "cluster": "It runs on the cluster.",
+}
+
+
+def sentences(action: Action, library: Library) -> Iterator[Sentence]:
+    """The sentences that tell of an action."""
+    yield Sentence(f"It is the Python function {action.function}, called by other definitions.", action.line)
+    for text, deeper in takes(action.prototype):
+        yield Sentence(text, action.line, depth=deeper)
+    yield from (Sentence(text, action.line) for text in _facts(action))
+
+
+def _facts(action: Action) -> Iterator[str]:
+    if action.model:
+        yield f"It asks the language model that its input {quoted(action.model)} names."
+    if action.pure:
+        yield "It touches nothing outside, and gives the same for the same."
+    elif action.outside:
+        yield "What it does can be seen outside the home."
+    else:
+        yield "What it does cannot be seen outside the home."
+    if action.describe is not None:
+        yield f"People who must agree to a call of it read {template(action.describe)}."
+    yield _PLACES[action.where]
+    if action.resources:
+        yield f"It needs of the cluster: {shown_resources(action.resources)}."

@@ -1,0 +1,167 @@
+"""What an automaton does, in sentences: its states as they follow one another, and what they run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from shlex import join
+
+from narval.core.definitions.library import Library
+from narval.core.definitions.telling.calls import after_a_crash, call, forgotten, limits, target_of
+from narval.core.definitions.telling.dates import dates
+from narval.core.definitions.telling.patterns import element_phrase
+from narval.core.definitions.telling.sentence import Sentence
+from narval.core.definitions.telling.words import counted, length, listed, names, quoted, times, verbatim
+from narval.kinds.automaton.language.definition import (
+    ANY,
+    END,
+    SIGNAL,
+    SUCCESS,
+    TIMEOUT,
+    Automaton,
+    Contender,
+    ProgramInput,
+    State,
+    signal_of,
+)
+
+
+def sentences(automaton: Automaton, library: Library) -> Iterator[Sentence]:
+    """The sentences that tell of an automaton."""
+    yield from (Sentence(text, automaton.line) for text in _whole(automaton))
+    for state in _in_order(automaton):
+        yield Sentence(f"{quoted(state.name)} {_does(state, library)}.", state.line)
+        yield from (Sentence(text, state.line, depth=1) for text in _details(state))
+        yield from (Sentence(text, state.line, depth=1) for text in _ways(state))
+    if programs := dict.fromkeys(automaton.programs):
+        text = f"Outside the home it runs the programs {listed(map(verbatim, programs))}."
+        yield Sentence(text, automaton.line)
+
+
+def _whole(automaton: Automaton) -> Iterator[str]:
+    begins = "It begins when somebody or something starts it."
+    again = "It begins by itself. When a run of it has ended, well or not, another begins."
+    yield again if automaton.restart else begins
+    yield from forgotten(automaton.decay)
+    if automaton.timeout is not None:
+        yield f"After {length(automaton.timeout)} a run is given up: it has failed."
+    if automaton.max_parallel is not None:
+        yield f"Of its programs, at most {automaton.max_parallel} run at once."
+    if automaton.processes is not None:
+        yield f"With all that they start they may be {automaton.processes:,} processes at once."
+
+
+def _in_order(automaton: Automaton) -> Iterator[State]:
+    """The states as they follow one another; those that none leads to last."""
+    line, seen = [automaton.start], {automaton.start.name}
+    for state in line:
+        yield state
+        for successors in state.follow.values():
+            for successor in successors:
+                if successor.name not in seen:
+                    seen.add(successor.name)
+                    line.append(successor)
+    yield from (state for state in automaton.states.values() if state.name not in seen)
+
+
+# --- a state ----------------------------------------------------------------------------------------------
+
+
+def _does(state: State, library: Library) -> str:
+    if state.target is not None:
+        return call(*state.target, state.agent, target_of(*state.target, state.agent, library))
+    if not state.contenders:
+        return "runs nothing"
+    if len(state.contenders) == 1:
+        return f"runs {_program(state.contenders[0])}"
+    return "runs the first of several programs that succeeds"
+
+
+def _program(contender: Contender) -> str:
+    given = f", with the input {verbatim(contender.text)}" if contender.text.strip() else ""
+    return f"the program {verbatim(join(contender.words))}{given}"
+
+
+def _details(state: State) -> Iterator[str]:
+    if len(state.awaits) > 1:
+        yield f"It begins once {names(before.name for before in state.awaits)} have all ended well."
+    if state.after:
+        yield f"It waits for its time: {dates(state.after)}."
+    if state.wait:
+        yield f"It waits until somebody sends the signal {quoted(state.wait)}."
+    for number, contender in enumerate(state.contenders if len(state.contenders) > 1 else ()):
+        yield f"{'First' if not number else 'If that fails,'} {_program(contender)}."
+        yield from _tried(contender)
+    if len(state.contenders) == 1:
+        yield from _tried(state.contenders[0])
+    if state.creates:
+        made = listed(map(verbatim, state.creates))
+        newer = f", and newer than {listed(map(verbatim, state.needs))}" if state.needs else ""
+        yield f"It makes {made}: it is skipped while all is there{newer}."
+    elif state.needs:
+        yield f"It needs {listed(map(verbatim, state.needs))}."
+    if state.unless:
+        yield f"It is skipped if {verbatim(join(state.unless))} ends well."
+    yield from limits(state.timeout, state.retries, state.backoff, agent=state.agent)
+    yield from after_a_crash(state.on_restart)
+    if state.max_visits is not None:
+        yield f"A run enters it {times(state.max_visits)} at most; once more, and the run has failed."
+    yield from _surroundings(state)
+
+
+def _tried(contender: Contender) -> Iterator[str]:
+    if contender.retries or contender.backoff is not None:
+        yield from (f"Of this program: {text}" for text in limits(None, contender.retries, contender.backoff))
+
+
+def _surroundings(state: State) -> Iterator[str]:
+    """What its programs are given, and what they may use."""
+    if not state.contenders:
+        return
+    if state.grace != State("").grace:
+        yield f"A program that is to end has {length(state.grace)} to do so; then it is killed."
+    if state.directory:
+        yield f"It runs in the folder {verbatim(state.directory)}."
+    for name, value in state.environment.items():
+        yield f"The variable {verbatim(name)} is {quoted(value)}."
+    yield from map(_input, state.inputs)
+    most = state.limits
+    uses = [
+        *([f"{counted(most.cpu, 'second')} of the processor"] if most.cpu is not None else []),
+        *([f"{counted(most.memory, 'byte')} of memory"] if most.memory is not None else []),
+        *([f"{counted(most.files, 'open file')}"] if most.files is not None else []),
+        *([f"{most.processes:,} processes at once"] if most.processes is not None else []),
+    ]
+    if uses:
+        yield f"It may use at most {listed(uses)}."
+
+
+def _input(given: ProgramInput) -> str:
+    phrase = element_phrase(given.condition)
+    if not given.name:
+        return f"Its input is all that this run has of what is {phrase}."
+    value = "the text" if given.select == "string(.)" else verbatim(given.select)
+    return f"The variable {verbatim(given.name)} is {value} of the newest that is {phrase}."
+
+
+def _ways(state: State) -> Iterator[str]:
+    """What follows a state, by how it ends."""
+    for label, successors in state.follow.items():
+        follows = f"{names(successor.name for successor in successors)} follow"
+        ended = _ended(label) if label != ANY or len(state.follow) > 1 else "However it ends"
+        yield f"{ended}, {follows}{'s' if len(successors) == 1 else ''}."
+    if state.is_final:
+        yield "When it has ended well, the run has ended well" + (" at once." if state.name == END else ".")
+    if ANY not in state.follow:
+        yield "Of any other end the run fails." if state.follow else "Of an end that is not well the run fails."
+
+
+def _ended(label: str) -> str:
+    if signal := signal_of(label):
+        return f"When somebody sends the signal {quoted(signal)} meanwhile"
+    ends = {
+        SUCCESS: "When it has ended well",
+        TIMEOUT: "When it took too long",
+        SIGNAL: "When a signal of the system has ended it",
+        ANY: "When it has ended in any other way",
+    }
+    return ends.get(label, f"When it has ended with {label}")

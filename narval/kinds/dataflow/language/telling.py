@@ -1,0 +1,90 @@
+"""What a dataflow does, in sentences: what it is given, what each operator makes of what, what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from narval.core.definitions.library import Library
+from narval.core.definitions.telling.calls import forgotten
+from narval.core.definitions.telling.sentence import Sentence
+from narval.core.definitions.telling.words import listed, names, quoted, verbatim
+from narval.kinds.dataflow.language.definition import DataflowDefinition
+from narval.kinds.dataflow.language.operators import OPERATOR_TABLE, Operator
+from narval.kinds.dataflow.language.syntax import Clauses, Declared, Statement, Written
+
+
+def sentences(dataflow: DataflowDefinition, library: Library) -> Iterator[Sentence]:
+    """The sentences that tell of a dataflow."""
+    syntax = dataflow.source.syntax
+    yield Sentence("It begins when somebody or something starts it.", syntax.line, syntax.column)
+    yield from (Sentence(text, syntax.line) for text in forgotten(dataflow.decay))
+    for declared in syntax.inputs:
+        yield Sentence(f"It is given {_declared(declared)}.", declared.line, declared.column)
+    operators = _operators(dataflow)
+    for statement in syntax.statements:
+        yield from _statement(statement, operators.get((statement.line, statement.column)))
+    for declared in syntax.outputs:
+        yield Sentence(f"It gives {_declared(declared)}.", declared.line, declared.column)
+    if dataflow.source.aliases:
+        yield Sentence("What stands in capitals has its arguments in the order of the examples.", syntax.line)
+    for operator in dataflow.source.declared:
+        yield Sentence(f"It declares an operator: {verbatim(operator.text)}.", operator.line, operator.column)
+    outside = [operator.name for operator in operators.values() if operator.io or operator.effect]
+    if outside:
+        text = f"Outside the home it acts by {listed(sorted(set(outside)))}."
+        yield Sentence(text, syntax.line, syntax.column)
+
+
+def _operators(dataflow: DataflowDefinition) -> dict[tuple[int, int], Operator]:
+    """The operators that are called, by the place of the call; only those that ship where it is not whole."""
+    if dataflow.graphs:
+        return {(call.line, call.column): call.operator for call in dataflow.graph.calls}
+    statements = dataflow.source.syntax.statements
+    named = {name: operator for operator in OPERATOR_TABLE.values() for name in (operator.name, *operator.also)}
+    found = ((one, named.get(one.name.lower())) for one in statements)
+    return {(one.line, one.column): operator for one, operator in found if operator is not None}
+
+
+def _declared(declared: Declared) -> str:
+    type = f", a {declared.type}" if declared.type else ""
+    return f"{quoted(declared.name)}{type}{', of which there may be several' if declared.many else ''}"
+
+
+def _statement(statement: Statement, operator: Operator | None) -> Iterator[Sentence]:
+    place = statement.line, statement.column
+    made = f" makes {listed(map(_written, statement.outputs))}" if statement.outputs else " runs"
+    taken = f" from {listed(map(_written, statement.arguments))}" if statement.arguments else ""
+    yield Sentence(f"{verbatim(statement.name)}{made}{taken}.", *place)
+    if operator is not None and operator.does:
+        does = f"It {operator.does}"
+        yield Sentence(f"{does.rstrip('.')}.", *place, depth=1)
+    elif operator is not None and operator.is_plan:
+        yield Sentence(f"It is another dataflow, {operator.name}.", *place, depth=1)
+    if operator is not None and (operator.effect or operator.io):
+        acts = "It changes something outside." if operator.effect else "It asks outside, and may wait for that."
+        yield Sentence(acts, *place, depth=1)
+    yield from (Sentence(text, *place, depth=1) for text in _clauses(statement.clauses))
+
+
+def _clauses(clauses: Clauses) -> Iterator[str]:
+    if clauses.wait:
+        yield f"It begins once {_data(clauses.wait)} has happened."
+    if clauses.enable:
+        yield f"With its end {_data(clauses.enable)} has happened."
+    if clauses.started:
+        yield f"With its beginning {_data(clauses.started)} has happened."
+    if clauses.on_error:
+        yield f"If it fails, {_data(clauses.on_error)} has happened, and the rest goes on."
+
+
+def _data(data: Iterable[Written]) -> str:
+    return names(written.text for written in data)
+
+
+def _written(written: Written) -> str:
+    """A datum by its name, a text or number as it is written, a group in brackets."""
+    if written.kind == "group":
+        return f"({listed(map(_written, written.group))})"
+    if written.kind == "name":
+        return "something unused" if written.text == "_" else quoted(written.text)
+    return verbatim(str(written))

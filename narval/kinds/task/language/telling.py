@@ -1,0 +1,238 @@
+"""What a task does, in sentences: who works on it, its states and what leads from one to another, its rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from shlex import join
+
+from narval.core.definitions.library import Library
+from narval.core.definitions.telling.calls import call, forgotten
+from narval.core.definitions.telling.patterns import presence
+from narval.core.definitions.telling.sentence import Sentence
+from narval.core.definitions.telling.words import counted, length, listed, names, quoted, verbatim
+from narval.core.patterns.pattern import Condition
+from narval.kinds.task.language.definition import (
+    ABORT,
+    COMMIT,
+    EXCEPTION,
+    FORWARD,
+    PREDEFINED,
+    Choice,
+    Comparison,
+    Operand,
+    Perform,
+    Rule,
+    Script,
+    ScriptValue,
+    TaskDefinition,
+    TaskState,
+    calls_in,
+)
+from narval.kinds.task.language.times import shown_times
+from narval.kinds.task.language.windows import TimeSpec
+
+_INVOCATIONS = {
+    "manual": "A person or a program begins one.",
+    "auto": "One begins by itself when an object has come, and another when it is done.",
+    "compensation": "One begins when something is to be undone.",
+}
+_ENDS = {
+    FORWARD: "it is done, and the object goes on",
+    COMMIT: "all is done, and the object's way is over",
+    ABORT: "all that was done for the object is undone",
+    EXCEPTION: "it has failed, and somebody else decides",
+}
+_IS = {"==": "is", "!=": "is not", "<": "is less than", "<=": "is at most", ">": "is more than", ">=": "is at least"}
+
+
+def sentences(task: TaskDefinition, library: Library) -> Iterator[Sentence]:
+    """The sentences that tell of a task type or a global event."""
+    if task.rule is not None:
+        yield from _event(task, task.rule)
+        return
+    yield from (Sentence(text, task.line) for text in _whole(task, library))
+    for state in task.states.values():
+        if state.name not in PREDEFINED or _says_something(state):
+            yield from _state(task, state)
+    for name, script in task.routes.items():
+        yield Sentence(f"When it is over in {quoted(name)}:", task.line)
+        yield from _script(script, task.line, 1)
+    commands = [join(task.program)] if task.program else []
+    commands += _commands(task)
+    if commands:
+        text = f"Outside the home it runs the programs {listed(map(verbatim, dict.fromkeys(commands)))}."
+        yield Sentence(text, task.line)
+
+
+def _event(task: TaskDefinition, rule: Rule) -> Iterator[Sentence]:
+    again = f", and again every {length(task.period)}" if task.period is not None else ""
+    yield Sentence(f"It begins by itself when it is loaded{again}, and whenever somebody raises it.", task.line)
+    yield from (Sentence(text, task.line) for text in forgotten(task.decay))
+    yield from _rule(rule, 0)
+    commands = [verbatim(text) for text in dict.fromkeys(_started(rule.action))]
+    if commands:
+        yield Sentence(f"Outside the home it runs the programs {listed(commands)}.", task.line)
+
+
+def _whole(task: TaskDefinition, library: Library) -> Iterator[str]:
+    yield "Objects come to it, and it works on one after another."
+    if task.is_interactive and task.invocation == "manual":
+        yield "One begins for each object that comes."
+    elif task.period is not None:
+        yield f"One begins by itself when it is loaded, and again every {length(task.period)}."
+    else:
+        yield _INVOCATIONS.get(task.invocation, "One begins by itself.")
+    yield from forgotten(task.decay)
+    if task.is_interactive:
+        yield "People do the work."
+    if task.users:
+        yield f"It is for the people {listed(task.users, 'or')}."
+    if task.roles:
+        yield f"It is for people who have the role {names(task.roles, 'or')}."
+    if task.code is not None:
+        kind, name = task.code
+        found = library.get(kind, name) if kind else library.find(name)
+        yield f"Its work: it {call(found.kind if found else kind or 'definition', name, '', found)}."
+    elif task.program:
+        yield f"Its work: it runs the program {verbatim(join(task.program))}."
+    if task.composed_from:
+        yield f"It waits until all parts of an object have come from {names(task.composed_from)}, and makes them one."
+    if task.compensated_by:
+        yield f"What it did is undone by {quoted(task.compensated_by)}."
+    if task.compensates:
+        yield f"It undoes what {quoted(task.compensates)} did."
+    yield f"It begins in the state {quoted(task.initial)}."
+    if task.final:
+        yield f"It is over in {names(task.final, 'or')} too."
+
+
+# --- states and rules -------------------------------------------------------------------------------------
+
+
+def _says_something(state: TaskState) -> bool:
+    return bool(state.number or state.on_assert or state.on_leaving or state.rules or not state.exposed)
+
+
+def _state(task: TaskDefinition, state: TaskState) -> Iterator[Sentence]:
+    marks = [f"number {state.number}"] if state.number and state.number != state.name else []
+    marks += [] if state.exposed else ["nobody sees it"]
+    more = f" ({listed(marks)})" if marks else ""
+    yield Sentence(f"In the state {quoted(state.name)}{more}:", state.line)
+    if state.on_assert:
+        yield Sentence("When it comes there:", state.line, depth=1)
+        yield from _script(state.on_assert, state.line, 2)
+    for event, target in state.edges.items():
+        ends = f": {_ends_of(task, target)}" if task.is_terminal(target) else ""
+        yield Sentence(f"On {quoted(event)} it goes to {quoted(target)}{ends}.", state.line, depth=1)
+    for rule in state.rules:
+        yield from _rule(rule, 1)
+    if state.on_leaving:
+        yield Sentence("When it leaves:", state.line, depth=1)
+        yield from _script(state.on_leaving, state.line, 2)
+
+
+def _ends_of(task: TaskDefinition, state: str) -> str:
+    """What the end in a state means: an own one is like FORWARD."""
+    return _ENDS.get(state, _ENDS[FORWARD])
+
+
+def _rule(rule: Rule, depth: int) -> Iterator[Sentence]:
+    takes = f" with {names(rule.parameters)}" if rule.parameters else ""
+    waits = {"sync": ", for which its sender waits,", "async": ", for which its sender does not wait,"}
+    text = f"On the event {quoted(rule.event)}{takes}{waits.get(rule.mode, '')}"
+    if rule.before_condition is not None:
+        text += f" it looks {_window(rule.before_condition)} whether this is so"
+    else:
+        text += " it looks whether this is so"
+    yield Sentence(f"{text}: {_condition(rule.condition)}.", rule.line, depth=depth)
+    window = f" {_window(rule.before_action)} (counted from then)" if rule.before_action is not None else ""
+    if rule.action:
+        yield Sentence(f"If it is, it does this{window}:", rule.line, depth=depth)
+        yield from _script(rule.action, rule.line, depth + 1)
+    else:
+        yield Sentence(f"If it is, it has been answered{window}, and nothing else is done.", rule.line, depth=depth)
+    if rule.retries:
+        again = f"A call in it that fails is made {counted(rule.retries, 'time')} more"
+        yield Sentence(f"{again}.", rule.line, depth=depth)
+
+
+def _window(spec: TimeSpec) -> str:
+    """A window as it is written: it has the words of the language."""
+    return f"in the time {verbatim(shown_times(spec))}"
+
+
+def _condition(condition: Condition | bool) -> str:
+    if isinstance(condition, Condition):
+        return presence(condition)
+    return "always" if condition else "never"
+
+
+# --- scripts ----------------------------------------------------------------------------------------------
+
+
+def _script(script: Script, line: int, depth: int) -> Iterator[Sentence]:
+    if not script:
+        yield Sentence("Nothing is done.", line, depth=depth)
+    for statement in script:
+        if isinstance(statement, Choice):
+            yield Sentence(f"If {_test(statement.test)}:", line, depth=depth)
+            yield from _script(statement.then, line, depth + 1)
+            if statement.otherwise:
+                yield Sentence("Else:", line, depth=depth)
+                yield from _script(statement.otherwise, line, depth + 1)
+        else:
+            yield Sentence(_performed(statement), statement.line, statement.column, depth)
+
+
+def _performed(call: Perform) -> str:
+    first, *others = [*call.arguments, ScriptValue("")]
+    plain, rest = _plain(first), others[:-1]
+    match call.name, len(call.arguments):
+        case "route", 1:
+            return f"The object goes to {quoted(plain)}."
+        case "route", 2 if _plain(rest[0]) == "*":
+            return f"All parts of the object go to {quoted(plain)}."
+        case "route", 2:
+            return f"Part {_plain(rest[0])} of the object goes to {quoted(plain)}."
+        case "assert", 1:
+            return f"It goes to the state {quoted(plain)}."
+        case "split", 1:
+            return f"The object is split into its parts: {verbatim(plain)}."
+        case "copy", 1:
+            return f"The object is copied: {plain} copies."
+        case "exec", 1:
+            return f"It runs {verbatim(plain)}, and waits for its end."
+        case "launch", 1:
+            return f"It starts {verbatim(plain)}, and does not wait for its end."
+    arguments = listed(map(_operand, call.arguments)) if call.arguments else "nothing"
+    does = {"raise": "raises an event", "route": "sends the object on"}.get(call.name, f"calls {call.name}")
+    return f"It {does} with {arguments}."
+
+
+def _test(test: Comparison) -> str:
+    if test.right is None:
+        return f"{_operand(test.left)} is there and says something"
+    return f"{_operand(test.left)} {_IS[test.operator]} {_operand(test.right)}"
+
+
+def _operand(operand: Operand) -> str:
+    return quoted(operand.value) if isinstance(operand, ScriptValue) else verbatim(".".join(operand.names))
+
+
+def _plain(operand: Operand) -> str:
+    return operand.value if isinstance(operand, ScriptValue) else ".".join(operand.names)
+
+
+def _started(script: Script) -> Iterator[str]:
+    for call in calls_in(script):
+        if call.name in ("exec", "launch") and isinstance(call.arguments[0], ScriptValue):
+            yield call.arguments[0].value
+
+
+def _commands(task: TaskDefinition) -> Iterable[str]:
+    """The commands that the scripts of a type run."""
+    for state in task.states.values():
+        for script in (state.on_assert, state.on_leaving, *(rule.action for rule in state.rules)):
+            yield from _started(script)
+    for script in task.routes.values():
+        yield from _started(script)
