@@ -18,7 +18,7 @@ _ORDER = [
     "automaton", "dataflow", "start", "add", "outdate", "memory", "element", "part", "timeline", "send",
     "letters", "runs", "show", "history", "why", "cancel", "signal", "retry", "renew", "attention", "errors",
     "calendar", "work", "people", "hooks", "task", "complete", "backtrack", "rerun", "tokens",
-    "environment", "remembered", "definitions", "actions", "diff", "take", "log", "backup", "restore",
+    "environment", "remembered", "definitions", "tell", "actions", "diff", "take", "log", "backup", "restore",
     "service", "completion",
 ]  # fmt: skip
 """The commands in the order in which help shows them: that of a first day."""
@@ -33,7 +33,7 @@ _WHERE = {
     "runs": "runs", "show": "runs", "history": "runs", "why": "runs", "cancel": "runs", "signal": "runs",
     "retry": "runs", "renew": "runs", "attention": "monitor.attention", "errors": "monitor.errors",
     "calendar": "monitor.calendar", "people": "monitor.people", "hooks": "monitor.hooks",
-    "definitions": "definitions", "actions": "definitions", "diff": "definitions", "take": "definitions",
+    "definitions": "definitions", "tell": "telling", "actions": "definitions", "diff": "definitions", "take": "definitions",
     "log": "daemon.control", "backup": "daemon.backups", "restore": "daemon.backups",
     "service": "daemon.homes", "completion": "shell",
 }  # fmt: skip

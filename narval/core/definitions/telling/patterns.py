@@ -272,6 +272,10 @@ class _Phrases:
         match node:
             case Filter(primary=primary, predicates=()):
                 return self.denial(primary)
+            case Path(origin=None, steps=(PathStep(axis="self", test=test, predicates=()) as step,)) if (
+                test not in ("*", "node()")
+            ):
+                return f"that is not {an(self.name(step))}"
             case Path(origin=Variable(name=name), steps=(PathStep(axis="attribute") as step,)):
                 return f"while {variable(name)} has no {quoted(self.name(step))}"
             case Path(origin=None, steps=steps):

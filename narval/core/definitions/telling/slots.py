@@ -37,9 +37,9 @@ def _slots(verb: str, slots: list[tuple[str, str]]) -> Iterator[tuple[str, int]]
 def _input(slot: Input) -> str:
     element = _matched(slot)
     if slot.newest:
-        element = f"the newest {slot.newest} of all that are {element}"
+        element = f"of every element that is {element}, the newest {slot.newest}"
     elif slot.list:
-        element = f"all that are {element}"
+        element = f"every element that is {element}"
     marks = [
         *(["each only once"] if slot.use else []),
         *(["if there is one"] if slot.optional else []),
@@ -51,7 +51,7 @@ def _input(slot: Input) -> str:
 def _output(slot: Output) -> str:
     element = _matched(slot)
     if slot.list:
-        element = f"any number that are {element}"
+        element = f"any number of elements, each of which is {element}"
     marks = [
         *(["or nothing"] if slot.optional else []),
         *([f"never two with the same {_key(slot.unique)}"] if slot.unique else []),

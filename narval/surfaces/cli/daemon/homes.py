@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,9 +41,24 @@ def _limit(name: str, metavar: str, type: Any, default: float, work: str) -> Cal
 @click.option("--explore", is_flag=True, help="Walk through all that runs of each definition may come to.")
 @_limit("--states", "N", click.IntRange(min=1), 20_000, "look at so many states of a definition")
 @_limit("--seconds", "S", click.FloatRange(min=0.0, min_open=True), 10.0, "spend so long on a definition")
+@click.option("--tell", "tells", is_flag=True, help="Then tell in sentences what the definitions of PATHs do.")
+@click.option(
+    "--against",
+    "old",
+    metavar="OLD",
+    type=click.Path(exists=True, path_type=Path),
+    help="With --tell: only what differs from the file or folder OLD, sentences added (+) and taken away (-).",
+)
 @click.pass_context
 def check(
-    context: click.Context, /, session: Session, paths: tuple[Path, ...], explore: bool, **limits: Any
+    context: click.Context,
+    /,
+    session: Session,
+    paths: tuple[Path, ...],
+    explore: bool,
+    tells: bool,
+    old: Path | None,
+    **limits: Any,
 ) -> None:
     """List every fault of what a home holds; nothing is run.
 
@@ -54,7 +69,14 @@ def check(
     With --explore it also tells what no run of a definition can ever do, and what one may come to, each with
     the shortest story that leads there. The exit status is 1 when there is a fault, or something that cannot
     be; warnings and notes are none.
+
+    With --tell it then says what the definitions do, as `narval tell` does; with --against OLD, which
+    sentences are new and which are no more.
     """
+    if old is not None and not tells:
+        raise click.UsageError("--against goes with --tell")
+    if tells and explore:
+        raise click.UsageError("--tell and --explore: one of them")
     from narval.ask import json_forms
     from narval.files.check import check_alone, check_home
     from narval.trials.simulate.files import faults_of_scenarios, is_scenario_file
@@ -74,10 +96,30 @@ def check(
         well = explore_all(session, faults, form, _count(faults), paths, **limits)
         context.exit(0 if well else NOT_WELL)
     listed = "".join(f"{clean(fault)}\n" for fault in faults)
-    session.give(form, lambda _: click.echo(listed, nl=False))
+    if tells:
+        told, lines = _told(session, paths, old)
+        session.give({"faults": form, **told}, lambda _: click.echo("\n".join([*listed.splitlines(), *lines])))
+    else:
+        session.give(form, lambda _: click.echo(listed, nl=False))
     if not session.as_json:
         click.echo(_count(faults), err=True)
     context.exit(NOT_WELL if any(not fault.warning for fault in faults) else 0)
+
+
+def _told(
+    session: Session, paths: tuple[Path, ...], old: Path | None
+) -> tuple[dict[str, Any], Iterable[str]]:
+    """What the definitions of files do, or of the home: the answer, and its lines."""
+    from narval.ask.definitions.telling import changes
+    from narval.surfaces.cli.telling import changed_lines, told_lines, told_of
+
+    home = () if paths else (session.home.recipes, session.home.modules)
+    rows, _ = told_of([path for path in paths or home if path.exists()], session)
+    if old is None:
+        return {"told": rows}, told_lines(rows)
+    before, _ = told_of([old], session)
+    changed = list(changes(before, rows))
+    return {"changes": changed}, changed_lines(changed)
 
 
 _ALONE = "there is no home: names that neither these files nor narval have are warnings"

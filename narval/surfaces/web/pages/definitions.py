@@ -56,6 +56,7 @@ async def shown_definition(visit: Visit, name: str, kind: str | None, problem: s
     versions = [] if visit.live else await visit.ask("versions", name=name, kind=kind)
     explored = None if visit.live else await visit.ask("explored", kind=answer["kind"], name=name)
     findings = explored["findings"] if explored else []
+    told = [] if visit.live else await visit.ask("tell", name=name, kind=answer["kind"])
     drawn = None if visit.live else await _drawn(visit, answer, findings)
     here = f"/definitions/{segment(name)}?kind={segment(answer['kind'])}#"
     drawing = await drawing_of(visit, drawn, here) if drawn else None
@@ -64,6 +65,7 @@ async def shown_definition(visit: Visit, name: str, kind: str | None, problem: s
         faults.setdefault(fault["line"], []).append(f"column {fault['column']}: {fault['message']}")
     values = {
         "definition": answer,
+        "told": _nested(told),
         "source": (answer["source"] or "").splitlines(),
         "file": (answer["file"] or {}).get("text", "").splitlines() if faults else [],
         "faults": faults,
@@ -83,6 +85,18 @@ async def shown_definition(visit: Visit, name: str, kind: str | None, problem: s
         status=400 if problem else 200,
         follows=Follows(faults=True, runs=True),
     )
+
+
+def _nested(told: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Sentences, each with those that tell more of it, as `within`."""
+    whole: list[dict[str, Any]] = []
+    levels = [whole]
+    for sentence in told:
+        del levels[sentence["depth"] + 1 :]
+        within: list[dict[str, Any]] = []
+        levels[-1].append({**sentence, "within": within})
+        levels.append(within)
+    return whole
 
 
 async def _drawn(

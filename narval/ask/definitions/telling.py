@@ -1,0 +1,58 @@
+"""The operation `tell`: what a definition does, in sentences (D1), and what differs between two tellings (D3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from difflib import SequenceMatcher
+from typing import Any
+
+from narval.ask.definitions.one import find_definition
+from narval.ask.registry import operation
+from narval.core.definitions.library import Definition, Library
+from narval.core.definitions.telling.sentence import tell as sentences_of
+from narval.daemon.daemon import Daemon
+
+Form = dict[str, Any]
+
+
+@operation("read")
+async def tell(daemon: Daemon, name: str, kind: str | None = None) -> list[Form]:
+    """What a definition does, in sentences made of the definition alone: `{"definition", "kind", "file",
+    "line", "column", "depth", "text"}`, where a sentence of greater depth tells more of the one before it.
+
+    The words for what it calls are those of the definitions that are loaded. `kind` tells which is meant
+    where several kinds have one of that name. Raises RequestError.
+    """
+    return told(find_definition(daemon, name, kind), daemon.agent.library)
+
+
+def told(definition: Definition, library: Library) -> list[Form]:
+    """The sentences that tell of a definition, in the form of answers."""
+    of = {"definition": definition.full_name, "kind": definition.kind, "file": definition.path}
+    return [{**of, **sentence._asdict()} for sentence in sentences_of(definition, library)]
+
+
+def changes(old: Iterable[Form], new: Iterable[Form]) -> Iterator[Form]:
+    """The sentences of two tellings that the other has not, each with `change`: "added" or "taken away".
+
+    Definitions are compared by kind and name, their sentences in their order.
+    """
+    before, after = _by_definition(old), _by_definition(new)
+    for key in dict.fromkeys((*after, *before)):
+        gone, come = before.get(key, []), after.get(key, [])
+        matcher = SequenceMatcher(None, [_same(row) for row in gone], [_same(row) for row in come], False)
+        for tag, first, last, start, end in matcher.get_opcodes():
+            if tag != "equal":
+                yield from ({"change": "taken away", **row} for row in gone[first:last])
+                yield from ({"change": "added", **row} for row in come[start:end])
+
+
+def _same(row: Form) -> tuple[int, str]:
+    return row["depth"], row["text"]
+
+
+def _by_definition(rows: Iterable[Form]) -> dict[tuple[str, str], list[Form]]:
+    by_definition: dict[tuple[str, str], list[Form]] = {}
+    for row in rows:
+        by_definition.setdefault((row["kind"], row["definition"]), []).append(row)
+    return by_definition
