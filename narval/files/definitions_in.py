@@ -49,7 +49,9 @@ def _added(loaded: Loaded, files: list[Path]) -> FoundDefinitions:
             if is_module(file):
                 before = loaded.library
                 loaded = loaded.with_definitions(file)
-                new = (found for found in loaded.library if before.get(found.kind, found.full_name) is not found)
+                new = (
+                    found for found in loaded.library if before.get(found.kind, found.full_name) is not found
+                )
                 added.update({(found.kind, found.full_name): found for found in new})
                 continue
             read = read_file(file, str(file))

@@ -12,13 +12,17 @@ from narval.core.definitions.telling.words import an, counted, length, times
 _VERBS = {"action": "calls", "transform": "applies", "work": "asks people by", "send": "sends"}
 
 
+def verb(kind: str) -> str:
+    """The word for what one does with a definition of a kind."""
+    return _VERBS.get(kind, "runs")
+
+
 def call(kind: str, target: str, agent: str, found: Definition | None) -> str:
     """The words for a call: `calls the action mail.send ("Send a mail")`."""
-    verb = _VERBS.get(kind, "runs")
     if agent:
         return f"has the agent {agent} do {an(kind)}, {target}"
     acts = "; this acts outside the home" if acts_outside(found) else ""
-    return f"{verb} the {kind} {target}{purpose(found)}{acts}"
+    return f"{verb(kind)} the {kind} {target}{purpose(found)}{acts}"
 
 
 def target_of(kind: str, target: str, agent: str, library: Library) -> Definition | None:

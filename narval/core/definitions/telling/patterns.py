@@ -33,7 +33,11 @@ _IS = {"=": "is", "!=": "is other than", "<": "is less than", "<=": "is at most"
        ">=": "is at least"}  # fmt: skip
 _TURNED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _TESTS = {"contains": "contains", "starts-with": "begins with", "ends-with": "ends with"}
-_NOT = {"contains": "does not contain", "starts-with": "does not begin with", "ends-with": "does not end with"}
+_NOT = {
+    "contains": "does not contain",
+    "starts-with": "does not begin with",
+    "ends-with": "does not end with",
+}
 
 
 class InexactError(Exception):
@@ -339,5 +343,3 @@ class _Phrases:
                     words = f"the {self.name(step)} {joint} {words}"
                 return words
         raise InexactError
-
-

@@ -63,6 +63,8 @@ def _declared(definition: Definition, library: Library) -> Iterator[Sentence]:
     """What can be told of a definition whose kind has no words of its own."""
     what = f"It is the {definition.kind} {definition.full_name}"
     if isinstance(definition, ModuleDefinition):
-        yield Sentence(f"{what}: the Python code {definition.function} of {definition.path}.", definition.line)
+        yield Sentence(
+            f"{what}: the Python code {definition.function} of {definition.path}.", definition.line
+        )
     else:
         yield Sentence(f"{what}.", definition.line)

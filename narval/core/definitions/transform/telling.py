@@ -17,4 +17,6 @@ def sentences(transform: Transform, library: Library) -> Iterator[Sentence]:
     for text, deeper in takes(transform.prototype):
         yield Sentence(text, transform.line, depth=deeper)
     version = hashlib.sha256(transform.xml).hexdigest()[:12]
-    yield Sentence(f"How it makes them is not told in words: its stylesheet is of version {version}.", transform.line)
+    yield Sentence(
+        f"How it makes them is not told in words: its stylesheet is of version {version}.", transform.line
+    )

@@ -152,7 +152,9 @@ def _ways(state: State) -> Iterator[str]:
     if state.is_final:
         yield "When it has ended well, the run has ended well" + (" at once." if state.name == END else ".")
     if ANY not in state.follow:
-        yield "Of any other end the run fails." if state.follow else "Of an end that is not well the run fails."
+        yield (
+            "Of any other end the run fails." if state.follow else "Of an end that is not well the run fails."
+        )
 
 
 def _ended(label: str) -> str:

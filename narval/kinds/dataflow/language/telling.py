@@ -16,6 +16,11 @@ from narval.kinds.dataflow.language.syntax import Clauses, Declared, Statement, 
 def sentences(dataflow: DataflowDefinition, library: Library) -> Iterator[Sentence]:
     """The sentences that tell of a dataflow."""
     syntax = dataflow.source.syntax
+    given = [declared.name for declared in syntax.inputs]
+    made = names(declared.name for declared in syntax.outputs) if syntax.outputs else "nothing that it gives"
+    yield Sentence(
+        f"It makes {made} from {names(given) if given else 'nothing'}.", syntax.line, syntax.column
+    )
     yield Sentence("It begins when somebody or something starts it.", syntax.line, syntax.column)
     yield from (Sentence(text, syntax.line) for text in forgotten(dataflow.decay))
     for declared in syntax.inputs:
@@ -40,7 +45,9 @@ def _operators(dataflow: DataflowDefinition) -> dict[tuple[int, int], Operator]:
     if dataflow.graphs:
         return {(call.line, call.column): call.operator for call in dataflow.graph.calls}
     statements = dataflow.source.syntax.statements
-    named = {name: operator for operator in OPERATOR_TABLE.values() for name in (operator.name, *operator.also)}
+    named = {
+        name: operator for operator in OPERATOR_TABLE.values() for name in (operator.name, *operator.also)
+    }
     found = ((one, named.get(one.name.lower())) for one in statements)
     return {(one.line, one.column): operator for one, operator in found if operator is not None}
 
@@ -61,7 +68,9 @@ def _statement(statement: Statement, operator: Operator | None) -> Iterator[Sent
     elif operator is not None and operator.is_plan:
         yield Sentence(f"It is another dataflow, {operator.name}.", *place, depth=1)
     if operator is not None and (operator.effect or operator.io):
-        acts = "It changes something outside." if operator.effect else "It asks outside, and may wait for that."
+        acts = (
+            "It changes something outside." if operator.effect else "It asks outside, and may wait for that."
+        )
         yield Sentence(acts, *place, depth=1)
     yield from (Sentence(text, *place, depth=1) for text in _clauses(statement.clauses))
 

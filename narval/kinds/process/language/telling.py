@@ -75,7 +75,7 @@ def _details(node: Node) -> Iterator[str]:
     elif node.guard is not None:
         yield f"First it is asked whether it may: {verbatim(node.guard_text)}."
     for given in node.conditions:
-        only = ", which this node has not taken before" if given.use else ""
+        only = ", which no run has taken here before" if given.use else ""
         yield f"It waits until {presence(given.condition)}{only}."
     for key, text in node.custom:
         if node.target is None or key not in _TARGETS:

@@ -8,7 +8,15 @@ from contextlib import suppress
 from narval.core.definitions.library import Library
 from narval.core.definitions.prototype import EMPTY, Prototype
 from narval.core.definitions.requirements import TransitionCondition
-from narval.core.definitions.telling.calls import after_a_crash, at_once, call, forgotten, limits, target_of
+from narval.core.definitions.telling.calls import (
+    after_a_crash,
+    at_once,
+    call,
+    forgotten,
+    limits,
+    target_of,
+    verb,
+)
 from narval.core.definitions.telling.dates import dates
 from narval.core.definitions.telling.patterns import element_phrase, presence
 from narval.core.definitions.telling.sentence import Sentence
@@ -29,10 +37,11 @@ _CHOICE = "Then it takes one of these ways, the one that is open first; of sever
 
 def sentences(recipe: Recipe, library: Library) -> Iterator[Sentence]:
     """The sentences that tell of a recipe."""
+    steps = list(_in_order(recipe))
+    yield Sentence(_in_short(recipe, steps, library), recipe.line)
     yield Sentence(_BEGINS[recipe.restart], recipe.line)
     yield from (Sentence(text, recipe.line) for text in forgotten(recipe.decay))
     yield Sentence(f"Its first step is {quoted(recipe.start.id)}.", recipe.start.line)
-    steps = list(_in_order(recipe))
     told: set[str] = set()
     for step in steps:
         told.add(step.id)
@@ -40,6 +49,37 @@ def sentences(recipe: Recipe, library: Library) -> Iterator[Sentence]:
         yield from _ways(recipe, step, told)
     yield from _errors(recipe)
     yield from _outside(recipe, steps, library)
+
+
+def _in_short(recipe: Recipe, steps: list[Step], library: Library) -> str:
+    """What the first step waits for if it does nothing else, and what all steps call."""
+    ways = (
+        [_opening(way, recipe.start) for way in recipe.start.outs] if _passes(recipe.start, library) else []
+    )
+    does = [
+        f"sends elements to {step.target}" if step.sending is not None else f"{verb(step.kind)} {step.target}"
+        for step in steps
+        if not _passes(step, library)
+    ]
+    when = listed(filter(None, ways), "or") if all(ways) and ways else ""
+    return sentence(
+        f"{when}, it {listed(dict.fromkeys(does))}" if when else f"it {listed(dict.fromkeys(does))}"
+    )
+
+
+def _opening(way: Transition, step: Step) -> str:
+    """What a way waits for, in a clause; "" where it waits for nothing."""
+    waits = list(_waits(way, step))
+    if _dated(way):
+        date = dates(way.times, way.appointments)
+        return f"{date} if {listed(waits)}" if waits else date
+    return f"when {listed(waits)}" if waits else ""
+
+
+def _passes(step: Step, library: Library) -> bool:
+    """True of a step that does nothing: what it calls is pure, takes nothing and gives nothing."""
+    found = target_of(step.kind, step.target, step.agent, library) if step.sending is None else None
+    return getattr(found, "prototype", None) == EMPTY and getattr(found, "pure", False)
 
 
 def _in_order(recipe: Recipe) -> Iterator[Step]:
@@ -61,7 +101,7 @@ def _in_order(recipe: Recipe) -> Iterator[Step]:
 def _of_step(step: Step, library: Library) -> Iterator[Sentence]:
     found = target_of(step.kind, step.target, step.agent, library) if step.sending is None else None
     prototype = getattr(found, "prototype", None)
-    if isinstance(prototype, Prototype) and prototype == EMPTY and getattr(found, "pure", False):
+    if _passes(step, library):
         yield Sentence(f"{quoted(step.id)} does nothing ({step.target}).", step.line)
     else:
         does = _sends(step) if step.sending is not None else call(step.kind, step.target, step.agent, found)
@@ -70,7 +110,10 @@ def _of_step(step: Step, library: Library) -> Iterator[Sentence]:
         yield Sentence(text, step.line, depth=1)
     for text, deeper in _taking(step, prototype if isinstance(prototype, Prototype) else None):
         yield Sentence(text, step.line, depth=1 + deeper)
-    for text in (*limits(step.timeout, step.retries, step.backoff, agent=step.agent), *after_a_crash(step.on_restart)):
+    for text in (
+        *limits(step.timeout, step.retries, step.backoff, agent=step.agent),
+        *after_a_crash(step.on_restart),
+    ):
         yield Sentence(text, step.line, depth=1)
 
 
@@ -177,7 +220,7 @@ def _waits(transition: Transition, step: Step) -> Iterator[str]:
 def _condition(given: TransitionCondition) -> str:
     text = presence(given.condition, absent=given.absent, several=given.listed)
     if given.use:
-        text += ", which this way has not taken before"
+        text += ", which no run has taken here before"
     if given.lasting is not None:
         text += f", and this has been so for {length(given.lasting)}"
     return text + (f" (called {quoted(given.name)} from then on)" if given.name else "")

@@ -42,7 +42,14 @@ _ENDS = {
     ABORT: "all that was done for the object is undone",
     EXCEPTION: "it has failed, and somebody else decides",
 }
-_IS = {"==": "is", "!=": "is not", "<": "is less than", "<=": "is at most", ">": "is more than", ">=": "is at least"}
+_IS = {
+    "==": "is",
+    "!=": "is not",
+    "<": "is less than",
+    "<=": "is at most",
+    ">": "is more than",
+    ">=": "is at least",
+}
 
 
 def sentences(task: TaskDefinition, library: Library) -> Iterator[Sentence]:
@@ -66,7 +73,9 @@ def sentences(task: TaskDefinition, library: Library) -> Iterator[Sentence]:
 
 def _event(task: TaskDefinition, rule: Rule) -> Iterator[Sentence]:
     again = f", and again every {length(task.period)}" if task.period is not None else ""
-    yield Sentence(f"It begins by itself when it is loaded{again}, and whenever somebody raises it.", task.line)
+    yield Sentence(
+        f"It begins by itself when it is loaded{again}, and whenever somebody raises it.", task.line
+    )
     yield from (Sentence(text, task.line) for text in forgotten(task.decay))
     yield from _rule(rule, 0)
     commands = [verbatim(text) for text in dict.fromkeys(_started(rule.action))]
@@ -150,7 +159,9 @@ def _rule(rule: Rule, depth: int) -> Iterator[Sentence]:
         yield Sentence(f"If it is, it does this{window}:", rule.line, depth=depth)
         yield from _script(rule.action, rule.line, depth + 1)
     else:
-        yield Sentence(f"If it is, it has been answered{window}, and nothing else is done.", rule.line, depth=depth)
+        yield Sentence(
+            f"If it is, it has been answered{window}, and nothing else is done.", rule.line, depth=depth
+        )
     if rule.retries:
         again = f"A call in it that fails is made {counted(rule.retries, 'time')} more"
         yield Sentence(f"{again}.", rule.line, depth=depth)

@@ -9,7 +9,16 @@ from narval.core.definitions.telling.calls import forgotten
 from narval.core.definitions.telling.patterns import element_phrase
 from narval.core.definitions.telling.sentence import Sentence
 from narval.core.definitions.telling.slots import takes, template
-from narval.core.definitions.telling.words import an, counted, interval, listed, names, quoted, times, verbatim
+from narval.core.definitions.telling.words import (
+    an,
+    counted,
+    interval,
+    listed,
+    names,
+    quoted,
+    times,
+    verbatim,
+)
 from narval.kinds.work.language.definition import OF_STEP, Audience, Deadline, WorkDefinition
 from narval.kinds.work.language.fields import FormField
 
@@ -33,8 +42,8 @@ _TYPES = {
 
 def sentences(work: WorkDefinition, library: Library) -> Iterator[Sentence]:
     """The sentences that tell of work."""
-    yield Sentence("It begins when somebody or something starts it.", work.line)
     yield Sentence(f"It asks people: {template(work.title)}", work.line)
+    yield Sentence("It begins when somebody or something starts it.", work.line)
     if work.description is not None:
         yield Sentence(f"Below that stands: {template(work.description)}", work.line)
     for text, deeper in takes(work.prototype):
@@ -131,7 +140,9 @@ def _in_time(work: WorkDefinition) -> Iterator[Sentence]:
         yield Sentence(f"{text}, {many}.", work.line)
     for escalation in work.escalations:
         place = "in place of those before" if escalation.instead else "beside those before"
-        text = f"After {interval(escalation.after)} it is offered to {_audience(escalation.audience)}, {place}."
+        text = (
+            f"After {interval(escalation.after)} it is offered to {_audience(escalation.audience)}, {place}."
+        )
         yield Sentence(text, escalation.line)
     if work.deadline is not None:
         yield Sentence(_deadline(work.deadline), work.deadline.line)
