@@ -47,11 +47,9 @@ def _added(loaded: Loaded, files: list[Path]) -> FoundDefinitions:
     for file in files:
         try:
             if is_module(file):
-                before = loaded.library
+                before = frozenset(loaded.library)
                 loaded = loaded.with_definitions(file)
-                new = (
-                    found for found in loaded.library if before.get(found.kind, found.full_name) is not found
-                )
+                new = (found for found in loaded.library if found not in before)
                 added.update({(found.kind, found.full_name): found for found in new})
                 continue
             read = read_file(file, str(file))

@@ -108,7 +108,8 @@ def _is_told(before: Told, after: Told) -> bool:
 
 
 _TURNED = {
-    "yes": "no", "no": "yes", "true": "false", "false": "true", "memory": "plan", "plan": "memory", "text": "digest",
+    "yes": "no", "no": "yes", "true": "false", "false": "true", "memory": "plan", "plan": "memory",
+    "text": "digest",
     "retry": "error", "error": "retry", "parallel": "yes", "once": "skip", "skip": "once", "eligible": "no",
     "closed": "open", "open": "closed", "and": "or", "or": "and", "digest": "text", "requester": "step:other",
     "string": "text", "decimal": "integer", "rubric": "xpath", "xpath": "rubric", "taken": "",
@@ -179,7 +180,7 @@ def _altered(root: etree._Element, node: etree._Element, name: str, value: str) 
 
 
 def _is_foreign(node: etree._Element) -> bool:
-    """True of a node within what another kind or nobody has words for, or within a process that is imported."""
+    """True of a node within what another kind or nobody has words for, or a process that is imported."""
     above = [local_name(str(one.tag)) or str(one.tag) for one in node.iterancestors()]
     inner = local_name(str(node.tag)) == "process-definition" and above
     return (
@@ -288,37 +289,44 @@ WRONG = [
     ("recipes/mail.xml", '<condition use="yes"><match>email', "<condition><match>email",
      'When there is an email that has "mailbox" and that has no "kind", it goes on with "judge".'),
     ("recipes/mail.xml", "email[@mailbox and not(@kind)]", "email[@mailbox]",
-     'When there is an email that has "mailbox", which no run has taken here before, it goes on with "judge".'),
+     'When there is an email that has "mailbox", which no run has taken here before, it goes on with '
+     '"judge".'),
     ("recipes/mail.xml", ' approve="mail.ask"', "", ""),
     ("recipes/mail.xml", 'id="doubted" priority="2"', 'id="doubted"',
-     'When there is an email whose kind is "ack" and whose message-id is the message-id of "answer", it goes on with '
+     'When there is an email whose kind is "ack" and whose message-id is the message-id of "answer", it '
+     'goes on with '
      '"send".'),
-    ("recipes/mail.xml", 'as="html"', 'as="text"', 'It is given a target (path: "var/digest.html"; as: "text").'),
+    ("recipes/mail.xml", 'as="html"', 'as="text"',
+     'It is given a target (path: "var/digest.html"; as: "text").'),
     ("recipes/mail.xml", 'name="digest" start_step="listen" end_step="save" restart="yes"',
      'name="digest" start_step="listen" end_step="save" restart="no"',
      "It begins when somebody or something starts it."),
     ("recipes/mail.xml", '<in idref="offer" on-error="yes"/>', '<in idref="offer"/>',
      "If a step fails, the run has failed."),
     ("recipes/notify.xml", "not(starts-with(@name, 'notify.'))", "starts-with(@name, 'notify.')",
-     'When there is a failure that has "run" and whose name begins with "notify.", which no run has taken here '
+     'When there is a failure that has "run" and whose name begins with "notify.", which no run has '
+     'taken here '
      'before, it goes on with "note".'),
     ("recipes/notify.xml", 'retries="12"', 'retries="1"',
      "If it fails, it is tried once more, first after 30 seconds, then after ever longer."),
     ("recipes/backup.xml", 'max-visits="3"', "", ""),
     ("recipes/backup.xml", 'timeout="14400" retries="2"', 'timeout="1440" retries="2"',
      "It may take 24 minutes; then it has failed."),
-    ("recipes/backup.xml", '<transition from="verify" label="1" to="archive">', '<transition from="verify" label="1" to="name">',
+    ("recipes/backup.xml", '<transition from="verify" label="1" to="archive">',
+     '<transition from="verify" label="1" to="name">',
      'When it has ended with 1, "name" follows.'),
     ("recipes/examples/month.xml", 'monthdays="-1"', 'monthdays="1"',
      'At 18:00 on the 1st day of the month, it goes on with "remind".'),
     ("recipes/examples/briefing.xml", 'list="yes" use="yes"', 'use="yes"',
-     'There is an email that has "mailbox" and that has no "list", which no run has taken here before (called "mails" '
+     'There is an email that has "mailbox" and that has no "list", which no run has taken here before '
+     '(called "mails" '
      "from then on)."),
     ("recipes/examples/invoice.xml", 'every="7d"', 'every="7h"', None),
     ("recipes/examples/invoice.xml", 'after="1d 9h"', 'before="1d 9h"',
      '1 day 9 hours before the due of "invoice", it goes on with "remind".'),
     ("recipes/examples/vacation.xml", '<condition absent="yes">', "<condition>",
-     'There is an email whose kind is "ack", for which `contains(., $vacation/@until)` holds and whose to is the from '
+     'There is an email whose kind is "ack", for which `contains(., $vacation/@until)` holds and whose '
+     'to is the from '
      'of "mail" or the return-path of "mail".'),
     ("recipes/examples/vacation.xml", 'restart="yes"', 'restart="parallel"',
      "It begins by itself. As soon as a run has left its first step, another begins beside it."),
@@ -329,12 +337,15 @@ WRONG = [
      'As those who asked for it count the by of "request" too.'),
     ("recipes/examples/purchase.xml", 'needs="2"', 'needs="3"',
      '"approve" counts when 3 different people have answered so.'),
-    ("recipes/examples/purchase.xml", '<deadline after="5d" outcome="reject">', '<deadline after="5d" outcome="approve">',
+    ("recipes/examples/purchase.xml", '<deadline after="5d" outcome="reject">',
+     '<deadline after="5d" outcome="approve">',
      'If nobody has answered after 5 days, the answer is "approve" ("comment": "nobody answered in time").'),
     ("recipes/examples/purchase.xml", "[amount > 1000]", "[amount > 10000]",
-     'When there is a request whose outcome, if there is one, is not "drop" and in which an amount is more than 10000, '
+     'When there is a request whose outcome, if there is one, is not "drop" and in which an amount is '
+     'more than 10000, '
      'which no run has taken here before, it goes on with "ask-two".'),
-    ("recipes/examples/purchase.process.xml", '<arc to="change" name="reject"/>', '<arc to="order" name="reject"/>',
+    ("recipes/examples/purchase.process.xml", '<arc to="change" name="reject"/>',
+     '<arc to="order" name="reject"/>',
      'When it ends with "reject", it goes on with "order".'),
     ("recipes/orders.xml", ' joinType="and"', "", ""),
     ("recipes/examples/bank.task", "WITHIN 72 HRS", "WITHIN 7 HRS", None),
@@ -343,9 +354,7 @@ WRONG = [
     ("recipes/examples/flats.plan", "price < was_price", "price > was_price",
      '`join` makes "fallen" from `"link = link AND price > was_price"`, "changed" and "changed".'),
 ]  # fmt: skip
-"""A file, a change of it that is wrong, and the sentence that is told then: "" where one is no more told, None
-where it is long.
-"""
+"""A file, a wrong change of it, and the sentence told then: "" where one is no more told, None where it is long."""
 
 
 @pytest.mark.parametrize(("file", "old", "new", "sentence"), WRONG)
@@ -356,7 +365,8 @@ def test_D2_a_wrong_change_is_told(
     text = path.read_text()
     assert old in text
     before, after = _told(library, path), _told(library, path, text.replace(old, new, 1).encode())
-    assert before is not None and after is not None
+    assert before is not None
+    assert after is not None
     then, now = ([one for _, _, told in of.values() for _, one in told] for of in (before, after))
     assert then != now
     if sentence:

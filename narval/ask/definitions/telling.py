@@ -1,4 +1,4 @@
-"""The operation `tell`: what a definition does, in sentences (D1), and what differs between two tellings (D3)."""
+"""The operation `tell`: what a definition does, in sentences, and what two tellings differ in (D1, D3)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from narval.ask.definitions.one import find_definition
 from narval.ask.registry import operation
+from narval.ask.text import Row
 from narval.core.definitions.library import Definition, Library
 from narval.core.definitions.telling.sentence import tell as sentences_of
 from narval.daemon.daemon import Daemon
@@ -32,7 +33,7 @@ def told(definition: Definition, library: Library) -> list[Form]:
     return [{**of, **sentence._asdict()} for sentence in sentences_of(definition, library)]
 
 
-def changes(old: Iterable[Form], new: Iterable[Form]) -> Iterator[Form]:
+def changes(old: Iterable[Row], new: Iterable[Row]) -> Iterator[Form]:
     """The sentences of two tellings that the other has not, each with `change`: "added" or "taken away".
 
     Definitions are compared by kind and name, their sentences in their order.
@@ -47,12 +48,12 @@ def changes(old: Iterable[Form], new: Iterable[Form]) -> Iterator[Form]:
                 yield from ({"change": "added", **row} for row in come[start:end])
 
 
-def _same(row: Form) -> tuple[int, str]:
+def _same(row: Row) -> tuple[int, str]:
     return row["depth"], row["text"]
 
 
-def _by_definition(rows: Iterable[Form]) -> dict[tuple[str, str], list[Form]]:
-    by_definition: dict[tuple[str, str], list[Form]] = {}
+def _by_definition(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
+    by_definition: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         by_definition.setdefault((row["kind"], row["definition"]), []).append(row)
     return by_definition

@@ -33,7 +33,8 @@ _WHERE = {
     "runs": "runs", "show": "runs", "history": "runs", "why": "runs", "cancel": "runs", "signal": "runs",
     "retry": "runs", "renew": "runs", "attention": "monitor.attention", "errors": "monitor.errors",
     "calendar": "monitor.calendar", "people": "monitor.people", "hooks": "monitor.hooks",
-    "definitions": "definitions", "tell": "telling", "actions": "definitions", "diff": "definitions", "take": "definitions",
+    "definitions": "definitions", "tell": "telling", "actions": "definitions",
+    "diff": "definitions", "take": "definitions",
     "log": "daemon.control", "backup": "daemon.backups", "restore": "daemon.backups",
     "service": "daemon.homes", "completion": "shell",
 }  # fmt: skip

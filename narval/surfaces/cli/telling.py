@@ -53,7 +53,7 @@ def told_of(paths: Iterable[Path], session: Session) -> tuple[list[Row], list[ob
     from narval.files.definitions_in import definitions_in
 
     found = definitions_in(paths, None if session.is_homeless else session.home)
-    rows = [row for definition in found.definitions for row in told(definition, found.library)]
+    rows: list[Row] = [row for definition in found.definitions for row in told(definition, found.library)]
     return rows, list(found.faults)
 
 

@@ -65,10 +65,11 @@ def _field(before: str, text: str, after: str = "") -> str:
 
 def _clock(time: Time) -> str:
     """The part of a date that the clock shows."""
-    alone = [_single(part) for part in (time.hours, time.minutes, time.seconds)]
-    hour, minute, second = alone
-    if hour is not None and minute is not None and second is not None:
-        return f"at {hour:02}:{minute:02}" + (f":{second:02}" if second else "")
+    minute, second = _single(time.minutes), _single(time.seconds)
+    hours = [_single((part,)) for part in time.hours]
+    if hours and None not in hours and minute is not None and second is not None:
+        rest = f":{minute:02}" + (f":{second:02}" if second else "")
+        return f"at {listed(f'{hour:02}{rest}' for hour in hours)}"
     if not (time.hours or time.minutes or time.seconds):
         return "every second"
     words = [_unit("second", time.seconds), _unit("minute", time.minutes), _unit("hour", time.hours)]

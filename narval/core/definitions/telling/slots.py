@@ -1,4 +1,4 @@
-"""What calls take and give, in words: prototypes, the elements that are written in calls, texts with values."""
+"""What calls take and give, in words: prototypes, elements in definitions, texts with values."""
 
 from __future__ import annotations
 

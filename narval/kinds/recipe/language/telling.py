@@ -1,4 +1,4 @@
-"""What a recipe does, in sentences: how it begins, its steps as they follow one another, and their ways on."""
+"""What a recipe does, in sentences: how it begins, its steps in their order, and the ways on from them."""
 
 from __future__ import annotations
 
@@ -52,28 +52,29 @@ def sentences(recipe: Recipe, library: Library) -> Iterator[Sentence]:
 
 
 def _in_short(recipe: Recipe, steps: list[Step], library: Library) -> str:
-    """What the first step waits for if it does nothing else, and what all steps call."""
-    ways = (
-        [_opening(way, recipe.start) for way in recipe.start.outs] if _passes(recipe.start, library) else []
-    )
-    does = [
-        f"sends elements to {step.target}" if step.sending is not None else f"{verb(step.kind)} {step.target}"
-        for step in steps
-        if not _passes(step, library)
-    ]
-    when = listed(filter(None, ways), "or") if all(ways) and ways else ""
-    return sentence(
-        f"{when}, it {listed(dict.fromkeys(does))}" if when else f"it {listed(dict.fromkeys(does))}"
-    )
+    """What the first step waits for, if it does nothing else, and what all steps call."""
+    does: dict[str, dict[str, None]] = {}
+    for step in steps:
+        if not _passes(step, library):
+            does.setdefault(verb(step.kind), {})[step.target] = None
+    acts = listed(f"{word} {listed(targets)}" for word, targets in does.items())
+    ways = [_opening(way) for way in recipe.start.outs] if _passes(recipe.start, library) else []
+    when = listed(ways, "or") if all(ways) else ""
+    opens = when and "`" not in when and len(when) < LONGEST
+    return sentence(f"{when}, it {acts}" if opens else f"it {acts}")
 
 
-def _opening(way: Transition, step: Step) -> str:
+LONGEST = 200
+"""The most characters of what a recipe waits for, as it is told in short."""
+
+
+def _opening(way: Transition) -> str:
     """What a way waits for, in a clause; "" where it waits for nothing."""
-    waits = list(_waits(way, step))
-    if _dated(way):
-        date = dates(way.times, way.appointments)
-        return f"{date} if {listed(waits)}" if waits else date
-    return f"when {listed(waits)}" if waits else ""
+    given = listed(presence(one.condition, absent=one.absent, several=one.listed) for one in way.conditions)
+    when = dates(way.times, way.appointments) if _dated(way) else ""
+    if when and way.conditions:
+        return f"{when} if {given}"
+    return when or (f"when {given}" if way.conditions else "")
 
 
 def _passes(step: Step, library: Library) -> bool:

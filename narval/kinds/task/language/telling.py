@@ -1,4 +1,4 @@
-"""What a task does, in sentences: who works on it, its states and what leads from one to another, its rules."""
+"""What a task does, in sentences: who works on it, its states, what leads from one to another, its rules."""
 
 from __future__ import annotations
 
@@ -105,7 +105,8 @@ def _whole(task: TaskDefinition, library: Library) -> Iterator[str]:
     elif task.program:
         yield f"Its work: it runs the program {verbatim(join(task.program))}."
     if task.composed_from:
-        yield f"It waits until all parts of an object have come from {names(task.composed_from)}, and makes them one."
+        parts = f"all parts of an object have come from {names(task.composed_from)}"
+        yield f"It waits until {parts}, and makes them one."
     if task.compensated_by:
         yield f"What it did is undone by {quoted(task.compensated_by)}."
     if task.compensates:
@@ -195,10 +196,10 @@ def _script(script: Script, line: int, depth: int) -> Iterator[Sentence]:
             yield Sentence(_performed(statement), statement.line, statement.column, depth)
 
 
-def _performed(call: Perform) -> str:
-    first, *others = [*call.arguments, ScriptValue("")]
+def _performed(done: Perform) -> str:
+    first, *others = [*done.arguments, ScriptValue("")]
     plain, rest = _plain(first), others[:-1]
-    match call.name, len(call.arguments):
+    match done.name, len(done.arguments):
         case "route", 1:
             return f"The object goes to {quoted(plain)}."
         case "route", 2 if _plain(rest[0]) == "*":
@@ -215,8 +216,8 @@ def _performed(call: Perform) -> str:
             return f"It runs {verbatim(plain)}, and waits for its end."
         case "launch", 1:
             return f"It starts {verbatim(plain)}, and does not wait for its end."
-    arguments = listed(map(_operand, call.arguments)) if call.arguments else "nothing"
-    does = {"raise": "raises an event", "route": "sends the object on"}.get(call.name, f"calls {call.name}")
+    arguments = listed(map(_operand, done.arguments)) if done.arguments else "nothing"
+    does = {"raise": "raises an event", "route": "sends the object on"}.get(done.name, f"calls {done.name}")
     return f"It {does} with {arguments}."
 
 
@@ -235,9 +236,9 @@ def _plain(operand: Operand) -> str:
 
 
 def _started(script: Script) -> Iterator[str]:
-    for call in calls_in(script):
-        if call.name in ("exec", "launch") and isinstance(call.arguments[0], ScriptValue):
-            yield call.arguments[0].value
+    for made in calls_in(script):
+        if made.name in ("exec", "launch") and isinstance(made.arguments[0], ScriptValue):
+            yield made.arguments[0].value
 
 
 def _commands(task: TaskDefinition) -> Iterable[str]:

@@ -41,15 +41,13 @@ def _limit(name: str, metavar: str, type: Any, default: float, work: str) -> Cal
 @click.option("--explore", is_flag=True, help="Walk through all that runs of each definition may come to.")
 @_limit("--states", "N", click.IntRange(min=1), 20_000, "look at so many states of a definition")
 @_limit("--seconds", "S", click.FloatRange(min=0.0, min_open=True), 10.0, "spend so long on a definition")
-@click.option(
-    "--tell", "tells", is_flag=True, help="Then tell in sentences what the definitions of PATHs do."
-)
+@click.option("--tell", "tells", is_flag=True, help="Then tell in sentences what the definitions do.")
 @click.option(
     "--against",
     "old",
     metavar="OLD",
     type=click.Path(exists=True, path_type=Path),
-    help="With --tell: only what differs from the file or folder OLD, sentences added (+) and taken away (-).",
+    help="With --tell: only the sentences added (+) to the file or folder OLD, and taken away (-).",
 )
 @click.pass_context
 def check(
@@ -100,9 +98,8 @@ def check(
     listed = "".join(f"{clean(fault)}\n" for fault in faults)
     if tells:
         told, lines = _told(session, paths, old)
-        session.give(
-            {"faults": form, **told}, lambda _: click.echo("\n".join([*listed.splitlines(), *lines]))
-        )
+        printed = "".join(f"{line}\n" for line in lines)
+        session.give({"faults": form, **told}, lambda _: click.echo(listed + printed, nl=False))
     else:
         session.give(form, lambda _: click.echo(listed, nl=False))
     if not session.as_json:
