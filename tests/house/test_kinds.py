@@ -21,6 +21,7 @@ RUN = {name: kind.run for name, kind in KINDS.items() if kind.run}
 ALLOWED: dict[str, str] = {
     "narval.core.kinds": "the table",
     "narval.core.definitions.action.parser": "$plan is a variable of patterns",
+    "narval.core.definitions.telling.values": "$plan is a variable of patterns",
     "narval.core.definitions.transform.parser": "$plan is a variable of patterns",
     "narval.core.elements.control_elements": "recipe is an attribute of start-plan",
     "narval.core.elements.reserved": "their elements come from narval alone",

@@ -354,7 +354,7 @@ WRONG = [
     ("recipes/examples/flats.plan", "price < was_price", "price > was_price",
      '`join` makes "fallen" from `"link = link AND price > was_price"`, "changed" and "changed".'),
 ]  # fmt: skip
-"""A file, a wrong change of it, and the sentence told then: "" where one is no more told, None where it is long."""
+"""A file, a wrong change of it, and the sentence told then: "" where one is gone, None where it is long."""
 
 
 @pytest.mark.parametrize(("file", "old", "new", "sentence"), WRONG)

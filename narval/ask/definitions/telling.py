@@ -18,7 +18,7 @@ Form = dict[str, Any]
 
 @operation("read")
 async def tell(daemon: Daemon, name: str, kind: str | None = None) -> list[Form]:
-    """What a definition does, in sentences made of the definition alone: `{"definition", "kind", "file",
+    """The sentences that say what a definition does, made of it alone: `{"definition", "kind", "file",
     "line", "column", "depth", "text"}`, where a sentence of greater depth tells more of the one before it.
 
     The words for what it calls are those of the definitions that are loaded. `kind` tells which is meant

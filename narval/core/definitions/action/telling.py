@@ -1,4 +1,4 @@
-"""What an action does, in sentences: its author's words, what it takes and gives, whether it acts outside."""
+"""Telling of actions: their authors' words, what they take and give, whether they act outside."""
 
 from __future__ import annotations
 

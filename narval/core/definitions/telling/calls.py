@@ -8,8 +8,9 @@ from narval.core.definitions.library import Definition, Library
 from narval.core.definitions.remote_calls import limit_of_remote
 from narval.core.definitions.telling.slots import acts_outside, purpose
 from narval.core.definitions.telling.words import an, counted, length, times
+from narval.core.kinds import ASKING
 
-_VERBS = {"action": "calls", "transform": "applies", "work": "asks people by", "send": "sends"}
+_VERBS = {"action": "calls", "transform": "applies", ASKING: "asks people by", "send": "sends to"}
 
 
 def verb(kind: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from narval.core.definitions.appointment import Appointment, Length
 from narval.core.definitions.schedule import FIELDS, Ranges, Time
-from narval.core.definitions.telling.patterns import value_phrase
+from narval.core.definitions.telling.values import value_phrase
 from narval.core.definitions.telling.words import interval, listed
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -55,7 +55,7 @@ def weekdays(days: Ranges) -> str:
 
 
 def _missed(missed: str) -> str:
-    """What becomes of a date at which nothing was at work."""
+    """The fate of a date at which nothing was at work."""
     return ", and not at all if that was missed" if missed == "skip" else ""
 
 

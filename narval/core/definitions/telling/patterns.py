@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from narval.core.definitions.telling.values import InexactError, ValuePhrases, variable
 from narval.core.definitions.telling.words import an, listed, quoted, verbatim
-from narval.core.elements.element import CONTROL
-from narval.core.errors import NarvalError
 from narval.core.patterns.functions import type_of
 from narval.core.patterns.lexer import ExpressionError
 from narval.core.patterns.pattern import Condition, Pattern
@@ -26,9 +25,6 @@ from narval.core.patterns.syntax import (
     parse,
 )
 
-OWN = {"plan": "this run", "each": "the element at hand"}
-"""The words for variables that definitions do not name."""
-
 _IS = {"=": "is", "!=": "is other than", "<": "is less than", "<=": "is at most", ">": "is more than",
        ">=": "is at least"}  # fmt: skip
 _TURNED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -38,10 +34,6 @@ _NOT = {
     "starts-with": "does not begin with",
     "ends-with": "does not end with",
 }
-
-
-class InexactError(Exception):
-    """There is no phrase that says exactly what is written."""
 
 
 def element_phrase(condition: Condition) -> str:
@@ -59,15 +51,6 @@ def presence(condition: Condition, *, absent: bool = False, several: bool = Fals
     return f"{there} {element_phrase(condition)}"
 
 
-def value_phrase(pattern: Pattern | str) -> str:
-    """The value that an expression of variables gives: `the start of "event"`; else as it is written."""
-    text = pattern if isinstance(pattern, str) else pattern.text
-    try:
-        return _Phrases(text).value(parse(text))
-    except (InexactError, ExpressionError, NarvalError):
-        return verbatim(text)
-
-
 def texts_phrase(matches: Sequence[str], namespaces: Mapping[str, str]) -> str:
     """An element that fits patterns which are not compiled."""
     return " that is also ".join(_of_text(text, namespaces) for text in matches) or "any element"
@@ -79,7 +62,7 @@ def _element(pattern: Pattern) -> str:
 
 def _of_text(text: str, namespaces: Mapping[str, str]) -> str:
     try:
-        return _Phrases(text, namespaces).element(parse(text))
+        return _ElementPhrases(text, namespaces).element(parse(text))
     except (InexactError, ExpressionError):
         return f"an element that fits {verbatim(text)}"
 
@@ -94,7 +77,7 @@ def _state(pattern: Pattern) -> str:
             return ""
         match tree:
             case Filter(primary=Variable(name=name), predicates=predicates) if predicates:
-                clauses = _Phrases(pattern.text, pattern.namespaces).clauses(predicates)
+                clauses = _ElementPhrases(pattern.text, pattern.namespaces).clauses(predicates)
                 return f"{variable(name)} is one {clauses}"
             case Variable(name=name):
                 return f"{variable(name)} is there"
@@ -105,19 +88,35 @@ def _state(pattern: Pattern) -> str:
     return f"{verbatim(pattern.text)} holds"
 
 
-def variable(name: str) -> str:
-    """The words for what a variable stands for."""
-    return OWN.get(name) or quoted(name)
+def conjuncts(node: Expression) -> Iterator[Expression]:
+    """The parts of an expression all of which must hold."""
+    match node:
+        case Filter(primary=primary, predicates=()):
+            yield from conjuncts(primary)
+        case BinaryOperation(operator="and", operands=operands):
+            for operand in operands:
+                yield from conjuncts(operand)
+        case _:
+            yield node
 
 
-class _Phrases:
-    """The phrases of the parts of one expression."""
+def is_attribute(node: Expression) -> bool:
+    """True of a path to one attribute."""
+    return isinstance(node, Path) and len(node.steps) == 1 and node.steps[0].axis == "attribute"
 
-    def __init__(self, text: str, namespaces: Mapping[str, str] | None = None) -> None:
-        self._text, self._namespaces = text, namespaces or {}
 
-    def _written(self, node: Expression | PathStep) -> str:
-        return self._text[node.start : node.end]
+def is_itself(node: Expression) -> bool:
+    """True of the path `.`."""
+    return isinstance(node, Path) and [(one.axis, one.test) for one in node.steps] == [("self", "node()")]
+
+
+def is_relative(node: Expression) -> bool:
+    """True of a path that begins at the element."""
+    return isinstance(node, Path) and node.origin is None
+
+
+class _ElementPhrases(ValuePhrases):
+    """The phrases of elements that fit an expression, and of its predicates."""
 
     # --- elements -------------------------------------------------------------------------------------
 
@@ -149,43 +148,14 @@ class _Phrases:
             words += (" and" if first.predicates else "") + f" that contains {self.nested(rest)}"
         return words
 
-    def noun(self, step: PathStep) -> str:
-        """The name of an element with its article, and the namespace of its prefix."""
-        if step.test == "*":
-            return "an element of any name"
-        prefix, sign, _ = step.test.partition(":")
-        of = f" (of {quoted(self._namespaces[prefix])})" if sign and prefix in self._namespaces else ""
-        if sign and (not of or prefix == "*"):
-            raise InexactError
-        return an(step.test) + of
-
-    def name(self, step: PathStep) -> str:
-        """The name of an attribute or an element, as it is. Raises InexactError for others than one."""
-        prefix, sign, _ = step.test.partition(":")
-        foreign = sign and self._namespaces.get(prefix, CONTROL) != CONTROL
-        if foreign or prefix == "*" or step.test.endswith(("*", ")")) or step.predicates:
-            raise InexactError
-        return step.test
-
     # --- clauses --------------------------------------------------------------------------------------
 
     def clauses(self, predicates: Sequence[Expression]) -> str:
         """The relative clauses of predicates; one without a phrase stands as it is written."""
         if any(type_of(predicate) == "number" for predicate in predicates):
             raise InexactError
-        parts = [part for predicate in predicates for part in self.conjuncts(predicate)]
+        parts = [part for predicate in predicates for part in conjuncts(predicate)]
         return self.all_of(parts)
-
-    def conjuncts(self, node: Expression) -> Iterator[Expression]:
-        """The parts of an expression all of which must hold."""
-        match node:
-            case Filter(primary=primary, predicates=()):
-                yield from self.conjuncts(primary)
-            case BinaryOperation(operator="and", operands=operands):
-                for operand in operands:
-                    yield from self.conjuncts(operand)
-            case _:
-                yield node
 
     def all_of(self, parts: Sequence[Expression]) -> str:
         """The clauses of parts all of which must hold: attributes that are there together, choices last."""
@@ -198,36 +168,20 @@ class _Phrases:
         words += [self.clause_or_text(part) for part in others if part not in choices]
         return listed([*words, *map(self.clause_or_text, choices)])
 
-    def attributes(self, node: Expression) -> list[str]:
-        """The attribute that must be there, by this part; none for a part that says something else."""
-        try:
-            return [self.attribute(node)]
-        except InexactError:
-            return []
-
-    def missing(self, node: Expression) -> list[str]:
-        """The attributes that must not be there; none for a part that says something else."""
-        match node:
-            case FunctionCall(name="not", arguments=(BinaryOperation(operator="|" | "or") as inner,)):
-                names = [self.attributes(operand) for operand in inner.operands]
-                return [name for one in names for name in one] if all(names) else []
-            case FunctionCall(name="not", arguments=(inner,)):
-                return self.attributes(inner)
-        return []
-
     def clause_or_text(self, node: Expression) -> str:
+        """The clause for a part, else the part as it is written."""
         try:
             return self.clause(node)
         except InexactError:
-            return f"for which {verbatim(self._written(node))} holds"
+            return f"for which {verbatim(self.written(node))} holds"
 
     def clause(self, node: Expression) -> str:
-        """What must be so of an element: `whose subject is "x"`. Raises InexactError."""
+        """The clause for what must be so of an element: `whose subject is "x"`. Raises InexactError."""
         match node:
             case Filter(primary=primary, predicates=()):
                 return self.clause(primary)
             case BinaryOperation(operator="and", operands=operands):
-                return f"({self.all_of([part for one in operands for part in self.conjuncts(one)])})"
+                return f"({self.all_of([part for one in operands for part in conjuncts(one)])})"
             case BinaryOperation(operator="or", operands=operands):
                 return self.choice(operands)
             case BinaryOperation(operator="|", operands=operands):
@@ -236,7 +190,9 @@ class _Phrases:
                 return self.comparison(operator, left, right)
             case FunctionCall(name="not", arguments=(inner,)):
                 return self.all_of([node]) if self.missing(node) else self.denial(inner)
-            case FunctionCall(name=name, arguments=(what, Literal(value=str(text)))) if name in _TESTS:
+            case FunctionCall(name=name, arguments=(what, Literal(value=str(text)))) if name in _TESTS and (
+                is_attribute(what) or is_itself(what)
+            ):
                 return f"{self.subject(what)} {_TESTS[name]} {quoted(text)}"
             case Path(origin=None, steps=(PathStep(axis="attribute") as step,)):
                 return f"that has {quoted(self.name(step))}"
@@ -251,28 +207,21 @@ class _Phrases:
         if all(map(self.attributes, operands)):
             return f"that has {listed(map(self.attribute, operands), 'or')}"
         match operands[0]:
-            case BinaryOperation(operator="=", operands=(left, _)) if self.is_relative(left):
+            case BinaryOperation(operator="=", operands=(left, _)) if is_relative(left):
                 rights = [
                     one.operands[1]
                     for one in operands
                     if isinstance(one, BinaryOperation)
                     and one.operator == "="
-                    and self._written(one.operands[0]) == self._written(left)
-                    and not self.is_relative(one.operands[1])
+                    and self.written(one.operands[0]) == self.written(left)
+                    and not is_relative(one.operands[1])
                 ]
                 if len(rights) == len(operands):
                     return f"{self.subject(left)} is {listed(map(self.value, rights), 'or')}"
         return f"either {listed(map(self.clause_or_text, operands), 'or')}"
 
-    def attribute(self, node: Expression) -> str:
-        """The name of the attribute that a path is. Raises InexactError."""
-        match node:
-            case Path(origin=None, steps=(PathStep(axis="attribute") as step,)):
-                return quoted(self.name(step))
-        raise InexactError
-
     def denial(self, node: Expression) -> str:
-        """What must not be so. Raises InexactError."""
+        """The clause for what must not be so. Raises InexactError."""
         match node:
             case Filter(primary=primary, predicates=()):
                 return self.denial(primary)
@@ -284,30 +233,24 @@ class _Phrases:
                 return f"while {variable(name)} has no {quoted(self.name(step))}"
             case Path(origin=None, steps=steps):
                 return f"that does not contain {self.nested(steps)}"
-            case BinaryOperation(operator="=", operands=(left, right)) if self.is_attribute(left):
+            case BinaryOperation(operator="=", operands=(left, right)) if is_attribute(left):
                 return f"{self.subject(left)}, if there is one, is not {self.value(right)}"
             case FunctionCall(name=name, arguments=(what, Literal(value=str(text)))) if (
-                name in _NOT and self.is_attribute(what)
+                name in _NOT and is_attribute(what)
             ):
                 return f"{self.subject(what)}, if there is one, {_NOT[name]} {quoted(text)}"
         raise InexactError
 
     def comparison(self, operator: str, left: Expression, right: Expression) -> str:
-        if not self.is_relative(left):
+        """The clause for a comparison of a part of the element with a value. Raises InexactError."""
+        if not is_relative(left):
             left, right, operator = right, left, _TURNED[operator]
-        if not self.is_relative(left) or self.is_relative(right):
+        if not is_relative(left) or is_relative(right):
             raise InexactError
         return f"{self.subject(left)} {_IS[operator]} {self.value(right)}"
 
-    def is_attribute(self, node: Expression) -> bool:
-        return isinstance(node, Path) and len(node.steps) == 1 and node.steps[0].axis == "attribute"
-
-    def is_relative(self, node: Expression) -> bool:
-        """True of a path that begins at the element."""
-        return isinstance(node, Path) and node.origin is None
-
     def subject(self, node: Expression) -> str:
-        """What of an element is compared: `whose subject`, `in which an amount`. Raises InexactError."""
+        """The part that is compared: `whose subject`, `in which an amount`. Raises InexactError."""
         match node:
             case Path(origin=None, steps=(PathStep(axis="attribute") as step,)):
                 return f"whose {self.name(step)}"
@@ -317,29 +260,4 @@ class _Phrases:
                 return f"in which {self.nested(before)} has {an(self.name(step))} that"
             case Path(origin=None, steps=steps):
                 return f"in which {self.nested(steps)}"
-        raise InexactError
-
-    # --- values ---------------------------------------------------------------------------------------
-
-    def value(self, node: Expression) -> str:
-        """A value that something is compared with, or that stands in a text. Raises InexactError."""
-        match node:
-            case Literal(value=str(text)):
-                return quoted(text)
-            case Literal(value=number):
-                return f"{number:.15g}"
-            case Variable(name=name):
-                return variable(name)
-            case Filter(primary=primary, predicates=()):
-                return self.value(primary)
-            case Filter(primary=Variable(name=name), predicates=predicates):
-                return f"{variable(name)} {self.clauses(predicates)}"
-            case Path(origin=origin, steps=steps) if origin is not None and not isinstance(origin, str):
-                words = self.value(origin)
-                for step in steps:
-                    if step.axis not in ("attribute", "child"):
-                        raise InexactError
-                    joint = "of" if step.axis == "attribute" else "in"
-                    words = f"the {self.name(step)} {joint} {words}"
-                return words
         raise InexactError

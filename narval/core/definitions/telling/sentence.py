@@ -42,7 +42,7 @@ def tell(definition: Definition, library: Library | None = None) -> list[Sentenc
 
 
 def in_a_line(definition: Definition, library: Library | None = None) -> str:
-    """What a definition does in a line: the author's words, else the first facts."""
+    """The telling of a definition in a line: the author's words, else the first facts."""
     if definition.descriptions:
         return " ".join(description_of(definition).split())
     return next((sentence.text for sentence in tell(definition, library)), "")
@@ -60,7 +60,7 @@ def _description(definition: Definition) -> Iterator[Sentence]:
 
 
 def _declared(definition: Definition, library: Library) -> Iterator[Sentence]:
-    """What can be told of a definition whose kind has no words of its own."""
+    """The sentence about a definition whose kind has no words of its own."""
     what = f"It is the {definition.kind} {definition.full_name}"
     if isinstance(definition, ModuleDefinition):
         yield Sentence(

@@ -1,4 +1,4 @@
-"""What calls take and give, in words: prototypes, elements in definitions, texts with values."""
+"""Slots of calls in words: prototypes, elements in definitions, texts with values."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from narval.core.definitions.library import Definition
 from narval.core.definitions.prototype import Input, Narrowing, Output, Prototype
 from narval.core.definitions.reading.values import TextTemplate
 from narval.core.definitions.requirements import Context
-from narval.core.definitions.telling.patterns import element_phrase, texts_phrase, value_phrase
+from narval.core.definitions.telling.patterns import element_phrase, texts_phrase
 from narval.core.definitions.telling.sentence import description_of
+from narval.core.definitions.telling.values import value_phrase
 from narval.core.definitions.telling.words import an, first_sentence, listed, on_one_line, quoted, verbatim
 from narval.core.elements.canonical import parse_untrusted
 
@@ -61,7 +62,7 @@ def _output(slot: Output) -> str:
 
 
 def _key(path: str) -> str:
-    """What tells elements apart: the name of an attribute, or an XPath as it is written."""
+    """The part that tells elements apart: the name of an attribute, or an XPath as it is written."""
     return quoted(path[1:]) if re.fullmatch(r"@[\w.-]+", path) else verbatim(path)
 
 
@@ -130,7 +131,7 @@ def with_values(text: str) -> str:
 
 
 def purpose(target: Definition | None) -> str:
-    """What a target is for, by its description, in brackets; "" where that is not known."""
+    """The purpose of a target, by its description, in brackets; "" where that is not known."""
     text = first_sentence(description_of(target)) if target is not None else ""
     return f" ({quoted(text)})" if text else ""
 

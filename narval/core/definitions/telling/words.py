@@ -49,7 +49,7 @@ def counted(count: float, noun: str) -> str:
 
 
 def times(count: int) -> str:
-    """How many times."""
+    """A number of times."""
     return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
 
 

@@ -1,4 +1,4 @@
-"""What a transform does, in sentences: what it takes and gives; how, its stylesheet alone says."""
+"""Telling of transforms: what they take and give; how, their stylesheets alone say."""
 
 from __future__ import annotations
 

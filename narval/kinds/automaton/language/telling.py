@@ -1,4 +1,4 @@
-"""What an automaton does, in sentences: its states as they follow one another, and what they run."""
+"""Telling of automata: their states as they follow one another, and what they run."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _tried(contender: Contender) -> Iterator[str]:
 
 
 def _surroundings(state: State) -> Iterator[str]:
-    """What its programs are given, and what they may use."""
+    """The sentences about what its programs are given, and what they may use."""
     if not state.contenders:
         return
     if state.grace != State("").grace:
@@ -144,7 +144,7 @@ def _input(given: ProgramInput) -> str:
 
 
 def _ways(state: State) -> Iterator[str]:
-    """What follows a state, by how it ends."""
+    """The sentences about what follows a state, by how it ends."""
     for label, successors in state.follow.items():
         follows = f"{names(successor.name for successor in successors)} follow"
         ended = _ended(label) if label != ANY or len(state.follow) > 1 else "However it ends"

@@ -1,4 +1,4 @@
-"""What a dataflow does, in sentences: what it is given, what each operator makes of what, what it gives."""
+"""Telling of dataflows: what they are given, what each operator makes of what, what they give."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process does, in sentences: its nodes, what they wait for and do, and where their tokens go on."""
+"""Telling of processes: their nodes, what these wait for and do, and where their tokens go on."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _details(node: Node) -> Iterator[str]:
 
 
 def _otherwise(guard: MemoryGuard) -> str:
-    """What a guard of memory has its token do where nothing fits."""
+    """The fate of a token where nothing fits the guard of memory."""
     match guard.otherwise:
         case Accept():
             return "it does so all the same"

@@ -1,4 +1,4 @@
-"""What a recipe does, in sentences: how it begins, its steps in their order, and the ways on from them."""
+"""Telling of recipes: how they begin, their steps in order, and the ways on from these."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def sentences(recipe: Recipe, library: Library) -> Iterator[Sentence]:
 
 
 def _in_short(recipe: Recipe, steps: list[Step], library: Library) -> str:
-    """What the first step waits for, if it does nothing else, and what all steps call."""
+    """The recipe in a line: what its first step waits for, if it does nothing else, and what all call."""
     does: dict[str, dict[str, None]] = {}
     for step in steps:
         if not _passes(step, library):
@@ -69,7 +69,7 @@ LONGEST = 200
 
 
 def _opening(way: Transition) -> str:
-    """What a way waits for, in a clause; "" where it waits for nothing."""
+    """The clause for what a way waits for; "" where it waits for nothing."""
     given = listed(presence(one.condition, absent=one.absent, several=one.listed) for one in way.conditions)
     when = dates(way.times, way.appointments) if _dated(way) else ""
     if when and way.conditions:
@@ -130,7 +130,7 @@ def _sends(step: Step) -> str:
 
 
 def _details(step: Step) -> Iterator[str]:
-    """What else there is to say of a step."""
+    """The sentences about the rest of a step."""
     if step.foreach is not None:
         yield f"It does so once for each element that is {element_phrase(step.foreach)}."
         yield from at_once(step.max_parallel, "such call")
@@ -147,7 +147,7 @@ def _details(step: Step) -> Iterator[str]:
 
 
 def _taking(step: Step, prototype: Prototype | None) -> Iterator[tuple[str, int]]:
-    """What a step takes and gives: as its target says and it tightens that, or as it alone says."""
+    """The sentences about what a step takes and gives, as its target says and it tightens that."""
     tightened = step.own_inputs
     if prototype is not None:
         with suppress(DefinitionError):
@@ -208,7 +208,7 @@ def _dated(transition: Transition) -> bool:
 
 
 def _waits(transition: Transition, step: Step) -> Iterator[str]:
-    """What a way waits for: the ends of steps, and elements."""
+    """The clauses for what a way waits for: the ends of steps, and elements."""
     failed = [link.step.id for link in transition.ins if link.on_error]
     done = [link.step.id for link in transition.ins if not link.on_error]
     if done and (failed or done != [step.id]):
@@ -231,14 +231,14 @@ def _condition(given: TransitionCondition) -> str:
 
 
 def _errors(recipe: Recipe) -> Iterator[Sentence]:
-    """What becomes of the run when a step fails."""
+    """The fate of the run when a step fails."""
     taken = any(link.on_error for transition in recipe.transitions.values() for link in transition.ins)
     unless = ", and none of these ways is for that" if taken else ""
     yield Sentence(f"If a step fails{unless}, the run has failed.", recipe.line)
 
 
 def _outside(recipe: Recipe, steps: list[Step], library: Library) -> Iterator[Sentence]:
-    """What the recipe itself has done outside the home."""
+    """The acts of the recipe itself outside the home."""
     acting: dict[str, list[str]] = {}
     for step in steps:
         found = target_of(step.kind, step.target, step.agent, library) if step.sending is None else None

@@ -1,4 +1,4 @@
-"""What a task does, in sentences: who works on it, its states, what leads from one to another, its rules."""
+"""Telling of tasks: who works on them, their states, what leads from one to another, their rules."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _state(task: TaskDefinition, state: TaskState) -> Iterator[Sentence]:
 
 
 def _ends_of(task: TaskDefinition, state: str) -> str:
-    """What the end in a state means: an own one is like FORWARD."""
+    """The meaning of the end in a state: an own one is like FORWARD."""
     return _ENDS.get(state, _ENDS[FORWARD])
 
 

@@ -1,4 +1,4 @@
-"""What work does, in sentences: what is asked of whom, what may be answered, and what if nobody does."""
+"""Telling of work: what is asked of whom, what may be answered, and what if nobody does."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def check(
 def _told(
     session: Session, paths: tuple[Path, ...], old: Path | None
 ) -> tuple[dict[str, Any], Iterable[str]]:
-    """What the definitions of files do, or of the home: the answer, and its lines."""
+    """The telling of the definitions of files, or of the home: the answer, and its lines."""
     from narval.ask.definitions.telling import changes
     from narval.surfaces.cli.telling import changed_lines, told_lines, told_of
 
