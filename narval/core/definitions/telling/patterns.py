@@ -38,7 +38,7 @@ _NOT = {
 
 def element_phrase(condition: Condition) -> str:
     """An element that fits a condition: `an email whose subject contains "invoice"`."""
-    return " that is also ".join(map(_element, condition.patterns)) or "any element"
+    return ", which is also ".join(map(_element, condition.patterns)) or "any element"
 
 
 def presence(condition: Condition, *, absent: bool = False, several: bool = False) -> str:
@@ -53,7 +53,7 @@ def presence(condition: Condition, *, absent: bool = False, several: bool = Fals
 
 def texts_phrase(matches: Sequence[str], namespaces: Mapping[str, str]) -> str:
     """An element that fits patterns which are not compiled."""
-    return " that is also ".join(_of_text(text, namespaces) for text in matches) or "any element"
+    return ", which is also ".join(_of_text(text, namespaces) for text in matches) or "any element"
 
 
 def _element(pattern: Pattern) -> str:

@@ -77,7 +77,7 @@ def _matched(slot: Input | Output) -> str:
     if slot.tightens is None:
         return own
     before = _matched(slot.tightens)
-    return own if own.startswith(f"{before} ") and " " not in before[3:] else f"{before} that is also {own}"
+    return own if own.startswith(f"{before} ") and " " not in before[3:] else f"{before}, which is also {own}"
 
 
 def narrowed(slots: Iterable[Narrowing], what: str) -> Iterator[str]:
