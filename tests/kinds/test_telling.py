@@ -393,6 +393,10 @@ def test_D1_the_first_line_is_the_author_s_or_the_first_fact(library: Library) -
     assert in_a_line(backup, library).startswith(
         "A folder as an archive that was checked, with a second copy"
     )
+    one_way = library.replace(parse_file(_read(REPOSITORY / "recipes" / "notify.xml")).definitions)
+    tells = one_way.get("recipe", "notify.one-way")
+    assert tells is not None
+    assert in_a_line(tells, one_way) == "It calls notify.tell."
     month = parse_file(_read(REPOSITORY / "recipes" / "examples" / "month.xml")).definitions[0]
     assert in_a_line(month, library) == "At 18:00 on the last day of the month, it calls mail.write."
 

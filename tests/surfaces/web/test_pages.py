@@ -232,6 +232,13 @@ def test_M41_a_definition_has_graph_source_calls_and_runs(pages: PagesOfHome, fa
     pages.shows("/definitions/talk.say", "Greets who is named.", "Takes", "Gives", kind="action")
 
 
+def test_D3_a_definition_says_what_it_does(pages: PagesOfHome) -> None:
+    text = pages.shows("/definitions/demo.fail", "What it does", "If a step fails, the run has failed.")
+    (line,) = set(re.findall(r'calls the action talk.fail.*?href="#(line-\d+)"', text))
+    assert f'id="{line}"' in text
+    pages.shows("/definitions/talk.say", "What it does", "seen outside the home", kind="action")
+
+
 def test_M43_versions_and_their_difference(pages: PagesOfHome) -> None:
     file = pages.home.path / "recipes" / "order.xml"
     text = file.read_text()

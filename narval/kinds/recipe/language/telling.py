@@ -57,9 +57,9 @@ def _in_short(recipe: Recipe, steps: list[Step], library: Library) -> str:
     for step in steps:
         if not _passes(step, library):
             does.setdefault(verb(step.kind), {})[step.target] = None
-    acts = listed(f"{word} {listed(targets)}" for word, targets in does.items())
+    acts = listed(f"{word} {listed(targets)}" for word, targets in does.items()) if does else "does nothing"
     ways = [_opening(way) for way in recipe.start.outs] if _passes(recipe.start, library) else []
-    when = listed(ways, "or") if all(ways) else ""
+    when = listed(ways, "or") if ways and all(ways) else ""
     opens = when and "`" not in when and len(when) < LONGEST
     return sentence(f"{when}, it {acts}" if opens else f"it {acts}")
 
