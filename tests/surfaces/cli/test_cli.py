@@ -122,6 +122,7 @@ def test_without_a_home_every_command_says_how_to_make_one(command: click.Comman
         "send": ["ada", "-"],
         "outdate": ["1"],
         "start": ["a.b"],
+        "tell": ["a.b"],
     } | {
         "signal": ["1", "go"],
         "retry": ["1"],
