@@ -44,7 +44,6 @@ def _limit(name: str, metavar: str, type: Any, default: float, work: str) -> Cal
 @click.option("--tell", "tells", is_flag=True, help="Then tell in sentences what the definitions do.")
 @click.option(
     "--against",
-    "old",
     metavar="OLD",
     type=click.Path(exists=True, path_type=Path),
     help="With --tell: only the sentences added (+) to the file or folder OLD, and taken away (-).",
@@ -57,7 +56,7 @@ def check(
     paths: tuple[Path, ...],
     explore: bool,
     tells: bool,
-    old: Path | None,
+    against: Path | None,
     **limits: Any,
 ) -> None:
     """List every fault of what a home holds; nothing is run.
@@ -73,7 +72,7 @@ def check(
     With --tell it then says what the definitions do, as `narval tell` does; with --against OLD, which
     sentences are new and which are no more.
     """
-    if old is not None and not tells:
+    if against is not None and not tells:
         raise click.UsageError("--against goes with --tell")
     if tells and explore:
         raise click.UsageError("--tell and --explore: one of them")
@@ -97,7 +96,7 @@ def check(
         context.exit(0 if well else NOT_WELL)
     listed = "".join(f"{clean(fault)}\n" for fault in faults)
     if tells:
-        told, lines = _told(session, paths, old)
+        told, lines = _told(session, paths, against)
         printed = "".join(f"{line}\n" for line in lines)
         session.give({"faults": form, **told}, lambda _: click.echo(listed + printed, nl=False))
     else:
