@@ -401,6 +401,15 @@ def test_D1_the_first_line_is_the_author_s_or_the_first_fact(library: Library) -
     assert in_a_line(month, library) == "At 18:00 on the last day of the month, it calls mail.write."
 
 
+def test_D1_what_it_has_others_do_outside_is_told(library: Library) -> None:
+    parsed = parse_file(_read(REPOSITORY / "recipes" / "notify.xml")).definitions
+    whole = library.replace(parsed)
+    failures = whole.get("recipe", "notify.failures")
+    assert failures is not None
+    told = [sentence.text for sentence in tell(failures, whole)]
+    assert told[-1] == "By what it runs it acts outside the home too: by notify.tell."
+
+
 def test_D1_what_has_no_words_of_its_own_is_told_by_its_code(library: Library) -> None:
     send = library.get("action", "mail.send")
     assert send is not None

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from narval.core.definitions.library import Definition, Library
 from narval.core.definitions.remote_calls import limit_of_remote
-from narval.core.definitions.telling.slots import acts_outside, purpose
+from narval.core.definitions.telling.sentence import acts_outside
+from narval.core.definitions.telling.slots import purpose
 from narval.core.definitions.telling.words import an, counted, length, times
 from narval.core.kinds import ASKING
 

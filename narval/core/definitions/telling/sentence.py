@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import NamedTuple
 
-from narval.core.definitions.library import Definition, Library, ModuleDefinition
-from narval.core.definitions.telling.words import quoted
+from narval.core.definitions.library import Definition, Library, ModuleDefinition, named_by
+from narval.core.definitions.telling.words import listed, quoted, verbatim
 from narval.core.kinds import KINDS
 
 
@@ -37,8 +37,9 @@ def tell(definition: Definition, library: Library | None = None) -> list[Sentenc
     """
     row = KINDS.get(definition.kind)
     teller: Teller = import_module(f"{row.language}.telling").sentences if row and row.tells else _declared
-    told = list(teller(definition, library if library is not None else Library([definition])))
-    return [*_description(definition), *told]
+    told_of = library if library is not None else Library([definition])
+    told = list(teller(definition, told_of))
+    return [*_description(definition), *told, *_through_others(definition, told_of)]
 
 
 def in_a_line(definition: Definition, library: Library | None = None) -> str:
@@ -57,6 +58,32 @@ def description_of(definition: Definition) -> str:
 def _description(definition: Definition) -> Iterator[Sentence]:
     if text := description_of(definition):
         yield Sentence(f"Its author says: {quoted(text)}", definition.line)
+
+
+def _through_others(definition: Definition, library: Library) -> Iterator[Sentence]:
+    """The sentence about what a definition has done outside by those that it runs, and they by others."""
+    acts: dict[str, None] = {}
+    line = list(_called(definition, library))
+    for other in line:
+        line += (further for further in _called(other, library) if further not in line)
+    for other in line:
+        if other is not definition:
+            acts |= dict.fromkeys(one.full_name for one in _called(other, library) if acts_outside(one))
+            acts |= dict.fromkeys(f"the program {verbatim(name)}" for name in getattr(other, "programs", ()))
+    if acts:
+        text = f"By what it runs it acts outside the home too: by {listed(acts)}."
+        yield Sentence(text, definition.line)
+
+
+def _called(definition: Definition, library: Library) -> Iterator[Definition]:
+    """The definitions that one names."""
+    named = (named_by(reference, library)[0] for reference in definition.references)
+    return (found for found in named if found is not None)
+
+
+def acts_outside(target: Definition | None) -> bool:
+    """True if what the target does can be seen outside the home."""
+    return bool(getattr(target, "outside", False))
 
 
 def _declared(definition: Definition, library: Library) -> Iterator[Sentence]:

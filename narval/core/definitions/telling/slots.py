@@ -80,12 +80,21 @@ def _matched(slot: Input | Output) -> str:
     return own if own.startswith(f"{before} ") and " " not in before[3:] else f"{before}, which is also {own}"
 
 
+_STATED = {
+    ("use", True): "each only once",
+    ("list", False): "one alone",
+    ("optional", False): "which must be there",
+    ("outdates", True): "which is replaced by what it gives",
+}
+"""The words for what a step may say of a slot."""
+
+
 def narrowed(slots: Iterable[Narrowing], what: str) -> Iterator[str]:
     """The sentences that say how a call tightens what its target takes or gives, where that is not known."""
     for slot in slots:
-        marks = [f"{word} is {'yes' if value else 'no'}" for word, value in slot.stated.items()]
-        element = [texts_phrase(slot.match, slot.namespaces)] if slot.match else []
-        yield f"As {quoted(slot.id)} it {what} {listed([*element, *marks])}."
+        marks = [_STATED.get((word, value), f"{word}: {value}") for word, value in slot.stated.items()]
+        element = texts_phrase(slot.match, slot.namespaces) if slot.match else "what its target says"
+        yield f"As {quoted(slot.id)} it {what} {', '.join([element, *marks])}."
 
 
 def looked_for(context: Context) -> str:
@@ -134,8 +143,3 @@ def purpose(target: Definition | None) -> str:
     """The purpose of a target, by its description, in brackets; "" where that is not known."""
     text = first_sentence(description_of(target)) if target is not None else ""
     return f" ({quoted(text)})" if text else ""
-
-
-def acts_outside(target: Definition | None) -> bool:
-    """True if what the target does can be seen outside the home."""
-    return bool(getattr(target, "outside", False))

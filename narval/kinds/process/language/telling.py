@@ -45,11 +45,24 @@ def sentences(process: Process, library: Library) -> Iterator[Sentence]:
     for listener in process.listeners:
         heard = listed(name for name, bit in EVENTS.items() if listener.mask >> bit & 1)
         yield Sentence(f"The code {quoted(listener.name)} hears of what happens: {heard}.", process.line)
-    for node in process.nodes.values():
+    for node in _in_order(process):
         yield Sentence(f"{quoted(node.id)} {_does(node, library)}.", node.line)
         yield from (Sentence(text, node.line, depth=1) for text in _details(node))
         yield from _ways(node)
     yield Sentence("With the end of its last token the run has ended.", process.line)
+
+
+def _in_order(process: Process) -> Iterator[Node]:
+    """The nodes as they follow one another from the starts; those that none of these leads to last."""
+    line = list(process.start_nodes)
+    seen = {node.id for node in line}
+    for node in line:
+        yield node
+        for arc in node.outs:
+            if arc.end.id not in seen:
+                seen.add(arc.end.id)
+                line.append(arc.end)
+    yield from (node for node in process.nodes.values() if node.id not in seen)
 
 
 def _does(node: Node, library: Library) -> str:

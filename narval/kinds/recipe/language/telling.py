@@ -19,8 +19,8 @@ from narval.core.definitions.telling.calls import (
 )
 from narval.core.definitions.telling.dates import dates
 from narval.core.definitions.telling.patterns import element_phrase, presence
-from narval.core.definitions.telling.sentence import Sentence
-from narval.core.definitions.telling.slots import acts_outside, looked_for, narrowed, takes, written_element
+from narval.core.definitions.telling.sentence import Sentence, acts_outside
+from narval.core.definitions.telling.slots import looked_for, narrowed, takes, written_element
 from narval.core.definitions.telling.words import interval, length, listed, names, quoted, sentence, verbatim
 from narval.core.errors import DefinitionError
 from narval.kinds.recipe.language.definition import Recipe, Step, Transition
@@ -73,7 +73,7 @@ def _opening(way: Transition) -> str:
     given = listed(presence(one.condition, absent=one.absent, several=one.listed) for one in way.conditions)
     when = dates(way.times, way.appointments) if _dated(way) else ""
     if when and way.conditions:
-        return f"{when} if {given}"
+        return ""
     return when or (f"when {given}" if way.conditions else "")
 
 
@@ -195,7 +195,7 @@ def _way(transition: Transition, step: Step, several: bool, depth: int) -> Itera
     elif waits:
         text = f"when {waits[0]}, {goes}"
     else:
-        text = f"{'at once' if several else 'then'} {goes}"
+        text = f"{'once it is done,' if several else 'then'} {goes}"
     yield Sentence(sentence(text), transition.line, depth=depth)
     for wait in waits if len(waits) > 1 else ():
         yield Sentence(sentence(wait), transition.line, depth=depth + 1)
