@@ -8,7 +8,7 @@ from narval.core.definitions.library import Definition, Library
 from narval.core.definitions.remote_calls import limit_of_remote
 from narval.core.definitions.telling.sentence import acts_outside
 from narval.core.definitions.telling.slots import purpose
-from narval.core.definitions.telling.words import an, counted, length, times
+from narval.core.definitions.telling.words import counted, length, times
 from narval.core.kinds import ASKING
 
 _VERBS = {"action": "calls", "transform": "applies", ASKING: "asks people by", "send": "sends to"}
@@ -22,7 +22,7 @@ def verb(kind: str) -> str:
 def call(kind: str, target: str, agent: str, found: Definition | None) -> str:
     """The words for a call: `calls the action mail.send ("Send a mail")`."""
     if agent:
-        return f"has the agent {agent} do {an(kind)}, {target}"
+        return f"has the agent {agent} run the {kind} {target}"
     acts = "; this acts outside the home" if acts_outside(found) else ""
     return f"{verb(kind)} the {kind} {target}{purpose(found)}{acts}"
 

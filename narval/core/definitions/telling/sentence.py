@@ -44,8 +44,8 @@ def tell(definition: Definition, library: Library | None = None) -> list[Sentenc
 
 def in_a_line(definition: Definition, library: Library | None = None) -> str:
     """The telling of a definition in a line: the author's words, else the first facts."""
-    if definition.descriptions:
-        return " ".join(description_of(definition).split())
+    if text := _words_of_author(definition):
+        return " ".join(text.split())
     return next((sentence.text for sentence in tell(definition, library)), "")
 
 
@@ -55,8 +55,13 @@ def description_of(definition: Definition) -> str:
     return texts.get("en") or next(iter(texts.values()), "")
 
 
+def _words_of_author(definition: Definition) -> str:
+    """The description; "" where that is part of what the definition does, and told so."""
+    return "" if hasattr(definition, "description") else description_of(definition)
+
+
 def _description(definition: Definition) -> Iterator[Sentence]:
-    if text := description_of(definition):
+    if text := _words_of_author(definition):
         yield Sentence(f"Its author says: {quoted(text)}", definition.line)
 
 

@@ -72,6 +72,12 @@ def interval(when: Appointment | Length) -> str:
     return " ".join([*parts, length(of.seconds)] if of.seconds or not parts else parts)
 
 
+def every(when: Appointment) -> str:
+    """The time from one to the next: `every day`, `every 2 days`."""
+    text = interval(when)
+    return f"every {text if ' ' in text.removeprefix('1 ') else text.removeprefix('1 ')}"
+
+
 def sentence(text: str) -> str:
     """A text with a capital letter and a full stop."""
     text = text[:1].upper() + text[1:]

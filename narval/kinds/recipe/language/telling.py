@@ -21,7 +21,7 @@ from narval.core.definitions.telling.dates import dates
 from narval.core.definitions.telling.patterns import element_phrase, presence
 from narval.core.definitions.telling.sentence import Sentence, acts_outside
 from narval.core.definitions.telling.slots import looked_for, narrowed, takes, written_element
-from narval.core.definitions.telling.words import interval, length, listed, names, quoted, sentence, verbatim
+from narval.core.definitions.telling.words import every, length, listed, names, quoted, sentence, verbatim
 from narval.core.errors import DefinitionError
 from narval.kinds.recipe.language.definition import Recipe, Step, Transition
 from narval.kinds.recipe.language.parser import TO_SELECTED
@@ -57,7 +57,11 @@ def _in_short(recipe: Recipe, steps: list[Step], library: Library) -> str:
     for step in steps:
         if not _passes(step, library):
             does.setdefault(verb(step.kind), {})[step.target] = None
-    acts = listed(f"{word} {listed(targets)}" for word, targets in does.items()) if does else "does nothing"
+    acts = (
+        ", and ".join(f"{word} {listed(targets)}" for word, targets in does.items())
+        if does
+        else "does nothing"
+    )
     ways = [_opening(way) for way in recipe.start.outs] if _passes(recipe.start, library) else []
     when = listed(ways, "or") if ways and all(ways) else ""
     opens = when and "`" not in when and len(when) < LONGEST
@@ -122,7 +126,12 @@ def _sends(step: Step) -> str:
     sending = step.sending
     assert sending is not None
     to = step.target if step.target != TO_SELECTED else ""
-    whom = f"the agents {listed(to.split())}" if to else f"the agents that {verbatim(sending.select)} names"
+    agents = to.split()
+    whom = (
+        f"the agent{'s' if len(agents) > 1 else ''} {listed(agents)}"
+        if to
+        else f"the agents that {verbatim(sending.select)} names"
+    )
     rest = ", and waits until all is taken" if sending.taken else ""
     if sending.keep is not None:
         rest += f"; what waits for longer than {length(sending.keep)} is not taken any more"
@@ -138,7 +147,7 @@ def _details(step: Step) -> Iterator[str]:
         yield f"Before that, people must agree: they are asked by the work {step.approve}."
     if step.until is not None and step.every is not None:
         again = presence(step.until)
-        yield f"It does so again every {interval(step.every)}, until {again}."
+        yield f"It does so again {every(step.every)}, until {again}."
     if step.arguments:
         elements = (written_element(xml, at in step.values) for at, xml in enumerate(step.arguments))
         yield f"It is given {listed(elements)}."

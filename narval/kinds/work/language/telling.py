@@ -12,6 +12,7 @@ from narval.core.definitions.telling.slots import takes, template
 from narval.core.definitions.telling.words import (
     an,
     counted,
+    every,
     interval,
     listed,
     names,
@@ -135,7 +136,7 @@ def _in_time(work: WorkDefinition) -> Iterator[Sentence]:
     if reminder is not None:
         text = f"After {interval(reminder.after)} without an answer they are reminded"
         if reminder.every is not None:
-            text += f", and again every {interval(reminder.every)}"
+            text += f", and again {every(reminder.every)}"
         many = "until they answer" if reminder.times is None else f"{times(reminder.times)} in all"
         yield Sentence(f"{text}, {many}.", work.line)
     for escalation in work.escalations:
