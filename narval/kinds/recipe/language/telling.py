@@ -56,7 +56,8 @@ def _in_short(recipe: Recipe, steps: list[Step], library: Library) -> str:
     does: dict[str, dict[str, None]] = {}
     for step in steps:
         if not _passes(step, library):
-            does.setdefault(verb(step.kind), {})[step.target] = None
+            target = step.target if step.target != TO_SELECTED else "agents that it finds"
+            does.setdefault(verb(step.kind), {})[target] = None
     acts = (
         ", and ".join(f"{word} {listed(targets)}" for word, targets in does.items())
         if does
