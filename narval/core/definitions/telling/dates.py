@@ -31,7 +31,7 @@ def date(time: Time) -> str:
         _field("in ", _counted(time.years, str)),
     ]
     words = [_clock(time), *days]
-    if not any(days):
+    if not any(days) and (time.hours or time.minutes or time.seconds):
         words.append("every day")
     return " ".join(filter(None, words)) + _missed(time.missed)
 
