@@ -136,8 +136,10 @@ def _mutants(root: etree._Element, words: Words) -> Iterator[tuple[str, str, Ite
         for written, value in list(node.attrib.items()):
             name = words[word].attribute_named(str(written))
             if name is not None:
+                before = dict(node.attrib)
                 yield word, name, _altered(root, node, str(written), str(value))
-                node.set(written, value)
+                node.attrib.clear()
+                node.attrib.update(before)
         yield word, "its text", _rewritten(root, node)
         yield word, "itself", _without(root, node)
 

@@ -92,7 +92,7 @@ _STATED = {
 def narrowed(slots: Iterable[Narrowing], what: str) -> Iterator[str]:
     """The sentences that say how a call tightens what its target takes or gives, where that is not known."""
     for slot in slots:
-        marks = [_STATED.get((word, value), f"{word}: {value}") for word, value in slot.stated.items()]
+        marks = [_STATED.get(each, f"{each[0]}: {each[1]}") for each in sorted(slot.stated.items())]
         element = texts_phrase(slot.match, slot.namespaces) if slot.match else "what its target says"
         yield f"As {quoted(slot.id)} it {what} {', '.join([element, *marks])}."
 
