@@ -20,7 +20,7 @@ from narval.core.definitions.telling.words import (
     times,
     verbatim,
 )
-from narval.kinds.work.language.definition import OF_STEP, Audience, Deadline, WorkDefinition
+from narval.kinds.work.language.definition import Audience, Deadline, WorkDefinition
 from narval.kinds.work.language.fields import FormField
 
 _DELEGATED = {
@@ -73,9 +73,6 @@ def _whom(work: WorkDefinition) -> Iterator[str]:
         yield f"As those who asked for it count {template(rules.requester)} too."
     if rules.steps:
         yield f"Whoever answered {names(rules.steps)} may not answer."
-    for rule in rules.excluded:
-        if not rules.excludes_requester and not rule.startswith(OF_STEP):
-            yield f"Who is excluded: {rule}."
     if rules.delegate in _DELEGATED:
         yield _DELEGATED[rules.delegate]
     yield f"People are asked, and answer, by {listed(work.ways)}."
