@@ -352,6 +352,8 @@ WRONG = [
      '<arc to="order" name="reject"/>',
      'When it ends with "reject", it goes on with "order".'),
     ("recipes/orders.xml", ' joinType="and"', "", ""),
+    ("recipes/examples/bank.task", "INVOCATION: MANUAL", "INVOCATION: AUTO",
+     "One begins by itself when an object has come, and another when it is done."),
     ("recipes/examples/bank.task", "WITHIN 72 HRS", "WITHIN 7 HRS", None),
     ("recipes/examples/bank.task", "ON EVENT forged GOTO ABORT", "ON EVENT forged GOTO COMMIT",
      'On "forged" it goes to "COMMIT": all is done, and the object\'s way is over.'),

@@ -93,8 +93,6 @@ def _details(node: Node) -> Iterator[str]:
     for key, text in node.custom:
         if node.target is None or key not in _TARGETS:
             yield f"Its {key} is {verbatim(text)}."
-    for key, text in node.external_environment.items():
-        yield f"There {key} is {quoted(text)}."
     if node.cancels_all:
         yield "With its end all other tokens are cancelled."
     elif node.cancels:
