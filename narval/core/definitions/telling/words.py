@@ -72,7 +72,7 @@ def interval(when: Appointment | Length) -> str:
     return " ".join([*parts, length(of.seconds)] if of.seconds or not parts else parts)
 
 
-def every(when: Appointment) -> str:
+def every(when: Appointment | Length) -> str:
     """The time from one to the next: `every day`, `every 2 days`."""
     text = interval(when)
     return f"every {text if ' ' in text.removeprefix('1 ') else text.removeprefix('1 ')}"

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from shlex import join
 
+from narval.core.definitions.appointment import Length
 from narval.core.definitions.library import Library
 from narval.core.definitions.telling.calls import call, forgotten
 from narval.core.definitions.telling.patterns import presence
 from narval.core.definitions.telling.sentence import Sentence
-from narval.core.definitions.telling.words import counted, length, listed, names, quoted, verbatim
+from narval.core.definitions.telling.words import counted, every, listed, names, quoted, verbatim
 from narval.core.patterns.pattern import Condition
 from narval.kinds.task.language.definition import (
     ABORT,
@@ -72,7 +73,7 @@ def sentences(task: TaskDefinition, library: Library) -> Iterator[Sentence]:
 
 
 def _event(task: TaskDefinition, rule: Rule) -> Iterator[Sentence]:
-    again = f", and again every {length(task.period)}" if task.period is not None else ""
+    again = f", and again {every(Length(seconds=task.period))}" if task.period is not None else ""
     yield Sentence(
         f"It begins by itself when it is loaded{again}, and whenever somebody raises it.", task.line
     )
@@ -88,7 +89,7 @@ def _whole(task: TaskDefinition, library: Library) -> Iterator[str]:
     if task.is_interactive and task.invocation == "manual":
         yield "One begins for each object that comes."
     elif task.period is not None:
-        yield f"One begins by itself when it is loaded, and again every {length(task.period)}."
+        yield f"One begins by itself when it is loaded, and again {every(Length(seconds=task.period))}."
     else:
         yield _INVOCATIONS.get(task.invocation, "One begins by itself.")
     yield from forgotten(task.decay)
@@ -150,19 +151,16 @@ def _rule(rule: Rule, depth: int) -> Iterator[Sentence]:
     takes = f" with {names(rule.parameters)}" if rule.parameters else ""
     waits = {"sync": ", for which its sender waits,", "async": ", for which its sender does not wait,"}
     text = f"On the event {quoted(rule.event)}{takes}{waits.get(rule.mode, '')}"
-    if rule.before_condition is not None:
-        text += f" it looks {_window(rule.before_condition)} whether this is so"
-    else:
-        text += " it looks whether this is so"
-    yield Sentence(f"{text}: {_condition(rule.condition)}.", rule.line, depth=depth)
-    window = f" {_window(rule.before_action)} (counted from then)" if rule.before_action is not None else ""
-    if rule.action:
-        yield Sentence(f"If it is, it does this{window}:", rule.line, depth=depth)
-        yield from _script(rule.action, rule.line, depth + 1)
-    else:
-        yield Sentence(
-            f"If it is, it has been answered{window}, and nothing else is done.", rule.line, depth=depth
-        )
+    text = text.removesuffix(",")
+    does = f"{text}, it does this"
+    if rule.condition is not True or rule.before_condition is not None:
+        when = f" {_window(rule.before_condition)}" if rule.before_condition is not None else ""
+        looks = f"{text}, it looks{when} whether this is so: {_condition(rule.condition)}."
+        yield Sentence(looks, rule.line, depth=depth)
+        does = "If it is, it does this"
+    window = f" {_window(rule.before_action)}, counted from then" if rule.before_action is not None else ""
+    yield Sentence(f"{does}{window}:", rule.line, depth=depth)
+    yield from _script(rule.action, rule.line, depth + 1)
     if rule.retries:
         again = f"A call in it that fails is made {counted(rule.retries, 'time')} more"
         yield Sentence(f"{again}.", rule.line, depth=depth)
