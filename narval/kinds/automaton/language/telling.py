@@ -51,7 +51,7 @@ def _whole(automaton: Automaton) -> Iterator[str]:
 
 
 def _in_order(automaton: Automaton) -> Iterator[State]:
-    """The states as they follow one another; those that none leads to last."""
+    """The states as they follow one another from the first, which leads to all."""
     line, seen = [automaton.start], {automaton.start.name}
     for state in line:
         yield state
@@ -60,7 +60,6 @@ def _in_order(automaton: Automaton) -> Iterator[State]:
                 if successor.name not in seen:
                     seen.add(successor.name)
                     line.append(successor)
-    yield from (state for state in automaton.states.values() if state.name not in seen)
 
 
 # --- a state ----------------------------------------------------------------------------------------------

@@ -89,7 +89,7 @@ def _passes(step: Step, library: Library) -> bool:
 
 
 def _in_order(recipe: Recipe) -> Iterator[Step]:
-    """The steps as they follow one another from the first; those that none leads to last."""
+    """The steps as they follow one another from the first, which leads to all."""
     line, seen = [recipe.start], {recipe.start.id}
     for step in line:
         yield step
@@ -98,7 +98,6 @@ def _in_order(recipe: Recipe) -> Iterator[Step]:
                 if target.id not in seen:
                     seen.add(target.id)
                     line.append(target)
-    yield from (step for step in recipe.steps.values() if step.id not in seen)
 
 
 # --- steps ------------------------------------------------------------------------------------------------
