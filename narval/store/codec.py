@@ -109,6 +109,12 @@ def decode_entry(data: bytes, changes_type: Any, lookup: Lookup) -> JournalEntry
     return JournalEntry(_settling(stored.event), changes, list(_tracked(stored.commands, lookup)), lines)
 
 
+def read_entry(data: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The event and the commands of an entry as plain data. Raises UnreadableError."""
+    stored = read("an entry of the journal", _decode_entry, data)
+    return stored.event, stored.commands
+
+
 def describe_entry(data: bytes, run: int | None = None, seq: int = 0) -> list[dict[str, Any]]:
     """An entry as lines of history: `{"seq", "at", "run", "what", …fields}`, `run` only when it is given.
 

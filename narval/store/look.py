@@ -20,6 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from narval.core.elements.element import Element
 from narval.core.errors import StoreError
 from narval.store import tables
 from narval.store.batch import (
@@ -83,6 +84,10 @@ class Look(ReadTables):
             return _AgentPage(self._tables, number, self.own, decided, self._page)
         return _AgentLook(self._tables, number, self.own, decided)
 
+    def past(self, agent: int) -> PastReader:
+        """The rows of one agent as a trial on its past reads them."""
+        return PastReader(self._tables, agent, self.own)
+
     def commit(self, *batches: Batch) -> None:
         """Keep the batches for those who look."""
         self._decided.commit(*batches)
@@ -134,6 +139,27 @@ class _AgentLook(DatabaseAgent):
     def definition(self, digest: str) -> DefinitionRow | None:
         """The version of that digest."""
         return super().definition(digest) or self._decided.definition(digest)
+
+
+class PastReader(DatabaseAgent):
+    """The rows of one agent, one after another, however many there are."""
+
+    def element(self, eid: int) -> Element | None:
+        """The element of a number; None where there is none."""
+        rows = self._all(ElementRow, "element", eid)
+        return kept_element(rows[0]).element if rows else None
+
+    def declared(self) -> Iterator[KeptElement]:
+        """The elements that files declare, and those that begin a run."""
+        return map(kept_element, self._typed(ElementRow, "elements of files"))
+
+    def every_run(self) -> Iterator[RunRow]:
+        """All runs, oldest first."""
+        return self._typed(RunRow, "runs")
+
+    def journal_since(self, moment: float) -> Iterator[JournalRow]:
+        """The entries of all runs from a moment on, in the order of writing."""
+        return self._typed(JournalRow, "entries since", moment)
 
 
 class _AgentPage(AlwaysNew, _AgentLook):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from operator import attrgetter
 from typing import Any
@@ -100,7 +100,11 @@ class VolatileAgent(AlwaysNew):
             kept_entries = self._journals.get(run, [])
             behind = bisect_right(kept_entries, seq, key=attrgetter("seq"))
             del kept_entries[: max(0, min(behind, len(kept_entries) - keep))]
-        for run in batch.forgotten_runs:
+        self.drop(batch.forgotten_runs)
+
+    def drop(self, runs: Iterable[int]) -> None:
+        """Keep nothing of these runs."""
+        for run in runs:
             self._runs.pop(run, None)
             self._journals.pop(run, None)
             self._snapshots.pop(run, None)

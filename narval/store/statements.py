@@ -67,6 +67,7 @@ QUERIES = {
         SELECT {journal} WHERE agent = ? AND run = ? AND seq > ? ORDER BY line LIMIT ?""",
     "entries before": """
         SELECT {journal} WHERE agent = ? AND run = ? AND seq < ? ORDER BY line DESC LIMIT ?""",
+    "entries since": "SELECT {journal} WHERE agent = ? AND at >= ? ORDER BY line",
     "snapshot": "SELECT {snapshots} WHERE agent = ? AND run = ?",
     # of active runs, in no order, from one eid to another; the entries since the last snapshot
     "entries under way": f"""

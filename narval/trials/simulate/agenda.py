@@ -11,13 +11,19 @@ from narval.trials.simulate.scenario import Expectation
 
 Work = Callable[[], None]
 
+TOGETHER = 50
+"""So much of a stream is done at once."""
+
 
 class Agenda:
     """Two queues by moment (seconds since 1970, UTC); entries of one moment keep the order of the file."""
 
-    __slots__ = ("_expectations", "_order", "_work")
+    __slots__ = ("_expectations", "_order", "_stream", "_streamed", "_work")
 
     def __init__(self) -> None:
+        self._stream: Iterator[tuple[float, Work]] = iter(())
+        self._streamed: tuple[float, Work] | None = None
+        """The first of the stream that is not done yet."""
         self._work: list[tuple[float, int, Work]] = []
         self._expectations: list[tuple[float, int, Expectation]] = []
         self._order = count()
@@ -25,6 +31,11 @@ class Agenda:
     def add(self, at: float, work: Work) -> None:
         """Do something at a moment."""
         heapq.heappush(self._work, (at, next(self._order), work))
+
+    def stream(self, works: Iterator[tuple[float, Work]]) -> None:
+        """Do what comes in the order of time, each thing asked for when the one before it is done."""
+        self._stream = works
+        self._streamed = next(works, None)
 
     def repeat(self, at: float, work: Work, every: float | None, times: float) -> None:
         """Do something at a moment, and again after each `every` seconds, so many times in all."""
@@ -42,16 +53,22 @@ class Agenda:
 
     def next(self) -> float:
         """The next moment; infinite when nothing is left."""
-        return min((queue[0][0] for queue in (self._work, self._expectations) if queue), default=math.inf)
+        streamed = math.inf if self._streamed is None else self._streamed[0]
+        return min([streamed, *(queue[0][0] for queue in (self._work, self._expectations) if queue)])
 
     def last(self, start: float) -> float:
         """The last moment known so far, `start` at least."""
         return max([start, *(entry[0] for entry in (*self._work, *self._expectations))])
 
     def do_work(self, now: float) -> None:
-        """Do all work that is due."""
+        """Do all work that is due; of the stream so much at once that it is not taken for an endless start."""
         while self._work and self._work[0][0] <= now:
             heapq.heappop(self._work)[2]()
+        for _ in range(TOGETHER):
+            if self._streamed is None or self._streamed[0] > now:
+                break
+            self._streamed[1]()
+            self._streamed = next(self._stream, None)
 
     def due_expectations(self, now: float) -> Iterator[Expectation]:
         """Take out the expectations that are due, in order."""

@@ -27,8 +27,10 @@ from narval.system.clock import Clock
 from narval.trials.simulate.default_answers import Refusal, default_answer
 from narval.trials.simulate.scenario import CannedAnswer, Expectation
 
-HOW = ("ran", "answered", "made up", "noted", "unanswered", "source")
-"""The ways in which a call gets its answer: `noted`, it need give nothing; a source gives what arrives."""
+HOW = ("ran", "answered", "as then", "made up", "noted", "unanswered", "source")
+"""The ways in which a call gets its answer: `as then`, what the same call came back with before; `noted`, it
+need give nothing; a source gives what arrives.
+"""
 
 NO_ANSWER = "no-answer"
 
@@ -82,6 +84,8 @@ class SimulationHooks(msgspec.Struct, frozen=True):
     refusal: Callable[[CallContext], Refusal]
     set_by_author: Callable[[CallContext], Mapping[str, str]]
     """The attributes that the prompt of a call sets on whatever a language model answers."""
+    past: Callable[[RecordedCall], CannedAnswer | None] = lambda call: None
+    """What the same call came back with, if it was made before."""
 
 
 class SimulatedExecutor(Executor):
@@ -125,6 +129,9 @@ class SimulatedExecutor(Executor):
         elif context.target.where in ("transform", "script") or self._hooks.is_pure(context):
             call.how = "ran"
             super().start(record)
+        elif (then := self._hooks.past(call)) is not None:
+            self._answer(call, record, then)
+            call.how = "as then"
         elif context.payload is not None:  # a node is taken as done
             call.how = "noted"
             record.answer(Outcome(value=_done(context)))
@@ -160,6 +167,10 @@ class SimulatedExecutor(Executor):
         """The calls since this was last asked."""
         new, self._told = self.calls[self._told :], len(self.calls)
         return new
+
+    def drop(self) -> None:
+        """Keep none of the calls."""
+        self.calls, self._told = [], 0
 
     def next(self) -> float | None:
         """The moment at which the next answer is due, or a sleeping call goes on; None for none."""

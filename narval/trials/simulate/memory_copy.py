@@ -37,7 +37,7 @@ def remembered(home: Home, settings: Settings, agent: str = "") -> Remembered:
 
     Raises StoreError, RequestError.
     """
-    path = _file(home, settings)
+    path = store_of(home, settings)
     for _ in range(ATTEMPTS):
         with look_into(path, home.is_held) as store:
             numbers = {row.name: row.agent for row in store.agents()} if agent else {"": store.own}
@@ -63,14 +63,15 @@ def stored(agent: AgentStore) -> Remembered:
 
 def other_agents(home: Home, settings: Settings) -> list[AgentRow]:
     """The agents of a home besides its own, as its store has them. Raises StoreError, RequestError."""
-    path = _file(home, settings)
+    path = store_of(home, settings)
     if not path.exists():
         return []
     with look_into(path, home.is_held) as store:
         return [row for row in store.agents() if row.agent != store.own]
 
 
-def _file(home: Home, settings: Settings) -> Path:
+def store_of(home: Home, settings: Settings) -> Path:
+    """The file of a home's store. Raises RequestError for one on a server."""
     if settings.store is None:
         return home.store
     if urls.is_of_server(settings.store):
@@ -90,13 +91,18 @@ def simulated_row(number: int, name: str, state: str = ACTIVE) -> AgentRow:
 
 class SimulatedStore(VolatileStore):
     """A store in memory of agents that begin with what they remember; `listen` is given each batch
-    committed.
+    committed. It keeps the rows of runs that have ended, or does not.
     """
 
     def __init__(
-        self, agents: Mapping[AgentRow, Callable[[], Remembered]], listen: Callable[[Batch], None]
+        self,
+        agents: Mapping[AgentRow, Callable[[], Remembered]],
+        listen: Callable[[Batch], None],
+        *,
+        keeps_ended: bool = True,
     ) -> None:
         super().__init__()
+        self._keeps_ended = keeps_ended
         self._listen = listen
         for row, recall in agents.items():
             self._agents[row.agent] = _SimulatedAgent(row, recall)
@@ -106,6 +112,8 @@ class SimulatedStore(VolatileStore):
         super().commit(*batches)
         for batch in batches:
             self._listen(batch)
+            if not self._keeps_ended and batch.runs:
+                self.of(batch.agent).drop(row.eid for row in batch.runs if row.phase != "active")
 
 
 class _SimulatedAgent(VolatileAgent):

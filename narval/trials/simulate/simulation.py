@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from operator import attrgetter
@@ -44,7 +44,7 @@ from narval.trials.simulate.elsewhere import Elsewhere
 from narval.trials.simulate.executor import RecordedCall, SimulatedExecutor, SimulationHooks, is_of
 from narval.trials.simulate.memory_copy import Remembered, SimulatedStore
 from narval.trials.simulate.report import Judged, SimulationReport
-from narval.trials.simulate.scenario import Expectation, Scenario, Scheduled
+from narval.trials.simulate.scenario import CannedAnswer, Expectation, Scenario, Scheduled
 from narval.trials.simulate.scenario_events import happen
 from narval.trials.simulate.simulated_home import SimulatedHome
 from narval.trials.simulate.trace import Line, Trace
@@ -71,7 +71,7 @@ async def play_scenario(
     Raises RequestError where it cannot be played, and StoreError where memory cannot be copied.
     """
     recalled, declared = _beginning(home, scenario, start)
-    simulation = _Simulation(home, scenario, start, recalled)
+    simulation = Simulation(home, scenario, start, recalled)
     try:
         await simulation.daemon.simulate(declared)
         return await simulation.play(progress)
@@ -95,11 +95,28 @@ def _beginning(
     return snapshot_now(home.recall(), declared, start), declared
 
 
-class _Simulation:
-    """One scenario being played by a daemon in memory."""
+class Replay(msgspec.Struct, frozen=True):
+    """What comes besides the scenario, however much it is: work in the order of time, each for a turn, and
+    answers to calls. What happens is given to `hear`, and kept nowhere.
+    """
 
-    def __init__(self, home: SimulatedHome, scenario: Scenario, start: float, recalled: Remembered) -> None:
-        self._home, self._scenario, self._start = home, scenario, start
+    works: Iterator[tuple[float, Callable[[Turn], Any]]]
+    answer: Callable[[RecordedCall], CannedAnswer | None]
+    hear: Callable[[list[Line], list[RecordedCall]], None]
+
+
+class Simulation:
+    """One scenario being played by a daemon in memory, with a `replay` if there is one."""
+
+    def __init__(
+        self,
+        home: SimulatedHome,
+        scenario: Scenario,
+        start: float,
+        recalled: Remembered,
+        replay: Replay | None = None,
+    ) -> None:
+        self._home, self._scenario, self._start, self._replay = home, scenario, start, replay
         self._agenda = Agenda()
         self._clock = SimulatedClock(start)
         rows, files = agents_to_begin_with(home, scenario.memory, start, recalled)
@@ -113,6 +130,7 @@ class _Simulation:
             self._recipe,
             lambda call: self._agents.known[call.agent].schemas.refusal,
             lambda call: _set_by_author(self._agents.known[call.agent].library, call),
+            (lambda call: None) if replay is None else replay.answer,
         )
         self._executor = SimulatedExecutor(
             settings, self._clock, settings.timezone or machine_zone(), scenario.answers, hooks
@@ -120,7 +138,7 @@ class _Simulation:
         people = scenario.people or load_people(home.home.path if home.home is not None else None)
         daemon = assemble(
             None,
-            SimulatedStore(rows, self._listen),
+            SimulatedStore(rows, self._listen, keeps_ended=replay is None),
             Snapshot(AgentFiles(home.loaded, home.schemas), settings, people, files),
             self._clock,
             closing=ExitStack(),
@@ -137,8 +155,8 @@ class _Simulation:
 
     async def play(self, progress: Progress) -> SimulationReport:
         """Let time pass, judge, and report."""
-        self._plan()
-        end = await self._pass_time(progress)
+        self.begin()
+        end = await self.pass_time(progress)
         for expectation in self._scenario.expectations:
             if expectation.at is None:
                 self._judge(expectation)
@@ -177,7 +195,8 @@ class _Simulation:
 
     # --- the schedule ---------------------------------------------------------------------------------
 
-    def _plan(self) -> None:
+    def begin(self) -> None:
+        """Plan what the scenario says, and begin with it."""
         scenario, moment = self._scenario, self._moment
         for start in scenario.starts:
             if runnable(self._agents.known[start.agent].library, start.recipe) is None:
@@ -192,6 +211,9 @@ class _Simulation:
         for expectation in scenario.expectations:
             if expectation.at is not None:
                 self._agenda.expect(moment(expectation.at), expectation)
+        if self._replay is not None:
+            self._agenda.stream((at, partial(self._ask, "", work)) for at, work in self._replay.works)
+        self._agenda.do_work(self._start)
 
     def _schedule(self, scheduled: Scheduled, every: float | None = None, times: float = 1) -> None:
         work = partial(self._ask, scheduled.agent, partial(happen, scheduled, self._scenario.path))
@@ -206,14 +228,13 @@ class _Simulation:
 
     # --- time -----------------------------------------------------------------------------------------
 
-    async def _pass_time(self, progress: Progress) -> float:
-        """Let all that is due happen, moment after moment; the moment at which it ended."""
+    async def pass_time(self, progress: Progress, limit: float = math.inf) -> float:
+        """Let all that is due happen, moment after moment, to the end or to a limit; the moment reached."""
         end, is_set = self._end()
-        self._agenda.do_work(self._start)
         while True:
             await self._settle_down(progress)
             due = min(moment for moment in self._moments() if moment is not None)
-            if due > end or self.daemon.stop.requested:
+            if due > min(end, limit) or self.daemon.stop.requested:
                 break
             self._trace.time_passes()
             self._clock.set(max(due, self._clock.now()))
@@ -221,7 +242,7 @@ class _Simulation:
             self._executor.release()
         if self.daemon.stop.requested:
             self._outcome.stopped = self._outcome.stopped or "a quit element ended it"
-        elif is_set:
+        elif is_set and due > end:
             self._clock.set(end)
         return self._clock.now()
 
@@ -246,7 +267,11 @@ class _Simulation:
         for expectation in self._agenda.due_expectations(self._clock.now()):
             self._judge(expectation)
         new = self._trace.new_lines()
-        if new:
+        if self._replay is not None:
+            self._replay.hear(new, self._executor.new_calls())
+            self._trace.drop()
+            self._executor.drop()
+        elif new:
             self._explain(new)
             progress(new)
 
@@ -276,6 +301,18 @@ class _Simulation:
                     line |= tries.popleft().answer()
                 elif line.get("agent", "") in self._agents:
                     line["how"] = "asked"
+
+    async def waiting(self, names: Collection[str], most: int) -> tuple[list[dict[str, Any]], int]:
+        """The reasons why the newest runs of definitions still wait, and how many such runs there are."""
+        runs = self._agents.host().agent.runs
+        eids = sorted((eid for eid, run in runs.active.items() if run.name in names), reverse=True)
+        async with self.daemon.of(self._agents.own_name) as seen:
+            return [await why(seen, eid) for eid in eids[:most]], len(eids)
+
+    @property
+    def stopped(self) -> str:
+        """The reason why it ended before its time; "" for none."""
+        return self._outcome.stopped
 
     async def _report(self, end: float) -> SimulationReport:
         runs: list[dict[str, Any]] = []

@@ -47,6 +47,12 @@ class Trace:
         new, self._shown = self.lines[self._shown :], len(self.lines)
         return new
 
+    def drop(self) -> None:
+        """Keep nothing of what was asked for, nor of runs that have ended."""
+        self.lines, self._shown = [], 0
+        for trace in self.of.values():
+            trace.drop()
+
     def listen(self, batch: Batch) -> None:
         """Add what one turn recorded."""
         name = self._names[batch.agent]
@@ -82,6 +88,16 @@ class AgentTrace:
         self._besides: dict[int, str] = {}
         """Runs of other kinds than the usual one of their definition, which no scenario expects."""
         self._errors: dict[int, str] = {}
+        self._over: list[int] = []
+        """The runs that have ended since the last drop."""
+
+    def drop(self) -> None:
+        """Keep nothing of runs that have ended."""
+        for run in self._over:
+            for facts in (self.phases, self.items, self._names, self._started, self._besides):
+                facts.pop(run, None)
+        self._over.clear()
+        self._errors.clear()
 
     def name(self, run: int) -> str:
         """The name of the definition that a run follows."""
@@ -172,6 +188,7 @@ class AgentTrace:
         return {**line, "xml": element.xml.decode("utf-8")}
 
     def _ended(self, run: int, at: float, command: asked.Finish) -> Line:
+        self._over.append(run)
         line = {"at": at, "what": "ended", "run": run, "name": self.name(run), "phase": command.phase}
         if run not in self._besides:
             self.phases[run] = self.name(run), command.phase

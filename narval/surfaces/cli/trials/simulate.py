@@ -44,7 +44,8 @@ def _read(context: click.Context, option: click.Parameter, text: str | None) -> 
     example="narval simulate mail.digest --until 30d\n"
     "narval simulate scenarios/triage.xml\n"
     "narval simulate --json        # all the scenarios of the home\n"
-    "narval simulate mail.triage --mails ~/Maildir",
+    "narval simulate mail.triage --mails ~/Maildir\n"
+    "narval simulate new-rule.xml --since 90d",
 )
 @click.argument(
     "names", metavar="[NAME|SCENARIO]...", nargs=-1, shell_complete=completion.definitions_and_scenarios
@@ -61,6 +62,22 @@ def _read(context: click.Context, option: click.Parameter, text: str | None) -> 
     type=click.Path(exists=True, path_type=Path),
     help="Let the mails of a Maildir, an mbox or a folder of .eml files come; no home is needed.",
 )
+@click.option(
+    "--since",
+    callback=_read,
+    metavar="WHEN",
+    help="Play what came from outside since then, 90d ago or a date, from the store and its backups.",
+)
+@click.option(
+    "--backup",
+    "backups",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="With --since: a backup that has what is forgotten; none named, those in backups/ of the home.",
+)
+@click.option(
+    "--all", "everything", is_flag=True, help="With --since: a line for each deed, not the newest fifty."
+)
 @click.option("--brief", is_flag=True, help="Only what it came to, not what happened on the way.")
 @click.pass_context
 def simulate(
@@ -71,9 +88,15 @@ def simulate(
     until: When | None,
     memory: str | None,
     mails: Path | None,
+    since: When | None,
+    backups: tuple[Path, ...],
+    everything: bool,
     brief: bool,
 ) -> None:
     """Tell what would happen, without anything happening.
+
+    With --since, NAME is a definition or FILE one that the home does not have yet: it is played on what came
+    from outside in that time, twice, with it and without it. Ctrl-C ends it with what is known so far.
 
     NAME is a definition, SCENARIO a file or the name of one in scenarios/; without any, all the home's
     scenarios are played. Definitions run on a copy of memory, with a clock of their own; nothing outside is
@@ -83,6 +106,17 @@ def simulate(
     from narval.trials.simulate.mails import TRIAGE, mails_of, with_mails
     from narval.trials.simulate.simulated_home import simulated_home
 
+    if since is not None:
+        if at or until or memory or mails or brief:
+            raise click.UsageError(
+                "--since goes with --backup and --all alone: it begins with the memory of that day"
+            )
+        from narval.surfaces.cli.trials.past import simulate_past
+
+        simulate_past(session, names, since, backups, everything=everything)
+        return
+    if backups or everything:
+        raise click.UsageError("--backup and --all go with --since: name the day to begin with")
     home = session.home if mails is None else _home_or_new(context, session)
     here = simulated_home(home, session.agent)
     for fault in here.loaded.faults:

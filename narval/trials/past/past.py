@@ -1,0 +1,267 @@
+"""The past of an agent since a day: its memory of that day, and what came from outside from then on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
+from lxml import etree
+
+from narval.agent.declared import MEMORY
+from narval.core.definitions.library import Library
+from narval.core.definitions.unique import unique_value
+from narval.core.elements.control_elements import CONTROLS, STARTING
+from narval.core.elements.element import Element, Origin, Tree, identity, parse
+from narval.core.engines.registry import is_beside, runnable
+from narval.core.kinds import KINDS
+from narval.files.agents.webhooks import ORIGIN as HOOK
+from narval.store.batch import KeptElement, MarkRow, RunRow
+from narval.trials.past.answers import Answers
+from narval.trials.past.stores import PastStores
+from narval.trials.simulate.memory_copy import Remembered
+
+ERROR = "error"
+UNKNOWN = "?"
+"""The way of an element whose run is forgotten: a source may have given it, or any other step."""
+
+_DEFINITIONS = frozenset(
+    name for kind, of in KINDS.items() for name in (kind, *of.roots, *of.declared, *of.declarations)
+)
+"""The names of elements that are definitions: files brought them, and not the world."""
+
+Stopped = Callable[[], bool]
+"""True once somebody has asked for the end."""
+
+
+class Coming(NamedTuple):
+    """An element that came from outside; `outdates` are those in whose place it came, `counts` says that
+    nothing has outdated it since.
+    """
+
+    at: float
+    eid: int
+    xml: bytes
+    way: str
+    origin: Origin | None
+    outdates: tuple[int, ...]
+    counts: bool
+
+
+class Reach(msgspec.Struct):
+    """What is known of the past, and what cannot be known any more."""
+
+    since: float
+    """The day."""
+    oldest: float | None = None
+    """The moment of the oldest element that is kept and that no file declares."""
+    remembered: int = 0
+    """The elements of that day that are kept."""
+    forgotten_before: int = 0
+    """Elements and runs of before that are kept no more."""
+    forgotten_since: int = 0
+    """Elements and runs of since then that are kept no more."""
+    unknown: int = 0
+    """Elements that may have come from outside, or not: their runs are forgotten."""
+    came: Counter[str] = msgspec.field(default_factory=Counter)
+    """The arrivals, by the way on which they came."""
+    read_to_the_end: bool = True
+    """False if somebody ended the reading."""
+
+
+class Past:
+    """The past of an agent from a day on, as its stores have it; `library` has the definitions of today."""
+
+    def __init__(
+        self,
+        stores: PastStores,
+        library: Library,
+        since: float,
+        stopped: Stopped,
+        told: Callable[[int], None],
+    ) -> None:
+        self._stores, self._library, self._stopped, self._told = stores, library, stopped, told
+        self.reach = Reach(since)
+        self.answers = Answers(stores.element, self._is_outside)
+        self.at_work: list[str] = []
+        """The definitions of runs that nobody called and that were under way that day."""
+        self.memory = Remembered()
+        """The memory of that day."""
+        self._runs: dict[int, tuple[str, float]] = {}
+        self._declared = {
+            known: kept.declared
+            for kept in stores.declared()
+            if kept.declared.startswith(MEMORY) and (known := identity(kept.element)) is not None
+        }
+        """The keys under which `data/memory.xml` declares elements, by the identity of these."""
+        self._declared_names = {kept.element.name for kept in stores.declared() if kept.declared}
+        self._source = lru_cache(1024)(self._source_of)
+        self._read()
+
+    def comings(self) -> Iterator[Coming]:
+        """What came from outside, in the order of time, each read when it is wanted."""
+        at = since = self.reach.since
+        within = 0
+        for kept in self._stores.elements() if self.reach.read_to_the_end else ():
+            element = kept.element
+            if element.eid <= within:
+                continue  # a control element holds it, and adds it again
+            if element.added >= since and (way := self._way(kept)) not in ("", UNKNOWN):
+                origin, at = element.origin, max(at, element.added)
+                outdates = origin.inputs if origin is not None and not origin.run else ()
+                if element.name in STARTING:
+                    within = element.eid + len(parse(element.xml))
+                yield Coming(
+                    at, element.eid, element.xml, way, _outer(origin), outdates, counts=not kept.outdated
+                )
+
+    # --- reading --------------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        since = self.reach.since
+        runs_before = 0
+        for row in self._stores.runs():
+            self._runs[row.eid] = row.name, row.started
+            runs_before += row.started < since
+            self._note_work(row)
+        self.answers.read(self._counted(self._stores.journal(since)))
+        self.answers.finish()
+        elements_before, first, last = self._elements()
+        self.reach.forgotten_before = max(0, first - 1 - elements_before - runs_before)
+        numbers, there = last - first + 1, len(self._runs) - runs_before
+        self.reach.forgotten_since = max(0, numbers - there - self._elements_since)
+        days = {kept.element.eid for kept in self.memory.elements}
+        marks = {mark for mark in self._stores.marks() if mark.eid in days and self._was_made(mark)}
+        self.memory = msgspec.structs.replace(self.memory, marks=sorted(marks), next_eid=first)
+        self.reach.read_to_the_end = not self._stopped()
+
+    def _counted(self, rows: Iterator[NamedTuple]) -> Iterator[NamedTuple]:
+        for number, row in enumerate(rows):
+            if number % 1_000 == 0:
+                self._told(number)
+                if self._stopped():
+                    return
+            yield row
+
+    def _note_work(self, row: RunRow) -> None:
+        since = self.reach.since
+        if row.parent_run or is_beside(row.kind) or row.name in self.at_work:
+            return
+        if row.started < since and (row.ended is None or row.ended >= since):
+            self.at_work.append(row.name)
+
+    def _elements(self) -> tuple[int, int, int]:
+        """Read the elements; how many there are of before, the first number of since, and the last."""
+        reach, since = self.reach, self.reach.since
+        day: dict[int, KeptElement] = {}
+        keys = _Keys(self._stores.keys())
+        first, last, self._elements_since = 0, 0, 0
+        for kept in self._counted(self._stores.elements()):
+            element = kept.element
+            last = element.eid
+            if reach.oldest is None and not kept.declared and element.name not in _DEFINITIONS:
+                reach.oldest = element.added
+            if element.added < since:
+                day[element.eid] = kept._replace(
+                    outdated=kept.outdated and element.eid not in self.answers.outdated
+                )
+                continue
+            first = first or element.eid
+            self._elements_since += 1
+            keys.drop(element)
+            way = self._way(kept)
+            if way == UNKNOWN:
+                reach.unknown += 1
+            elif way:
+                reach.came[way] += 1
+                origin = element.origin
+                for eid in origin.inputs if origin is not None and not origin.run else ():
+                    if (old := day.get(eid)) is not None:  # it counted until this came
+                        day[eid] = old._replace(outdated=False)
+        first = first or last + 1
+        first = min([first, *(eid for eid, (_, started) in self._runs.items() if started >= since)])
+        last = max([last, *self._runs])
+        self._declare(day)
+        reach.remembered = len(day)
+        self.memory = Remembered(list(day.values()), (), list(keys.left))
+        return len(day), first, last
+
+    def _declare(self, day: dict[int, KeptElement]) -> None:
+        """Give elements of that day the declaration that has gone on to those that replaced them since."""
+        there = {kept.declared for kept in day.values()}
+        for eid, kept in reversed(day.items()):
+            if not kept.outdated and not kept.declared and self._was_declared(kept.element):
+                key = self._declared[identity(kept.element)]
+                if key not in there:
+                    there.add(key)
+                    day[eid] = kept._replace(declared=key)
+
+    def _was_declared(self, element: Element) -> bool:
+        return element.name in self._declared_names and identity(element) in self._declared
+
+    def _was_made(self, mark: MarkRow) -> bool:
+        """True if an element was used before that day, as far as is known."""
+        return self._runs.get(mark.run, ("", 0.0))[1] < self.reach.since
+
+    # --- what is from outside -------------------------------------------------------------------------
+
+    def _way(self, kept: KeptElement) -> str:
+        """The way on which an element came from outside; "" if it did not, UNKNOWN."""
+        element, origin = kept.element, kept.element.origin
+        if kept.declared or kept.fault or (element.name in CONTROLS and element.name not in STARTING):
+            return ""
+        if origin is None:
+            inner = element.name in _DEFINITIONS or element.name == ERROR or self._was_declared(element)
+            return "" if inner else "by hand"
+        if not origin.run:
+            return _way_of(origin)
+        if origin.run not in self._runs:
+            return UNKNOWN
+        return self._source(origin.run, origin.step)
+
+    def _source_of(self, run: int, step: str) -> str:
+        """The source that a step of a run watches; "" for any other step."""
+        definition = runnable(self._library, self._runs[run][0])
+        target = getattr(getattr(definition, "steps", {}).get(step), "target", "")
+        action = self._library.get("action", target)
+        return target if getattr(action, "where", "") == "source" else ""
+
+    def _is_outside(self, name: str) -> bool:
+        action = self._library.get("action", name)
+        return action is not None and not getattr(action, "pure", False)
+
+
+class _Keys:
+    """What `unique` outputs have given, without that of elements that are not there yet."""
+
+    def __init__(self, keys: Iterator[tuple[str, str, str]]) -> None:
+        self.left = set(keys)
+        self._expressions: dict[str, set[str]] = {}
+        for name, expression, _ in self.left:
+            self._expressions.setdefault(name, set()).add(expression)
+
+    def drop(self, element: Element) -> None:
+        """Take out those of an element."""
+        for expression in self._expressions.get(element.name, ()):
+            tree = Tree(element)
+            with suppress(etree.XPathError):  # its namespaces are not known: it stays
+                attribute = expression.removeprefix("@")
+                plain = expression.startswith("@") and attribute.isidentifier()
+                value = tree.get(attribute) if plain else unique_value(expression, {}, tree)
+                self.left.discard((element.name, expression, value or ""))
+
+
+def _way_of(origin: Origin) -> str:
+    if origin.step.startswith(HOOK):
+        return origin.step
+    if origin.step:
+        return "inbox"
+    return f"agent {origin.agent}" if origin.agent else "by hand"
+
+
+def _outer(origin: Origin | None) -> Origin | None:
+    """What an origin says that no run of the past has to be there for."""
+    return None if origin is None else msgspec.structs.replace(origin, run=0, call="", inputs=())

@@ -1,0 +1,179 @@
+"""Definitions played on the past: twice, with them and without them, on the same arrivals.
+
+Two simulations go through the time side by side, a stretch at a time. Whatever differs between them comes of
+the definitions that are tried: what these use up, add and replace reaches the others in ways that no mark on
+an element would show. An end in between finds both at the same moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import tee
+
+import msgspec
+
+from narval.agent.effects import outdate
+from narval.agent.turn import Turn
+from narval.core.definitions.library import Library
+from narval.core.elements.control_elements import START_PLANS, TARGET
+from narval.core.elements.element import parse
+from narval.core.engines.registry import is_runnable, runnable
+from narval.core.errors import DefinitionError
+from narval.files.loaded import Loaded
+from narval.files.memory_file import read_memory
+from narval.trials.past.outcome import NEWEST, PastReport, Tally, changes_between
+from narval.trials.past.past import Coming, Past, Stopped
+from narval.trials.past.stores import PastStores
+from narval.trials.simulate.agents import snapshot_now
+from narval.trials.simulate.scenario import Scenario, ScheduledStart, When
+from narval.trials.simulate.simulated_home import SimulatedHome
+from narval.trials.simulate.simulation import Replay, Simulation
+
+STRETCHES = 200
+"""The parts of the time that both simulations go through by turns."""
+
+ENDED = "it was ended"
+
+Told = Callable[[int, int], None]
+"""Given the arrivals that were played, and how many there are."""
+
+
+class Tried(msgspec.Struct, frozen=True):
+    """What is tried: the home's definitions with it, and the names that it has."""
+
+    loaded: Loaded
+    names: tuple[str, ...]
+    replaced: frozenset[str] = frozenset()
+    """The names among them that the home has in another version."""
+
+
+def tried(loaded: Loaded, texts: Sequence[str], names: Sequence[str]) -> Tried:
+    """Definitions of the home by their names, and those of files in place of any that are called the same.
+
+    Raises DefinitionError.
+    """
+    added, here = list(names), loaded
+    for text in texts:
+        before = here.library.by_kind_and_name
+        here = here.with_definitions(text)
+        added += (
+            definition.full_name
+            for definition in here.library
+            if is_runnable(definition.kind)
+            and before.get((definition.kind, definition.full_name)) is not definition
+        )
+    replaced = frozenset(name for name in added if name not in names and runnable(loaded.library, name))
+    return Tried(here, tuple(dict.fromkeys(added)), replaced)
+
+
+async def play_past(
+    home: SimulatedHome, trial: Tried, stores: PastStores, since: float, until: float,
+    *, most: int | None, stopped: Stopped, read: Callable[[int], None], told: Told,
+) -> PastReport:  # fmt: skip
+    """Play what came since a day with what is tried, and without it; `most` deeds are kept, None: all.
+
+    `read` and `told` hear of the progress, and `stopped` says whether somebody has asked for the end. Raises
+    RequestError, StoreError, DefinitionError.
+    """
+    past = Past(stores, trial.loaded.library, since, stopped, read)
+    declared = _declared(home)
+    tallies = [Tally(trial.names, loaded.library, most) for loaded in (trial.loaded, home.loaded)]
+    with_it, without = tallies
+    arrivals = sum(past.reach.came.values())
+    streams = tee(past.comings())
+    plays: list[Simulation] = []
+    try:
+        for names, loaded, tally, stream in (
+            (_at_work(past, declared, ()) | dict.fromkeys(trial.names), trial.loaded, with_it, streams[0]),
+            (_at_work(past, declared, set(trial.names) - trial.replaced), home.loaded, without, streams[1]),
+        ):
+            play = _play(home, loaded, past, since, until, names, tally, stream)
+            plays.append(play)
+            await play.daemon.simulate(declared)
+            play.begin()
+        reached = since
+        for number in range(1, STRETCHES + 1):
+            if stopped():
+                break
+            limit = math.inf if number == STRETCHES else since + (until - since) * number / STRETCHES
+            for play in plays:
+                await play.pass_time(lambda lines: None, limit)
+                await asyncio.sleep(0)
+            reached = min(limit, until)
+            told(with_it.arrived, arrivals)
+            if any(play.stopped for play in plays):
+                break
+        waiting, under_way = await plays[0].waiting(trial.names, NEWEST)
+        stores.raise_if_moved()
+    finally:
+        for play in plays:
+            await play.daemon.close()
+    return PastReport(
+        trial.names,
+        since,
+        until,
+        reached,
+        past.reach,
+        tuple(map(str, stores.backups)),
+        tuple(stores.left_out),
+        with_it,
+        waiting,
+        under_way,
+        changes_between(without, with_it, set(trial.names) - trial.replaced),
+        next((play.stopped for play in plays if play.stopped), ENDED if reached < until else ""),
+    )
+
+
+def _play(
+    home: SimulatedHome, loaded: Loaded, past: Past, since: float, until: float,
+    names: Mapping[str, None], tally: Tally, comings: Iterator[Coming],
+) -> Simulation:  # fmt: skip
+    """A simulation of a library, which begins with what was at work that day."""
+    here = msgspec.structs.replace(home, loaded=loaded, others={})
+    starts = tuple(ScheduledStart(name) for name in names if _can_start(loaded.library, name))
+    scenario = Scenario("", memory="now", until=When(until - since), starts=starts)
+    recalled = snapshot_now(past.memory, _declared(home), since)
+    numbers: dict[int, int] = {}
+    works = ((coming.at, partial(_come, coming, numbers)) for coming in comings)
+    return Simulation(here, scenario, since, recalled, Replay(works, past.answers.answer, tally.hear))
+
+
+def _come(coming: Coming, numbers: dict[int, int], turn: Turn) -> None:
+    """Let an element arrive, in place of others if it came so; `numbers` are those of what is replaced later,
+    by the numbers that it had.
+    """
+    memory = turn.agent.memory
+    olds = tuple(numbers.get(eid, eid) for eid in coming.outdates)
+    there = tuple(eid for eid in olds if memory.element(eid) is not None and eid not in memory.outdated)
+    if there:
+        outdate(turn.transaction, there)
+    eid = turn.add(coming.xml, coming.origin)
+    if not coming.counts:
+        numbers[coming.eid] = eid
+
+
+def _declared(home: SimulatedHome) -> list[bytes] | None:
+    """What `data/memory.xml` declares today. Raises DefinitionError."""
+    if home.memory is None:
+        return None
+    declared, faults = read_memory(home.memory, home.schemas)
+    if faults:
+        raise DefinitionError(faults)
+    return declared
+
+
+def _at_work(past: Past, declared: Sequence[bytes] | None, but: set[str] | tuple[()]) -> dict[str, None]:
+    """The definitions that are at work from the beginning: those that `data/memory.xml` starts, and those of
+    which runs were under way that day; without some.
+    """
+    roots = (parse(xml) for xml in declared or ())
+    starts = [root.get(TARGET, "") for root in roots if root.tag in START_PLANS]
+    return dict.fromkeys(name for name in (*starts, *past.at_work) if name not in but)
+
+
+def _can_start(library: Library, name: str) -> bool:
+    definition = runnable(library, name)
+    return definition is not None and definition.cannot_start is None
