@@ -103,19 +103,19 @@ class Past:
 
     def comings(self) -> Iterator[Coming]:
         """What came from outside, in the order of time, each read when it is wanted."""
-        at = since = self.reach.since
+        since = self.reach.since
         within = 0
         for kept in self._stores.elements() if self.reach.read_to_the_end else ():
             element = kept.element
             if element.eid <= within:
                 continue  # a control element holds it, and adds it again
             if element.added >= since and (way := self._way(kept)) not in ("", UNKNOWN):
-                origin, at = element.origin, max(at, element.added)
+                origin = element.origin
                 outdates = origin.inputs if origin is not None and not origin.run else ()
                 if element.name in STARTING:
                     within = element.eid + len(parse(element.xml))
                 yield Coming(
-                    at, element.eid, element.xml, way, _outer(origin), outdates, counts=not kept.outdated
+                    element.added, element.eid, element.xml, way, _outer(origin), outdates, counts=not kept.outdated
                 )
 
     # --- reading --------------------------------------------------------------------------------------
