@@ -2,9 +2,9 @@
 
     python -m bench.past [ARRIVALS]
 
-The home has answered each of its mails by a run of its own, with a call outside. Then `narval simulate --since`
-tries a definition that nine of ten mails begin a run of, of which each calls outside as well. Told are the
-time of the command and the most memory that it had.
+The home has answered each of its mails by a run of its own, with a call outside. Then the command
+`narval simulate --since` tries a definition of which nine of ten mails begin a run, with a call outside each.
+Told are the time of the command and the most memory that it had.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def file(mail):
     return "<filed/>"
 """
 
-RECIPE = """<recipe group="{group}" name="{name}" start_step="listen" end_step="do" restart="parallel" decay="604800">
+RECIPE = """<recipe group="{group}" name="{name}" start_step="listen" end_step="do" restart="parallel"
+  decay="604800">
   <step id="listen" type="action" target="w.nothing"/>
   <step id="do" type="action" target="{action}"/>
   <transition id="arrival"><in idref="listen"/><out idref="do"/>
@@ -70,9 +71,10 @@ def fill(folder: Path, count: int) -> None:
     with sqlite3.connect(folder / "var/store.db") as store:
         last = store.execute("SELECT max(eid) FROM elements").fetchone()[0]
         begin, step = time.time() - (DAYS - 1) * 86_400, (DAYS - 2) * 86_400 / last
-        store.execute("UPDATE elements SET added = ? + eid * ? WHERE name IN ('email', 'answer')", (begin, step))
-        store.execute("UPDATE runs SET started = ? + eid * ?, ended = ? + eid * ?", (begin, step, begin, step))
-        store.execute("UPDATE journal SET at = ? + run * ?", (begin, step))
+        moved = begin, step
+        store.execute("UPDATE elements SET added = ? + eid * ? WHERE name IN ('email', 'answer')", moved)
+        store.execute("UPDATE runs SET started = ? + eid * ?, ended = ? + eid * ?", moved * 2)
+        store.execute("UPDATE journal SET at = ? + run * ?", moved)
         store.execute("DELETE FROM moments")
 
 

@@ -290,6 +290,7 @@ class Loop:
                 turn.fire(run, identifier, at)
             else:
                 turn.transaction.batch.moments_done.append(identifier)
+                clockwork.starts.pop(identifier, None)
                 turn.do(job)
                 if isinstance(job, ForgetRun) and not forgetting.spend():
                     break

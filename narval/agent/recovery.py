@@ -201,7 +201,7 @@ def _restoring_jobs(agent: AgentState) -> Generator[Read, Any, None]:
         except UnreadableError as error:
             agent.damage.append(LostJob(str(error), identifier, at))
             continue
-        agent.clockwork.timers.push(at, (0, identifier), job)
+        agent.clockwork.plan(at, identifier, job)
         if isinstance(job, ForgetRun) and job.run in agent.runs:
             agent.runs[job.run].schedule_forget()
 

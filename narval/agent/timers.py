@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from narval.agent.jobs import Job
+from narval.agent.jobs import Job, StartRun
 from narval.core.memory.retention import IdleTracker
 
 Key = TypeVar("Key", bound=Hashable)
@@ -210,10 +210,18 @@ class Clockwork:
     def __init__(self, zone: str, since: float, forget_after: float | None, kept: float = 0.0) -> None:
         self.zone, self.since, self.kept = zone, since, kept
         self.timers: TimerQueue[tuple[int, str], Job | None] = TimerQueue()
+        self.starts: dict[str, StartRun] = {}
+        """The runs that begin at a moment, by the identifier of the job: few among very many timers."""
         self.idle = IdleTracker(forget_after) if forget_after is not None else None
         self.late: deque[LateMoment] = deque(maxlen=LATE_KEPT)
         self.fresh = 0
         self._slept = False
+
+    def plan(self, at: float, identifier: str, job: Job) -> None:
+        """Have a job done at a moment."""
+        self.timers.push(at, (0, identifier), job)
+        if isinstance(job, StartRun):
+            self.starts[identifier] = job
 
     def next_moment(self) -> float | None:
         """The moment at which something is due, or None."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from narval.agent.agent import AgentState
-from narval.agent.jobs import Job, StartRun, encode_job
+from narval.agent.jobs import Job, encode_job
 from narval.agent.recovery import row_of
 from narval.agent.run import Run
 from narval.agent.waiting import DeliveredEvent, PoisonGuard, event_key
@@ -60,8 +60,7 @@ class InUse:
     def eids(self) -> set[int]:
         """All of them."""
         if self._eids is None:
-            jobs = (job for _, _, job in self._agent.clockwork.timers.waiting())
-            first = (job.elements for job in jobs if isinstance(job, StartRun))
+            first = (job.elements for job in self._agent.clockwork.starts.values())
             self._eids = self._agent.runs.in_use().union(*first)
         return self._eids
 
@@ -224,7 +223,7 @@ class Transaction:
         """Have something done at a moment."""
         identifier = str(self.agent.numbers.draw())
         self.batch.moments.append(MomentRow(identifier, at, encode_job(job)))
-        self.agent.clockwork.timers.push(at, (0, identifier), job)
+        self.agent.clockwork.plan(at, identifier, job)
 
     def request_quit(self) -> None:
         """Have the daemon stop."""

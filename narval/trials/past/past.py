@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 from lxml import etree
@@ -23,6 +23,8 @@ from narval.store.batch import KeptElement, MarkRow, RunRow
 from narval.trials.past.answers import Answers
 from narval.trials.past.stores import PastStores
 from narval.trials.simulate.memory_copy import Remembered
+
+Row = TypeVar("Row")
 
 ERROR = "error"
 UNKNOWN = "?"
@@ -115,7 +117,13 @@ class Past:
                 if element.name in STARTING:
                     within = element.eid + len(parse(element.xml))
                 yield Coming(
-                    element.added, element.eid, element.xml, way, _outer(origin), outdates, counts=not kept.outdated
+                    element.added,
+                    element.eid,
+                    element.xml,
+                    way,
+                    _outer(origin),
+                    outdates,
+                    counts=not kept.outdated,
                 )
 
     # --- reading --------------------------------------------------------------------------------------
@@ -138,7 +146,8 @@ class Past:
         self.memory = msgspec.structs.replace(self.memory, marks=sorted(marks), next_eid=first)
         self.reach.read_to_the_end = not self._stopped()
 
-    def _counted(self, rows: Iterator[NamedTuple]) -> Iterator[NamedTuple]:
+    def _counted(self, rows: Iterator[Row]) -> Iterator[Row]:
+        """Rows as they are read, until somebody has asked for the end."""
         for number, row in enumerate(rows):
             if number % 1_000 == 0:
                 self._told(number)
@@ -193,14 +202,15 @@ class Past:
         """Give elements of that day the declaration that has gone on to those that replaced them since."""
         there = {kept.declared for kept in day.values()}
         for eid, kept in reversed(day.items()):
-            if not kept.outdated and not kept.declared and self._was_declared(kept.element):
-                key = self._declared[identity(kept.element)]
-                if key not in there:
-                    there.add(key)
-                    day[eid] = kept._replace(declared=key)
+            key = "" if kept.outdated or kept.declared else self._key_of(kept.element)
+            if key and key not in there:
+                there.add(key)
+                day[eid] = kept._replace(declared=key)
 
-    def _was_declared(self, element: Element) -> bool:
-        return element.name in self._declared_names and identity(element) in self._declared
+    def _key_of(self, element: Element) -> str:
+        """The key under which `data/memory.xml` declares an element of that identity, or ""."""
+        known = identity(element) if element.name in self._declared_names else None
+        return self._declared.get(known, "") if known is not None else ""
 
     def _was_made(self, mark: MarkRow) -> bool:
         """True if an element was used before that day, as far as is known."""
@@ -214,7 +224,7 @@ class Past:
         if kept.declared or kept.fault or (element.name in CONTROLS and element.name not in STARTING):
             return ""
         if origin is None:
-            inner = element.name in _DEFINITIONS or element.name == ERROR or self._was_declared(element)
+            inner = element.name in _DEFINITIONS or element.name == ERROR or bool(self._key_of(element))
             return "" if inner else "by hand"
         if not origin.run:
             return _way_of(origin)

@@ -16,6 +16,7 @@ from itertools import tee
 import msgspec
 
 from narval.agent.effects import outdate
+from narval.agent.runs import cannot_start
 from narval.agent.turn import Turn
 from narval.core.definitions.library import Library
 from narval.core.elements.control_elements import START_PLANS, TARGET
@@ -176,4 +177,4 @@ def _at_work(past: Past, declared: Sequence[bytes] | None, but: set[str] | tuple
 
 def _can_start(library: Library, name: str) -> bool:
     definition = runnable(library, name)
-    return definition is not None and definition.cannot_start is None
+    return definition is not None and cannot_start(definition) is None

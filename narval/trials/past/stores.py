@@ -17,6 +17,7 @@ from narval.store.backups.restore import opened
 from narval.store.batch import AgentRow, JournalRow, KeptElement, MarkRow, RunRow
 from narval.store.look import Look, PastReader
 from narval.store.open import look_into
+from narval.store.sqlite import BESIDE
 from narval.store.store import Store
 from narval.trials.simulate.memory_copy import store_of
 
@@ -134,6 +135,4 @@ def _row(store: Store, agent: str) -> AgentRow | None:
 def _found(home: Home) -> list[Path]:
     folder = home.path / BACKUPS
     files = sorted(path for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
-    return [
-        path for path in files if not path.name.startswith(".") and not path.name.endswith(("-wal", "-shm"))
-    ]
+    return [path for path in files if path.name[0] != "." and not path.name.endswith(BESIDE)]

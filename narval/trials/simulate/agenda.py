@@ -61,7 +61,7 @@ class Agenda:
         return max([start, *(entry[0] for entry in (*self._work, *self._expectations))])
 
     def do_work(self, now: float) -> None:
-        """Do all work that is due; of the stream so much at once that it is not taken for an endless start."""
+        """Do all work that is due; of a stream not so much at once that it looks like an endless start."""
         while self._work and self._work[0][0] <= now:
             heapq.heappop(self._work)[2]()
         for _ in range(TOGETHER):

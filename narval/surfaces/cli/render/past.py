@@ -52,11 +52,10 @@ def _reach(report: PastReport, zone: tzinfo | None) -> Iterator[str]:
     backups = f"with {counted(len(report.backups), 'backup')}" if report.backups else "without a backup"
     for number, when in ((reach.forgotten_before, "before"), (reach.forgotten_since, "since then")):
         if number:
-            yield f"  not known any more, {backups}: {counted(number, 'element or run')} of {when}, forgotten".replace(
-                "element or runs", "elements or runs"
-            )
+            yield f"  forgotten, {backups}: {number:,} elements and runs of {when}"
     if reach.unknown:
-        yield f"  left out: {counted(reach.unknown, 'element')} whose run is forgotten: nothing says where from"
+        unknown = counted(reach.unknown, "element")
+        yield f"  left out: {unknown} of forgotten runs; nothing says any more whether they came from outside"
     for path, why in report.left_out:
         yield f"  left out: backup {clean(path)}: {clean(why)}"
 
@@ -73,8 +72,7 @@ def _waiting(report: PastReport) -> Iterator[str]:
     yield f"{counted(report.under_way, 'run')} would still wait:"
     told_runs: Counter[tuple[str, ...]] = Counter()
     for answer in report.waiting:
-        _, *rest = (line for line in answers.why(answer) if line.strip())
-        told_runs[tuple(rest)] += 1
+        told_runs[tuple(line for line in answers.why(answer) if line.strip())[1:]] += 1
     for rest, number in told_runs.items():
         yield f"  {counted(number, 'run')}:"
         yield from (f"    {line}" for line in rest)
@@ -86,9 +84,10 @@ def _changes(changes: list[Change]) -> Iterator[str]:
         return
     yield "other definitions would have done otherwise:"
     for change in changes:
-        what = f"calls of {change.what}" if change.what else "runs"
+        what = f"calls of {clean(change.what)}" if change.what else "runs"
         more = change.with_it - change.without
-        yield f"  {clean(change.name)}: {abs(more):,} {'more' if more > 0 else 'fewer'} {what} ({change.with_it:,} rather than {change.without:,})"
+        how_many = f"{abs(more):,} {'more' if more > 0 else 'fewer'}"
+        yield f"  {clean(change.name)}: {how_many} {what}, {change.with_it:,} rather than {change.without:,}"
 
 
 def json_form(report: PastReport, zone: tzinfo | None) -> dict[str, Any]:

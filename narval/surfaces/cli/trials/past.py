@@ -46,21 +46,23 @@ def simulate_past(
     for file in files:
         _raise_if_unknown(here, file)
     trial = tried(here.loaded, files, [name for name in names if name not in files])
-    with _until_interrupted() as interrupted, Progress() as progress:
-        with past_stores(home, here.settings, session.agent, backups) as stores:
-            report = asyncio.run(
-                play_past(
-                    here,
-                    trial,
-                    stores,
-                    start,
-                    until,
-                    most=None if everything else NEWEST,
-                    stopped=interrupted.is_set,
-                    read=lambda rows: progress.show(f"read {rows:,} rows of the past"),
-                    told=lambda come, of: progress.show(f"{come:,} of {of:,} arrivals played"),
-                )
-            )
+    with (
+        _until_interrupted() as interrupted,
+        Progress() as progress,
+        past_stores(home, here.settings, session.agent, backups) as stores,
+    ):
+        playing = play_past(
+            here,
+            trial,
+            stores,
+            start,
+            until,
+            most=None if everything else NEWEST,
+            stopped=interrupted.is_set,
+            read=lambda rows: progress.show(f"read {rows:,} rows of the past"),
+            told=lambda come, of: progress.show(f"{come:,} of {of:,} arrivals played"),
+        )
+        report = asyncio.run(playing)
     if session.as_json:
         session.give(json_form(report, here.zone), click.echo)
     else:
