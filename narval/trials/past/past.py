@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
@@ -29,6 +29,9 @@ Row = TypeVar("Row")
 ERROR = "error"
 UNKNOWN = "?"
 """The way of an element whose run is forgotten: a source may have given it, or any other step."""
+
+FEW = 250
+"""So many arrivals are played before somebody may end it, and the progress is shown."""
 
 _DEFINITIONS = frozenset(
     name for kind, of in KINDS.items() for name in (kind, *of.roots, *of.declared, *of.declarations)
@@ -92,6 +95,8 @@ class Past:
         """The definitions of runs that nobody called and that were under way that day."""
         self.memory = Remembered()
         """The memory of that day."""
+        self.milestones: list[float] = []
+        """The moments between which few things came."""
         self._runs: dict[int, tuple[str, float]] = {}
         self._declared = {
             known: kept.declared
@@ -103,7 +108,7 @@ class Past:
         self._source = lru_cache(1024)(self._source_of)
         self._read()
 
-    def comings(self) -> Iterator[Coming]:
+    def comings(self) -> Generator[Coming]:
         """What came from outside, in the order of time, each read when it is wanted."""
         since = self.reach.since
         within = 0
@@ -186,6 +191,8 @@ class Past:
                 reach.unknown += 1
             elif way:
                 reach.came[way] += 1
+                if reach.came.total() % FEW == 0:
+                    self.milestones.append(element.added)
                 origin = element.origin
                 for eid in origin.inputs if origin is not None and not origin.run else ():
                     if (old := day.get(eid)) is not None:  # it counted until this came

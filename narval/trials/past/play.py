@@ -34,7 +34,7 @@ from narval.trials.simulate.simulated_home import SimulatedHome
 from narval.trials.simulate.simulation import Replay, Simulation
 
 STRETCHES = 200
-"""The parts of the time that both simulations go through by turns."""
+"""The least number of parts of the time that both simulations go through by turns; many arrivals make more."""
 
 ENDED = "it was ended"
 
@@ -84,7 +84,8 @@ async def play_past(
     tallies = [Tally(trial.names, loaded.library, most) for loaded in (trial.loaded, home.loaded)]
     with_it, without = tallies
     arrivals = sum(past.reach.came.values())
-    streams = tee(past.comings())
+    comings = past.comings()
+    streams = tee(comings)
     plays: list[Simulation] = []
     try:
         for names, loaded, tally, stream in (
@@ -96,10 +97,9 @@ async def play_past(
             await play.daemon.simulate(declared)
             play.begin()
         reached = since
-        for number in range(1, STRETCHES + 1):
+        for limit in _limits(past, since, until):
             if stopped():
                 break
-            limit = math.inf if number == STRETCHES else since + (until - since) * number / STRETCHES
             for play in plays:
                 await play.pass_time(lambda lines: None, limit)
                 await asyncio.sleep(0)
@@ -110,6 +110,7 @@ async def play_past(
         waiting, under_way = await plays[0].waiting(trial.names, NEWEST)
         stores.raise_if_moved()
     finally:
+        comings.close()
         for play in plays:
             await play.daemon.close()
     return PastReport(
@@ -126,6 +127,12 @@ async def play_past(
         changes_between(without, with_it, set(trial.names) - trial.replaced),
         next((play.stopped for play in plays if play.stopped), ENDED if reached < until else ""),
     )
+
+
+def _limits(past: Past, since: float, until: float) -> list[float]:
+    """The ends of the stretches, each of which takes a moment only."""
+    even = (since + (until - since) * number / STRETCHES for number in range(1, STRETCHES))
+    return [*sorted({*even, *past.milestones}), math.inf]
 
 
 def _play(
