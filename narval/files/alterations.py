@@ -24,6 +24,7 @@ from narval.files.agents.collections import AGENTS
 from narval.files.found_files import MODULES, RECIPES, is_ours
 from narval.files.home import SCENARIOS, Home
 from narval.files.module_text import FIRST
+from narval.files.reading import load
 from narval.files.shipped import EXAMPLES, shipped
 from narval.system.regular_file import read_regular
 
@@ -66,6 +67,15 @@ def compare(home: Home, name: str | None = None) -> list[ComparedFile]:
     return [file for file in found if file.path in named]
 
 
+def example_files() -> dict[str, list[str]]:
+    """The files of each example that ships, by its name."""
+    examples: dict[str, list[str]] = {}
+    for path in sorted(_files(shipped())):
+        if name := _example(path):
+            examples.setdefault(name, []).append(path)
+    return examples
+
+
 def takable() -> set[str]:
     """The names of all that ships and may be copied into a home: paths, modules by group, and examples."""
     return _names(map(_unit, _files(shipped())))
@@ -73,7 +83,7 @@ def takable() -> set[str]:
 
 def take(home: Home, name: str, *, force: bool = False) -> list[str]:
     """Copy a module, a file or an example that ships into the home, each file whole or not at all; the paths
-    of the copies. With a recipe go the transforms of its steps that the home has not.
+    of the copies. With a recipe goes what it names of the other recipes that ship, and the home has not.
 
     With `force` it takes the place of what is there. Raises RequestError, SurroundingsError.
     """
@@ -89,10 +99,11 @@ def take(home: Home, name: str, *, force: bool = False) -> list[str]:
             f"{found[0]} is there already: narval diff {name} shows how it differs from what ships, "
             f"narval take {name} --force replaces it"
         )
-    there |= {path: [] for path in _transforms_of(paths, known) if not (home.path / path).exists()}
+    needed = _transforms_of(paths, known) | needed_by(paths)
+    there |= {path: [] for path in sorted(needed) if not (home.path / path).exists()}
     for path, files in there.items():
         try:
-            _replace(shipped() / path, home.path / path, [home.path / file for file in files])
+            put_copy(shipped() / path, home.path / path, [home.path / file for file in files])
         except OSError as error:
             raise SurroundingsError(f"cannot write {path} in {home.path}: {error}") from error
     return list(there)
@@ -103,6 +114,15 @@ def _transforms_of(paths: Iterable[str], known: Iterable[str]) -> set[str]:
     texts = [(shipped() / path).read_text("utf-8") for path in paths if path.endswith(".xml")]
     transforms = {path for path in known if path.endswith(".xsl")}
     return {path for path in transforms if any(f'target="{Path(path).stem}"' in text for text in texts)}
+
+
+def needed_by(paths: Iterable[str]) -> set[str]:
+    """The files of recipes that ship, no examples, which have what files that ship name in quotes."""
+    paths = [path for path in paths if path.startswith((RECIPES, SCENARIOS))]
+    texts = "".join((shipped() / path).read_text("utf-8") for path in paths)
+    others = (each for each in load(shipped()).library if each.path.startswith(f"{RECIPES}/"))
+    named = (each.path for each in others if f'"{each.full_name}"' in texts and not _example(each.path))
+    return set(named) - set(paths)
 
 
 def _files(root: Path) -> Mapping[str, Path]:
@@ -192,7 +212,7 @@ def _names(paths: Iterable[str]) -> set[str]:
     return {name for path in paths for name in (path, _group(path), _example(path)) if name}
 
 
-def _replace(source: Path, target: Path, former: list[Path]) -> None:
+def put_copy(source: Path, target: Path, former: list[Path]) -> None:
     """Put a copy of a file or a folder where others were."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".narval-take-", dir=target.parent) as scratch:

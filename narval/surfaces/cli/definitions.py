@@ -14,6 +14,7 @@ from narval.surfaces.cli.render.tables import (
     ACTIONS,
     COMPARED,
     DEFINITIONS,
+    EXAMPLES,
     VERSIONS,
     listing,
 )
@@ -148,18 +149,33 @@ def _print_changes(rows: list[dict[str, str]], *, listed: bool) -> None:
 
 
 @command(
-    "take", example="narval take mail\nnarval take examples/invoice\nnarval take recipes/mail.xml --force"
+    "take",
+    example="narval take              # the examples there are\n"
+    "narval take examples/invoice --as office\nnarval take mail\nnarval take recipes/mail.xml --force",
 )
-@click.argument("name", metavar="NAME", shell_complete=completion.source(_takable))
+@click.argument("name", metavar="[NAME]", required=False, shell_complete=completion.source(_takable))
+@click.option("--as", "group", metavar="GROUP", help="Of an example: give all its names this group.")
 @click.option("--force", is_flag=True, help="Replace what is there.")
-def take(session: Session, name: str, force: bool) -> None:
+def take(session: Session, name: str | None, group: str | None, force: bool) -> None:
     """Copy something that ships into the home, to be altered.
 
     NAME is a module, such as mail, a file, such as recipes/mail.xml, or an example, such as
-    examples/invoice: its recipe, and its scenario. From then on the copy counts.
+    examples/invoice: its recipe, and its scenario. From then on the copy counts. With --as an example becomes
+    a recipe of your own: its files lie in recipes/GROUP and scenarios/GROUP, its definitions are called
+    GROUP.NAME. Without a NAME the examples are listed.
     """
-    from narval.files.alterations import take as take_into
+    from msgspec import to_builtins
 
-    paths = take_into(session.home, name, force=force)
+    from narval.files.alterations import take as take_into
+    from narval.files.examples import examples, take_as
+
+    if name is None:
+        if group is not None or force:
+            raise click.UsageError("name what to take; narval take alone lists the examples")
+        rows = [to_builtins(example) for example in examples()]
+        session.give(rows, lambda _: listing(EXAMPLES, rows, "no examples"))
+        return
+    home = session.home
+    paths = take_into(home, name, force=force) if group is None else take_as(home, name, group, force=force)
     said = f"{clean(', '.join(paths))} {'is' if len(paths) == 1 else 'are'} yours to alter"
     session.give({"paths": paths}, lambda _: click.echo(said))

@@ -34,7 +34,7 @@ from narval.trials.simulate.simulated_home import SimulatedHome
 from narval.trials.simulate.simulation import Replay, Simulation
 
 STRETCHES = 200
-"""The least number of parts of the time that both simulations go through by turns; many arrivals make more."""
+"""So many parts of the time, or more, both simulations go through by turns."""
 
 ENDED = "it was ended"
 

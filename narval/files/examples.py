@@ -1,0 +1,130 @@
+"""Examples that ship: what there are, and one made into files of one's own under another group."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path, PurePath
+
+import msgspec
+
+from narval.core.definitions.suggestions import closest
+from narval.core.errors import RequestError, SurroundingsError
+from narval.files.alterations import HOUSEHOLD, example_files, needed_by, put_copy
+from narval.files.found_files import RECIPES
+from narval.files.home import SCENARIOS, Home
+from narval.files.reading import load
+from narval.files.shipped import EXAMPLES, shipped
+
+_GROUP = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_COMMENT = re.compile(r"<!--(.*?)-->|/\*(.*?)\*/|((?://[^\n]*\n)+)", re.DOTALL)
+_DESCRIPTION = re.compile(r"<description>(.*?)</description>", re.DOTALL)
+
+
+class Example(msgspec.Struct, frozen=True):
+    """An example: its name, and what it is of, in one sentence."""
+
+    name: str
+    about: str
+
+
+def examples() -> list[Example]:
+    """All examples that ship, by name."""
+    return [Example(name, _about(name, paths)) for name, paths in sorted(example_files().items())]
+
+
+def _about(name: str, paths: list[str]) -> str:
+    """The first sentence about an example: that of its scenario's description, for one of several agents."""
+    stem = name.removeprefix(f"{EXAMPLES}/")
+    own = sorted(path for path in paths if path.startswith(RECIPES) and PurePath(path).stem == stem)
+    if own:
+        said = _COMMENT.search((shipped() / own[-1]).read_text("utf-8"))
+    else:
+        said = _DESCRIPTION.search((shipped() / SCENARIOS / f"{name}.xml").read_text("utf-8"))
+    text = next(filter(None, said.groups()), "") if said is not None else ""
+    plain = " ".join(text.replace("//", " ").split())
+    return re.split(r"(?<=\.) ", plain, maxsplit=1)[0]
+
+
+def take_as(home: Home, name: str, group: str, *, force: bool = False) -> list[str]:
+    """Make an example into recipes and scenarios of one's own, of which all names are in a group; the paths.
+
+    Raises RequestError, SurroundingsError.
+    """
+    known = example_files()
+    if name not in known:
+        raise RequestError(f"expected an example that ships, found {name!r}{closest(name, known)}")
+    if name == HOUSEHOLD:
+        raise RequestError(f"{name} is of several agents, and not of one group: take it without --as")
+    if not _GROUP.fullmatch(group) or group == EXAMPLES:
+        raise RequestError(
+            f"--as: expected a name for a group of your own, letters, digits, - and _, found {group!r}"
+        )
+    paths = known[name]
+    renamed = _Renamed(paths, group)
+    new = {renamed.path(path): path for path in paths}
+    there = [path for path in new if (home.path / path).exists()]
+    if there and not force:
+        raise RequestError(f"{there[0]} is there already: choose another group, or replace it with --force")
+    new |= {path: path for path in needed_by(paths) if not (home.path / path).exists()}
+    for path, shipped_path in new.items():
+        text = (shipped() / shipped_path).read_text("utf-8")
+        text = renamed.text(text) if path != shipped_path else text
+        target = home.path / path
+        try:
+            with tempfile.TemporaryDirectory(prefix="narval-take-") as scratch:
+                (copy := Path(scratch) / target.name).write_text(text, "utf-8")
+                put_copy(copy, target, [target] if target.exists() else [])
+        except OSError as error:
+            raise SurroundingsError(f"cannot write {path} in {home.path}: {error}") from error
+    return list(new)
+
+
+class _Renamed:
+    """The names of an example in another group: those of its definitions, and those of its files.
+
+    The group of most is written in them; that of tasks, dataflows and transforms is the first part of the
+    name of their file, which becomes GROUP, or GROUP-PART where two would be called the same.
+    """
+
+    def __init__(self, paths: list[str], group: str) -> None:
+        self._group = group
+        found = [(each.kind, each.full_name) for each in load(shipped()).library if each.path in paths]
+        written = {(kind, name.removeprefix(f"{EXAMPLES}.")) for kind, name in found if _is_written(name)}
+        parts = {name.partition(".")[0] for _, name in found if not _is_written(name)}
+        of_files = {(kind, name.partition(".")[2]) for kind, name in found if not _is_written(name)}
+        is_taken = bool(written & of_files)
+        self._parts = {part: f"{group}-{part}" if is_taken else group for part in parts}
+        self._names = {name: self._renamed(name) for _, name in found}
+        self._paths = {path: self.path(path) for path in paths}
+
+    def _renamed(self, name: str) -> str:
+        part, _, rest = name.partition(".")
+        return f"{self._group if part == EXAMPLES else self._parts[part]}.{rest}"
+
+    def path(self, path: str) -> str:
+        """The path of a file of the example, in a folder of the group."""
+        folder, file = path.split("/")[0], PurePath(path).name
+        part, _, rest = file.partition(".")
+        if folder == RECIPES and part in self._parts and not rest.endswith("xml"):
+            file = f"{self._parts[part]}.{rest}"
+        return f"{folder}/{self._group}/{file}"
+
+    def text(self, text: str) -> str:
+        """A file of the example with the names of now."""
+        text = text.replace(f'group="{EXAMPLES}"', f'group="{self._group}"')
+        text = _replaced(_replaced(text, self._paths), self._names)
+        return re.sub(rf"\b{EXAMPLES}/(?=[\w.-]+ -->)", f"{self._group}/", text)
+
+
+def _replaced(text: str, names: Mapping[str, str]) -> str:
+    """A text with some names in place of others, each where it stands alone."""
+    if not names:
+        return text
+    either = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    return re.sub(rf"(?<![\w/.-])({either})(?![\w/-]|\.\w)", lambda found: names[found[1]], text)
+
+
+def _is_written(name: str) -> bool:
+    return name.startswith(f"{EXAMPLES}.")

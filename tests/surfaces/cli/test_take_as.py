@@ -1,0 +1,87 @@
+"""`narval take`: the examples there are; one of them as a recipe of one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from narval.files.alterations import HOUSEHOLD, example_files
+from tests.surfaces.cli.command_line import data, narval, well
+
+EXAMPLES = sorted(example_files().keys() - {HOUSEHOLD})
+
+
+@pytest.fixture
+def new(tmp_path: Path) -> Path:
+    """A home that has nothing."""
+    for part in ("etc", "recipes", "modules", "data"):
+        (tmp_path / "new" / part).mkdir(parents=True)
+    return tmp_path / "new"
+
+
+def test_take_alone_lists_the_examples_with_a_sentence_each(new: Path) -> None:
+    listed = {row["name"]: row["about"] for row in data(new, "take")}
+    assert listed.keys() == example_files().keys()
+    assert listed["examples/invoice"] == "An invoice that is due is reminded of each week until it is paid."
+    assert all(about.endswith(".") and len(about) > 20 for about in listed.values()), listed
+    assert "examples/invoice" in well(new, "take")
+    assert not any((new / "recipes").iterdir())
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_in_a_group_of_its_own_has_no_faults_and_its_scenario_goes_as_expected(
+    new: Path, name: str
+) -> None:
+    taken = data(new, "take", name, "--as", "office")["paths"]
+    assert all(path.split("/")[1] == "office" for path in taken)
+    assert "no faults" in narval(new, "check").output
+    scenarios = [path for path in taken if path.startswith("scenarios/")]
+    for path in scenarios:
+        well(new, "simulate", new / path, "--brief")
+    texts = "".join((new / path).read_text() for path in taken)
+    assert "examples." not in texts.replace("docs/reference/examples.md", "")
+    assert 'group="examples"' not in texts
+    assert "recipes/examples" not in texts
+
+
+def test_the_example_itself_can_be_there_too(new: Path) -> None:
+    for name in ("examples/purchase", "examples/bank", "examples/digest"):
+        well(new, "take", name)
+        well(new, "take", name, "--as", name.partition("/")[2] + "-2")
+    assert "no faults" in narval(new, "check").output
+
+
+def test_a_command_of_the_examples_recipes_is_renamed_in_its_words(new: Path) -> None:
+    well(new, "take", "examples/fax", "--as", "office")
+    assert 'exec("sh recipes/office/office.sh")' in (new / "recipes/office/office.task").read_text()
+    assert "narval simulate office/fax" in (new / "scenarios/office/fax.xml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("examples/invoices", "--as", "office"), "did you mean 'examples/invoice'"),
+        (("mail", "--as", "office"), "expected an example that ships, found 'mail'"),
+        ((HOUSEHOLD, "--as", "office"), "is of several agents"),
+        (("examples/invoice", "--as", "../up"), "expected a name for a group of your own"),
+        (("examples/invoice", "--as", "examples"), "expected a name for a group of your own"),
+        (("--as", "office"), "name what to take"),
+    ],
+)
+def test_what_cannot_be_taken_so_is_said(new: Path, arguments: tuple[str, ...], why: str) -> None:
+    told = narval(new, "take", *arguments)
+    assert told.exit_code != 0
+    assert why in told.stderr
+    assert not any((new / "recipes").iterdir())
+
+
+def test_what_is_there_is_replaced_only_with_force(new: Path) -> None:
+    well(new, "take", "examples/invoice", "--as", "office")
+    mine = new / "recipes/office/invoice.xml"
+    mine.write_text("<recipe/>")
+    told = narval(new, "take", "examples/invoice", "--as", "office")
+    assert "recipes/office/invoice.xml is there already" in told.stderr
+    assert mine.read_text() == "<recipe/>"
+    well(new, "take", "examples/invoice", "--as", "office", "--force")
+    assert 'group="office"' in mine.read_text()
