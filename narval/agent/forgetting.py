@@ -88,7 +88,7 @@ def forget_run(transaction: Transaction, job: ForgetRun) -> None:
 def _stays(transaction: Transaction, run: Run) -> bool:
     """True for a run that people acted in, and that is kept for now."""
     retention = transaction.agent.clockwork.kept
-    return isinstance(run.engine, HeedsPeople) and (run.ended or 0.0) + retention > transaction.at
+    return (run.ended or 0.0) + retention > transaction.at and isinstance(run.engine, HeedsPeople)
 
 
 def _keep(transaction: Transaction, run: Run) -> bool:

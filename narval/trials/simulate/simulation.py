@@ -120,7 +120,7 @@ class Simulation:
         self._agenda = Agenda()
         self._clock = SimulatedClock(start)
         rows, files = agents_to_begin_with(home, scenario.memory, start, recalled)
-        self._trace = Trace(self._clock, {row.agent: row.name for row in rows})
+        self._trace = Trace(self._clock, {row.agent: row.name for row in rows}, is_brief=replay is not None)
         self._people = ActsOfPeople(scenario.acts, self._agenda, self._trace, self._ask)
         self._outcome = _Outcome(len(recalled.elements))
         settings = msgspec.structs.replace(home.settings, durability="crash", store=None, stop_grace=0.0)

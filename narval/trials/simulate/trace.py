@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from narval.core.elements.element import Element
@@ -25,8 +25,8 @@ class Trace:
     agents by number.
     """
 
-    def __init__(self, clock: Clock, names: Mapping[int, str]) -> None:
-        self._clock, self._names = clock, names
+    def __init__(self, clock: Clock, names: Mapping[int, str], *, is_brief: bool = False) -> None:
+        self._clock, self._names, self._is_brief = clock, names, is_brief
         self.lines: list[Line] = []
         self._shown = 0
         self.of: dict[str, AgentTrace] = {}
@@ -58,7 +58,7 @@ class Trace:
         name = self._names[batch.agent]
         trace = self.of.get(name)
         if trace is None:
-            trace = self.of[name] = AgentTrace(self._clock)
+            trace = self.of[name] = AgentTrace(self._clock, is_brief=self._is_brief)
         trace.listen(batch)
         lines, trace.lines = trace.lines, []
         for line in lines:
@@ -70,10 +70,12 @@ class Trace:
 
 
 class AgentTrace:
-    """Deeds of one agent, and the phases of its runs; `last` is the last definition begun."""
+    """Deeds of one agent, and the phases of its runs; `last` is the last definition begun. A brief one has
+    what comes, begins, is sent and ends, and no more.
+    """
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, clock: Clock, *, is_brief: bool = False) -> None:
+        self._clock, self._is_brief = clock, is_brief
         self.lines: list[Line] = []
         """The lines of the last turn."""
         self.begun = 0
@@ -116,6 +118,9 @@ class AgentTrace:
         }
         new = (row.element for row in batch.elements if not row.declared)
         others = [element for element in new if element.eid not in by_engines]
+        if self._is_brief:
+            self._listen_briefly(others, batch)
+            return
         self.lines += (_arrived(element) for element in others if not _maker(element))
         for advance in batch.journal:
             self.lines += self._entry(advance)
@@ -123,6 +128,19 @@ class AgentTrace:
         if batch.forgotten_runs or batch.forgotten_elements:
             runs, elements = len(batch.forgotten_runs), len(batch.forgotten_elements)
             self.lines.append({"at": self._clock.now(), "what": "forgot", "runs": runs, "elements": elements})
+
+    def _listen_briefly(self, others: Iterable[Element], batch: Batch) -> None:
+        self.lines += ({"what": "arrived"} for element in others if not _maker(element))
+        for advance in batch.journal:
+            run, at = advance.run, advance.event.at
+            if isinstance(advance.event, Started) and not is_standing(self._besides.get(run, "")):
+                self.lines.append(self._start(run, advance.event))
+            for command in advance.commands:
+                is_sent = isinstance(command, asked.Call) and command.kind == asked.SEND
+                is_error = isinstance(command, asked.Add) and command.element.name == ERROR
+                if is_sent or is_error or isinstance(command, asked.Finish):
+                    line = self._command(run, at, command)
+                    self.lines += [line] if line is not None else []
 
     def _entry(self, advance: Advance) -> Iterator[Line]:
         run, event = advance.run, advance.event
