@@ -1,4 +1,4 @@
-"""W20: what a definition would have done in ninety days, on a home to which mails came in that time.
+"""W21: what a definition would have done in ninety days, on a home to which mails came in that time.
 
     python -m bench.past [ARRIVALS]
 
@@ -91,7 +91,8 @@ def measure(folder: Path, count: int) -> None:
     came = sum(report["came"].values())
     if came < count or report["begun"] < count * 0.85:
         raise SystemExit(f"expected {count} arrivals and as many runs, found {came} and {report['begun']}")
-    emit(f"W20-{count}", count, seconds, rss_mb=round(used.ru_maxrss / 1024, 1), begun=report["begun"])
+    more = {"begun": report["begun"], "cpu_s": round(used.ru_utime + used.ru_stime, 1)}
+    emit(f"W21-{count}", count, seconds, rss_mb=round(used.ru_maxrss / 1024, 1), **more)
 
 
 def main() -> None:
