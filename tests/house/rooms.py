@@ -20,13 +20,14 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("daemon",),
     ("ask", "kinds.*.operations"),
     ("trials.simulate",),
+    ("trials.past",),
     ("surfaces", "kinds.*.cli", "kinds.*.python", "kinds.*.page"),
 )
 """From the inside out; an import stays in its row, or goes to one above.
 
 `system` is the machine (clock, files, processes), and `files` a home as it is read: store, agent and calls
 need both. An agent is inside of the calls that it makes, and people are reached by calls. A simulation tells
-its story by the operations, so it stands behind `ask`.
+its story by the operations, so it stands behind `ask`; a past is played by simulations.
 """
 
 PURE = ("core", "kinds.*.language", "kinds.*.engine", "trials.explore")

@@ -38,7 +38,7 @@ CLASSES_ALLOWED: dict[str, str] = {
     "Dispatcher": "what is performed, and what is performed again after a start or an outage, is one thing",
     "Guard": "what a request must be before any page sees it is read from top to bottom",
     "Supervisor": "each command of the lifecycle is done where hosts, calls and timers are",
-    "_Simulation": "a scenario is played by one object, from its first moment to its report",
+    "Simulation": "a scenario is played by one object, from its first moment to its report",
 }
 """Classes with more lines, and why."""
 

@@ -21,7 +21,7 @@ _ARGUMENTS = 4_096
 
 
 class PastAnswer(NamedTuple):
-    """What a call came back with: elements by their numbers, or an error."""
+    """The answer that a call came back with: elements by their numbers, or an error."""
 
     at: float
     """The moment of the call."""

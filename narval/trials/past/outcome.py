@@ -31,7 +31,7 @@ class Deed(NamedTuple):
     name: str
     """The action, or the work that a person is asked."""
     text: str
-    """What it says of itself, or what it is given."""
+    """The sentence that the action has for it, or the elements it is given."""
     how: str
     """The way in which the call got its answer."""
     run: int
@@ -48,7 +48,7 @@ class Change(NamedTuple):
 
 
 class Tally:
-    """What the runs of definitions came to, counted as it happens; `names` are those that are tried."""
+    """The deeds of runs, counted as they happen; `names` are the definitions that are tried."""
 
     def __init__(self, names: Collection[str], library: Library, most: int | None = NEWEST) -> None:
         self._names, self._library = names, library
@@ -134,28 +134,36 @@ class Tally:
 
 
 class PastReport(msgspec.Struct, frozen=True):
-    """What definitions would have done on the past."""
+    """The outcome of definitions on the past."""
 
     names: tuple[str, ...]
+    """The definitions."""
     start: float
+    """The day to begin with."""
     until: float
+    """The end of the time."""
     reached: float
     """The moment that was reached, `until` unless it was ended before."""
     reach: Reach
+    """The past as far as it is known."""
     backups: tuple[str, ...]
+    """The backups that were read."""
     left_out: tuple[LeftOut, ...]
+    """The backups that could not be read."""
     tally: Tally
+    """The deeds of their runs."""
     waiting: list[dict[str, Any]]
     """The reasons why runs of them still wait, as `narval why` has them, the newest first."""
     under_way: int
     """The number of these runs."""
     changes: list[Change]
-    """What other definitions would have done otherwise."""
+    """The differences that they would have made to other definitions."""
     stopped: str = ""
+    """The reason why it ended before its time."""
 
 
 def changes_between(without: Tally, with_it: Tally, names: Collection[str]) -> list[Change]:
-    """What definitions, but for these, would have done more or less often, by name."""
+    """The differences between two plays, by the names of definitions but for these."""
     keys = sorted(without.counts.keys() | with_it.counts.keys())
     changes = (Change(*key, without.counts[key], with_it.counts[key]) for key in keys if key[0] not in names)
     return [change for change in changes if change.without != change.with_it]

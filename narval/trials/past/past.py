@@ -57,7 +57,7 @@ class Coming(NamedTuple):
 
 
 class Reach(msgspec.Struct):
-    """What is known of the past, and what cannot be known any more."""
+    """The past as far as it is known, and how much is not known any more."""
 
     since: float
     """The day."""
@@ -109,7 +109,7 @@ class Past:
         self._read()
 
     def comings(self) -> Generator[Coming]:
-        """What came from outside, in the order of time, each read when it is wanted."""
+        """The arrivals from outside in the order of time, each read when it is wanted."""
         since = self.reach.since
         within = 0
         for kept in self._stores.elements() if self.reach.read_to_the_end else ():
@@ -252,7 +252,7 @@ class Past:
 
 
 class _Keys:
-    """What `unique` outputs have given, without that of elements that are not there yet."""
+    """The values of `unique` outputs, without those of elements that are not there yet."""
 
     def __init__(self, keys: Iterator[tuple[str, str, str]]) -> None:
         self.left = set(keys)
@@ -280,5 +280,5 @@ def _way_of(origin: Origin) -> str:
 
 
 def _outer(origin: Origin | None) -> Origin | None:
-    """What an origin says that no run of the past has to be there for."""
+    """The part of an origin for which no run of the past has to be there."""
     return None if origin is None else msgspec.structs.replace(origin, run=0, call="", inputs=())

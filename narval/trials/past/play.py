@@ -12,12 +12,14 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import tee
+from typing import Any
 
 import msgspec
 
 from narval.agent.effects import outdate
 from narval.agent.runs import cannot_start
 from narval.agent.turn import Turn
+from narval.ask.why import why
 from narval.core.definitions.library import Library
 from narval.core.elements.control_elements import START_PLANS, TARGET
 from narval.core.elements.element import parse
@@ -43,7 +45,7 @@ Told = Callable[[int, int], None]
 
 
 class Tried(msgspec.Struct, frozen=True):
-    """What is tried: the home's definitions with it, and the names that it has."""
+    """The definitions that are tried, by name, and the home's definitions with them."""
 
     loaded: Loaded
     names: tuple[str, ...]
@@ -107,7 +109,7 @@ async def play_past(
             told(with_it.arrived, arrivals)
             if any(play.stopped for play in plays):
                 break
-        waiting, under_way = await plays[0].waiting(trial.names, NEWEST)
+        waiting, under_way = await _waiting(plays[0], trial.names)
         stores.raise_if_moved()
     finally:
         comings.close()
@@ -127,6 +129,13 @@ async def play_past(
         changes_between(without, with_it, set(trial.names) - trial.replaced),
         next((play.stopped for play in plays if play.stopped), ENDED if reached < until else ""),
     )
+
+
+async def _waiting(play: Simulation, names: Sequence[str]) -> tuple[list[dict[str, Any]], int]:
+    """The reasons why the newest runs of definitions still wait, and how many such runs there are."""
+    active = play.daemon.agent.runs.active
+    eids = sorted((eid for eid, run in active.items() if run.name in names), reverse=True)
+    return [await why(play.daemon, eid) for eid in eids[:NEWEST]], len(eids)
 
 
 def _limits(past: Past, since: float, until: float) -> list[float]:
@@ -164,7 +173,7 @@ def _come(coming: Coming, numbers: dict[int, int], turn: Turn) -> None:
 
 
 def _declared(home: SimulatedHome) -> list[bytes] | None:
-    """What `data/memory.xml` declares today. Raises DefinitionError."""
+    """The elements that `data/memory.xml` declares today. Raises DefinitionError."""
     if home.memory is None:
         return None
     declared, faults = read_memory(home.memory, home.schemas)

@@ -85,7 +85,7 @@ class SimulationHooks(msgspec.Struct, frozen=True):
     set_by_author: Callable[[CallContext], Mapping[str, str]]
     """The attributes that the prompt of a call sets on whatever a language model answers."""
     past: Callable[[RecordedCall], CannedAnswer | None] = lambda call: None
-    """What the same call came back with, if it was made before."""
+    """The answer that the same call came back with, if it was made before."""
 
 
 class SimulatedExecutor(Executor):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from operator import attrgetter
@@ -96,8 +96,8 @@ def _beginning(
 
 
 class Replay(msgspec.Struct, frozen=True):
-    """What comes besides the scenario, however much it is: work in the order of time, each for a turn, and
-    answers to calls. What happens is given to `hear`, and kept nowhere.
+    """A past that comes besides the scenario, however long it is: work in the order of time, each for a turn,
+    and answers to calls. What happens is given to `hear`, and kept nowhere.
     """
 
     works: Iterator[tuple[float, Callable[[Turn], Any]]]
@@ -125,9 +125,9 @@ class Simulation:
         self._outcome = _Outcome(len(recalled.elements))
         settings = msgspec.structs.replace(home.settings, durability="crash", store=None, stop_grace=0.0)
         hooks = SimulationHooks(
-            self._is_pure,
-            self._prototype,
-            self._recipe,
+            lambda call: _is_pure(self._agents, call),
+            lambda call: _prototype(self._agents, call),
+            lambda call: _recipe(self._agents, call),
             lambda call: self._agents.known[call.agent].schemas.refusal,
             lambda call: _set_by_author(self._agents.known[call.agent].library, call),
             (lambda call: None) if replay is None else replay.answer,
@@ -161,27 +161,6 @@ class Simulation:
             if expectation.at is None:
                 self._judge(expectation)
         return await self._report(end)
-
-    # --- hooks of the executor ------------------------------------------------------------------------
-
-    def _is_pure(self, call: CallContext) -> bool:
-        library, name = self._agents.known[call.agent].library, call.target.action
-        definition = library.get("action", name) or library.get("node-type", name)
-        return getattr(definition, "pure", False)
-
-    def _recipe(self, call: CallContext) -> str:
-        run = self._agents.host(call.agent).agent.runs.get(call.run)
-        return run.name if run is not None else ""
-
-    def _prototype(self, call: CallContext) -> Prototype | None:
-        """The prototype of an action, as the step that calls it tightens that."""
-        action = self._agents.known[call.agent].library.get("action", call.target.action)
-        run = self._agents.host(call.agent).agent.runs.get(call.run)
-        if not isinstance(action, Action):
-            return None
-        steps = getattr(run.definition, "steps", {}) if run is not None else {}
-        step = steps.get(call.step)
-        return step.prototype(action.prototype) if step is not None else action.prototype
 
     def _listen(self, batch: Batch) -> None:
         """Note one turn; stop a definition that starts itself without end."""
@@ -302,13 +281,6 @@ class Simulation:
                 elif line.get("agent", "") in self._agents:
                     line["how"] = "asked"
 
-    async def waiting(self, names: Collection[str], most: int) -> tuple[list[dict[str, Any]], int]:
-        """The reasons why the newest runs of definitions still wait, and how many such runs there are."""
-        runs = self._agents.host().agent.runs
-        eids = sorted((eid for eid, run in runs.active.items() if run.name in names), reverse=True)
-        async with self.daemon.of(self._agents.own_name) as seen:
-            return [await why(seen, eid) for eid in eids[:most]], len(eids)
-
     @property
     def stopped(self) -> str:
         """The reason why it ended before its time; "" for none."""
@@ -339,6 +311,28 @@ class Simulation:
             stopped=self._outcome.stopped,
             endless=self._outcome.endless,
         )
+
+
+def _is_pure(agents: AgentsAtPlay, call: CallContext) -> bool:
+    library, name = agents.known[call.agent].library, call.target.action
+    definition = library.get("action", name) or library.get("node-type", name)
+    return getattr(definition, "pure", False)
+
+
+def _recipe(agents: AgentsAtPlay, call: CallContext) -> str:
+    run = agents.host(call.agent).agent.runs.get(call.run)
+    return run.name if run is not None else ""
+
+
+def _prototype(agents: AgentsAtPlay, call: CallContext) -> Prototype | None:
+    """The prototype of an action, as the step that calls it tightens that."""
+    action = agents.known[call.agent].library.get("action", call.target.action)
+    run = agents.host(call.agent).agent.runs.get(call.run)
+    if not isinstance(action, Action):
+        return None
+    steps = getattr(run.definition, "steps", {}) if run is not None else {}
+    step = steps.get(call.step)
+    return step.prototype(action.prototype) if step is not None else action.prototype
 
 
 def _place(agent: AgentState, eid: int) -> str | None:

@@ -15,8 +15,8 @@ from narval.trials.past.outcome import Change, Deed, PastReport
 WIDTH = 200
 """The characters of what a deed is about."""
 
-VERBS: Mapping[str, str] = {"send": "sent", "write": "written", "ask": "asked"}
-"""What became of something by each verb."""
+PARTICIPLES: Mapping[str, str] = {"send": "sent", "write": "written", "ask": "asked"}
+"""The past participle of each verb."""
 
 
 def told(report: PastReport, zone: tzinfo | None) -> Iterator[str]:
@@ -30,9 +30,8 @@ def told(report: PastReport, zone: tzinfo | None) -> Iterator[str]:
     yield f"it would have begun {counted(tally.begun, 'time')}" + (f": {ended}" if ended else "")
     for why, number in tally.errors.most_common(10):
         yield f"  failed {counted(number, 'time')}: {shortened(clean(why), WIDTH)}"
-    deeds = ", ".join(
-        f"{VERBS[verb]} {counted(tally.verbs[verb], 'time')}" for verb in VERBS if tally.verbs[verb]
-    )
+    numbers = ((done, tally.verbs[verb]) for verb, done in PARTICIPLES.items())
+    deeds = ", ".join(f"{done} {counted(number, 'time')}" for done, number in numbers if number)
     yield f"it would have {deeds}" if deeds else "it would have sent, written and asked nothing"
     if tally.done > len(tally.deeds):
         yield f"  the newest {len(tally.deeds)} of {tally.done:,}; --all shows all"
@@ -115,7 +114,7 @@ def json_form(report: PastReport, zone: tzinfo | None) -> dict[str, Any]:
         "begun": tally.begun,
         "ended": dict(tally.ended),
         "errors": dict(tally.errors),
-        "counts": {VERBS[verb]: tally.verbs[verb] for verb in VERBS},
+        "counts": {PARTICIPLES[verb]: tally.verbs[verb] for verb in PARTICIPLES},
         "deeds": [{**deed._asdict(), "at": iso(deed.at)} for deed in tally.deeds],
         "under_way": report.under_way,
         "waiting": report.waiting,

@@ -83,16 +83,13 @@ def _raise_if_unknown(here: SimulatedHome, file: str) -> None:
 @contextmanager
 def _until_interrupted() -> Iterator[threading.Event]:
     """An event that is set by Ctrl-C; the next Ctrl-C ends the program, as ever."""
-    interrupted = threading.Event()
+    interrupted, before = threading.Event(), signal.getsignal(signal.SIGINT)
 
     def interrupt(number: int, frame: object) -> None:
         interrupted.set()
         signal.signal(signal.SIGINT, before)
 
-    if threading.current_thread() is not threading.main_thread():
-        yield interrupted
-        return
-    before = signal.signal(signal.SIGINT, interrupt)
+    signal.signal(signal.SIGINT, interrupt)
     try:
         yield interrupted
     finally:
