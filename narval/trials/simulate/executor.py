@@ -9,7 +9,9 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import count
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -17,7 +19,7 @@ import msgspec
 from narval.calls.backend import Backend
 from narval.calls.context import CallContext
 from narval.calls.executor import Executor
-from narval.calls.record import ABANDONED, CallRecord, Outcome
+from narval.calls.record import ABANDONED, CallListener, CallRecord, Outcome
 from narval.core.definitions.prototype import Prototype
 from narval.core.elements.canonical import canonical
 from narval.core.elements.element import Element, Tree, parse
@@ -75,6 +77,27 @@ class RecordedCall(msgspec.Struct):
         }
 
 
+class _InOrder(CallListener):
+    """The listener of a call, told of its outcome when all that goes on at this moment has ended."""
+
+    def __init__(
+        self, of: CallListener, finished: Callable[[CallRecord, Outcome, CallListener], None]
+    ) -> None:
+        self._of, self._finished = of, finished
+
+    def announce(self, record: CallRecord) -> None:
+        """Have it recorded that a call begins."""
+        self._of.announce(record)
+
+    async def produced(self, record: CallRecord, elements: list[OutputElement]) -> None:
+        """Take elements that a source yields."""
+        await self._of.produced(record, elements)
+
+    def answered(self, record: CallRecord, outcome: Outcome) -> None:
+        """Keep the outcome until it is its turn."""
+        self._finished(record, outcome, self._of)
+
+
 class SimulationHooks(msgspec.Struct, frozen=True):
     """The questions that the executor asks of its simulation."""
 
@@ -109,6 +132,8 @@ class SimulatedExecutor(Executor):
         self._due: list[tuple[float, int, CallRecord, Outcome]] = []
         """Answers that come later, or never."""
         self._order = count()
+        self._finished: list[tuple[int, CallRecord, Outcome, CallListener]] = []
+        """The outcomes of calls that ran beside the loop, each with the number of its start."""
 
     # --- for the dispatcher --------------------------------------------------------------------------
 
@@ -128,6 +153,8 @@ class SimulatedExecutor(Executor):
             record.answer(Outcome(value={"status": 0, "output": ""}))
         elif context.target.where in ("transform", "script") or self._hooks.is_pure(context):
             call.how = "ran"
+            if context.target.where != "inline":
+                record.listener = _InOrder(record.listener, partial(self._keep, next(self._order)))
             super().start(record)
         elif (then := self._hooks.past(call)) is not None:
             self._answer(call, record, then)
@@ -174,12 +201,16 @@ class SimulatedExecutor(Executor):
 
     def next(self) -> float | None:
         """The moment at which the next answer is due, or a sleeping call goes on; None for none."""
-        due = (moment for moment in (self._next_answer(), super().next()) if moment is not None)
+        finished = self.clock.now() if self._finished else None
+        due = (moment for moment in (finished, self._next_answer(), super().next()) if moment is not None)
         return min(due, default=None)
 
     def release(self) -> None:
         """Give the answers that are due, and wake sleeping calls."""
         super().release()
+        finished, self._finished = sorted(self._finished, key=itemgetter(0)), []
+        for _, record, outcome, listener in finished:
+            listener.answered(record, outcome)
         while (due := self._next_answer()) is not None and due <= self.clock.now():
             _, _, record, outcome = heapq.heappop(self._due)
             record.answer(outcome)
@@ -244,6 +275,12 @@ class SimulatedExecutor(Executor):
             return Outcome(problem=Failure(NO_ANSWER, message, final=True))
         call.how, call.gave = "made up" if elements else "noted", tuple(elements)
         return Outcome([OutputElement(xml) for xml in elements])
+
+    def _keep(self, order: int, record: CallRecord, outcome: Outcome, listener: CallListener) -> None:
+        """Keep the outcome of a call that ran: threads and programs end in any order, and a simulation goes
+        on in the order of their starts, the same each time.
+        """
+        self._finished.append((order, record, outcome, listener))
 
     def _hold(self, record: CallRecord, outcome: Outcome, until: float) -> None:
         """Answer a call at a moment: so far nothing has it but this."""
