@@ -18,6 +18,7 @@ from narval.core.errors import RequestError
 from narval.surfaces.cli.documents import Progress
 from narval.surfaces.cli.render.past import json_form, told
 from narval.surfaces.cli.session import Session
+from narval.system import stopwatch
 from narval.trials.past.outcome import NEWEST
 from narval.trials.past.play import play_past, tried
 from narval.trials.past.stores import past_stores
@@ -62,7 +63,8 @@ def simulate_past(
             read=lambda rows: progress.show(f"read {rows:,} rows of the past"),
             told=lambda come, of: progress.show(f"{come:,} of {of:,} arrivals played"),
         )
-        report = asyncio.run(playing)
+        with stopwatch.stopped():
+            report = asyncio.run(playing)
     if session.as_json:
         session.give(json_form(report, here.zone), click.echo)
     else:
