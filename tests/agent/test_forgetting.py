@@ -16,6 +16,7 @@ import pytest
 from narval.agent import loop
 from narval.agent.forgetting import FORGOTTEN_AT_ONCE
 from narval.agent.jobs import ForgetRun
+from narval.agent.timers import TimerQueue
 from narval.agent.turn import Turn
 from narval.ask.asker import PROGRAM
 from narval.ask.operations import invoke
@@ -112,6 +113,22 @@ async def test_N5_much_that_is_forgotten_goes_in_slices_and_leaves_nothing(
         await scene.end()
     assert before == {table: rows(scene, table) for table in before}
     assert rows(scene, "moments") == 0
+
+
+@in_a_loop
+async def test_N5_a_run_is_forgotten_without_a_look_at_all_that_is_to_be_done_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = scene_in(tmp_path)
+    daemon = await scene.open()
+    await ended(daemon, "w.calls")
+    looked: list[TimerQueue[Any, Any]] = []
+    monkeypatch.setattr(TimerQueue, "waiting", lambda queue: looked.append(queue) or [])
+    scene.clock.advance(61.0)
+    await daemon.main_loop.until_idle()
+    assert not daemon.agent.runs
+    assert looked == []
+    await scene.end()
 
 
 class RoomForOne:
