@@ -193,6 +193,10 @@ class CallRecord:
         self.verdict = self.verdict or verdict
         return is_first
 
+    def redirect(self, listener: CallListener) -> None:
+        """Have another listener told of it from now on."""
+        self.listener = listener
+
     def answer(self, outcome: Outcome) -> None:
         """End the call with this outcome; any that comes later is dropped."""
         self.stop_timer()

@@ -154,7 +154,7 @@ class SimulatedExecutor(Executor):
         elif context.target.where in ("transform", "script") or self._hooks.is_pure(context):
             call.how = "ran"
             if context.target.where != "inline":
-                record.listener = _InOrder(record.listener, partial(self._keep, next(self._order)))
+                record.redirect(_InOrder(record.listener, partial(self._keep, next(self._order))))
             super().start(record)
         elif (then := self._hooks.past(call)) is not None:
             self._answer(call, record, then)
