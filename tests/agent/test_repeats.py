@@ -66,6 +66,16 @@ def test_N40_an_invoice_is_reminded_of_each_week_until_it_is_paid(at: HomeInTime
         assert (reminders(agent), agent.ask("show", run=run)["state"]) == (3, "done")
 
 
+def test_N40_reminders_come_on_working_days_alone(at: HomeInTime) -> None:
+    at.write("recipes/w.xml", RECIPES.replace('every="7d"', 'every="1d mon-fri"'))
+    with at.open() as agent:
+        agent.start("w.bill")
+        agent.until_idle()
+        agent.elapse(days=7)
+        days = [at.shown(element.added, "%d") for element in agent.memory("reminder")]
+        assert days == [f"{day:02}" for day in (2, 3, 4, 5, 6, 9)]
+
+
 def test_N40_a_run_that_is_over_weeks_without_a_daemon_is_called_once(at: HomeInTime) -> None:
     with at.open() as agent:
         agent.start("w.bill")

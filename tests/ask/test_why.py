@@ -221,10 +221,11 @@ DATED = """<recipe group="w" name="dated" start_step="s" end_step="z">
 @pytest.mark.parametrize(
     ("condition", "sentence"),
     [
-        ("", "t waits until 2026-07-02 07:00:00 (Europe/Paris)"),
+        ("", "t waits until 2026-07-02 07:00:00 (Europe/Paris), hours=7 minutes=0 seconds=0"),
         (
             "<condition><match>mail</match></condition>",
-            "t waits until 2026-07-02 07:00:00 (Europe/Paris), and then for an element for each condition",
+            "t waits until 2026-07-02 07:00:00 (Europe/Paris), hours=7 minutes=0 seconds=0, "
+            "and then for an element for each condition",
         ),
     ],
 )
@@ -244,8 +245,18 @@ def test_N25_a_date_is_told_in_the_zone_of_the_home(tmp_path: Path, condition: s
         assert sentence in list(answers.why(agent.why(run, "t")))
         assert "its date has not come" in agent.why(run, "t")["reason"]
         drawn = dot.dot(graph(*_definition_and_state(agent, run)))
-        assert "seconds=0 minutes=0 hours=7" in drawn
+        assert "hours=7 minutes=0 seconds=0" in drawn
         assert "#d6e6f7" in drawn, "the colour of what waits"
+
+
+def test_N25_why_has_the_fields_that_cron_stands_for() -> None:
+    with narval.open(clock=narval.SimulatedClock("2026-07-01T12:00:00Z")) as agent:
+        dated = DATED.replace('hours="7" minutes="0" seconds="0"', 'cron="0 7 13 * mon-fri"')
+        agent.load(dated.format("").replace("w.nothing", "basic.nothing"))
+        answer = agent.why(start(agent, "w.dated"))
+        fields = "monthdays=13 hours=7 minutes=0 seconds=0 or weekdays=0-4 hours=7 minutes=0 seconds=0"
+        [waits] = [line for line in answers.why(answer) if "waits until 2026-07-02 07:00:00" in line]
+        assert waits.endswith(f"{fields}, whichever is first")
 
 
 @pytest.mark.parametrize(

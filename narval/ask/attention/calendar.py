@@ -15,7 +15,7 @@ from narval.agent.run import Run
 from narval.ask import json_forms
 from narval.ask.registry import operation
 from narval.core.definitions.appointment import read_date
-from narval.core.definitions.schedule import FIELDS, Time, schedule_of
+from narval.core.definitions.schedule import Time, schedule_of, text_of
 from narval.core.engines.engine import HasDates, HeedsPeople, Wait
 from narval.core.errors import RequestError
 from narval.daemon.daemon import Daemon
@@ -60,7 +60,7 @@ async def calendar(daemon: Daemon, start: str | None = None, end: str | None = N
     expected = list(islice(_expected(dates, agent.clockwork.zone, max(first, now), last), MOST + 1))
     entries += [_late(late) for late in agent.clockwork.late if first <= late.at < last]
     entries += [
-        _entry(at, "date", occurrence.run, occurrence.part, _in_words(occurrence.times), expected=True)
+        _entry(at, "date", occurrence.run, occurrence.part, text_of(occurrence.times), expected=True)
         for at, occurrence in expected[:MOST]
     ]
     entries.sort(key=lambda entry: entry["at"])
@@ -167,7 +167,7 @@ _WHAT = {"time": "date", "try": "back-off", "again": "back-off", "limit": "deadl
 def _waited(at: float, run: Run, wait: Wait) -> Form:
     """A moment that a part of a run waits for."""
     times = _times(run, wait)
-    text = _in_words(times) if times else wait.reckoned or wait.text
+    text = text_of(times) if times else wait.reckoned or wait.text
     return _entry(at, _WHAT.get(wait.what, "wake"), run, wait.id, text)
 
 
@@ -176,22 +176,6 @@ def _times(run: Run, wait: Wait) -> tuple[Time, ...]:
     if wait.what != "time" or not isinstance(run.engine, HasDates):
         return ()
     return run.engine.dates_of(run.definition, wait.id)
-
-
-def _in_words(times: tuple[Time, ...]) -> str:
-    """The text of dates, as they are written."""
-    return " or ".join(filter(None, map(_one, times))) or "every second"
-
-
-def _one(time: Time) -> str:
-    said = ((field, getattr(time, field)) for field in FIELDS)
-    words = [f"{field}={','.join(map(_span, ranges))}" for field, ranges in reversed(list(said)) if ranges]
-    return " ".join([*words, *(["missed=skip"] if time.missed == "skip" else [])])
-
-
-def _span(span: tuple[int, ...]) -> str:
-    first, last, *step = span
-    return (str(first) if first == last else f"{first}-{last}") + (f"/{step[0]}" if step else "")
 
 
 # --- what is expected, what came late, and the clock ------------------------------------------------------

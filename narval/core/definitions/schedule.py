@@ -397,3 +397,24 @@ class Time(msgspec.Struct, frozen=True, cache_hash=True):
     """The fate of a missed date: it comes once, late, or not at all."""
     line: int = 1
     """The line in the file."""
+
+    @property
+    def text(self) -> str:
+        """Its fields, the coarsest first."""
+        stated = [(name, ranges) for name in reversed(FIELDS) if (ranges := getattr(self, name))]
+        words = [f"{name}={_listed(ranges, *FIELDS[name])}" for name, ranges in stated] or ["every second"]
+        return " ".join([*words, *(["missed=skip"] if self.missed == "skip" else [])])
+
+
+def text_of(times: Iterable[Time]) -> str:
+    """The fields of several dates, of which each may come."""
+    return " or ".join(time.text for time in times)
+
+
+def _listed(ranges: Ranges, least: int, most: int) -> str:
+    """The values of a field that has these bounds, as they are written."""
+    parts = []
+    for first, last, *steps in ranges:
+        span = "*" if steps and (first, last) == (least, most) else f"{first}-{last}"
+        parts.append("/".join((span if first != last else str(first), *map(str, steps))))
+    return ",".join(parts)

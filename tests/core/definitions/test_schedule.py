@@ -12,7 +12,14 @@ from apscheduler.triggers.cron import CronTrigger
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from narval.core.definitions.schedule import FIELDS, Schedule, Time, finer_omitted, never, schedule_of
+from narval.core.definitions.schedule import (
+    FIELDS,
+    Schedule,
+    Time,
+    finer_omitted,
+    never,
+    schedule_of,
+)
 from narval.kinds.recipe.language.vocabulary import WORDS
 
 PARIS, NEW_YORK = ZoneInfo("Europe/Paris"), ZoneInfo("America/New_York")
@@ -162,7 +169,7 @@ def test_N25_days_are_those_of_a_calendar_read_day_by_day(time: Time, since: dat
         assert found is None or found > at(f"{since + timedelta(366 * 6 - 1)} 00:00")
 
 
-CRON = {
+APSCHEDULER = {
     "seconds": "second",
     "minutes": "minute",
     "hours": "hour",
@@ -173,7 +180,7 @@ CRON = {
 }
 
 
-def cron(part: tuple[int, ...]) -> str:
+def cron_part(part: tuple[int, ...]) -> str:
     first, last, *step = part
     if step and step[0] <= last - first:
         return f"{first}-{last}/{step[0]}"
@@ -182,7 +189,7 @@ def cron(part: tuple[int, ...]) -> str:
 
 def trigger(time: Time) -> CronTrigger:
     """The same date for APScheduler, which has no yeardays."""
-    texts = {word: ",".join(map(cron, getattr(time, name))) or "*" for name, word in CRON.items()}
+    texts = {word: ",".join(map(cron_part, getattr(time, name))) or "*" for name, word in APSCHEDULER.items()}
     return CronTrigger(**texts, timezone=UTC)
 
 

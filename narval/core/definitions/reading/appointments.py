@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from narval.core.definitions.appointment import Appointment, Length
 from narval.core.definitions.reading.patterns import Patterns
-from narval.core.definitions.reading.schedule import TIME
+from narval.core.definitions.reading.schedule import TIME, weekdays
 from narval.core.definitions.reading.vocabulary import Attribute, Word, anything, length
 from narval.core.definitions.reading.xml import Entry, Reading
 from narval.core.patterns.pattern import Pattern
@@ -21,9 +21,20 @@ _WORDS = ("after", "before", "at")
 _ALLOWED = frozenset({*_WORDS, "weekdays", "missed"})
 
 
+_ON_WEEKDAYS = re.compile(r"(.*\S)\s+([a-z]{3}.*)", re.IGNORECASE | re.DOTALL)
+
+
 def interval(text: str) -> Appointment:
-    """The time from one moment to the next (N40), a length by the calendar."""
-    return Appointment(text, length(text))
+    """The time from one moment to the next (N40), a length by the calendar; where weekdays follow it, only
+    these count.
+    """
+    written = _ON_WEEKDAYS.fullmatch(text)
+    try:
+        if written is None:
+            return Appointment(text, length(text))
+        return Appointment(text, length(written[1]), weekdays(written[2]))
+    except ValueError as error:
+        raise ValueError(f'{error}; weekdays may follow, such as "1d mon-fri"') from None
 
 
 def is_appointment(entry: Entry) -> bool:

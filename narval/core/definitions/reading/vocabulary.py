@@ -27,6 +27,14 @@ class Attribute(msgspec.Struct, frozen=True):
     required: bool = False
 
 
+class PartError(ValueError):
+    """A part of an attribute's value is wrong: what was expected in its place, and where it begins."""
+
+    def __init__(self, expectation: str, part: str, offset: int) -> None:
+        super().__init__(expectation)
+        self.part, self.offset = part, offset
+
+
 @dataclass(frozen=True)
 class Word:
     """An element of narval's vocabulary: its attributes, and its child elements; None allows any.

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from lxml import etree
 
 from narval.core.definitions.library import Check, Definition, Parsed, Reference
-from narval.core.definitions.reading.vocabulary import Words
+from narval.core.definitions.reading.vocabulary import PartError, Words
 from narval.core.definitions.suggestions import closest
 from narval.core.elements.canonical import canonical, parse_untrusted
 from narval.core.elements.element import local_name
@@ -200,7 +200,9 @@ class Reading:
             entry.values[name] = read(text.strip())
         except ValueError as error:
             expectation, *hint = error.args
-            self.fault(entry, f"{name}: expected {expectation}, found {text!r}{''.join(hint)}", name)
+            part, at = (error.part, error.offset) if isinstance(error, PartError) else (text.lstrip(), 0)
+            offset = len(text) - len(text.lstrip()) + at
+            self.fault(entry, f"{name}: expected {expectation}, found {part!r}{''.join(hint)}", name, offset)
 
     def one(self, entry: Entry, word: str) -> Entry | None:
         """The entry of that word within another, which may have at most one of it."""

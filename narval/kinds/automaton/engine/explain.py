@@ -7,6 +7,7 @@ from typing import Any
 
 from lxml import etree
 
+from narval.core.definitions.schedule import text_of
 from narval.core.elements.error_element import xml_safe
 from narval.core.engines.commands import Watch
 from narval.core.engines.engine import Find, Lookup, Wait
@@ -55,8 +56,12 @@ def waiting_for(definition: Automaton, state: AutomatonState, watches: dict[str,
     for call, name in state.dying.items():
         yield Wait(name, "call", "a program that was killed, to be gone", calls=(call,))
     for name in state.held:
-        what, text = _held(definition, state, definition.states[name])
-        yield Wait(name, what, text, until=state.of(name).until)
+        until, part = state.of(name).until, definition.states[name]
+        what, text = _held(definition, state, part)
+        if what == "time":
+            yield Wait(name, what, until=until, reckoned=text_of(part.after))
+        else:
+            yield Wait(name, what, text, until=until)
     if state.until is not None:
         yield Wait(definition.full_name, "limit", until=state.until)
     for name in definition.states:

@@ -8,7 +8,6 @@ from typing import Any
 
 from narval.core.definitions.reading.durations import duration
 from narval.core.definitions.requirements import TransitionCondition
-from narval.core.definitions.schedule import FIELDS, Ranges, Time
 from narval.core.engines.graph import EdgeKind, Graph, GraphEdge, GraphNode, Tone
 from narval.kinds.recipe.engine.parts import StepRun
 from narval.kinds.recipe.engine.state import PlanState
@@ -72,7 +71,10 @@ def _transition(
     definition: Recipe, transition: Transition, state: PlanState
 ) -> Iterator[GraphNode | GraphEdge]:
     own, status = definition.part_id(transition), state.transition(transition.id).state
-    dates = (*map(_date, transition.times), *(appointment.text for appointment in transition.appointments))
+    dates = (
+        *(time.text for time in transition.times),
+        *(appointment.text for appointment in transition.appointments),
+    )
     label = (transition.id, *dates, *map(_condition, transition.conditions))
     yield GraphNode(own, label, status, "bar", kind="transition", tone=TRANSITION_TONES.get(status, "idle"))
     way: EdgeKind = "taken" if status == "fired" else "plain"
@@ -92,18 +94,3 @@ def _condition(condition: TransitionCondition) -> str:
     if condition.name:
         text += f" as {condition.name}"
     return text if condition.lasting is None else f"{text} for {duration(condition.lasting)}"
-
-
-def _date(time: Time) -> str:
-    """A date as it is written."""
-    fields = ((name, getattr(time, name)) for name in FIELDS)
-    return " ".join(f"{name}={_list(ranges, *FIELDS[name])}" for name, ranges in fields if ranges) or "time"
-
-
-def _list(ranges: Ranges, least: int, most: int) -> str:
-    """The values of a field that has these bounds, as they are written."""
-    parts = []
-    for first, last, *steps in ranges:
-        span = "*" if steps and (first, last) == (least, most) else f"{first}-{last}"
-        parts.append("/".join((span if first != last else str(first), *map(str, steps))))
-    return ",".join(parts)

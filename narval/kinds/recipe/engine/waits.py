@@ -84,13 +84,14 @@ def _calls(step: Step, run: StepRun) -> Iterator[Wait]:
 
 
 def _date_text(transition: Transition, state: PlanState) -> str:
-    """The appointments of a transition as they are written, and the elements that they are of."""
+    """The appointments of a transition as they are written, the fields of its dates, and the elements that
+    they are of.
+    """
     of = (f"${name} is element {listed(eids)}" for name, eids in state.transition(transition.id).of if eids)
     ways = [appointment.text for appointment in transition.appointments]
-    if ways and transition.times:
-        ways.append("at a date that comes again")
+    ways += [time.text for time in transition.times]
     written = " or ".join(ways) + (", whichever is first" if len(ways) > 1 else "")
-    return "; ".join([written, *of]) if written else ""
+    return "; ".join([written, *of])
 
 
 def _next_call(step: Step, run: StepRun, watches: dict[str, Watch]) -> Wait:

@@ -76,7 +76,7 @@ def test_A1_the_first_line_may_say_what_runs_the_file_and_places_stay() -> None:
         ),
         (
             '<state name="start" command="a"><after after="3d"/></state>',
-            "after has no attribute 'after'; there is 'hours', 'minutes', 'missed'",
+            "after has no attribute 'after'; there is 'cron', 'hours', 'minutes'",
         ),
     ],
 )
