@@ -16,6 +16,7 @@ FILES_ALLOWED: dict[str, str] = {
     "narval.surfaces.control.server": "the socket, who may ask at it, and its connections are one thing",
     "narval.kinds.process.engine.changes": "the facts of a kind, each with its effect, are one list",
     "narval.kinds.recipe.engine.changes": "the facts of a kind, each with its effect, are one list",
+    "narval.kinds.recipe.engine.steps.running": "a step is followed from its inputs to the end of its calls",
     "narval.kinds.task.engine.server.changes": "the facts of a kind, each with its effect, are one list",
     "narval.calls.book": "the way of a call is read from when it is asked for until it is recorded",
     "narval.daemon.agents.supervisor": "commands of the lifecycle are done where hosts, calls, timers are",

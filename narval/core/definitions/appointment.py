@@ -95,6 +95,13 @@ def read_date(text: str, zone: str) -> float:
         raise ValueError(f"{text} is past the calendar") from None
 
 
+def counted_days(first: date, last: date, weekdays: Ranges) -> int:
+    """The days from one on and before another that count: those of some weekdays, or all."""
+    weeks, rest = divmod((last - first).days, 7)
+    days = _Days(weekdays)
+    return weeks * days.a_week + sum(days.counts(first + day * _DAY) for day in range(rest))
+
+
 def _midnight(day: date) -> datetime:
     return datetime.combine(day, datetime.min.time())
 
@@ -114,6 +121,10 @@ class _Days:
     def all(self) -> bool:
         return all(self._counted)
 
+    @property
+    def a_week(self) -> int:
+        return sum(self._counted)
+
     def counts(self, day: date) -> bool:
         return self._counted[day.weekday()]
 
@@ -125,7 +136,7 @@ class _Days:
 
     def on(self, day: date, days: int, way: int) -> date:
         """The day so many days that count on from one that does."""
-        weeks, rest = divmod(days, sum(self._counted))
+        weeks, rest = divmod(days, self.a_week)
         day += way * weeks * 7 * _DAY
         for _ in range(rest):
             day = self.nearest(day + way * _DAY, way)

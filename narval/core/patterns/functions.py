@@ -84,15 +84,17 @@ def type_of(node: Expression) -> Type:
     assert_never(node)
 
 
-def check(node: Expression, namespaces: Mapping[str, str]) -> None:
+def check(
+    node: Expression, namespaces: Mapping[str, str], functions: Mapping[str, Signature] = FUNCTIONS
+) -> None:
     """Raise ExpressionError at the first part of an XPath 1.0 expression that lxml could never evaluate."""
     for part in parts(node):
-        check(part, namespaces)
+        check(part, namespaces, functions)
     match node:
         case Variable(name=name) if ":" in name:
             raise ExpressionError(f"a variable's name has no prefix: ${name}", node.start)
         case FunctionCall():
-            _check_call(node)
+            _check_call(node, functions)
         case BinaryOperation(operator="|", operands=operands):
             for operand in operands:
                 _must_be_nodes(operand, "'|' joins paths")
@@ -120,10 +122,10 @@ def check_focus(node: Expression) -> None:
                 check_focus(part)
 
 
-def _check_call(node: FunctionCall) -> None:
-    signature = FUNCTIONS.get(node.name)
+def _check_call(node: FunctionCall, functions: Mapping[str, Signature]) -> None:
+    signature = functions.get(node.name)
     if signature is None:
-        near = get_close_matches(node.name, FUNCTIONS, 1, cutoff=0.8)
+        near = get_close_matches(node.name, functions, 1, cutoff=0.8)
         hint = f"; did you mean {near[0]}()?" if near else ""
         raise ExpressionError(f"unknown function {node.name}(){hint}", node.start)
     count = len(node.arguments)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from lxml import etree
 
 
-def compiled(text: str, namespaces: Mapping[str, str]) -> etree.XPath:
-    """An expression compiled; raises etree.XPathSyntaxError.
+def compiled(
+    text: str, namespaces: Mapping[str, str], functions: dict[tuple[None, str], Any] | None = None
+) -> etree.XPath:
+    """An expression compiled, with functions beside those of XPath 1.0; raises etree.XPathSyntaxError.
 
     It has no regular expressions of lxml's, which may take for ever; strings in its result hold no tree.
     """
-    return etree.XPath(text, namespaces=dict(namespaces) or None, regexp=False, smart_strings=False)
+    return etree.XPath(
+        text, namespaces=dict(namespaces) or None, extensions=functions, regexp=False, smart_strings=False
+    )
 
 
 _STRING = compiled("string()", {})

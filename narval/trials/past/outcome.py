@@ -48,10 +48,14 @@ class Change(NamedTuple):
 
 
 class Tally:
-    """The deeds of runs, counted as they happen; `names` are the definitions that are tried."""
+    """The deeds of runs, counted as they happen; `names` are the definitions that are tried, in a home of a
+    zone.
+    """
 
-    def __init__(self, names: Collection[str], library: Library, most: int | None = NEWEST) -> None:
-        self._names, self._library = names, library
+    def __init__(
+        self, names: Collection[str], library: Library, zone: str, most: int | None = NEWEST
+    ) -> None:
+        self._names, self._library, self._zone = names, library, zone
         self._tried: set[int] = set()
         self.counts: Counter[tuple[str, str]] = Counter()
         """The runs of each definition, under "", and its calls of each action."""
@@ -128,7 +132,8 @@ class Tally:
     def _text(self, call: RecordedCall) -> str:
         action: Any = self._library.get("action", call.action)
         if action is not None and action.describe is not None:
-            return str(action.describe.filled({id: list(given) for id, given in call.inputs}))
+            bindings = {id: list(given) for id, given in call.inputs}
+            return str(action.describe.filled(bindings, self._zone))
         elements = (element for _, given in call.inputs for element in given)
         return ", ".join(element.xml.decode("utf-8") for element in elements)
 

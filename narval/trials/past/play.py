@@ -27,6 +27,7 @@ from narval.core.engines.registry import is_runnable, runnable
 from narval.core.errors import DefinitionError
 from narval.files.loaded import Loaded
 from narval.files.memory_file import read_memory
+from narval.system.zone import machine_zone
 from narval.trials.past.outcome import NEWEST, PastReport, Tally, changes_between
 from narval.trials.past.past import Coming, Past, Stopped
 from narval.trials.past.stores import PastStores
@@ -83,7 +84,8 @@ async def play_past(
     """
     past = Past(stores, trial.loaded.library, since, stopped, read)
     declared = _declared(home)
-    tallies = [Tally(trial.names, loaded.library, most) for loaded in (trial.loaded, home.loaded)]
+    zone = home.settings.timezone or machine_zone()
+    tallies = [Tally(trial.names, loaded.library, zone, most) for loaded in (trial.loaded, home.loaded)]
     with_it, without = tallies
     arrivals = sum(past.reach.came.values())
     comings = past.comings()

@@ -20,7 +20,9 @@ from narval.core.patterns.pattern import Condition, Pattern, compile_pattern
 class HasVariables(Protocol):
     """An expression of a definition: its text, and the variables in it."""
 
-    text: str
+    @property
+    def text(self) -> str:
+        """The expression as it is written."""
 
     @property
     def variables(self) -> frozenset[str]:

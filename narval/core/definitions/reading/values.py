@@ -9,22 +9,38 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from lxml import etree
 
+from narval.core.definitions.reading.date_functions import (
+    DATE_FUNCTIONS,
+    check_dates,
+    functions_in,
+    uses_dates,
+)
 from narval.core.definitions.reading.lexer import Locate
 from narval.core.definitions.reading.patterns import Patterns
 from narval.core.definitions.reading.xml import Entry, Reading
 from narval.core.elements.element import Element, Tree
 from narval.core.errors import ElementError, PatternError
 from narval.core.patterns.budget.cost import Limits, limits
-from narval.core.patterns.functions import check, check_focus, type_of
+from narval.core.patterns.functions import FUNCTIONS, check, check_focus, type_of
 from narval.core.patterns.lexer import ExpressionError, check_depth
-from narval.core.patterns.syntax import parse, variables
+from narval.core.patterns.syntax import (
+    BinaryOperation,
+    Expression,
+    Filter,
+    Path,
+    Variable,
+    parse,
+    variables,
+)
 from narval.core.patterns.terms import ShapeSource, term_of
 from narval.core.patterns.xpath1 import compiled, string_of
+
+Bindings = Mapping[str, Sequence[Element]]
 
 _MOST_CHARACTERS = 2_000
 _NOWHERE = etree.Element("memory")
@@ -43,10 +59,12 @@ class ArgumentValue:
         try:
             check_depth(text)
             tree = parse(text)
-            check(tree, {})
+            check(tree, {}, {**FUNCTIONS, **DATE_FUNCTIONS})
             check_focus(tree)
-            self._selects = type_of(tree) == "nodes"
-            self._xpath = compiled(text if self._selects else f"string({text})", {})
+            check_dates(tree)
+            self._selects, self._of_dates = type_of(tree) == "nodes", uses_dates(tree)
+            self.gives_elements = _gives_elements(tree)
+            _compiled(text, self._selects, "")
         except ExpressionError as error:
             raise PatternError(text, error.message, error.offset + 1) from None
         except etree.XPathError as error:
@@ -56,29 +74,56 @@ class ArgumentValue:
         self.variables = variables(tree)
         self._limits: Limits = limits(text, tree)
 
-    def text_for(self, bindings: Mapping[str, Sequence[Element]]) -> str:
+    def text_for(self, bindings: Bindings, zone: str, times: int = 1) -> str:
         """The text that it stands for. Raises ElementError for elements too large for it."""
-        return " ".join(self.texts_for(bindings))
+        return " ".join(self.texts_for(bindings, zone, times))
 
-    def texts_for(self, bindings: Mapping[str, Sequence[Element]]) -> list[str]:
+    def texts_for(self, bindings: Bindings, zone: str, times: int = 1) -> list[str]:
         """The text of each node that it selects; of an expression that selects none, the one that it gives.
 
-        Raises ElementError for elements too large for it.
+        Local dates are of the zone. Raises ElementError for elements too large for it, when it is evaluated
+        so many times.
         """
-        trees = {name: [Tree(element) for element in bindings.get(name, ())] for name in self.variables}
-        count = sum(map(len, trees.values()))
-        for tree in (tree for of_name in trees.values() for tree in of_name):
-            if tree.size * count > self._limits.size or tree.has_more_nodes(self._limits.nodes // count):
-                raise ElementError("too-large", f"{{{self.text}}} is of elements too large for it")
-        value: Any = self._xpath(
-            _NOWHERE, **{name: [tree.root for tree in of_name] for name, of_name in trees.items()}
-        )
+        value = self._value(bindings, zone, times)
         if not self._selects:
             return [str(value)]
         return [node if isinstance(node, str) else string_of(node) for node in value]
 
+    def elements_for(self, bindings: Bindings, zone: str, times: int = 1) -> Iterator[Element]:
+        """The elements that it selects, each by itself. Raises ElementError as above."""
+        for node in self._value(bindings, zone, times):
+            if isinstance(node, etree._Element):
+                yield Element(0, etree.tostring(node, encoding="unicode", with_tail=False).encode())
+
+    def _value(self, bindings: Bindings, zone: str, times: int) -> Any:
+        trees = {name: [Tree(element) for element in bindings.get(name, ())] for name in self.variables}
+        count = sum(map(len, trees.values())) * times
+        for tree in (tree for of_name in trees.values() for tree in of_name):
+            if tree.size * count > self._limits.size or tree.has_more_nodes(self._limits.nodes // count):
+                raise ElementError("too-large", f"{{{self.text}}} is of elements too large for it")
+        nodes = {name: [tree.root for tree in of_name] for name, of_name in trees.items()}
+        return _compiled(self.text, self._selects, zone if self._of_dates else "")(_NOWHERE, **nodes)
+
 
 argument_value = lru_cache(maxsize=1024)(ArgumentValue)
+
+
+def _gives_elements(tree: Expression) -> bool:
+    """True if an expression is one that selects elements, as far as it shows."""
+    match tree:
+        case Path(steps=(*_, last)):
+            return last.axis not in ("attribute", "namespace") and not last.test.endswith(")")
+        case Filter(primary=primary):
+            return _gives_elements(primary)
+        case BinaryOperation(operator="|", operands=operands):
+            return all(map(_gives_elements, operands))
+    return isinstance(tree, Variable)
+
+
+@lru_cache(maxsize=1024)
+def _compiled(text: str, selects: bool, zone: str) -> etree.XPath:
+    """An expression compiled, with the functions of dates in a zone, if it has some."""
+    return compiled(text if selects else f"string({text})", {}, functions_in(zone) if zone else None)
 
 
 class TextTemplate(msgspec.Struct, frozen=True):
@@ -98,15 +143,17 @@ class TextTemplate(msgspec.Struct, frozen=True):
         """True if it has no values: it is the same whatever it is filled in with."""
         return all(isinstance(part, str) for part in self.parts)
 
-    def filled(self, bindings: Mapping[str, Sequence[Element]]) -> str:
+    def filled(self, bindings: Bindings, zone: str) -> str:
         """The text with its values. Raises ElementError for elements too large for them."""
-        return "".join(part if isinstance(part, str) else part.text_for(bindings) for part in self.parts)
+        return "".join(
+            part if isinstance(part, str) else part.text_for(bindings, zone) for part in self.parts
+        )
 
-    def listed(self, bindings: Mapping[str, Sequence[Element]]) -> list[str]:
+    def listed(self, bindings: Bindings, zone: str) -> list[str]:
         """The texts of all nodes that its values select, and the words beside them. Raises ElementError."""
         texts: list[str] = []
         for part in self.parts:
-            texts += part.split() if isinstance(part, str) else part.texts_for(bindings)
+            texts += part.split() if isinstance(part, str) else part.texts_for(bindings, zone)
         return [text for text in texts if text]
 
 
@@ -115,15 +162,18 @@ def values_in(text: str) -> Iterator[str]:
     return (piece[0] for piece in _PIECES.finditer(text) if piece[0] != "{{")
 
 
-def filled(text: str, bindings: Mapping[str, Sequence[Element]]) -> str:
-    """A text with its values; what is none stays as it stands. Raises ElementError for elements too large."""
+def filled(text: str, bindings: Bindings, zone: str, times: int = 1) -> str:
+    """A text with its values, filled in so many times; what is none stays as it stands.
+
+    Raises ElementError for elements too large.
+    """
 
     def text_of(piece: re.Match[str]) -> str:
         try:
             part = _part(piece)
         except PatternError:
             part = piece[0]
-        return part if isinstance(part, str) else part.text_for(bindings)
+        return part if isinstance(part, str) else part.text_for(bindings, zone, times)
 
     return _PIECES.sub(text_of, text)
 
@@ -144,8 +194,18 @@ def template_of(reading: Reading, patterns: Patterns, entry: Entry) -> TextTempl
     return template_from(reading, patterns, text, lambda at: entry.node.text_place(blank + at))
 
 
-def template_from(reading: Reading, patterns: Patterns, text: str, locate: Locate) -> TextTemplate:
-    """The template that a text is. What is no value in its braces is a fault, and stays as it stands.
+class Used(NamedTuple):
+    """A value with those of its variables that stand for nothing by themselves."""
+
+    text: str
+    variables: frozenset[str]
+
+
+def template_from(
+    reading: Reading, patterns: Patterns, text: str, locate: Locate, own: frozenset[str] = frozenset()
+) -> TextTemplate:
+    """The template that a text is; `own` are variables that it has beside those of patterns. What is no value
+    in its braces is a fault, and stays as it stands.
 
     So the store's version of a definition that was good before braces were values means what it meant.
     """
@@ -161,7 +221,8 @@ def template_from(reading: Reading, patterns: Patterns, text: str, locate: Locat
             reading.fault_at(locate(at), f"{error.message}; {{{{ stands for {{")
             part = piece[0]
         if isinstance(part, ArgumentValue):
-            patterns.note(part, partial(_within, locate, piece.start(1)))
+            used = Used(part.text, part.variables - own)
+            patterns.note(used, partial(_within, locate, piece.start(1)))
         parts.append(part)
     parts.append(text[end:])
     return TextTemplate(text, tuple(part for part in parts if part != ""))

@@ -7,25 +7,55 @@ is run: on the elements of its variables and nothing else, within the limits tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 from functools import partial
+from typing import cast
 
 from lxml import etree
 
 from narval.core.definitions.reading.lexer import Locate
 from narval.core.definitions.reading.patterns import Patterns
-from narval.core.definitions.reading.values import filled, template_from, values_in
+from narval.core.definitions.reading.values import (
+    ArgumentValue,
+    Bindings,
+    Used,
+    argument_value,
+    filled,
+    template_from,
+    values_in,
+)
 from narval.core.definitions.reading.xml import Reading
+from narval.core.definitions.wall import zone_named
 from narval.core.elements.canonical import canonical, parse_untrusted
-from narval.core.elements.element import CONTROL, Element
-from narval.core.errors import ElementError
+from narval.core.elements.element import CONTROL, Element, parse
+from narval.core.errors import ElementError, PatternError
 from narval.core.source.xml import XmlNode
+
+FOREACH = "foreach"
+"""The attribute of an element within an argument that stands there once for each of some elements."""
+
+_REPEAT = re.compile(r"\s*\$([^\W\d][\w.-]*)\s+in\s+(\S.*?)\s*", re.DOTALL)
+_MOST_REPEATS, _MOST_BYTES = 1_000, 4_000_000
+"""The most elements for which one argument repeats others, and their most bytes."""
+
+NOW = "now"
+"""The variable that stands for the moment at which a step is run."""
+
+
+def now_element(at: float, zone: str) -> Element:
+    """The element of a moment: its text is that moment, its attributes are date and time in a zone."""
+    moment = datetime.fromtimestamp(at, zone_named(zone))
+    text, day, time = moment.isoformat(timespec="seconds"), moment.date().isoformat(), f"{moment:%H:%M}"
+    return Element(0, f'<now date="{day}" time="{time}">{text}</now>'.encode())
 
 
 def read_argument(
-    reading: Reading, patterns: Patterns, node: XmlNode
+    reading: Reading, patterns: Patterns, node: XmlNode, own: frozenset[str]
 ) -> tuple[bytes, frozenset[str] | None] | None:
-    """The bytes of an argument, and the variables of its values, or None if there is nothing to fill in.
+    """The bytes of an argument, and the variables of its values, or None if there is nothing to fill in;
+    `own` are those that it has beside the variables of patterns.
 
     None, and a fault, where it can be no element.
     """
@@ -34,7 +64,7 @@ def read_argument(
     except ElementError as error:
         reading.fault(node, f"this cannot be an element: {error.message}")
         return None
-    names = [template_from(reading, patterns, *written).variables for written in _written(node)]
+    names = list(_variables(reading, patterns, node, own))
     return xml, frozenset[str]().union(*names) if names else None
 
 
@@ -48,14 +78,46 @@ def _bytes_of(node: XmlNode) -> bytes:
     return canonical(root)
 
 
-def _written(node: XmlNode) -> Iterator[tuple[str, Locate]]:
-    """The attributes and texts of an argument that have a brace, each with the place of its characters."""
-    for inner in node.walk():
-        for name, text in inner.attributes.items():
-            if "{" in text:
-                yield text, partial(inner.place, name)
-        if "{" in inner.text:
-            yield inner.text, inner.text_place
+def _variables(
+    reading: Reading, patterns: Patterns, node: XmlNode, own: frozenset[str], *, inner: bool = False
+) -> Iterator[frozenset[str]]:
+    """The variables of each value in an element of an argument, but for those of what is repeated there."""
+    name, within = "", own
+    if inner and (text := node.attributes.get(FOREACH, "")).lstrip().startswith("$"):
+        repeat = _REPEAT.fullmatch(text)
+        if repeat is None:
+            found = f'such as "$item in $order/item", found {text!r}'
+            reading.fault_at(
+                node.place(FOREACH), f"{FOREACH}: expected a name and the elements that it is for, {found}"
+            )
+        else:
+            name, within = repeat[1], own | {repeat[1]}
+            yield _repeated(reading, patterns, repeat, partial(node.place, FOREACH), own)
+    texts: list[tuple[str, Locate]] = [
+        (text, partial(node.place, at)) for at, text in node.attributes.items()
+    ]
+    for text, locate in (*texts, (node.text, node.text_place)):
+        if "{" in text:
+            yield template_from(reading, patterns, text, locate, within).variables - {name}
+    for child in node.children:
+        for names in _variables(reading, patterns, child, within, inner=True):
+            yield names - {name}
+
+
+def _repeated(
+    reading: Reading, patterns: Patterns, repeat: re.Match[str], locate: Locate, own: frozenset[str]
+) -> frozenset[str]:
+    """The variables of the expression that selects elements for which one of an argument is repeated."""
+    text, start = repeat[2], repeat.start(2)
+    try:
+        value = argument_value(text)
+        if not value.gives_elements:
+            raise PatternError(text, "expected a path to elements")
+    except PatternError as error:
+        reading.fault_at(locate(start + max(error.column - 1, 0)), f"{FOREACH}: {error.message}")
+        return frozenset()
+    patterns.note(Used(text, value.variables - own), lambda at: locate(start + at))
+    return value.variables
 
 
 def values_outside(xml: bytes, parts: Mapping[str, str]) -> Iterator[str]:
@@ -70,14 +132,69 @@ def values_outside(xml: bytes, parts: Mapping[str, str]) -> Iterator[str]:
             yield from values_in(text)
 
 
-def fill(xml: bytes, bindings: Mapping[str, Sequence[Element]]) -> bytes:
+def fill(xml: bytes, bindings: Bindings, zone: str) -> bytes:
     """An argument with its values filled in. Raises ElementError where that is no element any more."""
     root = parse_untrusted(xml)
-    for node in root.iter("*"):
-        for name, text in node.attrib.items():
-            node.set(name, filled(str(text), bindings))
-        for part in ("text", "tail"):
-            text = getattr(node, part)
-            if text:
-                setattr(node, part, filled(text, bindings))
+    _Filling(zone).fill(root, bindings)
     return canonical(root)
+
+
+class _Filling:
+    """The filling in of one argument; it keeps count of what is repeated."""
+
+    def __init__(self, zone: str) -> None:
+        self._zone, self._repeats, self._bytes = zone, 0, 0
+
+    def fill(self, node: etree._Element, bindings: Bindings, times: int = 1) -> None:
+        """Fill in an element that stands so many times in the argument."""
+        for name, text in node.attrib.items():
+            node.set(name, filled(str(text), bindings, self._zone, times))
+        if node.text:
+            node.text = filled(node.text, bindings, self._zone, times)
+        for child in list(node):
+            if child.tail:
+                child.tail = filled(child.tail, bindings, self._zone, times)
+            if (repeat := _repeat_of(child)) is not None:
+                self._repeat(child, *repeat, bindings, times)
+            elif isinstance(child.tag, str):
+                self.fill(child, bindings, times)
+
+    def _repeat(
+        self, node: etree._Element, name: str, value: ArgumentValue, bindings: Bindings, times: int
+    ) -> None:
+        """Put a copy for each element that an expression selects in the place of an element."""
+        selected = []
+        for element in value.elements_for(bindings, self._zone, times):
+            selected.append(element)
+            self._repeats += 1
+            self._bytes += len(element.xml)
+            if self._repeats > _MOST_REPEATS or self._bytes > _MOST_BYTES:
+                most = f"{_MOST_REPEATS:,} elements of {_MOST_BYTES:,} bytes together"
+                raise ElementError("too-large", f"expected {value.text} to be at most {most}, found more")
+        del node.attrib[FOREACH]
+        written = etree.tostring(node, encoding="utf-8", with_tail=False)
+        for element in selected:
+            copy = parse(written)
+            self.fill(copy, {**bindings, name: (element,)}, times * len(selected))
+            node.addprevious(copy)
+        _keep_tail(node)
+        cast(etree._Element, node.getparent()).remove(node)
+
+
+def _repeat_of(node: etree._Element) -> tuple[str, ArgumentValue] | None:
+    """The name and the expression of an element that is repeated; None for any other."""
+    repeat = _REPEAT.fullmatch(node.get(FOREACH, "")) if isinstance(node.tag, str) else None
+    try:
+        return None if repeat is None else (repeat[1], argument_value(repeat[2]))
+    except PatternError:
+        return None
+
+
+def _keep_tail(node: etree._Element) -> None:
+    """Leave the text after an element where it is when that is removed."""
+    tail, before, parent = node.tail or "", node.getprevious(), node.getparent()
+    node.tail = None
+    if before is not None:
+        before.tail = (before.tail or "") + tail or None
+    elif parent is not None:
+        parent.text = (parent.text or "") + tail or None

@@ -17,7 +17,7 @@ PARTS = ("condition", "context", "input", "output")
 EACH = "each"
 RESERVED = ("plan", EACH)
 """Variables that stand for something else."""
-_EACH_ELSEWHERE = "the element of a call stands in a match of an input alone, of a step with foreach"
+_EACH_ELSEWHERE = "the element of a call stands in arguments and inputs alone, of a step with foreach"
 
 
 def check_names(

@@ -22,10 +22,10 @@ from narval.core.kinds import INLINE, KINDS
 from narval.core.patterns.pattern import Condition
 from narval.core.source.text import Source
 from narval.core.source.xml import XmlNode
-from narval.kinds.recipe.language.arguments import read_argument
+from narval.kinds.recipe.language.arguments import NOW, read_argument
 from narval.kinds.recipe.language.checks import Dependency, Edge, check_graph, check_step
 from narval.kinds.recipe.language.definition import In, Recipe, Sending, Step, Transition, link
-from narval.kinds.recipe.language.names import check_inputs, check_names
+from narval.kinds.recipe.language.names import EACH, check_inputs, check_names
 from narval.kinds.recipe.language.vocabulary import SEND, WORDS
 
 
@@ -222,7 +222,8 @@ class _StepReader:
     def _arguments(self, entry: Entry) -> list[tuple[bytes, frozenset[str] | None]]:
         arguments = self._reading.one(entry, "arguments")
         children = arguments.node.children if arguments is not None else ()
-        read = (read_argument(self._reading, self._patterns, child) for child in children)
+        own = frozenset({NOW, EACH} if "foreach" in entry.written else {NOW})
+        read = (read_argument(self._reading, self._patterns, child, own) for child in children)
         return [argument for argument in read if argument is not None]
 
     def _narrowings(self, entry: Entry, word: str) -> tuple[Narrowing, ...]:

@@ -80,7 +80,7 @@ def _too_few(work: WorkDefinition, people: Directory) -> Iterator[tuple[int, str
     may = set[str]()
     for _, audience in _audiences(work):
         if audience.people is None or audience.people.is_plain:
-            named = () if audience.people is None else audience.people.listed({})
+            named = () if audience.people is None else audience.people.listed({}, "")
             may.update(people.eligible(named, audience.roles, (), _ANY_DAY))
         else:
             return  # who that is turns out when the work is offered

@@ -100,7 +100,7 @@ def _limited(reading: Reading, entry: Entry, field: FormField, limits: Mapping[s
     if default is not None and default.is_plain and field.type not in ("person", "element"):
         choices = _words(options)
         if options is None or choices:
-            for text in default.listed({}) if field.list else [default.filled({})]:
+            for text in default.listed({}, "") if field.list else [default.filled({}, "")]:
                 try:
                     limited.read(text, choices)
                 except ValueError as error:
@@ -109,4 +109,4 @@ def _limited(reading: Reading, entry: Entry, field: FormField, limits: Mapping[s
 
 
 def _words(options: TextTemplate | None) -> tuple[str, ...]:
-    return tuple(options.listed({})) if options is not None and options.is_plain else ()
+    return tuple(options.listed({}, "")) if options is not None and options.is_plain else ()

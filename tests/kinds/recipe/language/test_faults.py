@@ -232,12 +232,37 @@ def step(rest: str, target: str = "mail.send", type: str = "action") -> str:
     "text",
     [
         step('foreach="email[@to = §$each/@to]">'),
-        step('foreach="email"><arguments><a b="{§$each/@to}"/></arguments>'),
+        step('><arguments><a b="{§$each/@to}"/></arguments>'),
     ],
 )
 def test_N47_where_the_element_of_a_call_stands_for_nothing_it_is_said_where_it_does(text: str) -> None:
     told = fault_in(text)
-    assert told == "$each: the element of a call stands in a match of an input alone, of a step with foreach"
+    assert told == "$each: the element of a call stands in arguments and inputs alone, of a step with foreach"
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ('<a><b foreach="§$x"/></a>', "such as \"$item in $order/item\", found '$x'"),
+        ('<a><b foreach="$x in §$nobody/i"/></a>', "$nobody: expected the id of a step"),
+        ('<a><b foreach="$x in §$a/@i"/></a>', "foreach: expected a path to elements"),
+        ('<a><b foreach="$x in $a/§["/></a>', "foreach: "),
+        ('<a><b foreach="$x in $a/i"/><c>{§$x}</c></a>', "$x: expected the id of a step"),
+        ("<a b=\"{date-add($a/@d, §'soon')}\"/>", "date-add() expects a length of time such as"),
+        ('<a b="{date-add($a/@d, §$a/@e)}"/>', "date-add() expects a length of time such as"),
+        ("<a b=\"{days-between($a/@d, $a/@e, §'mon-fry')}\"/>", "days-between() expects * or a list"),
+        ("<a b=\"{$a/b[§date-add(., '1d') = '']}\"/>", "date-add() stands outside predicates"),
+        ("<a b=\"{§date-ad($a/@d, '1d')}\"/>", "unknown function date-ad(); did you mean date-add()?"),
+        ('<a b="{§$each/@x}"/>', "$each: the element of a call stands in arguments and inputs alone"),
+    ],
+)
+def test_N42_values_are_read_with_the_file(argument: str, message: str) -> None:
+    assert message in fault_in(step(f"><arguments>{argument}</arguments>"))
+
+
+def test_N42_what_is_repeated_has_its_name_within_it_alone() -> None:
+    inside = '<a><b foreach="$x in $a/i" c="{$x/@c}">{$x/@d}<d foreach="$y in $x/i">{$y}{$x}</d></b></a>'
+    assert faults_in(step(f"><arguments>{inside}</arguments>")) == []
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,8 @@ from narval.core.engines.calls.assignment import Assignment, Slot, assign
 from narval.core.engines.calls.candidates import Bindings
 from narval.core.engines.decision import Inputs
 from narval.kinds.recipe.engine.decision import RecipeDecision
-from narval.kinds.recipe.engine.steps.inputs import InputSearch, around
+from narval.kinds.recipe.engine.steps.inputs import EACH, InputSearch, around, names_each
 from narval.kinds.recipe.language.definition import Step
-
-EACH = "each"
-"""The variable that stands for the element of a call."""
 
 Dependencies = Mapping[str, frozenset[str]]
 """The inputs that depend on others, with the names that they use."""
@@ -28,17 +25,30 @@ def input_search(
     decision: RecipeDecision, step: Step, prototype: Prototype, arguments: tuple[Element, ...] = ()
 ) -> InputSearch:
     """The search for the inputs of a step."""
-    dependencies = _dependencies(decision, prototype) if prototype.input_variables else {}
+    dependencies = _dependencies(decision, step, prototype)
     if dependencies:
         return DependentSearch(decision, step, prototype, arguments, dependencies)
     return InputSearch(decision, step, prototype, arguments)
 
 
-def _dependencies(decision: RecipeDecision, prototype: Prototype) -> Dependencies:
-    """The inputs that depend on others; the ids of steps and names of conditions come first."""
+def depends(decision: RecipeDecision, step: Step, prototype: Prototype) -> bool:
+    """True if inputs depend on others, or on the element of a call."""
+    return bool(prototype.input_variables or names_each(decision, step))
+
+
+def _dependencies(decision: RecipeDecision, step: Step, prototype: Prototype) -> Dependencies:
+    """The inputs that depend on others, or take an argument that is made for each call; the ids of steps and
+    names of conditions come first.
+    """
+    if not depends(decision, step, prototype):
+        return {}
     recipe = decision.definition
     ids = {EACH, *(slot.id for slot in prototype.inputs)} - recipe.steps.keys() - recipe.names.keys()
+    later = {Element(0, step.arguments[at]).name for at in names_each(decision, step)}
     used = {slot.id: slot.condition.variables & ids for slot in prototype.inputs}
+    for slot in prototype.inputs:
+        if slot.condition.names and slot.condition.names & later:
+            used[slot.id] |= {EACH}
     return {id: names for id, names in used.items() if names}
 
 
@@ -69,6 +79,10 @@ class DependentSearch(InputSearch):
         """The elements of each input, without the one that takes an element a call and what depends on it."""
         later = self._later(without)
         return self._in_turn([slot for slot in self.inputs if slot.id not in later], {})
+
+    def give(self, arguments: tuple[Element, ...]) -> None:
+        """Let the next call have these arguments."""
+        self._arguments = arguments
 
     def assign_for(self, slot: Input, eid: int, shared: Inputs) -> Assignment:
         """The elements of the inputs that depend on the element of a call, which `slot` takes."""

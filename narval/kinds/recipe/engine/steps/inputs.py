@@ -15,7 +15,7 @@ from narval.core.engines.events import Failure
 from narval.core.errors import ElementError
 from narval.core.patterns.pattern import Bound, Condition
 from narval.kinds.recipe.engine.decision import PLAN, RecipeDecision
-from narval.kinds.recipe.language.arguments import fill
+from narval.kinds.recipe.language.arguments import NOW, fill, now_element
 from narval.kinds.recipe.language.definition import Step
 
 
@@ -38,25 +38,56 @@ def _near(decision: RecipeDecision, step: Step) -> tuple[tuple[int, ...], ...]:
     return (tuple(sorted(took)) if len(took) > 1 else took, decision.products_of_in_steps(via))
 
 
+EACH = "each"
+"""The variable that stands for the element of a call."""
+
+
+def names_each(decision: RecipeDecision, step: Step) -> frozenset[int]:
+    """The positions of the arguments that are made for each call of a step, with the element of it."""
+    recipe = decision.definition
+    if step.foreach is None or EACH in recipe.steps or EACH in recipe.names:
+        return frozenset()
+    return frozenset(at for at, names in step.values.items() if EACH in names)
+
+
 def arguments_of(
-    decision: RecipeDecision, step: Step, prototype: Prototype | Failure | None = None
+    decision: RecipeDecision,
+    step: Step,
+    prototype: Prototype | Failure | None = None,
+    each: int | None = None,
 ) -> tuple[Element, ...]:
-    """The arguments of a step, not in memory yet, their values filled in; their eids are negative.
+    """The arguments of a step, not in memory yet, their values filled in; their eids are negative. Those that
+    are of the element of a call are among them if it is given, as `each`.
 
     Raises ElementError where that makes no element, or with a prototype one that does not fit it.
     """
-    arguments = []
+    arguments: list[Element] = []
+    zone = decision.view.zone
+    later = names_each(decision, step) if each is None else ()
     for at, xml in enumerate(step.arguments):
         origin = None
+        if at in later:
+            continue
         if at in step.values:
-            bindings = decision.bindings(step.values[at])
-            xml = fill(xml, bindings)
-            made_of = (element.eid for elements in bindings.values() for element in elements)
+            bindings = _value_bindings(decision, step.values[at], each)
+            xml = fill(xml, bindings, zone)
+            made_of = (element.eid for elements in bindings.values() for element in elements if element.eid)
             origin = Origin(decision.state.eid, step.id, inputs=tuple(dict.fromkeys(made_of)))
-        arguments.append(Element(-1 - at, xml, origin=origin))
+        arguments.append(Element(-1 - len(arguments), xml, origin=origin))
         if isinstance(prototype, Prototype):
             _check_fit(decision, prototype, arguments[-1])
     return tuple(arguments)
+
+
+def _value_bindings(decision: RecipeDecision, variables: frozenset[str], each: int | None) -> Bindings:
+    """The elements that the variables of values stand for; steps and names of conditions have precedence."""
+    bound, recipe = dict(decision.bindings(variables)), decision.definition
+    free = variables - recipe.steps.keys() - recipe.names.keys()
+    if NOW in free:
+        bound[NOW] = (now_element(decision.event.at, decision.view.zone),)
+    if EACH in free and each is not None and (element := decision.view.element(each)) is not None:
+        bound[EACH] = (element,)
+    return bound
 
 
 def _check_fit(decision: RecipeDecision, prototype: Prototype, argument: Element) -> None:
@@ -78,8 +109,7 @@ def _check_fit(decision: RecipeDecision, prototype: Prototype, argument: Element
 
 def _asks_for(slot: Input, argument: Element) -> bool:
     """True if an input takes elements of that name, and not of any."""
-    names = slot.condition.names
-    return names is not None and argument.name in names
+    return slot.condition.names is not None and argument.name in slot.condition.names
 
 
 def _bound_alone(decision: RecipeDecision, slot: Input) -> Bound | None:

@@ -28,8 +28,15 @@ from narval.kinds.recipe.engine.changes import (
 )
 from narval.kinds.recipe.engine.decision import RecipeDecision
 from narval.kinds.recipe.engine.parts import ForeachCalls
-from narval.kinds.recipe.engine.steps.dependent import DependentSearch, input_search
-from narval.kinds.recipe.engine.steps.inputs import InputSearch, add_argument, arguments_of, around, scope_of
+from narval.kinds.recipe.engine.steps.dependent import DependentSearch, depends, input_search
+from narval.kinds.recipe.engine.steps.inputs import (
+    InputSearch,
+    add_argument,
+    arguments_of,
+    around,
+    names_each,
+    scope_of,
+)
 from narval.kinds.recipe.engine.steps.repeats import bound_of, is_satisfied
 from narval.kinds.recipe.language.definition import Step
 
@@ -235,8 +242,12 @@ def call_more(decision: RecipeDecision, step: Step) -> None:
                 reserved, inputs = (*reserved, *search.outdated_by(rest)), (*inputs, *rest)
             _call(decision, step, inputs, reserved=reserved, given=eid, listed=foreach.listed, source=source)
         else:
-            elements = (*foreach.arguments, eid)
-            _call(decision, step, foreach.shared, elements=elements, nearby=nearby, given=eid)
+            own = _arguments_for(decision, step, eid)
+            if own is None:
+                continue
+            near = _near_to_run(decision, step, (*foreach.arguments, *own)) if own else nearby
+            elements = (*foreach.arguments, *own, eid)
+            _call(decision, step, foreach.shared, elements=elements, nearby=near, given=eid)
     if dropped:
         decision.change(CallsDropped(step.id, tuple(dropped)))
 
@@ -244,7 +255,7 @@ def call_more(decision: RecipeDecision, step: Step) -> None:
 def _search_for_each(decision: RecipeDecision, step: Step) -> DependentSearch | None:
     """The search for inputs that depend on the element of a call; None if there are none."""
     prototype = prototype_of(step, decision.view.definition(step.kind, step.target))
-    if not isinstance(prototype, Prototype) or not prototype.input_variables:
+    if not isinstance(prototype, Prototype) or not depends(decision, step, prototype):
         return None
     arguments = arguments_of(decision, step) if step.arguments else ()
     search = input_search(decision, step, prototype, arguments)
@@ -263,16 +274,51 @@ def _inputs_for(
     empty.
     """
     slot = next(slot for slot in search.inputs if slot.id == foreach.input)
+    if names_each(decision, step):
+        prototype = prototype_of(step, decision.view.definition(step.kind, step.target))
+        try:
+            search.give(arguments_of(decision, step, prototype, eid))
+        except ElementError as error:
+            why = f"an argument cannot be given: {error}"
+            _refuse(decision, step, eid, "bad-argument", why, source=source)
+            return None
     assigned = search.assign_for(slot, eid, foreach.shared)
     if not assigned.missing:
         return search.commit_inputs(assigned)
-    call, lacking = decision.identifier(), [slot for slot in search.inputs if slot.id in assigned.missing]
-    why = f"{'; '.join(search.explain_missing(slot) for slot in lacking)}; $each is element {eid}"
-    named = " ".join(assigned.missing)
-    error = decision.add_error("input-missing", why, step, call=call, inputs=(eid,), input=named)
+    lacking = [slot for slot in search.inputs if slot.id in assigned.missing]
+    why, named = "; ".join(search.explain_missing(slot) for slot in lacking), " ".join(assigned.missing)
+    _refuse(decision, step, eid, "input-missing", why, input=named, source=source)
+    return None
+
+
+def _refuse(
+    decision: RecipeDecision,
+    step: Step,
+    eid: int,
+    kind: str,
+    message: str,
+    *,
+    input: str = "",
+    source: bool = False,
+) -> None:
+    """Let an error stand in place of the call for an element, which cannot be made; the others go on."""
+    call, why = decision.identifier(), f"{message}; $each is element {eid}"
+    error = decision.add_error(kind, why, step, call=call, inputs=(eid,), input=input)
     decision.change(CallMade(step.id, call, (eid,), (), eid, source))
     decision.change(CallReturned(call, errors=(error,)))
-    return None
+
+
+def _arguments_for(decision: RecipeDecision, step: Step, eid: int) -> tuple[int, ...] | None:
+    """The arguments of a run that are made for the element of its call; None, and an error in its place,
+    where one cannot be.
+    """
+    later = names_each(decision, step)
+    try:
+        arguments = arguments_of(decision, step, each=eid) if later else ()
+    except ElementError as error:
+        _refuse(decision, step, eid, "bad-argument", f"an argument cannot be given: {error}")
+        return None
+    return tuple(add_argument(decision, step, each) for at, each in enumerate(arguments) if at in later)
 
 
 def _call(

@@ -49,13 +49,13 @@ def offer(decision: WorkDecision, event: Started) -> None:
 
 def _offered(decision: WorkDecision, inputs: Inputs, taken: tuple[int, ...], bindings: Bindings) -> Offered:
     definition, at = decision.definition, decision.event.at
-    title = texts.one_line(definition.title.filled(bindings))
+    title = texts.one_line(definition.title.filled(bindings, decision.view.zone))
     if not title or len(title) > texts.LONGEST_TITLE:
         expectation = f"a title of 1 to {texts.LONGEST_TITLE} characters"
         raise NotSoError("bad-text", f"expected {expectation}, got {len(title):,}: {title!r:.80}")
-    description = _filled(definition.description, bindings).strip()
+    description = _filled(decision, definition.description, bindings).strip()
     options = {
-        name: tuple(dict.fromkeys(field.options.listed(bindings)))
+        name: tuple(dict.fromkeys(field.options.listed(bindings, decision.view.zone)))
         for name, field in definition.fields.items()
         if field.options is not None
     }
@@ -83,7 +83,7 @@ def _offered(decision: WorkDecision, inputs: Inputs, taken: tuple[int, ...], bin
         requesters=tuple(dict.fromkeys(asking)),
         directory=decision.people.digest,
         deadline=_deadline(decision, bindings),
-        priority=_priority(definition.priority, bindings),
+        priority=_priority(decision, definition.priority, bindings),
         defaults=defaults,
         options=options,
     )
@@ -114,11 +114,11 @@ def _says(action: Any, held: HeldCalls, decision: WorkDecision) -> Iterator[str]
             name: [element for eid in eids if (element := decision.view.element(eid))]
             for name, eids in inputs
         }
-        yield action.describe.filled(given)
+        yield action.describe.filled(given, decision.view.zone)
 
 
-def _filled(template: TextTemplate | None, bindings: Bindings) -> str:
-    return template.filled(bindings) if template is not None else ""
+def _filled(decision: WorkDecision, template: TextTemplate | None, bindings: Bindings) -> str:
+    return template.filled(bindings, decision.view.zone) if template is not None else ""
 
 
 # --- what it is about -----------------------------------------------------------------------------------
@@ -156,7 +156,8 @@ def _inputs(decision: WorkDecision, event: Started) -> Inputs:
 def _defaults(decision: WorkDecision, bindings: Bindings) -> Iterator[tuple[str, tuple[str, ...]]]:
     for field in decision.definition.fields.values():
         if field.default is not None:
-            texts_of = field.default.listed(bindings) if field.list else [field.default.filled(bindings)]
+            default, zone = field.default, decision.view.zone
+            texts_of = default.listed(bindings, zone) if field.list else [default.filled(bindings, zone)]
             texts = tuple(text for text in texts_of if text.strip())
             if texts:
                 yield field.name, texts
@@ -181,7 +182,7 @@ def _known(
 ) -> Iterator[str]:
     if template is None:
         return
-    names = [name for text in template.listed(bindings) for name in text.split()]
+    names = [name for text in template.listed(bindings, decision.view.zone) for name in text.split()]
     if not names:
         raise NotSoError("unknown-person", f"{attribute}: {template.text} names nobody")
     for name in names:
@@ -200,7 +201,7 @@ def _deadline(decision: WorkDecision, bindings: Bindings) -> float | None:
         return None
     if deadline.after is not None:
         return after(decision, deadline.after, decision.event.at)
-    text = _filled(deadline.at, bindings).strip()
+    text = _filled(decision, deadline.at, bindings).strip()
     try:
         return min(read_date(text, decision.view.zone), LAST_MOMENT)
     except ValueError:
@@ -208,10 +209,10 @@ def _deadline(decision: WorkDecision, bindings: Bindings) -> float | None:
         raise NotSoError("bad-deadline", f"deadline: expected {expectation}, got {text!r:.80}") from None
 
 
-def _priority(template: TextTemplate | None, bindings: Bindings) -> float:
+def _priority(decision: WorkDecision, template: TextTemplate | None, bindings: Bindings) -> float:
     """The number that an expression gives; 0 for what is none."""
     try:
-        number = float(_filled(template, bindings) or 0)
+        number = float(_filled(decision, template, bindings) or 0)
     except ValueError:
         return 0.0
     return number if isfinite(number) else 0.0

@@ -1,0 +1,133 @@
+"""Functions of dates in values: `date-add` and `days-between`, beside those of XPath 1.0.
+
+They read dates as appointments do, so a local one is of the home's zone, and lengths as appointments have
+them, so weekdays may follow. What is no date gives what XPath gives of it elsewhere: no text, or no number.
+The lengths and the weekdays are the author's: they are read when the file is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import date, datetime
+from functools import lru_cache, partial
+from typing import Any
+
+from lxml import etree
+from msgspec.structs import replace
+
+from narval.core.definitions.appointment import Appointment, counted_days, read_date
+from narval.core.definitions.reading.appointments import interval
+from narval.core.definitions.reading.schedule import weekdays
+from narval.core.definitions.wall import zone_named
+from narval.core.patterns.functions import Signature
+from narval.core.patterns.lexer import ExpressionError
+from narval.core.patterns.syntax import Expression, Filter, FunctionCall, Literal, Path, walk
+from narval.core.patterns.xpath1 import string_of
+
+DATE_FUNCTIONS: Mapping[str, Signature] = {
+    "date-add": Signature("string", 2, 2),
+    "days-between": Signature("number", 2, 3),
+}
+
+
+def uses_dates(tree: Expression) -> bool:
+    """True if an expression has functions of dates."""
+    return any(isinstance(part, FunctionCall) and part.name in DATE_FUNCTIONS for part in walk(tree))
+
+
+def check_dates(tree: Expression) -> None:
+    """Raise ExpressionError at a function of dates that would be called for each node, or with what is no
+    length and no weekdays.
+    """
+    for predicate in _predicates(tree):
+        for part in walk(predicate):
+            if isinstance(part, FunctionCall) and part.name in DATE_FUNCTIONS:
+                raise ExpressionError(f"{part.name}() stands outside predicates", part.start)
+    for call in walk(tree):
+        if isinstance(call, FunctionCall) and call.name == "date-add":
+            _check_literal(call, 1, _shift)
+        elif isinstance(call, FunctionCall) and call.name == "days-between" and len(call.arguments) > 2:
+            _check_literal(call, 2, weekdays)
+
+
+def _predicates(tree: Expression) -> Iterator[Expression]:
+    for node in walk(tree):
+        match node:
+            case Filter(predicates=predicates):
+                yield from predicates
+            case Path(steps=steps):
+                yield from (predicate for step in steps for predicate in step.predicates)
+
+
+def _check_literal(call: FunctionCall, at: int, read: Any) -> None:
+    argument = call.arguments[at]
+    text = argument.value if isinstance(argument, Literal) else None
+    try:
+        read(text if isinstance(text, str) else "")
+    except ValueError as error:
+        raise ExpressionError(f"{call.name}() expects {error.args[0]}, in quotes", argument.start) from None
+
+
+def functions_in(zone: str) -> dict[tuple[None, str], Any]:
+    """The functions of dates in a zone, as lxml takes them."""
+    return {
+        (None, "date-add"): partial(_date_add, zone),
+        (None, "days-between"): partial(_days_between, zone),
+    }
+
+
+@lru_cache(maxsize=1024)
+def _shift(text: str) -> Appointment:
+    """The length of time that a text such as 3d or -2d mon-fri is. Raises ValueError."""
+    back = text.startswith("-")
+    return replace(interval(text[back:]), before=back)
+
+
+def _date_add(zone: str, _: Any, begin: Any, length: str) -> str:
+    """The date so long after another, or before it; a date remains one where days are added."""
+    text, shift = _text(begin), _shift(length)
+    try:
+        moment = shift.moment(read_date(text, zone), zone)
+        if moment is None:
+            return ""
+        shown = datetime.fromtimestamp(moment, zone_named(zone))
+    except (ValueError, OverflowError):
+        return ""
+    if _is_day(text):
+        if not shift.length.seconds:
+            return shown.date().isoformat()
+        shown = shown.replace(tzinfo=None)
+    elif datetime.fromisoformat(text).tzinfo is None:
+        shown = shown.replace(tzinfo=None)
+    return shown.isoformat(timespec="auto" if shown.second or shown.microsecond else "minutes")
+
+
+def _days_between(zone: str, _: Any, begin: Any, end: Any, days: str = "*") -> float:
+    """The days from one date to another, of which the first counts and the last does not; those of some
+    weekdays alone. Less than 0 where the second is earlier.
+    """
+    try:
+        first, last = _day(_text(begin), zone), _day(_text(end), zone)
+    except (ValueError, OverflowError):
+        return float("nan")
+    if last < first:
+        return -float(counted_days(last, first, weekdays(days)))
+    return float(counted_days(first, last, weekdays(days)))
+
+
+def _day(text: str, zone: str) -> date:
+    return datetime.fromtimestamp(read_date(text, zone), zone_named(zone)).date()
+
+
+def _is_day(text: str) -> bool:
+    try:
+        return bool(date.fromisoformat(text))
+    except ValueError:
+        return False
+
+
+def _text(value: Any) -> str:
+    """The text of an argument: of the first of several nodes, as string() gives it."""
+    if isinstance(value, list):
+        value = value[0] if value else ""
+    return (string_of(value) if isinstance(value, etree._Element) else str(value)).strip()
