@@ -32,7 +32,11 @@ class PartError(ValueError):
 
     def __init__(self, expectation: str, part: str, offset: int) -> None:
         super().__init__(expectation)
-        self.part, self.offset = part, offset
+        self._part, self._offset = part, offset
+
+    def within(self, text: str) -> tuple[str, int]:
+        """The part, and where it begins in the value as it is written, with the blanks around it."""
+        return self._part, text.index(text.strip()) + self._offset
 
 
 @dataclass(frozen=True)

@@ -134,11 +134,11 @@ class Reading:
         check: Check | None = None,
         *,
         group: str | None = None,
-        optional: bool = False,
+        others: tuple[str, ...] = (),
     ) -> None:
         """Note that the file names another definition, to be checked once all files are read."""
         path, (line, column) = self.source.path, place
-        self.references.append(Reference(kind, target, what, path, line, column, check, group, optional))
+        self.references.append(Reference(kind, target, what, path, line, column, check, group, others))
 
     # --- entries ----------------------------------------------------------------------------------------
 
@@ -200,9 +200,8 @@ class Reading:
             entry.values[name] = read(text.strip())
         except ValueError as error:
             expectation, *hint = error.args
-            part, at = (error.part, error.offset) if isinstance(error, PartError) else (text.lstrip(), 0)
-            offset = len(text) - len(text.lstrip()) + at
-            self.fault(entry, f"{name}: expected {expectation}, found {part!r}{''.join(hint)}", name, offset)
+            part, at = error.within(text) if isinstance(error, PartError) else (text, 0)
+            self.fault(entry, f"{name}: expected {expectation}, found {part!r}{''.join(hint)}", name, at)
 
     def one(self, entry: Entry, word: str) -> Entry | None:
         """The entry of that word within another, which may have at most one of it."""
