@@ -32,8 +32,8 @@ class Reference(msgspec.Struct, frozen=True):
     """The check that finds further faults once the target is there."""
     group: str | None = None
     """The group that is looked in first, for the target may be named without one."""
-    optional: bool = False
-    """True if it is no fault that the target is not there."""
+    others: tuple[str, ...] = ()
+    """The words that stand for something without a definition, and may have been meant."""
     resolve: Resolve | None = None
     """The function that finds faults where a kind has names of its own."""
 
@@ -266,7 +266,7 @@ def check_targets(
             names = " and ".join(definition.full_name for definition in several)
             message = f"{reference.what}: {names} are of this name; write which is meant in full"
             faults.append(reference.fault(message))
-        elif target is None and not reference.optional:
+        elif target is None:
             faults.append(reference.fault(_unknown(reference, library, broken_files or {}, unloaded)))
         elif target is not None and reference.check is not None:
             faults.extend(reference.check(target))
@@ -317,7 +317,8 @@ def _unknown(
     others = unloaded(kind)
     if target in others:
         return f"{missing}; it ships, but a module of the home has taken its place: narval diff {group}"
-    meant = nearest(target, names) or nearest(target, others)
-    if meant is None and not names:
+    there = [*reference.others, *names]
+    meant = nearest(target, there) or nearest(target, others)
+    if meant is None and not there:
         return f"{missing}; no {kind} is loaded"
-    return missing + closest(target, names if meant is None else (meant,))
+    return missing + closest(target, there if meant is None else (meant,))

@@ -39,7 +39,7 @@ SHEET = b"""<xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/
 PROCESS = b"""<?xml version="1.0"?>
 <process-definition name="order" xmlns="http://sarasvati.googlecode.com/ProcessDefinition" decay="9">
   <custom><a b="c">d</a></custom><listener name="log.all" events="PROCESS_CREATED"/>
-  <node name="a" isStart="true" type="task" x="1" y="2"><arc to="b" name="x"/><arc external="e" to="N"/>
+  <node name="a" isStart="true" type="script" x="1" y="2"><arc to="b" name="x"/><arc external="e" to="N"/>
     <guard><![CDATA[IF not isOdd or (a and b) THEN Skip x ELSE DELAY UNTIL 5 days before now]]></guard>
     <custom><task user="pat">Do &lt;it&gt;<sub/></task></custom></node>
   <node name="b" joinType="joinlang"><join>require at least 2 arcs labelled default when first or

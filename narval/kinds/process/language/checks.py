@@ -1,7 +1,8 @@
 """Warnings about processes: what is allowed and may not be meant (section 16).
 
-Names of predicates, functions, node types, joins, listeners and nested processes are looked for when a run
-needs them, and may come later; here they are compared with the library as it is now.
+Names of predicates, functions, joins, listeners and nested processes are looked for when a run needs them,
+and may come later; here they are compared with the library as it is now. The type of a node must be there
+when the file is loaded: a mistyped one would have its node do nothing.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from itertools import chain
 from narval.core.definitions.library import Library
 from narval.core.definitions.reading.expressions import Predicate, predicates
 from narval.core.definitions.reading.walks import reached
-from narval.core.definitions.suggestions import closest, nearest
+from narval.core.definitions.suggestions import closest
 from narval.core.errors import Fault
 from narval.kinds.process.language.code import Code
-from narval.kinds.process.language.definition import BUILT_IN, MemoryGuard, Node, Process
+from narval.kinds.process.language.definition import MemoryGuard, Node, Process
 from narval.kinds.process.language.properties import statements, within
 from narval.kinds.process.language.rubric import results
 from narval.kinds.process.language.statements import (
@@ -85,7 +86,6 @@ def _warnings(process: Process, library: Library, imported: _Imported) -> Iterat
             hint = closest(listening.name, library.of("listener"))
             yield f"there is no listener {listening.name!r} now{hint}", process.line, 1
     own = [node for node in process.nodes.values() if not node.external]  # others are told where they are
-    yield from _of_types(own, library)
     for node in own:
         yield from _of_node(process, node, library, imported)
     yield from _of_ways_back(process)
@@ -98,20 +98,6 @@ def _of_ways_back(process: Process) -> Iterator[tuple[str, int, int]]:
         if arc.back and not arc.start.external and arc.start.id not in reached((arc.end.id,), edges):
             led = f"no way leads from {arc.end.id!r} to {arc.start.id!r}"
             yield f"{led}, so that no token can go back on this arc: its node fails instead", arc.line, 1
-
-
-def _of_types(nodes: Iterable[Node], library: Library) -> Iterator[tuple[str, int, int]]:
-    """Types of nodes that no module has, each once: such a node is complete as soon as it is begun."""
-    of: dict[str, list[Node]] = {}
-    for node in nodes:
-        if node.type not in BUILT_IN and library.get("node-type", node.type) is None:
-            of.setdefault(node.type, []).append(node)
-    for type, found in of.items():
-        near = nearest(type, (*BUILT_IN, *library.of("node-type")))
-        hint = f"; did you mean {near!r}?" if near is not None else ""
-        names = ", ".join(repr(node.name) for node in found[:5]) + ", …" * (len(found) > 5)
-        line = min(node.line for node in found)
-        yield f"no module has the node type {type!r}, so {names} will do nothing{hint}", line, 1
 
 
 def _of_node(

@@ -274,14 +274,14 @@ class _NodeReader:
                 )
 
     def _refer_to_type(self, entry: Entry, type: str, custom: list[Custom]) -> None:
-        """Note that the class of a node's type, if there is one, must have the properties of `custom`."""
+        """Note that a module must have the class of a node's type, with the properties of `custom`."""
         path = self._reading.source.path
 
         def check(definition: Definition) -> Iterable[Fault]:
             return definition.faults(path, custom) if isinstance(definition, Code) else ()
 
         what = f"node {entry.get('name')!r}"
-        self._reading.refer(entry.place("type"), "node-type", type, what, check, optional=True)
+        self._reading.refer(entry.place("type"), "node-type", type, what, check, others=BUILT_IN)
 
 
 class _ArcReader:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
 
 from narval.core.definitions.library import Library, check_targets
 from narval.core.definitions.parsing import parse
 from narval.core.source.text import Source
+from narval.files.check import check_home
+from narval.files.home import Home
 from narval.kinds.process.language.checks import names_asked, warnings
 from narval.kinds.process.language.code import Code
 from narval.kinds.process.language.composition import compose_all
@@ -100,7 +105,6 @@ def test_names_that_nothing_has() -> None:
 <node name="a"><guard>IF §isOld or isOdd THEN DELAY UNTIL §later ELSE @§text</guard></node>
 <node name="b" joinType="joinlang"><join>require all arcs when §isEven</join></node>
 §<node name="c" joinType="class"><join>flow.minority</join></node>
-§<node name="d" type="taks"/><node name="f" type="taks"/>
 §<node name="e" type="nested"><custom><graph name="q"/></custom></node>"""
         )
     )
@@ -110,11 +114,9 @@ def test_names_that_nothing_has() -> None:
         "there is no string function 'text' now",
         "there is no predicate 'isEven' now",
         "node 'c': there is no join 'flow.minority' now",
-        "no module has the node type 'taks', so 'd', 'f' will do nothing",
         "node 'e': there is no process 'q' now",
     ]
     assert "did you mean 'isOdd'?" in messages[0]
-    assert "did you mean 'task'?" in messages[5]
 
 
 def test_a_listener_that_nothing_has() -> None:
@@ -152,10 +154,34 @@ def test_arcs_that_whoever_imports_a_process_adds_are_there() -> None:
     assert len(warned(inner, outer)) == 1
 
 
-def test_what_custom_says_must_be_a_property_of_the_type_if_there_is_one() -> None:
+@pytest.mark.parametrize(
+    ("type", "hint"),
+    [("taks", "did you mean 'task'?"), ("scirpt", "did you mean 'script'?"), ("xyz", "")],
+)
+def test_a_type_of_a_node_that_no_module_has_is_a_fault(type: str, hint: str) -> None:
+    text = definition(f'{START}<node name="d" type="{type}"/>')
+    parsed = parse(Source("recipes/p.xml", text.encode()))
+    (fault,) = check_targets(parsed.references, library_of(text))
+    assert fault.message.startswith(f"node 'd': there is no node-type {type!r}")
+    assert fault.message.endswith(hint)
+    assert fault.column == 1 + text.index(f'{type}"/>')
+
+
+def test_a_module_of_the_home_may_declare_the_type_of_a_node(tmp_path: Path) -> None:
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "recipes/p.xml").write_text(definition('<node name="s" type="call" isStart="true"/>'))
+    (fault,) = check_home(Home(tmp_path))
+    assert not fault.warning
+    assert "there is no node-type 'call'" in fault.message
+    (tmp_path / "modules").mkdir()
+    module = "from narval import node_type\n\n@node_type\nclass call:\n    size: int = 1\n"
+    (tmp_path / "modules/own.py").write_text(module)
+    assert check_home(Home(tmp_path)) == []
+
+
+def test_what_custom_says_must_be_a_property_of_the_type() -> None:
     text = definition(
         '<node name="a" isStart="true" type="task"><custom><size>1</size><sise>2</sise></custom></node>'
-        '<node name="b" type="other"><custom><sise>2</sise></custom></node>'
     )
     parsed = parse(Source("recipes/p.xml", text.encode()))
     (fault,) = check_targets(parsed.references, library_of(text))

@@ -59,7 +59,7 @@ def within(text: str) -> str:
             within('<node name="a"><guard type="xpath" else="§IF b THEN Skip ELSE Skip">a</guard></node>'),
             "else: expected Discard, Skip or DELAY UNTIL, found IF",
         ),
-        (within('<node name="a" type="task">§<condition><match>a</match></condition></node>'), "type wait"),
+        (within('<node name="a" type="node">§<condition><match>a</match></condition></node>'), "type wait"),
         (within('§<node name="a" type="nested"/>'), '<graph name="…"/>'),
         (within('§<node name="a" type="action"/>'), "<target>group.action</target>"),
         (within('<node name="a" type="action"><custom><target>§send</target></custom></node>'), "full name"),
