@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from narval.core.definitions.library import Library
+from narval.core.definitions.reading.xml import Place
 from narval.core.errors import Fault
 from narval.core.patterns.pattern import Condition
 from narval.kinds.task.language.calls import routes_from
@@ -24,12 +25,12 @@ def warnings(tasks: Iterable[TaskDefinition], library: Library) -> list[Fault]:
     tasks = list(tasks)
     compensators = {found.full_name for task in _all(library) for found in _named(library, task)}
     return [
-        Fault(task.path, line, 1, f"{task.full_name}: {message}", warning=True)
+        Fault(task.path, *place, f"{task.full_name}: {message}", warning=True)
         for task in tasks
         if not task.is_global
-        for line, message in (*_doubtful(task), *_uncalled(task, compensators))
+        for place, message in (*_doubtful(task), *_uncalled(task, compensators))
     ] + [
-        Fault(task.path, rule.line, 1, f"{task.full_name}: {doubt.message}", warning=True)
+        Fault(task.path, rule.line, rule.column, f"{task.full_name}: {doubt.message}", warning=True)
         for task in tasks
         for rule in task.events
         if isinstance(rule.condition, Condition)
@@ -48,26 +49,27 @@ def _named(library: Library, task: TaskDefinition) -> Iterable[TaskDefinition]:
     return (type for type in found if isinstance(type, TaskDefinition))
 
 
-def _doubtful(task: TaskDefinition) -> Iterator[tuple[int, str]]:
+def _doubtful(task: TaskDefinition) -> Iterator[tuple[Place, str]]:
     for name, script in task.routes.items():
         if _forwards(name) and routes_from(script) and not _fewest_routes(script):
-            line = next(call.line for call in calls_in(script))
+            first = next(calls_in(script))
             message = f"ON {name} may send the object nowhere: on some way through it there is no route"
-            yield line, f"{message}; add an else"
+            yield (first.line, first.column), f"{message}; add an else"
     for name, state in task.states.items():
         if task.is_terminal(name) and state.on_leaving:
-            yield state.line, f"{name} is never left, so that its ON LEAVING never runs; remove it"
+            place = state.line, state.column
+            yield place, f"{name} is never left, so that its ON LEAVING never runs; remove it"
     if is_unattended(task) and not moves_on(task.states[task.initial]):
         way = f"it stays in {task.initial}, with nobody and nothing that moves it"
         yield (
-            task.line,
+            (task.line, task.column),
             f"{way}; add TASK CODE, USERS or ROLES, or assert(…) to its ON ASSERT or to an ACTION",
         )
 
 
-def _uncalled(task: TaskDefinition, compensators: set[str]) -> Iterator[tuple[int, str]]:
+def _uncalled(task: TaskDefinition, compensators: set[str]) -> Iterator[tuple[Place, str]]:
     if task.invocation == "compensation" and not (task.compensates or task.full_name in compensators):
-        yield task.line, f"no type is COMPENSATED BY {task.name}, so that it never runs"
+        yield (task.line, task.column), f"no type is COMPENSATED BY {task.name}, so that it never runs"
 
 
 def _forwards(state: str) -> bool:

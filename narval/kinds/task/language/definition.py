@@ -117,6 +117,7 @@ class Rule(msgspec.Struct, frozen=True):
     before_action: TimeSpec | None = None
     action: Script = ()
     line: int = 1
+    column: int = 1
     retries: int = 0
 
 
@@ -134,6 +135,7 @@ class TaskState(msgspec.Struct, frozen=True):
     edges: Mapping[str, str] = {}
     rules: tuple[Rule, ...] = ()
     line: int = 1
+    column: int = 1
 
 
 class TaskDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
@@ -161,6 +163,8 @@ class TaskDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
     states: Mapping[str, TaskState] = {}
     routes: Mapping[str, Script] = {}
     rule: Rule | None = None
+    column: int = 1
+    """The column of its name in its line."""
 
     @property
     def is_global(self) -> bool:

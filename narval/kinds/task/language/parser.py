@@ -145,7 +145,7 @@ class _FileReader:
             scripts.checked(state.scripts.get("ON LEAVING", ()), no_assert=leaving),
             states.edges[name],
             tuple(self._rule(rule, scripts, name) for rule in state.rules if not rule.is_global),
-            self._place(state.ref)[0],
+            *self._place(state.ref),
         )
 
     def _rule(self, rule: WrittenRule, scripts: ScriptRules, at: str) -> Rule:
@@ -157,7 +157,7 @@ class _FileReader:
             rule.condition,
             rule.before_action,
             scripts.checked(rule.action, at),
-            self._place(rule.event)[0],
+            *self._place(rule.event),
             rule.retries,
         )
 
@@ -181,6 +181,7 @@ class _FileReader:
             xml=xml,
             path=self._reading.source.path,
             line=self._place(name)[0],
+            column=self._place(name)[1],
         )
 
     def _work(self, type: WrittenType, task: TaskDefinition, states: StateTable) -> Definition | None:

@@ -33,7 +33,7 @@ def complaints(type: TypeFacts) -> Iterator[Complaint]:
     yield from _routes(type)
     if type.compensator:
         yield from _commits(type)
-    if not type.written.broken and type.states.is_whole and type.made.initial:
+    if not type.written.broken and type.made.initial:
         yield from _graph(type)
         yield from _unrouted(type)
 

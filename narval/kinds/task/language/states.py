@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from narval.core.definitions.reading.lexer import NUMBER
 from narval.core.definitions.reading.walks import reached
-from narval.core.definitions.suggestions import closest
+from narval.core.definitions.suggestions import closest, nearest
 from narval.core.source.tokens import Token
 from narval.kinds.task.language.definition import PREDEFINED
 from narval.kinds.task.language.written import WrittenState, WrittenType
@@ -23,14 +23,14 @@ class StateTable:
         self.written: dict[str, WrittenState] = {}
         """The states that are declared, by name."""
         self._names: dict[str, str] = {}
-        self.is_whole = True
-        """False if some edge leads to a state that there is not."""
+        self._meant: dict[str, set[str | None]] = {}
+        """The states that were probably meant by edges to states that there are not, by where these begin."""
         for state in type.states:
             self._declare(state)
         self.final = tuple(dict.fromkeys(filter(None, map(self.named, type.lists.get("FINAL", ())))))
         self.terminal = frozenset((*PREDEFINED, *self.final))
         self.edges: dict[str, dict[str, str]] = {
-            name: self._edges(state) for name, state in self.written.items()
+            name: self._edges(name, state) for name, state in self.written.items()
         }
 
     def _declare(self, state: WrittenState) -> None:
@@ -44,11 +44,12 @@ class StateTable:
         self.written[name] = state
         self._names.update(dict.fromkeys(words, name))
 
-    def _edges(self, state: WrittenState) -> dict[str, str]:
+    def _edges(self, name: str, state: WrittenState) -> dict[str, str]:
         edges: dict[str, str] = {}
         for event, target in state.edges:
             to = self.named(target)
-            self.is_whole &= to is not None
+            if to is None:
+                self._meant.setdefault(name, set()).add(self._nearest(target.text))
             if event.text in edges:
                 self._note(event, f"the event {event.text} leads from this state twice; remove one edge")
             elif to is not None:
@@ -76,14 +77,23 @@ class StateTable:
         """The end of a message on a state that there is not."""
         return closest(text, (*self._names, *PREDEFINED))
 
+    def _nearest(self, text: str) -> str | None:
+        return self.find(nearest(text, (*self._names, *PREDEFINED)) or "")
+
     def after(self, *names: str) -> set[str]:
-        """The states that can be reached from those, themselves among them."""
-        return reached(names, [([name], edges.values()) for name, edges in self.edges.items()])
+        """The states that can be reached from those, themselves among them; by mistyped edges as they are
+        meant.
+        """
+        ways = ((name, {*edges.values(), *self._meant.get(name, ())}) for name, edges in self.edges.items())
+        return reached(names, [([name], to - {None}) for name, to in ways])
 
     def leading_to(self, names: Iterable[str]) -> set[str]:
-        """The states from which one of those can be reached, themselves among them."""
+        """The states from which one of those can be reached, themselves among them; one that leads to nobody
+        knows where may lead there.
+        """
         ways = [([to], [name]) for name, edges in self.edges.items() for to in edges.values()]
-        return reached(names, ways)
+        ways += [([to], [name]) for name, meant in self._meant.items() for to in meant if to is not None]
+        return reached((*names, *(name for name, meant in self._meant.items() if None in meant)), ways)
 
 
 def _canonical(text: str) -> str:

@@ -60,6 +60,24 @@ def test_K27_a_leaving_script_of_a_terminal_state_is_a_warning() -> None:
     assert "FORWARD is never left, so that its ON LEAVING never runs; remove it" in found
 
 
+STARTED = "INITIAL 1 STATE 1 EXPOSED ON EVENT ok GOTO"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"TASK TYPE §scan INVOCATION: AUTO {STARTED} COMMIT",
+        f"TASK TYPE scan {STARTED} COMMIT\nSTATE §COMMIT EXPOSED ON LEAVING {{ a.b(); }}",
+        f"TASK TYPE scan {STARTED} FORWARD\nON FORWARD if (a) §route(scan);",
+        f"TASK TYPE scan {STARTED} COMMIT\n  ON EVENT §e CONDITION \"@a < 'b'\" ACTION {{}}",
+    ],
+)
+def test_KA17_a_warning_has_its_line_and_column(text: str) -> None:
+    before = text.partition("§")[0].split("\n")
+    (found,) = warned(text.replace("§", ""))
+    assert found.startswith(f"{len(before)}:{len(before[-1]) + 1}: warning: ")
+
+
 def test_K46_a_compensator_that_is_named_is_no_warning() -> None:
     text = TYPE.format("COMPENSATION", "ON ASSERT { assert(FORWARD); }", "{}")
     pay = "\nTASK TYPE pay COMPENSATED BY scan INITIAL 1 STATE 1 EXPOSED ON EVENT a GOTO COMMIT"

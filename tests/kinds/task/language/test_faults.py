@@ -67,6 +67,18 @@ def test_K70_names_that_differ_from_what_was_meant_are_suggested() -> None:
     assert only(faults_of("ON LEAVING { route(nexxt); }")).endswith("did you mean 'next'?")
 
 
+def test_K30_a_state_that_nothing_leads_to_is_told_beside_one_that_there_is_not() -> None:
+    lost = "STATE lost EXPOSED ON EVENT z GOTO COMMIT"
+    scanning = "STATE scanning EXPOSED ON EVENT z GOTO COMMIT"
+    begin = "TASK TYPE a INITIAL start STATE start EXPOSED ON EVENT x GOTO"
+    unknown, unreachable = faults("\n".join((f"{begin} scaning", scanning, lost)))
+    assert "there is no state 'scaning'; did you mean 'scanning'?" in unknown
+    assert "no edge leads from start to lost" in unreachable
+    unknown, unreachable = faults("\n".join((f"{begin} elsewhere", lost)))
+    assert "there is no state 'elsewhere'" in unknown
+    assert "no edge leads from start to lost" in unreachable
+
+
 def test_KA22_the_compensator_of_another_file_agrees_with_the_type() -> None:
     undo = "TASK TYPE undo COMPENSATION TO other INITIAL 1 STATE 1 EXPOSED ON EVENT e GOTO COMMIT"
     pay = "TASK TYPE pay COMPENSATED BY shop.undo INITIAL 1 STATE 1 EXPOSED ON EVENT e GOTO COMMIT"

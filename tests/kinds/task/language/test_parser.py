@@ -62,6 +62,7 @@ def test_K33_the_update_of_section_4_1_1() -> None:
         before_condition=AllOf(windows),
         before_action=Window("BEFORE", Duration(600), "RELATIVE"),
         line=2,
+        column=10,
     )
 
 
@@ -168,9 +169,9 @@ def test_K70_a_definition_that_is_printed_is_read_again(definition: TaskDefiniti
     assert definition_text(found) == text
     for name, state in definition.states.items():
         assert bare(found.states[name].on_assert) == bare(state.on_assert)
-        assert [replace(rule, action=bare(rule.action), line=1) for rule in found.states[name].rules] == [
-            replace(rule, action=bare(rule.action)) for rule in state.rules
-        ]
+        assert [
+            replace(rule, action=bare(rule.action), line=1, column=1) for rule in found.states[name].rules
+        ] == [replace(rule, action=bare(rule.action)) for rule in state.rules]
     assert kept(found).digest == found.digest
 
 
@@ -181,7 +182,7 @@ def test_KA1_times_that_are_printed_are_read_again(spec: TimeSpec) -> None:
     state = replace(task(SECOND, "bank.second").states["1"], rules=(rule,))
     second = task(SECOND, "bank.second")
     text = definition_text(replace(second, states={**second.states, "1": state}))
-    assert task(text, "bank.second").states["1"].rules == (replace(rule, line=6),)
+    assert task(text, "bank.second").states["1"].rules == (replace(rule, line=6, column=14),)
 
 
 @settings(max_examples=100, deadline=None)
