@@ -231,7 +231,7 @@ def _place(daemon: Daemon, run: Run, state: CaseState, identity: int) -> Form:
     task = _worker(daemon, member) if member.state == "task" else None
     return {
         "object": identity,
-        "now": member.now,
+        "now": current(daemon.agent.memory, member.now) or member.now,  # its code may have replaced it
         "case": run.eid,
         "state": member.state,
         "where": where(member),

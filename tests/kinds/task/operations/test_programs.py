@@ -59,6 +59,18 @@ def test_K18_a_new_version_of_the_object_goes_on(agent: Agent) -> None:
     assert agent.task_where(object)["now"] == newer
 
 
+def test_K67_where_an_object_is_is_told_of_the_version_that_counts_now(agent: Agent) -> None:
+    task, object = at_work(agent)
+    run = int(task.partition(".")[0])
+    for number in ("two", "three"):
+        newer = agent.add(f"<sheet number='{number}'/>", replace=agent.task_where(object)["now"])
+        for version in (object, newer):
+            place = agent.task_where(version)
+            assert (place["now"], place["task"], place["object"]) == (newer, run, object)
+    agent.task_assert(task, "reading")
+    assert agent.task_where(object)["now"] == newer
+
+
 def test_K57_an_object_that_was_not_done_is_given_again(agent: Agent) -> None:
     task, object = at_work(agent)
     assert agent.task_get(task)["object"] == object
