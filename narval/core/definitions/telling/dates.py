@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from narval.core.definitions.appointment import Appointment, Length
 from narval.core.definitions.schedule import FIELDS, Ranges, Time
 from narval.core.definitions.telling.values import value_phrase
-from narval.core.definitions.telling.words import interval, listed
+from narval.core.definitions.telling.words import counted, length, listed
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 MONTHS = (
@@ -38,15 +38,33 @@ def date(time: Time) -> str:
 
 def appointment(when: Appointment) -> str:
     """A moment that comes once: `15 minutes before the start of "event"`."""
-    long = "" if when.length == Length() and when.at is not None else interval(when)
+    long = "" if when.length == Length() and when.at is not None else interval(when.length)
     since = value_phrase(when.at) if when.at is not None else "the steps before it have ended"
     if not long:
         text = f"at {since}"
     else:
         text = f"{long} {'before' if when.before else 'after'} {since}"
-    if when.weekdays:
-        text += f" (of which {_counted(when.weekdays, WEEKDAYS.__getitem__)} alone count)"
-    return text + _missed(when.missed)
+    return text + _that_count(when.weekdays) + _missed(when.missed)
+
+
+def interval(when: Appointment | Length) -> str:
+    """A length of the calendar: days by the clock on the wall, and then seconds; and which days count."""
+    of = when.length if isinstance(when, Appointment) else when
+    parts = [counted(of.days, "day")] if of.days else []
+    text = " ".join([*parts, length(of.seconds)] if of.seconds or not parts else parts)
+    return text + (_that_count(when.weekdays) if isinstance(when, Appointment) else "")
+
+
+def every(when: Appointment | Length) -> str:
+    """The time from one to the next: `every day`, `every 2 days`."""
+    text, days = interval(when.length if isinstance(when, Appointment) else when), ""
+    if isinstance(when, Appointment):
+        days = _that_count(when.weekdays)
+    return f"every {text if ' ' in text.removeprefix('1 ') else text.removeprefix('1 ')}{days}"
+
+
+def _that_count(days: Ranges) -> str:
+    return f" (of which {weekdays(days)} alone count)" if days else ""
 
 
 def weekdays(days: Ranges) -> str:

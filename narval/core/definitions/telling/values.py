@@ -21,7 +21,7 @@ from narval.core.patterns.syntax import (
     parse,
 )
 
-UNNAMED = {"plan": "this run", "each": "the element at hand"}
+UNNAMED = {"plan": "this run", "each": "the element at hand", "now": "this moment"}
 """The words for variables that definitions do not name."""
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from narval.core.definitions.appointment import Appointment, Length
-
 _UNITS = (("day", 86_400), ("hour", 3_600), ("minute", 60))
 _LIKE_CONSONANTS = ("uni", "use", "usa", "eu", "one", "once", "ur")
 """The beginnings of words that have a vowel and are spoken with a consonant."""
@@ -63,19 +61,6 @@ def length(seconds: float) -> str:
     if left or not parts:
         parts.append(counted(round(left, 6), "second"))
     return " ".join(parts)
-
-
-def interval(when: Appointment | Length) -> str:
-    """A length of the calendar: days by the clock on the wall, and then seconds."""
-    of = when.length if isinstance(when, Appointment) else when
-    parts = [counted(of.days, "day")] if of.days else []
-    return " ".join([*parts, length(of.seconds)] if of.seconds or not parts else parts)
-
-
-def every(when: Appointment | Length) -> str:
-    """The time from one to the next: `every day`, `every 2 days`."""
-    text = interval(when)
-    return f"every {text if ' ' in text.removeprefix('1 ') else text.removeprefix('1 ')}"
 
 
 def sentence(text: str) -> str:

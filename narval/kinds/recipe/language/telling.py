@@ -17,11 +17,11 @@ from narval.core.definitions.telling.calls import (
     target_of,
     verb,
 )
-from narval.core.definitions.telling.dates import dates
+from narval.core.definitions.telling.dates import dates, every
 from narval.core.definitions.telling.patterns import element_phrase, presence
 from narval.core.definitions.telling.sentence import Sentence, acts_outside
 from narval.core.definitions.telling.slots import looked_for, narrowed, takes, written_element
-from narval.core.definitions.telling.words import every, length, listed, names, quoted, sentence, verbatim
+from narval.core.definitions.telling.words import length, listed, names, quoted, sentence, verbatim
 from narval.core.errors import DefinitionError
 from narval.kinds.recipe.language.definition import Recipe, Step, Transition
 from narval.kinds.recipe.language.parser import TO_SELECTED

@@ -8,9 +8,10 @@ from shlex import join
 from narval.core.definitions.appointment import Length
 from narval.core.definitions.library import Library
 from narval.core.definitions.telling.calls import call, forgotten
+from narval.core.definitions.telling.dates import every
 from narval.core.definitions.telling.patterns import presence
 from narval.core.definitions.telling.sentence import Sentence
-from narval.core.definitions.telling.words import counted, every, listed, names, quoted, verbatim
+from narval.core.definitions.telling.words import counted, listed, names, quoted, verbatim
 from narval.core.patterns.pattern import Condition
 from narval.kinds.task.language.definition import (
     ABORT,

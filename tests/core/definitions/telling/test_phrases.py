@@ -7,8 +7,10 @@ from itertools import combinations, product
 import pytest
 
 from narval.core.definitions.appointment import Appointment, Length
+from narval.core.definitions.reading.appointments import interval
+from narval.core.definitions.reading.schedule import cron
 from narval.core.definitions.schedule import Time
-from narval.core.definitions.telling.dates import appointment, date
+from narval.core.definitions.telling.dates import appointment, date, dates, every
 from narval.core.definitions.telling.patterns import element_phrase, presence
 from narval.core.definitions.telling.values import value_phrase
 from narval.core.definitions.telling.words import length
@@ -120,3 +122,24 @@ def test_D2_a_moment_that_comes_once_is_told() -> None:
     assert [length(seconds) for seconds in (0.5, 61, 86_400, 90_000)] == [
         "0.5 seconds", "1 minute 1 second", "1 day", "1 day 1 hour"
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        ("1d", "every day"),
+        ("2d 3h", "every 2 days 3 hours"),
+        ("1d mon-fri", "every day (of which Monday to Friday alone count)"),
+        ("1w sun", "every 7 days (of which Sunday alone count)"),
+    ],
+)
+def test_D2_what_comes_again_after_a_length_is_told_with_the_weekdays_that_count(
+    written: str, words: str
+) -> None:
+    assert every(interval(written)) == words
+
+
+def test_D2_what_cron_means_is_told() -> None:
+    assert (
+        dates(cron("0 7 13 * 1-5")) == "at 07:00 on the 13th day of the month or at 07:00 on Monday to Friday"
+    )
