@@ -122,20 +122,26 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 class TaskState(msgspec.Struct, frozen=True):
-    """A state (K25–K27): `edges` lead on by the name of an event (K32), `rules` answer events from elsewhere.
-
-    Several rules of one event are in the order of the file (KA32).
-    """
+    """A state of a type (K25–K27)."""
 
     name: str
+    """Its name, or its number where it has no name."""
     number: str = ""
+    """Its number; "" for one that has none."""
     exposed: bool = True
+    """True if others see it, and events from elsewhere reach it."""
     on_assert: Script = ()
+    """The code that runs when it is entered."""
     on_leaving: Script = ()
+    """The code that runs when it is left."""
     edges: Mapping[str, str] = {}
+    """The states to which it leads, by the name of an event (K32)."""
     rules: tuple[Rule, ...] = ()
+    """The answers to events from elsewhere; several of one event are in the order of the file (KA32)."""
     line: int = 1
+    """The line in the file."""
     column: int = 1
+    """The column there."""
 
 
 class TaskDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):

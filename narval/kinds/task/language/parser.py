@@ -137,6 +137,7 @@ class _FileReader:
 
     def _state(self, name: str, state: WrittenState, states: StateTable, scripts: ScriptRules) -> TaskState:
         leaving = "a state that is left goes where it goes"
+        line, column = self._place(state.ref)
         return TaskState(
             name,
             states.number_of(name),
@@ -145,10 +146,12 @@ class _FileReader:
             scripts.checked(state.scripts.get("ON LEAVING", ()), no_assert=leaving),
             states.edges[name],
             tuple(self._rule(rule, scripts, name) for rule in state.rules if not rule.is_global),
-            *self._place(state.ref),
+            line,
+            column,
         )
 
     def _rule(self, rule: WrittenRule, scripts: ScriptRules, at: str) -> Rule:
+        line, column = self._place(rule.event)
         return Rule(
             rule.event.text,
             tuple(parameter.text for parameter in rule.parameters),
@@ -157,7 +160,8 @@ class _FileReader:
             rule.condition,
             rule.before_action,
             scripts.checked(rule.action, at),
-            *self._place(rule.event),
+            line,
+            column,
             rule.retries,
         )
 
