@@ -102,7 +102,9 @@ class ArgumentValue:
             if tree.size * count > self._limits.size or tree.has_more_nodes(self._limits.nodes // count):
                 raise ElementError("too-large", f"{{{self.text}}} is of elements too large for it")
         nodes = {name: [tree.root for tree in of_name] for name, of_name in trees.items()}
-        return _compiled(self.text, self._selects, zone if self._of_dates else "")(_NOWHERE, **nodes)
+        # lxml copies each node that it selects in another document than that of the context.
+        context = next((root for roots in nodes.values() for root in roots), _NOWHERE)
+        return _compiled(self.text, self._selects, zone if self._of_dates else "")(context, **nodes)
 
 
 argument_value = lru_cache(maxsize=1024)(ArgumentValue)
