@@ -4,7 +4,8 @@
 
 Each suite is made round after round, ours and the peers in turn. With the peers' folder their cases are run
 as well (its `run.sh` sets them up) and ratios are told; without it, our figures alone. `--write` keeps the
-lines in bench/results/ and puts the table and the curves into docs/.
+lines in bench/results/ and puts the table and the curves into docs/; it wants two rounds or more. What a case
+has begun and left behind is ended after it, and when this is interrupted.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 from bench import curves, report
 from bench.machine import machine
 from bench.marks import Case, Lines, Suite, suites
+from bench.programs import none_left
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
@@ -53,15 +55,16 @@ def line_of(case: Case, folder: Path | None, work: Path) -> dict[str, Any] | Non
     if case.is_ours:
         environ.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed is compiled, as the peers are
     try:
-        done = subprocess.run(
-            command,
-            cwd=HERE.parent,
-            env=environ,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
+        with none_left():
+            done = subprocess.run(
+                command,
+                cwd=HERE.parent,
+                env=environ,
+                capture_output=True,
+                text=True,
+                timeout=PATIENCE,
+                check=False,
+            )
     except subprocess.TimeoutExpired:
         return {"error": f"not done in {PATIENCE} seconds"}
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
@@ -98,6 +101,10 @@ def main() -> None:
     unknown = set(asked.suites) - {each.name for each in known}
     if unknown:
         parser.error(f"expected some of {', '.join(each.name for each in known)}, got {', '.join(unknown)}")
+    chosen = [suite for suite in known if not asked.suites or suite.name in asked.suites]
+    rounds = {suite.name: asked.rounds or suite.rounds for suite in chosen}
+    if asked.write and (few := [name for name, number in rounds.items() if number < report.LEAST_ROUNDS]):
+        parser.error(f"expected {report.LEAST_ROUNDS} rounds or more to write, got 1 of {', '.join(few)}")
     folder = asked.peers.resolve() if asked.peers is not None else None
     if folder is not None and not (folder / "run.sh").exists():
         parser.error(f"{folder} has no run.sh: expected the folder of the peers' scripts")
@@ -105,11 +112,10 @@ def main() -> None:
     work.mkdir(parents=True, exist_ok=True)
     about = machine(work)
     measured: report.Found = {}
-    for suite in known:
-        if not asked.suites or suite.name in asked.suites:
-            measured[suite.name] = list(rounds_of(suite, folder, work, asked.rounds or suite.rounds))
-            if asked.write:
-                write(about, measured)
+    for suite in chosen:
+        measured[suite.name] = list(rounds_of(suite, folder, work, rounds[suite.name]))
+        if asked.write:
+            write(about, measured)
     print(report.table(measured))
 
 
@@ -121,6 +127,7 @@ def write(about: dict[str, Any], measured: report.Found) -> None:
     results = {suite.name: measured.get(suite.name, before.get(suite.name, [])) for suite in suites()}
     results = {name: lines for name, lines in results.items() if lines}
     report.keep(latest, about, results)
+    results = report.published(results)
     report.put(HERE.parent / "docs/explanation/performance.md", about, results)
     curves.draw(HERE.parent / "docs/explanation", results)
 

@@ -1,14 +1,15 @@
-"""A daemon as a program of its own, for measurements that are made from outside."""
+"""Programs of measurements: daemons that are measured from outside, and the end of what is left behind."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from narval.core.errors import DaemonGoneError
@@ -16,6 +17,9 @@ from narval.files.home import Home
 from narval.surfaces.control.client import Client
 
 PATIENCE = 60.0
+GRACE = 2.0
+"""Seconds in which programs that a measurement has left behind may end, before each sterner signal."""
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 def command(home: Path, *arguments: str) -> list[str]:
@@ -61,6 +65,46 @@ def end(daemon: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         daemon.kill()
         daemon.wait()
+
+
+@contextmanager
+def none_left() -> Iterator[None]:
+    """End all programs that were begun within, directly or not, however this is left.
+
+    Orphans become children of this program, so those in a session of their own are found too. SIGTERM and
+    SIGHUP leave this as an exit does.
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    handlers = {number: signal.signal(number, _exit) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        numbers = (*handlers, signal.SIGINT)
+        before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+        end_children()
+        for number, handler in (before | handlers).items():
+            signal.signal(number, handler)
+
+
+def end_children() -> None:
+    """End all programs that this one has begun, directly or not, and wait until they are gone.
+
+    At first they are told nothing (0): one that cleans up after a measurement ends by itself.
+    """
+    own = os.getpid()
+    for number in (0, signal.SIGTERM, signal.SIGKILL):
+        for each in family(own):
+            with suppress(ProcessLookupError):
+                os.kill(each, number if each != own else 0)
+        until = time.monotonic() + GRACE
+        while family(own) != [own] and time.monotonic() < until:
+            with suppress(ChildProcessError):
+                os.waitpid(-1, os.WNOHANG)
+            time.sleep(0.01)
+
+
+def _exit(number: int, frame: object) -> None:
+    raise SystemExit(128 + number)
 
 
 def family(program: int) -> list[int]:

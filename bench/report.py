@@ -15,6 +15,8 @@ Found = dict[str, list[Lines]]
 BEGIN, END = "<!-- make bench: from here -->", "<!-- make bench: to here -->"
 GROWTH = "growth"
 """A suite of other sizes, for the curves."""
+LEAST_ROUNDS = 2
+"""A suite of fewer rounds has no spread, and so is not published."""
 FIGURES = ("us_per_step", "us_per_element", "late_p99_ms", "per_second")
 UNITS = {"per_second": "/s", "late_p99_ms": " ms"}
 
@@ -110,6 +112,11 @@ def _errors(results: Found) -> list[str]:
             if "error" in line
         }.items()
     ]
+
+
+def published(results: Found) -> Found:
+    """The suites that were measured often enough."""
+    return {suite: lines for suite, lines in results.items() if len(lines) >= LEAST_ROUNDS}
 
 
 def keep(path: Path, about: dict[str, Any], results: Found) -> None:

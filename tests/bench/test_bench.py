@@ -5,11 +5,14 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from bench import __main__ as bench_main
 from bench import backlog_script, curves, mails, report
 from bench.marks import Figure, Lines, Mark, marks, suites
 
@@ -48,6 +51,37 @@ def test_a_mark_is_met_where_every_round_met_it(rounds: tuple[float, ...], said:
         {"W1-1000x10": {"per_second": ours}, "W1-1000x10/burr": {"per_second": 1.0}} for ours in rounds
     ]
     assert report.table({"W1": lines}).splitlines()[-1].endswith(f"| {said} |")
+
+
+def test_a_suite_of_one_round_is_not_published(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert all(suite.rounds >= report.LEAST_ROUNDS for suite in suites())
+    once, twice = list[Lines]([{}]), list[Lines]([{}, {}])
+    assert report.published({"W1": once, "W2": twice}) == {"W2": twice}
+    monkeypatch.setattr(sys, "argv", ["bench", "W1", "W3", "--rounds", "1", "--write"])
+    with pytest.raises(SystemExit):
+        bench_main.main()
+    assert "expected 2 rounds or more to write, got 1 of W1, W3" in capsys.readouterr().err
+
+
+LEAVES = """
+import subprocess
+from bench import programs
+programs.GRACE = 0.05
+with programs.none_left():
+    subprocess.run(["sh", "-c", "setsid sh -c 'echo $$; trap : INT; while :; do sleep 600; done' & wait"])
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_a_measurement_that_is_interrupted_leaves_no_program_behind(number: int) -> None:
+    measuring = subprocess.Popen([sys.executable, "-c", LEAVES], stdout=subprocess.PIPE, text=True)
+    assert measuring.stdout is not None
+    left = int(measuring.stdout.readline())
+    measuring.send_signal(number)
+    assert measuring.wait() != 0
+    assert not Path(f"/proc/{left}").exists()
 
 
 def test_a_mark_without_its_peer_is_left_out() -> None:
