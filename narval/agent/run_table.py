@@ -10,6 +10,7 @@ from narval.agent.run import Run
 from narval.core.elements.element import Element
 from narval.core.engines.events import Failure
 from narval.core.engines.registry import is_standing
+from narval.core.index.sorted_ints import SortedInts
 from narval.core.kinds import ASKS
 from narval.core.memory.memory import Memory
 
@@ -116,7 +117,7 @@ class RunTable(dict[int, Run]):
 
     __slots__ = (
         "_failures", "_memory", "_render", "_rendered", "_show", "active", "by_call", "children", "counts",
-        "families",
+        "erred", "families",
     )  # fmt: skip
 
     def __init__(self, memory: Memory, render: Callable[[Run], bytes]) -> None:
@@ -130,6 +131,8 @@ class RunTable(dict[int, Run]):
         self.children: dict[int, dict[int, None]] = {}
         self.counts: Counter[tuple[str, str]] = Counter()
         """The number of runs by kind and phase."""
+        self.erred = SortedInts()
+        """The runs that failed, or ended with an error."""
         self.families = Families()
         self._failures: list[int] = []
         self._rendered: OrderedDict[int, None] = OrderedDict()
@@ -140,8 +143,8 @@ class RunTable(dict[int, Run]):
         self[run.eid] = run
         self.families.join(run, self.get(run.caller.run) if run.caller is not None else None)
         self.counts[run.kind, run.phase] += 1
-        if run.phase == "failed":
-            self._note_failure(run)
+        if run.phase == "failed" or run.error is not None:
+            self._note_error(run)
         if run.phase == "active":
             self.active[run.eid] = run
         if run.caller is not None:
@@ -156,15 +159,17 @@ class RunTable(dict[int, Run]):
             self.families.leave(run)
             self.counts[run.kind, "active"] -= 1
             self.counts[run.kind, run.phase] += 1
-            if run.phase == "failed":
-                self._note_failure(run)
+            if run.phase == "failed" or run.error is not None:
+                self._note_error(run)
         for call in run.caller.calls if run.caller is not None else ():
             if self.by_call.get(call) == run.eid:
                 del self.by_call[call]
 
-    def _note_failure(self, run: Run) -> None:
-        self._failures.append(run.eid)
-        del self._failures[:-MOST_FAILURES]
+    def _note_error(self, run: Run) -> None:
+        if run.phase == "failed":
+            self._failures.append(run.eid)
+            del self._failures[:-MOST_FAILURES]
+        self.erred.add(run.eid)
 
     def remove(self, eid: int) -> None:
         """Forget a run."""
@@ -174,6 +179,7 @@ class RunTable(dict[int, Run]):
         self._memory.hide_run(eid, run.kind)
         self.families.forget(run)
         self.counts[run.kind, run.phase] -= 1
+        self.erred.discard(eid)
         self.children.pop(eid, None)
         if run.caller is not None:
             siblings = self.children.get(run.caller.run, {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,8 @@ RECIPES = """<cookbook>
 </recipe>
 <recipe group="t" name="ends" start_step="a" end_step="a">
   <step id="a" type="action" target="basic.nothing"/></recipe>
+<recipe group="t" name="fails" start_step="a" end_step="a">
+  <step id="a" type="action" target="basic.error"/></recipe>
 </cookbook>"""
 
 
@@ -144,9 +147,32 @@ def test_a_page_of_runs_looks_at_no_more_than_it_shows_and_what_does_not_fit(
     agent.until_idle()
     looked_at.clear()
     assert len(agent.runs(limit=4)) == 4
-    assert len(agent.runs(limit=4, state="done")) == 4
+    assert len(agent.runs(limit=4, state="ready")) == 0
     assert len(agent.runs(limit=4, before=eids[20])) == 4
-    assert looked_at == eids[:-5:-1] + eids[:-10:-1] + eids[19:15:-1]
+    assert looked_at == eids[:-5:-1] + eids[::-1] + eids[19:15:-1]
+
+
+def test_a_page_of_active_or_failed_runs_looks_at_no_others(agent: Agent, looked_at: list[int]) -> None:
+    waiting = [agent.start("t.waits") for _ in range(5)]
+    ended = [agent.start(name) for name in ("t.ends", "t.fails") for _ in range(40)]
+    agent.until_idle()
+    failed = ended[40:]
+    pages: list[tuple[dict[str, Any], list[int]]] = [
+        ({"state": "active"}, waiting[::-1]),
+        ({"state": "failed"}, failed[::-1]),
+        ({"state": "failed", "before": failed[7]}, failed[6::-1]),
+        ({"error": "on-purpose"}, failed[::-1]),
+        ({"text": "ASKS FOR AN", "name": "t.fails"}, failed[::-1]),
+    ]
+    for asked, eids in pages:
+        looked_at.clear()
+        assert [run["eid"] for run in agent.ask("runs", limit=90, **asked)] == eids, asked
+        assert set(looked_at) & {*waiting, *ended} == set(eids), asked
+        assert [run["eid"] for run in agent.ask("runs", **asked)] == eids[::-1], asked
+    agent.cancel(waiting[2])
+    agent.until_idle()
+    assert [run["eid"] for run in agent.runs(state="active")] == [*waiting[:2], *waiting[3:]]
+    assert [run["eid"] for run in agent.runs(state="cancelled")] == [waiting[2]]
 
 
 # --- what is refused ------------------------------------------------------------------------------------

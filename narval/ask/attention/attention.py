@@ -17,7 +17,8 @@ from narval.ask.attention.sentence import SHOWN, Form, item
 from narval.ask.lookup import files_of, store_away
 from narval.ask.registry import operation
 from narval.ask.text import counted, fault_line, size
-from narval.core.engines.engine import HeedsPeople, Wait
+from narval.core.engines.engine import Wait
+from narval.core.engines.registry import asking_kinds
 from narval.daemon.daemon import Daemon
 
 A_DAY = 86_400.0
@@ -41,7 +42,7 @@ async def attention(daemon: Daemon) -> list[dict[str, Any]]:
 
 def _work(daemon: Daemon) -> tuple[list[Form], list[Form]]:
     """The work of people that something is wrong with, and that which waits for them."""
-    if not any(isinstance(run.engine, HeedsPeople) for run in daemon.agent.runs.active.values()):
+    if not any(daemon.agent.runs.counts[kind, "active"] for kind in asking_kinds()):
         return [], []
     from narval.kinds.work.operations.attention import open_work  # here: most homes ask no one
 

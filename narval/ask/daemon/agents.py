@@ -18,8 +18,7 @@ from narval.ask.documents import elements_in
 from narval.ask.lookup import command, why_elsewhere
 from narval.ask.registry import operation
 from narval.core.elements.element import Element
-from narval.core.engines.engine import HeedsPeople
-from narval.core.engines.registry import engine_of_run
+from narval.core.engines.registry import asking_kinds
 from narval.core.errors import RequestError
 from narval.daemon.agents.active_memory import resident
 from narval.daemon.agents.agent_host import AgentHost
@@ -380,7 +379,4 @@ def _held(daemon: Daemon, host: AgentHost) -> dict[str, Any]:
 
 def _asked_of_people(agent: AgentState) -> int:
     """The number of open items of work."""
-    kinds = {kind: number for (kind, phase), number in agent.runs.counts.items() if phase == "active"}
-    return sum(
-        number for kind, number in kinds.items() if number and isinstance(engine_of_run(kind), HeedsPeople)
-    )
+    return sum(agent.runs.counts[kind, "active"] for kind in asking_kinds())

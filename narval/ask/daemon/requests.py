@@ -9,7 +9,7 @@ from narval.agent.agent import AgentState
 from narval.ask import json_forms
 from narval.ask.asker import PROGRAM, Asker
 from narval.ask.registry import operation
-from narval.core.engines.engine import HeedsPeople
+from narval.core.engines.registry import asking_kinds
 from narval.daemon.daemon import Daemon
 
 log_of_requests = logging.getLogger("narval.operations")
@@ -73,7 +73,7 @@ def _of(agent: AgentState, form: dict[str, Any]) -> dict[str, Any]:
 
 async def _asked(daemon: Daemon) -> list[dict[str, Any]]:
     """The items that wait for people (P80)."""
-    if not any(isinstance(run.engine, HeedsPeople) for run in daemon.agent.runs.active.values()):
+    if not any(daemon.agent.runs.counts[kind, "active"] for kind in asking_kinds()):
         return []
     from narval.kinds.work.operations.items import (
         worklist,  # here: most homes ask no one, and start without it

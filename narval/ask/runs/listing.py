@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from narval.agent.agent import AgentState
 from narval.ask import json_forms
 from narval.ask.paging import eids_of, gathered, moment_from
 from narval.ask.registry import operation
 from narval.core.engines.registry import listed_kinds
+from narval.core.index.sorted_ints import SortedInts, Span, ascending, descending
 from narval.daemon.daemon import Daemon
 from narval.store.page import RunsPage
 
@@ -63,9 +65,18 @@ async def runs(
             return row if _erred(row["error"], error, text) else None
         return None
 
-    newest = partial(agent.memory.index.newest_named, query.kinds)
-    eids = eids_of(limit, before, lambda: list(agent.memory.index.named(query.kinds)), newest)
+    sets = _sets(agent, query, erred=error is not None or text is not None)
+    eids = eids_of(limit, before, lambda: list(ascending(sets)), partial(descending, sets))
     return await gathered(map(form, eids), limit)
+
+
+def _sets(agent: AgentState, query: RunsPage, *, erred: bool) -> Sequence[SortedInts | Span]:
+    """Sets that hold all runs of a page: those that failed, that are active, or all of its kinds."""
+    if erred or query.state == "failed":
+        return [agent.runs.erred]
+    if query.state == "active":
+        return [SortedInts(sorted(agent.runs.active))]
+    return agent.memory.index.sets_named(query.kinds)
 
 
 def _erred(error: dict[str, Any] | None, type: str | None, text: str | None) -> bool:

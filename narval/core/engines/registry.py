@@ -47,6 +47,11 @@ def listed_kinds() -> Iterator[str]:
     return (run for kind in KINDS.values() if not kind.asks for run in kind.runs if run != kind.standing)
 
 
+def asking_kinds() -> Iterator[str]:
+    """The kinds of runs that ask people: items of work."""
+    return (run for kind in KINDS.values() if kind.asks for run in kind.runs)
+
+
 def standing_kinds() -> dict[str, str]:
     """The kinds of standing runs, by kind of definition."""
     return {name: kind.standing for name, kind in KINDS.items() if kind.standing}

@@ -6,7 +6,6 @@ when a pattern first asks for them.
 
 from __future__ import annotations
 
-import heapq
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from types import MappingProxyType
@@ -14,7 +13,7 @@ from types import MappingProxyType
 from narval.core.elements.element import SIGNAL, Element
 from narval.core.index.attribute_values import ValueIndex
 from narval.core.index.result_sets import ResultSet, ResultSets
-from narval.core.index.sorted_ints import SortedInts, Span
+from narval.core.index.sorted_ints import SortedInts, Span, ascending, descending, distinct
 from narval.core.memory.packed import ElementTable
 from narval.core.patterns.pattern import Bound
 
@@ -84,15 +83,14 @@ class ElementIndex:
 
     def named(self, names: Iterable[str]) -> Iterable[int]:
         """The eids of elements with one of these root names, oldest first."""
-        buckets = self._named(names)
-        return buckets[0] if len(buckets) == 1 else heapq.merge(*buckets)
+        return ascending(self.sets_named(names))
 
     def candidates(self, bound: Bound) -> Iterable[int] | None:
         """The eids that may satisfy a condition, oldest first; None when any may."""
         buckets = self._buckets(bound, make=True)
         if buckets is None:
             return None
-        return buckets[0] if len(buckets) == 1 else _distinct(heapq.merge(*buckets))
+        return buckets[0] if len(buckets) == 1 else distinct(ascending(buckets))
 
     def newest(self, bound: Bound | None, below: int | None = None, *, make: bool = True) -> Iterator[int]:
         """The eids that may satisfy a condition (None: all), or those of them below one, newest first.
@@ -114,7 +112,11 @@ class ElementIndex:
 
     def newest_named(self, names: Iterable[str], below: int | None = None) -> Iterator[int]:
         """The eids of elements and runs with one of these names, or those below one, newest first."""
-        return self._descending(self._named(names), below)
+        return self._descending(self.sets_named(names), below)
+
+    def sets_named(self, names: Iterable[str]) -> list[SortedInts | Span]:
+        """The sets of eids of elements and runs with these names, those that are not empty."""
+        return [bucket for name in names if (bucket := self._by_name.get(name))]
 
     def unaddressed(self, eids: Iterable[int]) -> Iterable[int]:
         """The `eids` that are not addressed to one run."""
@@ -132,15 +134,9 @@ class ElementIndex:
 
     # --- inside ---------------------------------------------------------------------------------------
 
-    def _named(self, names: Iterable[str]) -> list[SortedInts | Span]:
-        return [bucket for name in names if (bucket := self._by_name.get(name))]
-
     def _descending(self, buckets: list[SortedInts | Span] | None, below: int | None) -> Iterator[int]:
         """The eids of some buckets (None: all there are) below one, greatest first."""
-        ways = [
-            bucket.descending(below) for bucket in (self._by_name.values() if buckets is None else buckets)
-        ]
-        return ways[0] if len(ways) == 1 else _distinct(heapq.merge(*ways, reverse=True))
+        return descending([*self._by_name.values()] if buckets is None else buckets, below)
 
     def _buckets(self, bound: Bound | None, *, make: bool) -> list[SortedInts | Span] | None:
         """Sets that hold all that may satisfy a condition; None when any may.
@@ -148,7 +144,7 @@ class ElementIndex:
         Indexes of attributes are asked; those that are missing are made, if `make` says so.
         """
         if bound is None or bound.keys is None:
-            return None if bound is None or bound.names is None else self._named(bound.names)
+            return None if bound is None or bound.names is None else self.sets_named(bound.names)
         buckets = []
         for key in bound.keys:
             if key.tag is None:
@@ -181,11 +177,3 @@ class ElementIndex:
             documents = self._elements.documents(self._by_name.get(name, ()))
             index = indexes[attribute] = ValueIndex(attribute, documents)
         return index
-
-
-def _distinct(eids: Iterable[int]) -> Iterator[int]:
-    last = 0
-    for eid in eids:
-        if eid != last:
-            yield eid
-            last = eid

@@ -6,9 +6,10 @@ numbers stand bare in chunks of a sorted list, so adding and removing one moves 
 
 from __future__ import annotations
 
+import heapq
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 MOST = 1024
 """The most numbers in a chunk: moving 8 KB costs less than searching among more chunks."""
@@ -131,3 +132,23 @@ class Span:
         last = bisect_left(self._numbers._firsts, self._high)
         whole = sum(map(len, chunks[first:last]))
         return whole + bisect_left(chunks[last], self._high) - bisect_left(chunks[first], self._low)
+
+
+def ascending(sets: Sequence[SortedInts | Span]) -> Iterable[int]:
+    """The numbers of several sets, least first; one that is in two of them is there twice."""
+    return sets[0] if len(sets) == 1 else heapq.merge(*sets)
+
+
+def descending(sets: Sequence[SortedInts | Span], below: int | None = None) -> Iterator[int]:
+    """Each number of several sets once, or those below one, greatest first; some may be added meanwhile."""
+    ways = [each.descending(below) for each in sets]
+    return ways[0] if len(ways) == 1 else distinct(heapq.merge(*ways, reverse=True))
+
+
+def distinct(numbers: Iterable[int]) -> Iterator[int]:
+    """Numbers without those that equal the one before."""
+    last = 0
+    for number in numbers:
+        if number != last:
+            yield number
+            last = number
