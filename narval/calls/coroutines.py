@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 import msgspec
@@ -47,6 +47,11 @@ class SourceTroubles:
     def of(self, call: str) -> Trouble | None:
         """The trouble of a source; None while it is at work."""
         return self._of.get(call)
+
+    @property
+    def calls(self) -> Iterable[str]:
+        """The calls of the sources in trouble, by their ids."""
+        return self._of
 
     def hear(self, call: CallContext, given: Sequence[OutputElement]) -> None:
         """Hear what a source gives."""

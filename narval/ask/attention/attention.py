@@ -1,15 +1,17 @@
 """The operation `attention`: all that somebody should see to, gravest first (M13).
 
-It costs what is active or open, and shows of everything the first of it, with how many more there are.
+It costs what has changed since it was asked last, and shows of everything the first of it, with how many more
+there are.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from narval.agent.agent import AgentState
 from narval.agent.run import Run
 from narval.ask import json_forms
 from narval.ask.attention.incident_rows import FILE, RUN, IncidentRow, open_rows
@@ -19,7 +21,9 @@ from narval.ask.registry import operation
 from narval.ask.text import counted, fault_line, size
 from narval.core.engines.engine import Wait
 from narval.core.engines.registry import asking_kinds
+from narval.daemon.agents.news import News
 from narval.daemon.daemon import Daemon
+from narval.system.time_slice import TimeSlice
 
 A_DAY = 86_400.0
 
@@ -34,13 +38,15 @@ async def attention(daemon: Daemon) -> list[dict[str, Any]]:
     `what` is one of `store fleet disk file incident overdue nobody outlived source missed person`, `grave`
     one of `high`, `middle` and `low`; `link` has one of `page`, `run`, `work`, `incident` and `element`.
     """
-    rows = await open_rows(daemon)
+    rows, host = await open_rows(daemon), daemon.host
+    tries = await host.listings.kept(RunsToTryAgain).look(host.waiters.news, daemon.rounds.clock.now())
     overdue, waiting = _work(daemon)
     wrong = [*_store(daemon), *_disk(daemon), *_files(daemon, rows), *_incidents(rows)]
-    return [*wrong, *overdue, *_calls(daemon), *_sources(daemon), *_missed(daemon), *waiting]
+    calls = [*_calls(daemon), *_sources(daemon), *_to_try_again(daemon.agent.runs.active, tries)]
+    return [*wrong, *map(dict, overdue), *calls, *_missed(daemon), *map(dict, waiting)]
 
 
-def _work(daemon: Daemon) -> tuple[list[Form], list[Form]]:
+def _work(daemon: Daemon) -> tuple[Sequence[Form], Sequence[Form]]:
     """The work of people that something is wrong with, and that which waits for them."""
     if not any(daemon.agent.runs.counts[kind, "active"] for kind in asking_kinds()):
         return [], []
@@ -80,8 +86,8 @@ def _disk(daemon: Daemon) -> Iterator[Form]:
 
 def _files(daemon: Daemon, rows: dict[str, IncidentRow]) -> Iterator[Form]:
     """The faults of files."""
-    since = {row.newest.definition: min(row.of.values())[0] for row in rows.values()}
     faults = [json_forms.fault(fault) for fault in sorted(files_of(daemon).faults)]
+    since = {row.newest.definition: min(row.of.values())[0] for row in rows.values()} if faults else {}
     link = {"page": "definitions"}
     for fault in faults[:SHOWN]:
         yield item("file", "high", fault_line(fault), link, since.get(fault["path"]))
@@ -127,17 +133,59 @@ def _calls(daemon: Daemon) -> Iterator[Form]:
 
 
 def _sources(daemon: Daemon) -> Iterator[Form]:
-    """Sources that are kept from their work now, and calls that failed and are to be tried again."""
+    """Sources that are kept from their work now."""
     troubles, dispatcher = daemon.calls.executor.troubles, daemon.host.dispatcher
-    resting: dict[tuple[str, str], list[tuple[Run, Wait]]] = {}
-    for run in daemon.agent.runs.active.values():
-        for call in run.calls.values():
+    records = map(dispatcher.calls.find, troubles.calls)
+    active = daemon.agent.runs.active
+    runs = (active.get(eid) for eid in sorted({record.call.run for record in records if record is not None}))
+    for run in runs:
+        for call in run.calls.values() if run is not None else ():
             trouble = troubles.of(dispatcher.external_id(call.call))
-            if trouble is not None and dispatcher.find(call.call) is not None:
+            if run is not None and trouble is not None and dispatcher.find(call.call) is not None:
                 text = f"{call.name} in run {run.eid} of {run.name} tells of trouble"
                 said = f"{text}: {trouble.kind}: {trouble.message}"
                 yield item("source", "middle", said, {"run": run.eid}, trouble.since)
-        for wait in _tries(run):
+
+
+class RunsToTryAgain:
+    """The steps of active runs that are to be tried again; to look costs what changed since the last time."""
+
+    def __init__(self, agent: AgentState) -> None:
+        self._agent, self._turn = agent, 0
+        self._waits: dict[int, tuple[Wait, ...]] = {}
+
+    async def look(self, news: News, now: float) -> Mapping[int, tuple[Wait, ...]]:
+        """The tries that they wait for, by run, as of the last turn that is recorded."""
+        changes = news.since(self._turn, now)
+        if changes is None:
+            return self._waits
+        active, time_slice = self._agent.runs.active, TimeSlice()
+        waits = {} if changes.lost else self._waits
+        for eid in list(active) if changes.lost else changes.runs:
+            await time_slice.yield_if_due()
+            run = active.get(eid)
+            if run is not None and (tries := tuple(_tries(run))):
+                waits[eid] = tries
+            else:
+                waits.pop(eid, None)
+        self._waits, self._turn = waits, changes.turn  # a run that changed meanwhile is looked at next time
+        return waits
+
+
+def _tries(run: Run) -> Iterator[Wait]:
+    """The tries that a run waits for; one that waits for dates alone costs nothing."""
+    if run.state is not None and not all(timer.calendar for timer in run.wakes.values()):
+        for wait in run.engine.waiting_for(run.definition, run.state, run.watches):
+            if wait.what == "try":
+                yield wait
+
+
+def _to_try_again(active: Mapping[int, Run], tries: Mapping[int, tuple[Wait, ...]]) -> Iterator[Form]:
+    """Calls that failed and are to be tried again."""
+    resting: dict[tuple[str, str], list[tuple[Run, Wait]]] = {}
+    for eid in sorted(tries.keys() & active.keys()):
+        run = active[eid]
+        for wait in tries[eid]:
             resting.setdefault((run.name, wait.id), []).append((run, wait))
     for (name, part), waits in islice(resting.items(), SHOWN):
         run, wait = waits[0]
@@ -147,14 +195,6 @@ def _sources(daemon: Daemon) -> Iterator[Form]:
     if len(resting) > SHOWN:
         more = counted(len(resting) - SHOWN, "more step is", "more steps are")
         yield item("source", "middle", f"{more} to be tried again: `narval why RUN` tells", {"page": "runs"})
-
-
-def _tries(run: Run) -> Iterator[Wait]:
-    """The tries that a run waits for; one that waits for dates alone costs nothing."""
-    if run.state is not None and not all(timer.calendar for timer in run.wakes.values()):
-        for wait in run.engine.waiting_for(run.definition, run.state, run.watches):
-            if wait.what == "try":
-                yield wait
 
 
 def _missed(daemon: Daemon) -> Iterator[Form]:

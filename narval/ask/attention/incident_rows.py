@@ -14,6 +14,7 @@ from narval.core.elements.element import Element
 from narval.core.elements.error_element import read_error
 from narval.core.elements.failure_element import FAILURE, read_failure
 from narval.core.source.secrets import without_secrets
+from narval.daemon.agents.news import News
 from narval.daemon.daemon import Daemon
 from narval.system.time_slice import TimeSlice
 
@@ -94,15 +95,24 @@ class IncidentRows:
 class OpenIncidents(IncidentRows):
     """The incidents of an agent that no one has dealt with: those whose elements count still.
 
-    To look costs what is new since the last look, and what is open.
+    To look costs nothing while no element comes or goes; else what is new since the last look, and what is
+    open.
     """
 
     def __init__(self, agent: AgentState) -> None:
         super().__init__()
-        self._agent, self._seen = agent, 0
+        self._agent, self._seen, self._turn = agent, 0, 0
 
-    async def look(self) -> dict[str, IncidentRow]:
-        """Their rows as they are now."""
+    async def look(self, news: News, now: float) -> dict[str, IncidentRow]:
+        """Their rows as of the last turn that is recorded."""
+        changes = news.since(self._turn, now)
+        if changes is not None:
+            if changes.elements:
+                await self._follow()
+            self._turn = changes.turn
+        return self.rows
+
+    async def _follow(self) -> None:
         memory, time_slice = self._agent.memory, TimeSlice()
         new: list[int] = []
         for eid in memory.index.newest_named(NAMES):
@@ -119,12 +129,12 @@ class OpenIncidents(IncidentRows):
                 self.put(self._agent, element)
         for eid in [eid for eid in self.eids if eid in memory.outdated or eid not in memory]:
             self.drop(eid)
-        return self.rows
 
 
 async def open_rows(daemon: Daemon) -> dict[str, IncidentRow]:
-    """The open incidents by row; that costs what is new since the last look, and what is open."""
-    return await daemon.host.listings.kept(OpenIncidents).look()
+    """The open incidents by row."""
+    host = daemon.host
+    return await host.listings.kept(OpenIncidents).look(host.waiters.news, daemon.rounds.clock.now())
 
 
 def incident(agent: AgentState, element: Element) -> Incident | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from narval.agent.agent import AgentState
 from narval.ask.registry import operation
-from narval.core.engines.engine import HeedsPeople
+from narval.core.engines.registry import asking_kinds
 from narval.daemon.agents.news import Changes
 from narval.daemon.daemon import Daemon
 
@@ -46,6 +46,6 @@ async def changed(
 
 def _are_of_people(agent: AgentState, eids: Iterable[int]) -> bool:
     """True if people are asked something by any of these runs, or may have been by one that is forgotten."""
-    runs = [agent.runs.get(eid) for eid in eids]
-    engines = {run.kind: run.engine for run in runs if run is not None}
-    return None in runs or any(isinstance(engine, HeedsPeople) for engine in engines.values())
+    kinds = frozenset(asking_kinds())
+    runs = map(agent.runs.get, eids)
+    return any(run is None or run.kind in kinds for run in runs)

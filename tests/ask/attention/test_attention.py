@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import narval as library
+from narval.ask.attention import attention as rows_told
+from narval.ask.attention.incident_rows import OpenIncidents
 from narval.ask.attention.sentence import SHOWN
+from narval.kinds.work.operations import attention as work_told
 from narval.surfaces.python.agent import Agent
 from tests.ask.work_home import PURCHASE, home_with
 from tests.surfaces.cli.command_line import data, narval, well
@@ -75,6 +78,49 @@ def test_errors_lists_what_is_in_trouble_now(home: Path) -> None:
     narval(home, "run", "--timeout", "0.5")
     assert "in trouble now:\n  a in run " in well(home, "errors")
     assert data(home, "errors") == []
+
+
+def test_what_has_not_changed_is_not_worked_out_again(
+    home: Path, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "recipes" / "p.xml").write_text(
+        '<recipe group="s" name="patient" start_step="a" end_step="a">'
+        '<step id="a" type="action" target="m.fails" retries="1" backoff="600"/></recipe>'
+    )
+    agent.ask("reload")
+    done = list[Any]()
+
+    def noted(owner: Any, name: str, what: Callable[..., Any]) -> None:
+        worked_out = getattr(owner, name)
+
+        def wrapper(*arguments: Any) -> Any:
+            done.append(what(*arguments))
+            return worked_out(*arguments)
+
+        monkeypatch.setattr(owner, name, wrapper)
+
+    noted(rows_told, "_tries", lambda run: run.eid)
+    noted(OpenIncidents, "_follow", lambda _: "incidents")
+    noted(work_told, "_sentences", lambda _: "work")
+    agent.add("<request what='a lamp'/>")
+    names = ("patient", "patient", "fail", "nobody", "ask")
+    patient, other, *_, asks = [agent.start(f"s.{name}") for name in names]
+    agent.until_idle()
+    assert [item["what"] for item in told(agent)] == ["incident", "nobody", "source", "person"]
+    assert {patient, other, "incidents", "work"} <= set(done)
+    for act, worked_out in (
+        (lambda: None, set[Any]()),
+        (lambda: agent.add("<note/>"), {"incidents"}),
+        (lambda: agent.start("s.patient"), {"new"}),
+        (lambda: agent.cancel(asks), {"work", "incidents"}),
+    ):
+        done.clear()
+        act()
+        agent.until_idle()
+        told(agent)
+        assert {"new" if isinstance(each, int) and each > asks else each for each in done} == worked_out
+    agent.elapse(hours=1)
+    assert "source" not in {item["what"] for item in told(agent)}
 
 
 def test_M13_nothing_is_told_where_nothing_is_wrong(home: Path, agent: Agent) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import islice
+from typing import Any
 
+from narval.agent.agent import AgentState
 from narval.agent.run import Run
 from narval.ask.attention.sentence import SHOWN, Form, item
 from narval.ask.text import counted
+from narval.core.definitions.people.directory import day_of
 from narval.daemon.daemon import Daemon
 from narval.kinds.work.engine.explain import is_overdue
 from narval.kinds.work.engine.listing import waits_for_nobody
@@ -16,9 +20,29 @@ LOOKED_AT = 200
 """So many open items, in the order of lists, are looked at."""
 
 
-def open_work(daemon: Daemon) -> tuple[list[Form], list[Form]]:
+def open_work(daemon: Daemon) -> tuple[Sequence[Form], Sequence[Form]]:
     """The items that are overdue or that no one may answer; and those that wait for people, in one."""
-    look, wrong, waiting = WorkView(daemon, None), list[Form](), list[Run]()
+    return daemon.host.listings.kept(OpenWork).look(daemon)
+
+
+class OpenWork:
+    """The sentences on open items, made anew where an item, the people or the day is another."""
+
+    def __init__(self, agent: AgentState) -> None:
+        self._people, self._key = agent.lookup, tuple[Any, ...]()
+        self._sentences: tuple[list[Form], list[Form]] = [], []
+
+    def look(self, daemon: Daemon) -> tuple[list[Form], list[Form]]:
+        """Those on items that something is wrong with, and those on items that wait for people."""
+        view = WorkView(daemon, None)
+        key = (view.version, self._people.people.digest, day_of(view.at, view.view.zone))
+        if key != self._key:
+            self._key, self._sentences = key, _sentences(view)
+        return self._sentences
+
+
+def _sentences(look: WorkView) -> tuple[list[Form], list[Form]]:
+    wrong, waiting = list[Form](), list[Run]()
     for run, definition, state in islice(look.open_items(), LOOKED_AT):
         title, link = f"work {run.eid} of {run.name}", {"work": run.eid}
         if is_overdue(state):

@@ -58,9 +58,18 @@ class WorkView:
     def _sees(self, definition: WorkDefinition, state: WorkState) -> bool:
         return self.person is None or may_see(definition, state, self.person, self.at, self.view)
 
+    @property
+    def version(self) -> int:
+        """A number that is another whenever an open item is."""
+        return self._listed.version
+
+    @property
+    def _listed(self) -> Worklist:
+        return self._daemon.host.listings.of(WORK, Worklist)
+
     def open_items(self) -> Iterator[tuple[Run, WorkDefinition, WorkState]]:
         """The open items that the person may see, in order: found by person and role."""
-        listed = self._daemon.host.listings.of(WORK, Worklist)
+        listed = self._listed
         if self.person is None or self.view.people.is_admin(self.person):
             eids = listed.all()
         else:

@@ -20,12 +20,12 @@ GRAVE_GROUPS = {"high": "failed", "middle": "active", "low": "waiting"}
 @page("/a/{agent}/", command="narval status")
 async def status_page(visit: Visit) -> Shown:
     """Show what needs attention, runs under way and ended lately, calls, the next moments, figures."""
-    status, active, latest, needs = await asyncio.gather(
+    status, active, latest = await asyncio.gather(
         visit.ask("status"),
         visit.ask("runs", state="active", limit=LISTED + 1),
         visit.ask("runs", limit=4 * LISTED),
-        visit.ask("attention"),
     )
+    needs = status["attention"]
     ended = [run for run in latest if run["phase"] != "active"][:LISTED]
     values = {
         "status": status,
