@@ -5,7 +5,7 @@ index; the names there are.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from heapq import nsmallest
 from itertools import islice
@@ -20,6 +20,7 @@ from narval.ask.paging import eids_of, gathered, moment_from
 from narval.ask.registry import operation
 from narval.core.elements.element import Element
 from narval.core.errors import PatternError, RequestError
+from narval.core.index.element_index import TRIED_FIRST
 from narval.core.memory.memory import Memory
 from narval.core.patterns.pattern import Bound, condition
 from narval.daemon.daemon import Daemon
@@ -96,7 +97,7 @@ async def elements(
     agent, query = daemon.agent, Wanted.of(xpath, current, since, definition)
     page, tried, last, older = list[dict[str, Any]](), 0, 0, None
     time_slice = TimeSlice()
-    for eid in _eids(daemon, query.bound, context, look if limit is None else limit, before, make=False):
+    for eid in _eids(daemon, query.bound, context, look if limit is None else limit, before):
         if tried == look or len(page) == limit:
             older = last
             break
@@ -174,10 +175,25 @@ def _matching(
     daemon: Daemon, query: Wanted, context: int | None, limit: int | None = None, before: int | None = None
 ) -> Iterator[Element | None]:
     """Each candidate: the element if it is wanted, else None. Memory may change between two of them."""
-    agent = daemon.agent
+    agent, index = daemon.agent, daemon.agent.memory.index
+    if context is None and limit is not None:
+        for tried, eid in enumerate(_eids(daemon, query.bound, None, limit, before)):
+            if tried == TRIED_FIRST:
+                break
+            yield _fitting(agent, query, eid)
+            before = eid
+        else:
+            return
+    if context is None:
+        for _ in index.make(query.bound):
+            yield None
     for eid in _eids(daemon, query.bound, context, limit, before):
-        element = agent.memory.element(eid)
-        yield element if element is not None and query.fits(agent, element) else None
+        yield _fitting(agent, query, eid)
+
+
+def _fitting(agent: AgentState, query: Wanted, eid: int) -> Element | None:
+    element = agent.memory.element(eid)
+    return element if element is not None and query.fits(agent, element) else None
 
 
 def _eids(
@@ -186,21 +202,19 @@ def _eids(
     context: int | None,
     limit: int | None,
     before: int | None,
-    *,
-    make: bool = True,
 ) -> Iterator[int]:
-    """The eids of the candidates, in the order of the listing; no index is made for them unless `make`."""
+    """The eids of the candidates, in the order of the listing; with a limit no index is made for them."""
     memory = daemon.agent.memory
     if context is not None:
         held = list(memory.contexts.of(find_run(daemon, context).eid))
         return iter(eids_of(limit, before, lambda: held, partial(_from_below, held)))
-    newest = partial(memory.index.newest, bound, make=make)
+    newest = partial(memory.index.newest, bound, make=False)
     return iter(eids_of(limit, before, partial(_candidates, memory, bound), newest))
 
 
-def _candidates(memory: Memory, bound: Bound | None) -> list[int]:
-    candidates = memory.index.candidates(bound) if bound is not None else None
-    return list(memory if candidates is None else candidates)
+def _candidates(memory: Memory, bound: Bound | None) -> Iterable[int]:
+    candidates = memory.index.oldest(bound)
+    return memory if candidates is None else candidates
 
 
 def _from_below(ascending: list[int], below: int | None) -> Iterator[int]:

@@ -11,7 +11,7 @@ from narval.ask import json_forms
 from narval.ask.paging import eids_of, gathered, moment_from
 from narval.ask.registry import operation
 from narval.core.engines.registry import listed_kinds
-from narval.core.index.sorted_ints import SortedInts, Span, ascending, descending
+from narval.core.index.sorted_ints import SortedInts, Span, descending, snapshot
 from narval.daemon.daemon import Daemon
 from narval.store.page import RunsPage
 
@@ -66,7 +66,7 @@ async def runs(
         return None
 
     sets = _sets(agent, query, erred=error is not None or text is not None)
-    eids = eids_of(limit, before, lambda: list(ascending(sets)), partial(descending, sets))
+    eids = eids_of(limit, before, lambda: snapshot(sets), partial(descending, sets))
     return await gathered(map(form, eids), limit)
 
 

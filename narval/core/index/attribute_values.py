@@ -72,6 +72,13 @@ class ValueIndex:
         filed = ((read(eid, xml), eid) for eid, xml in elements)
         self._numbers = SortedInts(sorted([_filed(value, eid) for value, eid in filed if value is not None]))
 
+    def add_documents(self, elements: Iterable[tuple[int, bytes]]) -> None:
+        """Add elements, by eid and XML."""
+        for eid, xml in elements:
+            value = self._read(eid, xml)
+            if value is not None:
+                self._numbers.add(_filed(value, eid))
+
     def of(self, value: str) -> Span:
         """The eids of elements that may have that value, oldest first."""
         low = _filed(value.encode("utf-8", "surrogatepass"), 0)

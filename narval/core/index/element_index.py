@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from itertools import islice
 from types import MappingProxyType
 
 from narval.core.elements.element import SIGNAL, Element
 from narval.core.index.attribute_values import ValueIndex
 from narval.core.index.result_sets import ResultSet, ResultSets
-from narval.core.index.sorted_ints import SortedInts, Span, ascending, descending, distinct
+from narval.core.index.sorted_ints import SortedInts, Span, ascending, descending, snapshot
 from narval.core.memory.packed import ElementTable
 from narval.core.patterns.pattern import Bound
 
@@ -25,6 +26,9 @@ TRIED_OFTEN = 8 * WORTH_INDEXING
 
 TRIED_FIRST = 1024
 """So many of the newest are tried before an index of an attribute is made to find a few of all."""
+
+PIECE = 256
+"""So many elements are put into an index at a time, where it is made little by little."""
 
 _NONE = SortedInts()
 _NO_INDEXES: Mapping[str, ValueIndex] = MappingProxyType({})
@@ -39,6 +43,8 @@ class ElementIndex:
         self._by_name: defaultdict[str, SortedInts] = defaultdict(SortedInts)
         self._by_value: dict[str, dict[str, ValueIndex]] = {}
         """By root name and attribute, of the attributes that a pattern has asked for."""
+        self._coming: dict[tuple[str, str], tuple[ValueIndex, int]] = {}
+        """The indexes that are being made, each with the last eid that it has been given."""
         self._tried: dict[str, int] = {}
         """The elements of a name that were tried because they were few."""
         self._run_names: set[str] = set()
@@ -64,6 +70,10 @@ class ElementIndex:
         """Remove an element that has left memory."""
         for index in self._by_value.get(element.name, _NO_INDEXES).values():
             index.discard(element)
+        if self._coming:
+            for (name, _), (coming, last) in self._coming.items():
+                if name == element.name and element.eid <= last:
+                    coming.discard(element)
         self._by_name[element.name].discard(element.eid)
         self.result_sets.discard(element)
         self._addressed.discard(element.eid)
@@ -88,9 +98,26 @@ class ElementIndex:
     def candidates(self, bound: Bound) -> Iterable[int] | None:
         """The eids that may satisfy a condition, oldest first; None when any may."""
         buckets = self._buckets(bound, make=True)
-        if buckets is None:
-            return None
-        return buckets[0] if len(buckets) == 1 else distinct(ascending(buckets))
+        return None if buckets is None else ascending(buckets)
+
+    def oldest(self, bound: Bound | None) -> Iterable[int] | None:
+        """The eids that may satisfy a condition now, oldest first; None when any may. Memory may change while
+        they are read.
+        """
+        buckets = self._buckets(bound, make=True)
+        return None if buckets is None else snapshot(buckets)
+
+    def make(self, bound: Bound | None) -> Iterator[None]:
+        """Make the indexes that are asked for a condition, a piece with each step; memory may change between
+        two of them.
+        """
+        keys = (bound.keys if bound is not None else None) or ()
+        if any(key.tag is None for key in keys):
+            return
+        for key in keys:
+            for attribute, _ in key.eq if key.tag not in self._run_names else ():
+                while self._make_piece(key.tag or "", attribute):
+                    yield
 
     def newest(self, bound: Bound | None, below: int | None = None, *, make: bool = True) -> Iterator[int]:
         """The eids that may satisfy a condition (None: all), or those of them below one, newest first.
@@ -170,10 +197,26 @@ class ElementIndex:
                 best, least = bucket, size
         return best
 
+    def _make_piece(self, name: str, attribute: str) -> bool:
+        """Give an index the next elements; False once it is there, or would be of few elements."""
+        eids = self._by_name.get(name, _NONE)
+        if attribute in self._by_value.get(name, _NO_INDEXES) or len(eids) <= PIECE:
+            return False
+        index, last = self._coming.get((name, attribute)) or (ValueIndex(attribute, ()), 0)
+        piece = list(islice(eids.above(last), PIECE))
+        index.add_documents(self._elements.documents(piece))
+        if len(piece) == PIECE:
+            self._coming[name, attribute] = index, piece[-1]
+            return True
+        self._coming.pop((name, attribute), None)
+        self._by_value.setdefault(name, {})[attribute] = index
+        return False
+
     def _values(self, name: str, attribute: str) -> ValueIndex:
         indexes = self._by_value.setdefault(name, {})
         index = indexes.get(attribute)
         if index is None:
+            self._coming.pop((name, attribute), None)
             documents = self._elements.documents(self._by_name.get(name, ()))
             index = indexes[attribute] = ValueIndex(attribute, documents)
         return index

@@ -10,6 +10,7 @@ import heapq
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 MOST = 1024
 """The most numbers in a chunk: moving 8 KB costs less than searching among more chunks."""
@@ -68,6 +69,20 @@ class SortedInts:
         for chunk in self._chunks:
             yield from chunk
 
+    def copy(self) -> SortedInts:
+        """The numbers as they are now."""
+        copied = SortedInts()
+        copied._chunks, copied._firsts = [chunk[:] for chunk in self._chunks], self._firsts[:]
+        return copied
+
+    def above(self, number: int) -> Iterator[int]:
+        """The numbers that are greater than one, least first, while none is added or removed."""
+        at = bisect_right(self._firsts, number)
+        position = bisect_right(self._chunks[at], number)
+        for chunk in islice(self._chunks, at, None):
+            yield from chunk[position:] if position else chunk
+            position = 0
+
     def descending(self, below: int | None = None) -> Iterator[int]:
         """The numbers, or those below one, greatest first; some may be added and removed meanwhile."""
         below = 1 << 64 if below is None else below
@@ -105,6 +120,10 @@ class Span:
     def __init__(self, numbers: SortedInts, low: int, high: int) -> None:
         self._numbers, self._low, self._high = numbers, low, high
 
+    def copy(self) -> Span:
+        """The numbers as they are now."""
+        return Span(self._numbers.copy(), self._low, self._high)
+
     def __iter__(self) -> Iterator[int]:
         low, high = self._low, self._high
         at = bisect_right(self._numbers._firsts, low)
@@ -135,8 +154,13 @@ class Span:
 
 
 def ascending(sets: Sequence[SortedInts | Span]) -> Iterable[int]:
-    """The numbers of several sets, least first; one that is in two of them is there twice."""
-    return sets[0] if len(sets) == 1 else heapq.merge(*sets)
+    """Each number of several sets once, least first."""
+    return sets[0] if len(sets) == 1 else distinct(heapq.merge(*sets))
+
+
+def snapshot(sets: Sequence[SortedInts | Span]) -> Iterable[int]:
+    """The numbers that several sets have now, each once, least first: they may change while they are read."""
+    return ascending([each.copy() for each in sets])
 
 
 def descending(sets: Sequence[SortedInts | Span], below: int | None = None) -> Iterator[int]:

@@ -50,8 +50,8 @@ class Memory:
         return eid in self.elements or eid in self._rendered
 
     def __iter__(self) -> Iterator[int]:
-        """All eids, oldest first."""
-        return heapq.merge(self.elements, sorted(self._rendered))
+        """All eids there are now, oldest first; memory may change while they are read."""
+        return heapq.merge(list(self.elements), sorted(self._rendered))
 
     def element(self, eid: int) -> Element | None:
         """The element of that eid; None when there is none or it was forgotten."""
