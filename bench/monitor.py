@@ -95,13 +95,13 @@ class Pages:
         writer.close()
         return taken
 
-    async def open(self, runs: list[int]) -> None:
-        """Follow a page of each of these runs."""
-        self._open = [asyncio.create_task(self._follow(number, run)) for number, run in enumerate(runs)]
+    async def open(self, places: list[str]) -> None:
+        """Follow these pages of the agent, each for itself."""
+        self._open = [asyncio.create_task(self._follow(number, place)) for number, place in enumerate(places)]
         await asyncio.sleep(2)
 
-    async def _follow(self, number: int, run: int) -> None:
-        reader, writer = await self._asked(f"/a/narval/runs/{run}/live", number)
+    async def _follow(self, number: int, place: str) -> None:
+        reader, writer = await self._asked(f"/a/narval/{place}live", number)
         try:
             assert b" 200 " in await reader.readline(), "a page was refused"
             while line := await reader.readline():
@@ -154,7 +154,8 @@ async def measure(folder: Path, client: Client, daemon: int, count: int, seconds
         everyone, one = list(walk.numbers), [0]
         await walk.costs(2 * APART, everyone)
         bare, _ = await walk.costs(seconds, everyone)
-        await pages.open(walk.runs)
+        of_runs = [f"runs/{run}/" for run in walk.runs]
+        await pages.open(of_runs)
         each, web = await walk.costs(seconds, everyone)
         frames = pages.frames
         await asyncio.sleep(REST)  # until all pages show what is
@@ -163,10 +164,10 @@ async def measure(folder: Path, client: Client, daemon: int, count: int, seconds
         woken = programs.wake_ups([daemon]) - woken
         await pages.close()
         again, _ = await walk.costs(seconds, everyone)
-        await pages.open([walk.runs[0]])
+        await pages.open(of_runs[:1])
         single, _ = await walk.costs(seconds, one)
         await pages.close()
-        await pages.open([walk.runs[0]] * count)
+        await pages.open(of_runs[:1] * count)
         many, _ = await walk.costs(seconds, one)
         await pages.close()
         first = [await pages.first_byte(f"/a/narval/runs/{walk.runs[0]}") for _ in range(TRIES)]

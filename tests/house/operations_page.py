@@ -45,6 +45,8 @@ a request to a daemon. Every surface has it: the [command line](cli.md), a progr
   person's name.
 - **Listings.** Without `limit` a listing has all, oldest first. With `limit` it has that many of the newest,
   newest first. `before` leaves out all from that eid on, so the next page begins at the last eid of a page.
+  A long listing lets other work go on meanwhile. Nothing is in it twice, and each row is as it is when the
+  listing comes to it; without `limit`, what comes after it has begun is left out.
 """
 
 
