@@ -17,6 +17,7 @@ from narval.core.elements.changes import Forgotten
 from narval.core.index import element_index
 from narval.core.memory.memory import Memory
 from narval.core.memory.packed import ElementTable
+from narval.core.patterns.pattern import condition
 from narval.surfaces.python.agent import Agent
 from narval.system import time_slice
 from tests.ask.test_paging import RECIPES
@@ -144,6 +145,5 @@ def test_an_index_that_is_made_in_slices_follows_what_comes_and_goes(agent: Agen
 
     looks.at_break(alter)
     assert agent.ask("memory", xpath="note[@n='new']")
-    values = memory.index._by_value["note"]["n"]
-    assert list(values.of("7")) == []
-    assert list(values.of("8")) == [seventh + 1]
+    assert list(memory.index.newest(condition("note[@n='7']").bind({}), make=False)) == []
+    assert list(memory.index.newest(condition("note[@n='8']").bind({}), make=False)) == [seventh + 1]

@@ -33,7 +33,7 @@ class OpenWork:
         self._sentences: tuple[list[Form], list[Form]] = [], []
 
     def look(self, daemon: Daemon) -> tuple[list[Form], list[Form]]:
-        """Those on items that something is wrong with, and those on items that wait for people."""
+        """The sentences on items that something is wrong with, and on those that wait for people."""
         view = WorkView(daemon, None)
         key = (view.version, self._people.people.digest, day_of(view.at, view.view.zone))
         if key != self._key:
