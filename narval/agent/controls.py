@@ -23,7 +23,6 @@ from narval.core.elements.element import Element, Origin, children, local_name, 
 from narval.core.engines.commands import RESTART_PAUSE
 from narval.core.engines.registry import runnable, taking
 from narval.core.errors import ElementError
-from narval.core.memory.hearsay import is_hearsay
 
 _MOST_PACED = 1000
 """Of so many runs it is kept when they last started their own definition."""
@@ -50,14 +49,10 @@ class Controls:
             self.execute(element)
 
     def execute(self, element: Element) -> None:
-        """Do what one says; all that comes of one that is hearsay is."""
+        """Do what one says; all that comes of it has its labels."""
         transaction = self._transaction
-        heard = transaction.hears
-        transaction.hear(heard or is_hearsay(transaction.agent.memory, (element.eid,)))
-        try:
+        with transaction.coming_with(transaction.agent.memory.labels.of((element.eid,))):
             self._execute(element)
-        finally:
-            transaction.hear(heard)
 
     def _execute(self, element: Element) -> None:
         if local_name(element.name) == QUIT:
@@ -99,7 +94,8 @@ class Controls:
         at = self._moment(definition.full_name, ancestors, origin) if definition is not None else None
         if at is not None:
             by, actor = (origin.by, origin.actor) if origin is not None else ("", "")
-            job = StartRun(name, added, 0, by, actor, dict(ancestors), transaction.hears)
+            labels = agent.memory.labels.names(transaction.comes_with)
+            job = StartRun(name, added, 0, by, actor, dict(ancestors), labels=labels)
             transaction.later(at, job)
             return
         start_run(transaction, name, added, origin=origin, ancestors=ancestors)

@@ -19,6 +19,7 @@ from narval.core.engines.commands import Command
 from narval.core.engines.effects import EFFECTS
 from narval.core.engines.events import Matched, Returned
 from narval.core.errors import ActionError
+from narval.core.memory.labels import recorded
 from narval.core.memory.lineage import in_force
 
 log = logging.getLogger("narval.turn")
@@ -238,8 +239,7 @@ def start_again(transaction: Transaction, job: StartRun) -> None:
     there = tuple(dict.fromkeys(version for eid in job.elements for version in in_force(memory, eid)))
     origin = Origin(by=job.by, actor=job.actor)
     more: dict[str, Any] = {"attempt": job.attempt, "origin": origin, "ancestors": job.ancestors}
-    run = start_run(transaction, job.name, there, **more)
-    if run is not None and job.hearsay:
-        transaction.mark_hearsay(run.eid)
+    with transaction.coming_with(memory.labels.number(recorded(job.labels, job.hearsay))):
+        run = start_run(transaction, job.name, there, **more)
     if run is None:
         log.warning("%s was to start again, but no such definition is loaded, or it cannot start", job.name)

@@ -16,8 +16,8 @@ class ForgetRun(msgspec.Struct, frozen=True, tag=True):
 class StartRun(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     """Begin a top-level run, after its back-off, by who began the first of them.
 
-    `ancestors` are the runs it descends from by start-plan: of each definition the first. It is `hearsay` if
-    what has it begin is.
+    `ancestors` are the runs it descends from by start-plan: of each definition the first. It has the
+    `labels` of what has it begin.
     """
 
     name: str
@@ -27,6 +27,8 @@ class StartRun(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     actor: str = ""
     ancestors: dict[str, int] = {}
     hearsay: bool = False
+    """As it was recorded before there were labels."""
+    labels: tuple[str, ...] = ()
 
 
 class GiveUpCall(msgspec.Struct, frozen=True, tag=True):

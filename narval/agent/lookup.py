@@ -11,6 +11,7 @@ from narval.core.definitions.library import Definition, Library
 from narval.core.definitions.people.directory import Directory
 from narval.core.engines.commands import Call
 from narval.core.kinds import NESTS_CURRENT
+from narval.core.memory.labels import ANY_MODEL, MODEL
 from narval.core.memory.memory import Memory
 
 
@@ -43,14 +44,15 @@ class Lookup:
         """Let these language models be trusted from now on, and no others."""
         self.trusted = frozenset(names)
 
-    def gives_hearsay(self, run: Run, call: Call, memory: Memory) -> bool:
-        """True if what a call gives is the answer of a language model that is not trusted."""
+    def labels_given(self, run: Run, call: Call, memory: Memory) -> Iterable[str]:
+        """The labels of what a call gives: of the answer of a language model that is not trusted, its own."""
         action = self.definition(run, call.kind, call.name) if call.kind == Action.kind else None
         if not isinstance(action, Action) or not action.model:
-            return False
+            return ()
         models = dict(call.inputs).get(action.model, ())
         named = (element for element in map(memory.element, models) if element is not None)
-        return not all(element.attributes.get("model") in self.trusted for element in named) or not models
+        answered = {"_".join(element.attributes.get("model", "").split()) or "*" for element in named}
+        return [f"{MODEL}{name}" for name in answered - self.trusted] if models else [ANY_MODEL]
 
     def definition(self, run: Run | None, kind: str, name: str) -> Any:
         """The version that counts for a run: that of its library, else the current one; or None.

@@ -103,6 +103,12 @@ def restoring_memory(agent: AgentState) -> Generator[Read, Any, None]:
             marks[eid] = known_runs.setdefault(run, run)
         if len(used) < PIECE:
             break
+    stored_labels = store.labels()
+    while labelled := (yield partial(_some, stored_labels)):
+        for eid, label in labelled:
+            memory.labels.add(eid, (label,))
+        if len(labelled) < PIECE:
+            break
     if lost := number(meta, LOST_PAGES, 0):
         agent.damage.append(LostTurns(lost))
     agent.numbers.resume(number(meta, "sequence", 0))

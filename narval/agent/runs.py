@@ -19,7 +19,7 @@ from narval.core.elements.failure_element import make_failure
 from narval.core.engines.commands import SIGNAL, Answer, Call, Finish
 from narval.core.engines.decision import Inputs
 from narval.core.engines.events import (
-    HEARSAY,
+    LABELS,
     CallApproved,
     Caller,
     Failure,
@@ -31,8 +31,7 @@ from narval.core.engines.events import (
     Started,
 )
 from narval.core.engines.registry import engine_of, engine_of_run, is_standing, runnable, standing_kinds
-from narval.core.memory.hearsay import is_hearsay
-from narval.core.memory.memory import Memory
+from narval.core.memory.labels import NONE, Labels
 
 _BEHIND = ("raiser", "case")
 """The words by which a standing run says in whose place it tells something."""
@@ -78,9 +77,11 @@ def start_run(
     agent.runs.add(run)
     transaction.alter(run)
     makers = (caller.run if caller is not None else 0, who.run, again, *run.ancestors.values())
-    is_led = parent is not None and _is_led(agent.memory, parent, environment)
-    if transaction.hears or is_led or is_hearsay(agent.memory, makers):
-        transaction.mark_hearsay(run.eid)
+    transaction.inherit(run.eid, makers)
+    if transaction.comes_with:
+        transaction.label(run.eid, transaction.comes_with)
+    if parent is not None and environment:
+        transaction.label(run.eid, _labels_behind(agent.memory.labels, parent, environment))
     started = Started(
         0,
         0.0,
@@ -113,8 +114,8 @@ def end_run(transaction: Transaction, run: Run, command: Finish) -> None:
     is_renewed = run.caller is not None and agent.runs.by_call.get(run.caller.call, run.eid) != run.eid
     agent.end_run(run)
     transaction.ended.append(run)
-    if run.caller is not None and run.caller.run and is_hearsay(agent.memory, (run.eid,)):
-        transaction.mark_hearsay(run.caller.run)
+    if run.caller is not None and run.caller.run:
+        transaction.inherit(run.caller.run, (run.eid,))
     if run.caller is None:
         if command.phase == "failed":
             why = make_failure(run.eid, run.kind, run.name, _error_of(transaction, run))
@@ -194,10 +195,11 @@ def deliver_signal(transaction: Transaction, run: Run, call: Call) -> None:
         return
     agent.signals.add(hearer.eid, call.call, run.eid)
     there = tuple(eid for eid in call.elements if eid in agent.memory)
-    if is_hearsay(agent.memory, (run.eid,)) or _is_led(agent.memory, run, payload.get("arguments")):
-        # A standing run is for all, and never is: it hands on what it is given.
+    labels = agent.memory.labels
+    behind = labels.join(labels.of((run.eid,)), _labels_behind(labels, run, payload.get("arguments")))
+    if behind:  # a standing run is for all, and has no labels: it hands on what it is given
         for eid in there if is_standing(hearer.kind) else (hearer.eid,):
-            transaction.mark_hearsay(eid)
+            transaction.label(eid, behind)
     if there and not is_standing(hearer.kind):  # which would keep them for ever
         transaction.fact(changes.Held(hearer.eid, there))
         hearer.render_anew()
@@ -209,14 +211,15 @@ def deliver_signal(transaction: Transaction, run: Run, call: Call) -> None:
     agent.queue.append((0, hearer.eid, signal))
 
 
-def _is_led(memory: Memory, run: Run, said: Any) -> bool:
-    """True if a standing run tells another something, or begins it, because of hearsay: in the place of a run
-    that is, or by its own word.
+def _labels_behind(labels: Labels, run: Run, said: Any) -> int:
+    """The labels because of which a standing run tells another something, or begins it: those of the run in
+    whose place it does, and those that it names.
     """
     if not said or not is_standing(run.kind):
-        return False
+        return NONE
     named = (str(said.get(word) or "") for word in _BEHIND)
-    return bool(said.get(HEARSAY)) or is_hearsay(memory, (int(eid) for eid in named if eid.isdecimal()))
+    behind = labels.of(int(eid) for eid in named if eid.isdecimal())
+    return labels.join(behind, labels.number(str(said.get(LABELS) or "").split()))
 
 
 def _standing_for(transaction: Transaction, name: str) -> Run | None:
@@ -264,8 +267,7 @@ def answer_run(transaction: Transaction, run: Run, answer: Answer) -> bool:
     waiting = transaction.agent.signals.settle(run.eid, answer.signal)
     if not waiting:
         return False
-    if is_hearsay(transaction.agent.memory, (run.eid,)):
-        transaction.mark_hearsay(waiting)
+    transaction.inherit(waiting, (run.eid,))
     value = dict(answer.value) if answer.value is not None else None
     eids: Any = value.pop("eids", ()) if value is not None else ()
     back = Returned(0, 0.0, answer.signal, eids=tuple(eids), problem=answer.problem, value=value)

@@ -7,6 +7,8 @@ then `undo` takes them back. Nothing outside is touched.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import msgspec
@@ -23,7 +25,7 @@ from narval.core.elements.element import Element, Origin
 from narval.core.elements.error_element import make_error, read_error
 from narval.core.engines.commands import Call, Finish, Outer
 from narval.core.engines.registry import is_standing
-from narval.core.memory.hearsay import spreads_to
+from narval.core.memory.labels import NONE
 from narval.core.memory.retention import IdleTracker
 from narval.store.batch import Batch, MomentRow, Offer
 
@@ -82,7 +84,7 @@ class Transaction:
     `outer` are commands to be performed, `remote` those that concern other agents and go out with what is
     recorded, `ended` the runs that have ended, `quit` says that a control element asks the daemon to
     stop. With `record_only` no run is told anything. `unsettled` is True while there is something to settle,
-    `hears` while what is added is hearsay of another agent.
+    `comes_with` are the labels of what is added now, as the number of their set.
     """
 
     def __init__(self, agent: AgentState, *, record_only: bool = False) -> None:
@@ -98,7 +100,8 @@ class Transaction:
         self.outer: list[tuple[Run, Outer]] = []
         self.remote: list[tuple[Run, Call | CallGivenUp | Finish]] = []
         self.ended: list[Run] = []
-        self.quit = self.unsettled = self.hears = False
+        self.quit = self.unsettled = False
+        self.comes_with = NONE
         self.pending = Pending()
         self._altered: dict[int, Run] = {}
         """Runs whose rows are others now."""
@@ -124,7 +127,7 @@ class Transaction:
         self.unsettled = False
         pending, idle = self.pending, self.agent.clockwork.idle
         if pending.facts:
-            may_spread = self.hears or changes.HEARSAY in self.agent.memory.marks
+            may_spread = self.comes_with or self.agent.memory.labels.pages
             for fact in pending.facts:
                 self.batch.record(fact)
                 if type(fact) is changes.Added:
@@ -147,24 +150,34 @@ class Transaction:
             self.pending.controls.append(element)
 
     def _spread(self, fact: Change) -> None:
-        """Mark what a fact makes hearsay."""
-        element, run = spreads_to(self.agent.memory, fact)
-        if self.hears and type(fact) is changes.Added:
-            element = fact.element.eid
-        for eid in filter(None, (element, run)):
-            self.mark_hearsay(eid)
+        """Label what a fact gives labels."""
+        for eid, labels in self.agent.memory.labels.spread(fact, self.comes_with):
+            self.label(eid, labels)
 
-    def mark_hearsay(self, eid: int) -> None:
-        """Let an element or a run be hearsay; a standing run, which is for all, never is."""
-        run = self.agent.runs.get(eid)
-        if run is None or not is_standing(run.kind):
-            news = self.agent.memory.apply(changes.Used(changes.HEARSAY, (eid,)))
+    def inherit(self, eid: int, others: Iterable[int]) -> None:
+        """Let an element or a run have the labels of others."""
+        labels = self.agent.memory.labels
+        if labels.pages:
+            self.label(eid, labels.of(others))
+
+    def label(self, eid: int, labels: int) -> None:
+        """Let an element or a run have these labels too; a standing run, which is for all, never has any."""
+        run = self.agent.runs.get(eid) if eid and labels else None
+        if eid and labels and (run is None or not is_standing(run.kind)):
+            memory = self.agent.memory
+            news = memory.apply(changes.Labelled(eid, memory.labels.names(labels)))
             if news is not None:
                 self.batch.record(news)
 
-    def hear(self, hearsay: bool) -> None:
-        """Take what is added from now on for hearsay, or no more."""
-        self.hears = hearsay
+    @contextmanager
+    def coming_with(self, labels: int) -> Iterator[None]:
+        """Let what is added meanwhile have these labels, and those of what it is added within."""
+        before = self.comes_with
+        self.comes_with = self.agent.memory.labels.join(before, labels)
+        try:
+            yield
+        finally:
+            self.comes_with = before
 
     def undo(self) -> None:
         """Take back what is not settled."""

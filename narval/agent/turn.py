@@ -63,7 +63,7 @@ class Turn:
         self.agent, self.host_api = agent, host_api
         self.transaction = Transaction(agent, record_only=record_only)
         self._effects = TurnEffects(self.transaction)
-        self.view = TurnView(agent, host_api, self._effects.apply, self.transaction.mark_hearsay)
+        self.view = TurnView(agent, host_api, self._effects.apply, self.transaction.label)
         self.controls = Controls(self.transaction, host_api.schema_fault)
         self.add = self.controls.add
         self.start = partial(start_run, self.transaction)
@@ -254,14 +254,15 @@ class Turn:
 
 
 def _propagate(transaction: Transaction, run: Run, event: Returned | Produced) -> None:
-    """Let a run be hearsay from now on that is told what a language model said, be it by an error."""
+    """Label a run that is told what a language model said, be it by an error."""
     agent, call = transaction.agent, run.calls[event.call]
     problem = event.problem if isinstance(event, Returned) else None
     is_answer = isinstance(event, Produced) or not event.abandoned
     if problem is not None and problem.kind in UNANSWERED:
         is_answer = False
-    if is_answer and agent.lookup.gives_hearsay(run, call, agent.memory):
-        transaction.mark_hearsay(run.eid)
+    if is_answer:
+        memory = agent.memory
+        transaction.label(run.eid, memory.labels.number(agent.lookup.labels_given(run, call, memory)))
 
 
 def _fire(turn: Turn, run: Run, wake: str, due: float) -> None:

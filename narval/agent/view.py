@@ -13,13 +13,12 @@ from narval.agent.replay import past
 from narval.agent.run import Run
 from narval.core.definitions.appointment import text_of
 from narval.core.definitions.people.directory import Directory
-from narval.core.elements.changes import HEARSAY
 from narval.core.elements.element import Element
 from narval.core.engines.commands import Call, Command, Watch
 from narval.core.engines.events import Caller, Event, Plain, Produced, Returned
 from narval.core.engines.view import GuardVerdict, verdict_of
 from narval.core.errors import ActionError
-from narval.core.memory.hearsay import is_hearsay
+from narval.core.memory.labels import NONE
 from narval.core.memory.lineage import current, fits_since
 from narval.core.memory.memory import Memory
 from narval.core.patterns.pattern import Bound
@@ -96,7 +95,7 @@ class LiveMemory:
 class TurnView(LiveMemory):
     """The engines' `View` within a turn; `advance` has an engine decide.
 
-    `apply` lets a command of a run take effect, `mark_hearsay` makes a run hearsay.
+    `apply` lets a command of a run take effect, `label` gives a run labels.
     """
 
     def __init__(
@@ -104,10 +103,10 @@ class TurnView(LiveMemory):
         agent: AgentState,
         host_api: HostApi,
         apply: Callable[[int, Command], None],
-        mark_hearsay: Callable[[int], None],
+        label: Callable[[int, int], None],
     ) -> None:
         super().__init__(agent.memory, host_api)
-        self.apply, self._mark_hearsay = apply, mark_hearsay
+        self.apply, self._label = apply, label
         self._agent, self._host_api = agent, host_api
         self._run: Run | None = None
         self._at = 0.0
@@ -128,22 +127,24 @@ class TurnView(LiveMemory):
         return run.engine.on_engine_error(run.definition, run.state, event, self, error)
 
     def judge(self, eids: Iterable[int], bound: Bound) -> GuardVerdict:
-        """The verdict of a guard: hearsay if all that fits is, or what its variables stand for is."""
-        memory = self._memory
-        if HEARSAY not in memory.marks:
+        """The verdict of a guard, with the labels of what its variables stand for, and of what fits: one
+        element is enough, so they are those of the one that has the fewest, without hearsay if there is one.
+        """
+        labels = self._memory.labels
+        if not labels.pages:
             return verdict_of(eids)
         named = (element.eid for _, elements in bound.variables for element in elements)
-        is_led, holds = is_hearsay(memory, named), False
-        if is_led:
-            holds = verdict_of(eids).holds
-        else:
-            for eid in eids:
-                holds, is_led = True, is_hearsay(memory, (eid,))
-                if not is_led:
-                    break
-        if is_led and self._run is not None:
-            self._mark_hearsay(self._run.eid)
-        return GuardVerdict(holds, is_led)
+        deciding, fewest = labels.of(named), None
+        for eid in eids:
+            of = labels.of((eid,))
+            if fewest is None or labels.weight(of) < labels.weight(fewest):
+                fewest = of
+            if not of:
+                break
+        deciding = labels.join(deciding, fewest or NONE)
+        if deciding and self._run is not None:
+            self._label(self._run.eid, deciding)
+        return GuardVerdict(fewest is not None, labels.names(deciding))
 
     # --- runs and definitions ---------------------------------------------------------------------------
 

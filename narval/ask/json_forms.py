@@ -20,7 +20,6 @@ from narval.core.engines.commands import Call
 from narval.core.engines.engine import resumed_from
 from narval.core.engines.events import Caller
 from narval.core.errors import Fault
-from narval.core.memory.hearsay import is_hearsay
 from narval.core.source.secrets import without_secrets
 from narval.files.agents.webhooks import ORIGIN
 from narval.system.clock import utc
@@ -165,13 +164,16 @@ def _error(agent: AgentState, run: Run) -> dict[str, Any] | None:
 
 def element(agent: AgentState, element: Element) -> dict[str, Any]:
     """An element of memory."""
+    labels = agent.memory.labels
+    own = labels.of((element.eid,))
     return {
         "eid": element.eid,
         "name": element.name,
         "xml": element.with_eid().decode("utf-8"),
         "added": moment(element.added),
         "origin": origin(element.origin),
-        "hearsay": is_hearsay(agent.memory, (element.eid,)),
+        "labels": list(labels.names(own)),
+        "hearsay": labels.is_hearsay(own),
         "used_by": [_use(*use) for use in agent.memory.used_by(element.eid)],
         "outdated": element.eid in agent.memory.outdated,
     }

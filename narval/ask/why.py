@@ -128,6 +128,7 @@ async def _story(daemon: Daemon, element: Element) -> dict[str, Any]:
         "added": form["added"],
         "origin": form["origin"],
         "declared": memory.declared[eid].partition(":")[0] if eid in memory.declared else None,
+        "labels": form["labels"],
         "hearsay": form["hearsay"],
         "made_from": [_eid_and_name(agent, before) for before in origin],
         "used_by": [use | _run_of(agent, use["run"]) for use in form["used_by"]],

@@ -24,12 +24,10 @@ from narval.calls.book import Post, refused
 from narval.calls.nested_runs import begin_run
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.people.directory import AFTER_A_MODEL, Approval
-from narval.core.elements import changes
 from narval.core.engines.commands import Call
 from narval.core.engines.decision import Inputs
 from narval.core.engines.events import Failure, HeldCalls, Returned
 from narval.core.kinds import ASKING
-from narval.core.memory.hearsay import is_hearsay
 
 MOST_CALLS = 100
 """The calls at most that one item lists; where a `foreach` makes more, each has its own."""
@@ -55,13 +53,15 @@ class Called(NamedTuple):
 
 def comes_of_a_model(agent: AgentState, run: Run, call: Call) -> bool:
     """True if a language model's answer has entered into a run, one that called it, or what a call gives."""
-    if changes.HEARSAY not in agent.memory.marks:
+    labels = agent.memory.labels
+    if not labels.pages:
         return False
     callers = [run.eid]
     while run.caller is not None and (above := agent.runs.get(run.caller.run)) is not None:
         run = above
         callers.append(run.eid)
-    return is_hearsay(agent.memory, (*callers, *(eid for _, eids in call.inputs for eid in eids)))
+    inputs = (eid for _, eids in call.inputs for eid in eids)
+    return labels.is_hearsay(labels.of((*callers, *inputs)))
 
 
 class Approvals:

@@ -22,7 +22,6 @@ from narval.calls.nested_runs import begin_run
 from narval.calls.of_kinds import Prepare
 from narval.calls.record import CallRecord, Finish
 from narval.calls.targets import CallTargets
-from narval.core.elements.changes import HEARSAY
 from narval.core.engines.commands import SEND, SIGNAL, Call, CancelCall, Outer
 from narval.core.engines.events import CallApproved, Cancelled, Failure, Returned
 from narval.core.engines.registry import runnable_kinds
@@ -205,7 +204,7 @@ class Dispatcher:
 
     def _call_target(self, run: Run, call: Call) -> Returned | None:
         """Call an action, apply a stylesheet, or run a program (hot path, counted by test_work_counted)."""
-        may_ask = call.approve or self._agent.lookup.people.approvals or HEARSAY in self._agent.memory.marks
+        may_ask = call.approve or self._agent.lookup.people.approvals or self._agent.memory.labels.pages
         if may_ask and self._approvals.hold(run, call):
             return None
         target = self.targets.find(run, call)

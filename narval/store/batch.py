@@ -249,6 +249,8 @@ class Batch(msgspec.Struct, eq=False):
     held: list[tuple[int, int]] = _rows()
     """Run, eid."""
     marks: list[MarkRow] = _rows()
+    labels: list[tuple[int, str]] = _rows()
+    """Eid of an element or a run, a label that it has from now on."""
     keys: list[tuple[str, str, str]] = _rows()
     """Name, expression, value."""
     runs: list[RunRow] = _rows()
@@ -277,7 +279,7 @@ class Batch(msgspec.Struct, eq=False):
     unheld: list[tuple[int, int]] = _rows()
     """Run, eid."""
     forgotten_elements: list[int] = _rows()
-    """Their marks go with them; their keys stay (N37)."""
+    """Their marks and labels go with them; their keys stay (N37)."""
     forgotten_runs: list[int] = _rows()
     """Their contexts, entries and snapshots go with them; the marks they made stay (N18)."""
     removed_agents: list[int] = _rows()
@@ -333,6 +335,7 @@ _PUT: dict[type, Callable[[Batch, Any], None]] = {
     changes.Used: _put_used,
     changes.Outdated: lambda batch, change: batch.outdated.extend(change.eids),
     changes.Keyed: lambda batch, change: batch.keys.append((change.name, change.expression, change.value)),
+    changes.Labelled: lambda batch, change: batch.labels.extend((change.eid, name) for name in change.labels),
     changes.Undeclared: lambda batch, change: batch.undeclared.extend(change.eids),
     changes.Forgotten: _put_forgotten,
 }

@@ -46,6 +46,10 @@ class AlwaysNew(AgentStore):
         """None."""
         return iter(())
 
+    def labels(self) -> Iterator[tuple[int, str]]:
+        """None."""
+        return iter(())
+
     def keys(self) -> Iterator[tuple[str, str, str]]:
         """None."""
         return iter(())

@@ -29,6 +29,7 @@ from narval.store.rows import (
     FactRow,
     HeldRow,
     KeyRow,
+    LabelRow,
     Row,
     ScopeRow,
     typed,
@@ -169,6 +170,10 @@ class DatabaseAgent(AgentStore):
     def marks(self) -> Iterator[MarkRow]:
         """The uses of elements."""
         return self._typed(MarkRow, "marks")
+
+    def labels(self) -> Iterator[tuple[int, str]]:
+        """Eid and label, of elements and runs."""
+        return self._typed(LabelRow, "labels")
 
     def keys(self) -> Iterator[tuple[str, str, str]]:
         """Name, expression, value."""

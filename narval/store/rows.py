@@ -44,6 +44,13 @@ class LastRow(NamedTuple):
     eid: Eid | None
 
 
+class LabelRow(NamedTuple):
+    """A label of an element or a run."""
+
+    eid: Eid
+    label: str
+
+
 class KeyRow(NamedTuple):
     """A value that an output with `unique` has given (N37)."""
 

@@ -64,6 +64,9 @@ class StartReader(Protocol):
     def marks(self) -> Iterator[MarkRow]:
         """The uses of elements, oldest element first."""
 
+    def labels(self) -> Iterator[tuple[int, str]]:
+        """Eid and label, of elements and runs, by eid."""
+
     def keys(self) -> Iterator[tuple[str, str, str]]:
         """Name, expression, value."""
 

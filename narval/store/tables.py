@@ -36,9 +36,9 @@ from narval.store.batch import (
     SnapshotRow,
     TakenRow,
 )
-from narval.store.rows import ElementRow, FactRow, HeldRow, KeyRow
+from narval.store.rows import ElementRow, FactRow, HeldRow, KeyRow, LabelRow
 
-HEAD = 6
+HEAD = 7
 """The version of the tables: the number of the last file under `migrations`."""
 
 Columns = Mapping[str, Any]
@@ -141,6 +141,7 @@ ELEMENTS = _table(
 CONTEXTS = _table("contexts", _columns(HeldRow), "run eid")
 # eid before the rest: what is forgotten takes its marks along by a search, not a scan.
 MARKS = _table("marks", _columns(MarkRow), "eid definition place slot")
+LABELS = _table("labels", _columns(LabelRow), "eid label")
 KEYS = _table("keys", _columns(KeyRow), "name expression value")
 RUNS = _table("runs", _columns(RunRow), "eid")
 JOURNAL = _table("journal", _columns(JournalRow), "", "INDEX journal_by_run ON journal (agent, run)")
@@ -164,7 +165,7 @@ AGENTS = Table(
 )
 
 TABLES = (
-    VERSION, TEXTS, META, ELEMENTS, CONTEXTS, MARKS, KEYS, RUNS, JOURNAL, SNAPSHOTS, QUEUE, MOMENTS,
+    VERSION, TEXTS, META, ELEMENTS, CONTEXTS, MARKS, LABELS, KEYS, RUNS, JOURNAL, SNAPSHOTS, QUEUE, MOMENTS,
     DEFINITIONS, RESULTS, MESSAGES, TAKEN, DEAD_LETTERS, AGENTS,
 )  # fmt: skip
 

@@ -17,7 +17,6 @@ from narval.core.engines.events import Cancelled
 from narval.core.engines.registry import standing_kinds
 from narval.core.errors import RequestError, TokenError
 from narval.core.kinds import ASKING
-from narval.core.memory.hearsay import is_hearsay
 from narval.core.memory.lineage import in_force
 from narval.daemon.daemon import Daemon
 from narval.kinds.work.operations.acts import check_may_renew
@@ -37,8 +36,7 @@ async def renew(daemon: Daemon, run: int, reason: str = "", *, asker: Asker = PR
         if record is not None and record.engine.definition_kind == ASKING:
             check_may_renew(daemon, asker, run)
         begun = _begin_anew(turn, active_run(daemon, run))
-        if is_hearsay(turn.agent.memory, (run,)):
-            turn.transaction.mark_hearsay(begun.eid)
+        turn.transaction.inherit(begun.eid, (run,))
         why = f"begun anew as {begun.eid}{f': {reason}' if reason else ''}"
         turn.tell(run, Cancelled(0, 0.0, why, **asker.recorded))
         return begun

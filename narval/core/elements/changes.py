@@ -13,10 +13,6 @@ It names the definition, not its version, so that marks survive new versions of 
 """
 
 
-HEARSAY: MarkScope = ("narval", "model", "answer")
-"""The scope that marks elements and runs into which a language model's answer has entered."""
-
-
 class Added(msgspec.Struct, frozen=True, gc=False):
     """An element entered memory, and with `held` the context of that run.
 
@@ -90,6 +86,13 @@ class Undeclared(msgspec.Struct, frozen=True, gc=False):
     eids: tuple[int, ...]
 
 
+class Labelled(msgspec.Struct, frozen=True, gc=False):
+    """An element or a run has these labels besides those that it has."""
+
+    eid: int
+    labels: tuple[str, ...]
+
+
 class Forgotten(msgspec.Struct, frozen=True, gc=False):
     """These elements, and these runs with their contexts, left memory."""
 
@@ -97,4 +100,6 @@ class Forgotten(msgspec.Struct, frozen=True, gc=False):
     runs: tuple[int, ...] = ()
 
 
-Change = Added | Held | Unheld | Used | Reserved | Released | Outdated | Keyed | Undeclared | Forgotten
+Change = (
+    Added | Held | Unheld | Used | Reserved | Released | Outdated | Keyed | Undeclared | Labelled | Forgotten
+)

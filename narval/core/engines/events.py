@@ -12,7 +12,7 @@ Plain = str | int | float | bool | None | list[Any] | dict[str, Any]
 """Plain data: of lists and tables, whatever is in them is plain too."""
 
 
-HEARSAY = "hearsay"
+LABELS = "labels"
 """The word by which a standing run says that what it tells or begins came of a language model's answer."""
 
 

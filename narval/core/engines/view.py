@@ -15,14 +15,14 @@ from narval.core.patterns.pattern import Bound, Pattern
 
 
 class GuardVerdict(NamedTuple):
-    """The verdict of a guard: whether it `holds`, and whether a language model's answer had a say in that."""
+    """The verdict of a guard: whether it `holds`, and the labels of what had a say in that."""
 
     holds: bool
-    is_hearsay: bool = False
+    labels: tuple[str, ...] = ()
 
 
 def verdict_of(eids: Iterable[int]) -> GuardVerdict:
-    """The verdict of a guard that holds if there is an element, where nothing is hearsay."""
+    """The verdict of a guard that holds if there is an element, where nothing has labels."""
     return GuardVerdict(next(iter(eids), None) is not None)
 
 
@@ -47,8 +47,8 @@ class MemoryView(Protocol):
 
     def judge(self, eids: Iterable[int], bound: Bound) -> GuardVerdict:
         """The verdict of a guard, which takes nothing: it holds if there is an element of `eids`, which all
-        fit. Whoever decides by what it does not take has to ask this, for so its run is hearsay where the
-        guard is; the verdict says so to a run that decides for others.
+        fit. Whoever decides by what it does not take has to ask this, for so its run has the labels of
+        the guard; the verdict tells them to a run that decides for others.
         """
 
     def reserved(self, bound: Bound, scope: MarkScope | None) -> bool:

@@ -17,6 +17,7 @@ from narval.core.elements.changes import Change, MarkScope
 from narval.core.elements.element import Element, Tree
 from narval.core.index.element_index import ElementIndex
 from narval.core.memory.contexts import Contexts
+from narval.core.memory.labels import Labels
 from narval.core.memory.packed import ElementTable
 from narval.core.patterns.pattern import Bound
 
@@ -26,12 +27,14 @@ class Memory:
 
     `marks` are the elements that each input or condition has used, each with the run that did, `reserved`
     those that a call under way will replace, `outdated` those that have been replaced; `declared` tells
-    by what an element is protected; `unique_values` are those that outputs with `unique` have given.
+    by what an element is protected; `unique_values` are those that outputs with `unique` have given; `labels`
+    say where what elements hold came from.
     """
 
     def __init__(self) -> None:
         self.next_eid = 1
         self.contexts = Contexts()
+        self.labels = Labels()
         self.declared: dict[int, str] = {}
         self.unique_values: set[tuple[str, str, str]] = set()
         self.marks: dict[MarkScope, dict[int, int]] = {}
@@ -123,8 +126,7 @@ class Memory:
 
     def used_by(self, eid: int) -> list[tuple[MarkScope, int]]:
         """The inputs and conditions that have used an element, each with the run that did (0: none)."""
-        used = ((scope, runs) for scope, runs in self.marks.items() if scope != changes.HEARSAY)
-        return [(scope, runs[eid]) for scope, runs in used if eid in runs]
+        return [(scope, runs[eid]) for scope, runs in self.marks.items() if eid in runs]
 
     # --- changing -------------------------------------------------------------------------------------
 
@@ -293,10 +295,16 @@ def _forget(memory: Memory, change: changes.Forgotten) -> Change:
         memory.contexts.forget_element(eid)
         memory.outdated.discard(eid)
     gone = {*change.eids, *change.runs}
+    memory.labels.forget(gone)
     for runs in memory.marks.values():
         for eid in runs.keys() & gone if not runs.keys().isdisjoint(gone) else ():
             del runs[eid]
     return change
+
+
+def _label(memory: Memory, change: changes.Labelled) -> Change | None:
+    new = memory.labels.add(change.eid, change.labels)
+    return replace(change, labels=new) if new else None
 
 
 def _undeclare(memory: Memory, change: changes.Undeclared) -> Change:
@@ -315,6 +323,7 @@ _APPLY: dict[type, Callable[[Memory, Any], Change | None]] = {
     changes.Outdated: _outdate,
     changes.Keyed: _key,
     changes.Undeclared: _undeclare,
+    changes.Labelled: _label,
     changes.Forgotten: _forget,
 }
 
@@ -327,4 +336,5 @@ _REVERT: dict[type, Callable[[Memory, Any], None]] = {
     changes.Released: lambda memory, change: memory.reserved.update(change.eids),
     changes.Outdated: _unoutdate,
     changes.Keyed: lambda memory, change: memory.unique_values.discard(change.identity),
+    changes.Labelled: lambda memory, change: memory.labels.remove(change.eid, change.labels),
 }

@@ -16,7 +16,7 @@ from narval.core.elements.control_elements import CONTROLS
 from narval.core.elements.element import Origin, local_name
 from narval.core.elements.error_element import make_error
 from narval.core.errors import StoreAwayError, UnreadableError
-from narval.core.memory.hearsay import is_hearsay
+from narval.core.memory.labels import recorded
 from narval.daemon.messages.contract import OVERDUE, Refusal
 from narval.daemon.messages.envelope import ELEMENT, RECEIPT, UNDELIVERED, Envelope, seal, unseal
 from narval.daemon.messages.kinds import KINDS
@@ -100,8 +100,7 @@ class AgentMail:
         row = MessageRow(0, self.identity.agent, 0, id, kind, turn.at, until, seal(envelope), data)
         turn.transaction.batch.dead_letters.append(_dead(row, name, refusal, turn.at))
         eid = turn.add(_notice(name, envelope, refusal), Origin(agent=name, message=id))
-        if is_hearsay(turn.agent.memory, (envelope.run, *envelope.inputs)):
-            turn.transaction.mark_hearsay(eid)
+        turn.transaction.inherit(eid, (envelope.run, *envelope.inputs))
 
     def lacking(self, turn: Turn, sent: Iterable[tuple[str, bytes]]) -> tuple[AgentRow, str] | None:
         """The receiver whose mailbox has no room for what is sent, and for what that waits (G31); None where
@@ -188,7 +187,8 @@ class AgentMail:
         sender = self.office.find_same(envelope.sender, envelope.sender_id)
         if sender is None:
             return  # nobody is there to be told
-        back = replace(self.outbox.envelope(envelope.run, envelope.step), hearsay=envelope.hearsay)
+        labels = recorded(envelope.labels, envelope.hearsay)
+        back = replace(self.outbox.envelope(envelope.run, envelope.step), labels=labels)
         if refusal is None:
             self.outbox.send(turn, sender, RECEIPT, row.id, back, b"")
             return
@@ -203,11 +203,9 @@ class AgentMail:
         take = KINDS.get(row.kind)
         if take is None:
             return Refusal("unknown-kind", f"this version of narval knows no messages of kind {row.kind}")
-        turn.transaction.hear(envelope.hearsay)
-        try:
+        labels = recorded(envelope.labels, envelope.hearsay)
+        with turn.transaction.coming_with(turn.agent.memory.labels.number(labels)):
             return take(self, turn, row, envelope)
-        finally:
-            turn.transaction.hear(False)
 
 
 def _dead(row: MessageRow, receiver: str, refusal: Refusal, at: float) -> DeadLetterRow:

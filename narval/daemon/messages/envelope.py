@@ -15,7 +15,7 @@ one was taken.
 class Envelope(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The sender by name and id (G1); the run and step that sent, and the eids of what was sent, as the
     sender has them; for which person, and who acted in that person's name (P39).
-    `awaited`: a call waits until it is taken. `hearsay`: a language model's answer has entered into it.
+    `awaited`: a call waits until it is taken. `labels`: those of what was sent and of the run that sent it.
     """
 
     sender: str
@@ -27,6 +27,8 @@ class Envelope(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     actor: str = ""
     awaited: bool = False
     hearsay: bool = False
+    """As it was recorded before there were labels."""
+    labels: tuple[str, ...] = ()
 
 
 seal = msgspec.msgpack.Encoder().encode

@@ -7,7 +7,6 @@ from collections import Counter
 from msgspec.structs import replace
 
 from narval.agent.turn import Turn
-from narval.core.memory.hearsay import is_hearsay
 from narval.daemon.messages.envelope import Envelope, seal
 from narval.daemon.messages.post_office import PostOffice
 from narval.store.batch import AgentRow, Batch, MessageRow
@@ -63,8 +62,9 @@ class Outbox:
         until: float | None = None,
     ) -> None:
         """Send a message with what this turn records."""
-        if is_hearsay(turn.agent.memory, (envelope.run, *envelope.inputs)):
-            envelope = replace(envelope, hearsay=True)
+        labels = turn.agent.memory.labels
+        if sent := labels.of((envelope.run, *envelope.inputs)):
+            envelope = replace(envelope, labels=labels.names(labels.join(sent, labels.number(envelope.labels))))
         self._last[receiver.id] = number = self.know(receiver) + 1
         self._office.expect(receiver)
         batch = turn.transaction.batch

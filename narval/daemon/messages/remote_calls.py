@@ -144,8 +144,7 @@ class RemoteCalls:
             return
         asked, call = found
         eids, problem = add(asked, call)
-        if turn.transaction.hears:  # what it failed by may have its words
-            turn.transaction.mark_hearsay(asked.eid)
+        turn.transaction.label(asked.eid, turn.transaction.comes_with)  # what it failed by may have its words
         given_up = call.call in asked.abandoned
         back = Returned(0, 0.0, call.call, eids=eids, problem=problem, abandoned=given_up)
         turn.tell(asked.eid, back)

@@ -109,6 +109,7 @@ def _remembered(agent: AgentState) -> Remembered:
             if element is not None
         ],
         [MarkRow(*scope, *use) for scope, uses in memory.marks.items() for use in uses.items()],
+        list(memory.labels.all()),
         list(memory.unique_values),
         memory.next_eid,
     )

@@ -168,7 +168,7 @@ class AnyMemory:
                 yield eid
 
     def judge(self, eids: Iterable[int], bound: Bound) -> GuardVerdict:
-        """The verdict of a guard: nothing here is hearsay."""
+        """The verdict of a guard: nothing here has labels."""
         return verdict_of(eids)
 
     def fits(self, element: Element, bound: Bound) -> bool:

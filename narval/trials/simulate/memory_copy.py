@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from narval.core.elements.element import Element
 from narval.core.errors import RequestError, StoreError
@@ -24,10 +25,11 @@ ATTEMPTS = 5
 
 
 class Remembered(msgspec.Struct, frozen=True):
-    """A memory without its runs: elements, marks, and the values of unique outputs."""
+    """A memory without its runs: elements, marks, labels, and the values of unique outputs."""
 
     elements: Sequence[KeptElement] = ()
     marks: Sequence[MarkRow] = ()
+    labels: Sequence[tuple[int, str]] = ()
     keys: Sequence[tuple[str, str, str]] = ()
     next_eid: int = 1
 
@@ -58,7 +60,8 @@ def remembered(home: Home, settings: Settings, agent: str = "") -> Remembered:
 def stored(agent: AgentStore) -> Remembered:
     """The memory that a store has of an agent. Raises StoreError, ValueError."""
     next_eid = number(agent.meta, "next_eid", 1)
-    return Remembered(list(agent.elements()), list(agent.marks()), list(agent.keys()), next_eid)
+    marks, labels = list(agent.marks()), list(agent.labels())
+    return Remembered(list(agent.elements()), marks, labels, list(agent.keys()), next_eid)
 
 
 def other_agents(home: Home, settings: Settings) -> list[AgentRow]:
@@ -142,6 +145,10 @@ class _SimulatedAgent(VolatileAgent):
         """The uses of elements."""
         return iter(self._recalled.marks)
 
+    def labels(self) -> Iterator[tuple[int, str]]:
+        """Eid and label, of elements and runs."""
+        return iter(self._recalled.labels)
+
     def keys(self) -> Iterator[tuple[str, str, str]]:
         """Name, expression, value."""
         return iter(self._recalled.keys)
@@ -155,4 +162,5 @@ def with_declared(recalled: Remembered, declared: Sequence[tuple[str, bytes]], a
         KeptElement(Element(next_eid + number, xml, at), key, False)
         for number, (key, xml) in enumerate((key, xml) for key, xml in declared if key not in there)
     ]
-    return Remembered([*recalled.elements, *new], recalled.marks, recalled.keys, next_eid + len(new))
+    elements = [*recalled.elements, *new]
+    return replace(recalled, elements=elements, next_eid=next_eid + len(new))

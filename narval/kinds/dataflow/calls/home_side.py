@@ -14,7 +14,6 @@ from narval.calls.book import Post
 from narval.core.elements.canonical import canonical
 from narval.core.elements.element import Origin, parse, text_within
 from narval.core.errors import ActionError, PatternError
-from narval.core.memory.hearsay import is_hearsay
 from narval.core.patterns.pattern import condition
 from narval.kinds.dataflow.calls.sending import FlowMessage, Sender
 
@@ -50,7 +49,7 @@ class HomeSide:
             raise ActionError(str(error), "wrong-text", final=True) from None
         memory = self._agent.memory
         eids = list(memory.matching(bound, None))
-        if is_hearsay(memory, eids):
+        if memory.labels.is_hearsay(memory.labels.of(eids)):
             raise ActionError(_HEARSAY.format(pattern), "asks-first", final=True)
         elements = [memory.element(eid) for eid in eids]
         return [(one.eid, one.name, _text_in(one.xml)) for one in elements if one is not None]

@@ -236,6 +236,8 @@ def _story(answer: Row) -> Iterator[str]:
     yield f"element {answer['element']}, {article(answer['name'])} {clean(answer['name'])}: {came}{by}"
     if (answer["origin"] or {}).get("call"):
         yield f"  made by     call {answer['origin']['call']}"
+    if answer["labels"]:
+        yield f"  labels      {clean(' '.join(answer['labels']))}"
     if answer["hearsay"]:
         yield "  hearsay     a language model's answer is in it; what goes outside because of it asks first"
     for before in answer["made_from"]:

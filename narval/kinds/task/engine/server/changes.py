@@ -6,6 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from narval.core.engines.run_state import RunBegan, RunChange
+from narval.core.memory.labels import recorded
 from narval.kinds.task.engine.server.line import ArrivalLine
 from narval.kinds.task.engine.server.state import (
     CalledInstance,
@@ -385,7 +386,9 @@ class ConditionJudged(RuleFact, frozen=True):
     watched: bool = False
     """True if it is watched for, to be judged again."""
     hearsay: bool = False
-    """True if a language model's answer had a say in that."""
+    """As it was recorded before there were labels."""
+    labels: tuple[str, ...] = ()
+    """The labels of what had a say in that."""
 
     def apply(self, state: TaskServerState) -> None:
         rule = state.move_rule(self.event, self.rule, "due" if self.held else "false")
@@ -393,7 +396,8 @@ class ConditionJudged(RuleFact, frozen=True):
         state.unserved.discard(self.event)
         if self.held:
             rule.receiver, rule.before_action = self.receiver, self.windows
-            rule.hearsay = rule.hearsay or self.hearsay
+            of_both = recorded(rule.labels, rule.hearsay), recorded(self.labels, self.hearsay)
+            rule.labels = tuple(sorted(set().union(*of_both)))
             if event.sync:
                 state.chosen.setdefault(rule.receiver, ArrivalLine()).append(rule_key(event.id, self.rule))
             event.state = rule.state

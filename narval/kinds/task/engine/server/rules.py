@@ -14,8 +14,9 @@ import msgspec
 
 from narval.core.engines import commands
 from narval.core.engines.decision import Wanted
-from narval.core.engines.events import HEARSAY, Plain
+from narval.core.engines.events import LABELS, Plain
 from narval.core.engines.view import GuardVerdict
+from narval.core.memory.labels import recorded
 from narval.core.patterns.pattern import Bound
 from narval.kinds.task.engine.server import changes, circles, ending
 from narval.kinds.task.engine.server.conditions import CARRIED, OBJECT, asks_memory, bound
@@ -133,7 +134,7 @@ def judge(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
             verdict = judged(decision, tried[-1])
         receiver = instance
         if verdict.holds:
-            _hold(decision, event, number, found, instance, is_hearsay=verdict.is_hearsay)
+            _hold(decision, event, number, found, instance, labels=verdict.labels)
             return
         if isinstance(found.condition, bool) or OBJECT not in found.condition.variables:
             break
@@ -221,7 +222,7 @@ def _hold(
     found: Rule,
     receiver: int,
     *,
-    is_hearsay: bool,
+    labels: tuple[str, ...],
 ) -> None:
     """A condition held: its action has its windows from now on."""
     rule = event.rules[number]
@@ -233,7 +234,7 @@ def _hold(
     if found.before_action is not None:
         opened = windows(found.before_action, decision.now, decision.view.zone, named(found, event))
     change = changes.ConditionJudged(
-        decision.now, event.id, number, True, receiver, opened, hearsay=is_hearsay
+        decision.now, event.id, number, True, receiver, opened, labels=labels
     )
     decision.change(change)
     if receiver and event.sync:
@@ -278,6 +279,7 @@ def begin(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
         ending.end_rule(decision, event, number, "expired", GONE)
         return
     set_wake(decision, event.id, number, None)
+    labels = " ".join(recorded(rule.labels, rule.hearsay))
     if receiver:
         said: dict[str, Any] = {
             "event": event.id,
@@ -288,7 +290,7 @@ def begin(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
             "object": event.object,
             "case": event.case,
             "raiser": event.raiser,
-            **({HEARSAY: True} if rule.hearsay else {}),
+            **({LABELS: labels} if labels else {}),
         }
         call = decision.tell("act", said, run=receiver, elements=decision.elements(event.object))
     else:
@@ -297,8 +299,8 @@ def begin(decision: ServerDecision, event: RaisedEvent, number: int) -> None:
         environment: dict[str, Plain] = {"event": str(event.id), "parameters": given}
         if event.raiser:
             environment["raiser"] = str(event.raiser)
-        if rule.hearsay:
-            environment[HEARSAY] = "yes"
+        if labels:
+            environment[LABELS] = labels
         asked = (call, decision.definition.kind, decision.definition.full_name, "action")
         decision.command(commands.Call(*asked, payload={"environment": environment}))
     decision.change(changes.ActionBegan(decision.now, event.id, number, call))

@@ -106,7 +106,9 @@ class EventRule(msgspec.Struct, omit_defaults=True, gc=False):
     watched: bool = False
     """True if its condition is watched for, to be judged again."""
     hearsay: bool = False
-    """True if a language model's answer had a say in its condition."""
+    """As it was recorded before there were labels."""
+    labels: tuple[str, ...] = ()
+    """The labels of what had a say in its condition."""
 
 
 class RaisedEvent(msgspec.Struct, omit_defaults=True):

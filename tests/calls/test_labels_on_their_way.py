@@ -11,7 +11,7 @@ import pytest
 import narval
 from narval.core.elements.element import CONTROL
 from narval.files.shipped import shipped
-from tests.calls.test_hearsay import ASK, CHILD, MODULE, PROMPT, SEND, asked, recipe, sent, then
+from tests.calls.test_labels import ASK, CHILD, MODULE, PROMPT, SEND, asked, recipe, sent, then
 
 MORE = """
 

@@ -20,9 +20,8 @@ from narval.core.elements.changes import Change
 from narval.core.elements.element import CONTROL
 from narval.core.engines.effects import EFFECTS
 from narval.core.engines.events import Event
-from narval.core.memory.hearsay import is_hearsay
 from narval.files.shipped import shipped
-from tests.calls.test_hearsay import (
+from tests.calls.test_labels import (
     ASK,
     CHILD,
     MODULE,
@@ -123,7 +122,8 @@ def agent(home: Path) -> Iterator[Any]:
 
 
 def is_marked(agent: Any, eid: int) -> bool:
-    return is_hearsay(agent.daemon.agent.memory, (eid,))
+    labels = agent.daemon.agent.memory.labels
+    return bool(labels.is_hearsay(labels.of((eid,))))
 
 
 def all_marked(agent: Any, name: str, count: int = 1) -> None:
@@ -232,9 +232,8 @@ def a_condition_of_a_rule(agent: Any, home: Path) -> None:
 
 def a_control_element(agent: Any, home: Path) -> None:
     def add(turn: Turn) -> None:
-        turn.transaction.hear(True)
-        turn.add(f'<al:start-plan xmlns:al="{CONTROL}" recipe="w.new"/>'.encode())
-        turn.transaction.hear(False)
+        with turn.transaction.coming_with(turn.agent.memory.labels.number(["model:far"])):
+            turn.add(f'<al:start-plan xmlns:al="{CONTROL}" recipe="w.new"/>'.encode())
 
     agent.runner.run(agent.daemon.host.submit(add))
     all_marked(agent, "error")
@@ -285,7 +284,7 @@ COMMANDS = {
     "Finish": a_run_tells_its_caller,
     "Outdate": "the element that takes the place is made of what it replaces",
     "Start": "the next run begins with the elements of the first, which are hearsay if they were",
-    "Answer": "tests/calls/test_hearsay_on_its_way.py",
+    "Answer": "tests/calls/test_labels_on_their_way.py",
     **dict.fromkeys(("MarkUsed", "RecordUnique", "Reserve", "Release", "ScheduleForget"), NOTHING),
     **dict.fromkeys(("Watch", "Unwatch", "SetTimer", "CancelTimer", "CancelCall"), NOTHING),
 }
@@ -294,7 +293,7 @@ EVENTS = {
     "Returned": (a_model_answers, a_models_words_are_an_error, a_run_tells_its_caller, a_run_abroad_fails),
     "Produced": a_model_answers,
     "Matched": (held_by_a_run, a_guard_of_a_process, a_condition_of_a_global_event),
-    "Signalled": "tests/calls/test_hearsay_on_its_way.py",
+    "Signalled": "tests/calls/test_labels_on_their_way.py",
     "CallApproved": BY_A_PERSON,
     "Redefined": "only a plan that has taken nothing begins anew by another version",
     **dict.fromkeys(("CallStarting", "TimerFired", "Cancelled"), NOTHING),
@@ -302,7 +301,7 @@ EVENTS = {
 CHANGES = {
     "Added": (made_by_a_step, a_run_fails),
     "Held": held_by_a_run,
-    **dict.fromkeys(("Unheld", "Used", "Reserved", "Released", "Outdated"), NOTHING),
+    **dict.fromkeys(("Unheld", "Used", "Reserved", "Released", "Outdated", "Labelled"), NOTHING),
     **dict.fromkeys(("Keyed", "Undeclared", "Forgotten"), NOTHING),
 }
 ENTRANCES = {
@@ -321,21 +320,21 @@ ENTRANCES = {
     "agent/transaction:Transaction.add": made_by_a_step,
     "agent/turn:Turn._add_error": narval_fails_a_run,
     "agent/turn:Turn._leave_out": NOTHING,
-    "kinds/dataflow/calls/home_side:_add": "a dataflow that hearsay led to is refused (test_hearsay.py)",
+    "kinds/dataflow/calls/home_side:_add": "a dataflow that hearsay led to is refused (test_labels.py)",
     "calls/nested_runs:begin_run": (a_run_calls_another, a_condition_of_a_global_event),
     "daemon/agents/damage_report:_report": NOTHING,
     "daemon/dropped/inbox:Inbox._add.work": BY_A_PERSON,
     "daemon/dropped/inbox:Inboxes._tell": BY_A_PERSON,
     "daemon/messages/agent_mail:AgentMail.send": a_message_comes_back,
-    "daemon/messages/kinds:take_element": "tests/calls/test_hearsay.py",
-    "daemon/messages/kinds:take_notice": "tests/calls/test_hearsay.py",
+    "daemon/messages/kinds:take_element": "tests/calls/test_labels.py",
+    "daemon/messages/kinds:take_notice": "tests/calls/test_labels.py",
     "daemon/messages/remote_kinds:take_return.add": a_run_abroad_fails,
-    "daemon/messages/remote_kinds:_begin": "tests/calls/test_hearsay_on_its_way.py",
+    "daemon/messages/remote_kinds:_begin": "tests/calls/test_labels_on_their_way.py",
     "ask/attention/incidents:acknowledge.work": BY_A_PERSON,
     "ask/daemon/hooks:take_hook.work": BY_A_PERSON,
     "ask/documents:add_all": BY_A_PERSON,
     "ask/memory/changing:add.work": BY_A_PERSON,
-    "ask/runs/acts:_start.work": "tests/calls/test_hearsay_on_its_way.py",
+    "ask/runs/acts:_start.work": "tests/calls/test_labels_on_their_way.py",
     "kinds/task/operations/programs:task_init.work": BY_A_PERSON,
     "kinds/task/operations/putting:_begin": BY_A_PERSON,
     "ask/runs/renewing:_begin_anew": "it is hearsay if the run that it takes the place of is",

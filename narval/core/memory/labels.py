@@ -1,0 +1,144 @@
+"""Labels: by which ways it came in what elements hold, and what decided in runs (docs/explanation/trust.md).
+
+A set of labels is a small number, and elements have theirs in pages of numbers: a page is there only where
+one of its elements has a label, and costs four bytes for each. What is recorded is names: a number means
+something in one life of one memory.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator
+
+from narval.core.elements.changes import Added, Change, Held
+
+NONE = 0
+"""The number of the set that has no label."""
+
+MODEL = "model:"
+"""The start of the labels of language models: what has one is hearsay."""
+
+ANY_MODEL = f"{MODEL}*"
+"""The label of what a language model said of which it is not known which."""
+
+
+def recorded(labels: tuple[str, ...], hearsay: bool) -> tuple[str, ...]:
+    """The labels of a record; of one that was made before there were labels, and told of hearsay alone."""
+    return labels or ((ANY_MODEL,) if hearsay else ())
+
+
+_BITS = 8
+_SIZE = 1 << _BITS
+_LAST = _SIZE - 1
+
+
+class LabelSets:
+    """The sets of labels that there are, each under a number."""
+
+    def __init__(self) -> None:
+        self._names: list[tuple[str, ...]] = [()]
+        self._hearsay = [False]
+        self._numbers: dict[tuple[str, ...], int] = {(): NONE}
+        self._joined: dict[tuple[int, int], int] = {}
+
+    def number(self, names: Iterable[str]) -> int:
+        """The number of a set of labels, a new one where there was none."""
+        ordered = tuple(sorted({*names}))
+        number = self._numbers.get(ordered)
+        if number is None:
+            number = self._numbers[ordered] = len(self._names)
+            self._names.append(ordered)
+            self._hearsay.append(any(name.startswith(MODEL) for name in ordered))
+        return number
+
+    def names(self, number: int) -> tuple[str, ...]:
+        """The labels of a set, in the order of the alphabet."""
+        return self._names[number]
+
+    def join(self, one: int, other: int) -> int:
+        """The set of all the labels of two."""
+        if one == other or not other:
+            return one
+        if not one:
+            return other
+        pair = (one, other) if one < other else (other, one)
+        number = self._joined.get(pair)
+        if number is None:
+            number = self._joined[pair] = self.number((*self._names[one], *self._names[other]))
+        return number
+
+    def weight(self, number: int) -> tuple[bool, int]:
+        """What orders sets by how much they say against something."""
+        return self._hearsay[number], len(self._names[number])
+
+    def is_hearsay(self, number: int) -> bool:
+        """True if a language model's answer has entered, directly or not."""
+        return self._hearsay[number]
+
+
+class Labels(LabelSets):
+    """The labels of the elements and runs of a memory; `pages` has none where nothing has a label."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pages: dict[int, array[int]] = {}
+
+    def of(self, eids: Iterable[int]) -> int:
+        """The set of all the labels that one of these elements or runs has."""
+        pages, joined = self.pages, NONE
+        if pages:
+            for eid in eids:
+                page = pages.get(eid >> _BITS)
+                if page is not None:
+                    joined = self.join(joined, page[eid & _LAST])
+        return joined
+
+    def add(self, eid: int, names: Iterable[str]) -> tuple[str, ...]:
+        """Let an element or a run have labels besides those that it has; those that are news."""
+        old = self.of((eid,))
+        number = self.join(old, self.number(names))
+        if number == old:
+            return ()
+        page = self.pages.get(eid >> _BITS)
+        if page is None:
+            page = self.pages[eid >> _BITS] = array("I", bytes(_SIZE * array("I").itemsize))
+        page[eid & _LAST] = number
+        had = self.names(old)
+        return tuple([name for name in self.names(number) if name not in had])
+
+    def remove(self, eid: int, names: Iterable[str]) -> None:
+        """Take labels from an element or a run."""
+        left = self.number({*self.names(self.of((eid,)))}.difference(names))
+        page = self.pages.get(eid >> _BITS)
+        if page is not None:
+            page[eid & _LAST] = left
+            if not any(page):
+                del self.pages[eid >> _BITS]
+
+    def forget(self, eids: Iterable[int]) -> None:
+        """Let elements and runs that are gone have none."""
+        if self.pages:
+            for eid in eids:
+                if number := self.of((eid,)):
+                    self.remove(eid, self.names(number))
+
+    def all(self) -> Iterator[tuple[int, str]]:
+        """Each label of each element and run, by eid."""
+        for place, page in sorted(self.pages.items()):
+            for offset, number in enumerate(page):
+                yield from (((place << _BITS) + offset, name) for name in self._names[number])
+
+    def spread(self, change: Change, came_with: int = NONE) -> Iterator[tuple[int, int]]:
+        """The elements and runs that a change gives labels, each with the number of a set.
+
+        An element has those of what it was made of, of the run that made it, or of which it says something,
+        and those that it `came_with`; a run has those of what it holds.
+        """
+        if type(change) is Held:
+            yield change.run, self.of(change.eids)
+        elif type(change) is Added:
+            origin = change.element.origin
+            number = self.of((origin.run, *origin.inputs)) if origin is not None else NONE
+            number = self.join(number, came_with)
+            yield change.element.eid, number
+            yield change.held, number
