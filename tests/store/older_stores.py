@@ -120,6 +120,8 @@ async def _fill(scene: Scene) -> None:
         for name in names
     }
     await daemon.main_loop.until_idle()
+    mail = daemon.agent.memory.labels.number(["mail"])
+    await daemon.host.submit(lambda turn: turn.transaction.label(runs["guard.door"], mail))
     for node in ("enter", "bill"):
         await complete(daemon, runs["desk.order"], node)
     scene.clock.advance(60.0)

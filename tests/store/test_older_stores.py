@@ -15,6 +15,9 @@ from tests.daemon.at_work import Scene, in_a_loop, portrait
 from tests.store.older_stores import BEGUN, VERSIONS, put
 
 STORED = sorted(VERSIONS.glob("*.sql"))
+LABELS = 7
+"""The first version that has labels."""
+
 UNDER_WAY = {
     "w.waits": "running",
     "w.calls": "running",
@@ -46,6 +49,8 @@ async def test_N35_an_older_store_is_opened_with_all_that_was_under_way(
     child = next(run for run in agent.runs.values() if run.caller is not None)
     assert (child.name, child.caller.run if child.caller else 0) == ("w.waits", by_name["w.calls"])
     assert agent.memory.marks == {("w.waits", "a", "mail"): {14: by_name["w.waits"], 15: child.eid}}
+    door = {by_name["guard.door"]: "mail"} if int(version.stem) >= LABELS else {}
+    assert dict(agent.memory.labels.all()) == door
     assert agent.memory.unique_values == {("once", "@step", "a")}
     assert len(agent.memory.outdated) == 1
     assert [type(event).__name__ for _, _, event in agent.queue] == ["Offer"]

@@ -63,6 +63,7 @@ def test_none_is_a_store_in_memory() -> None:
     assert isinstance(store, VolatileStore)
     known = store.of()
     assert list(known.elements()) == list(known.contexts()) == list(known.marks()) == list(known.keys()) == []
+    assert list(known.labels()) == []
     assert known.queue() == known.moments() == []
     assert known.meta == {}
 

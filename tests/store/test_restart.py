@@ -151,6 +151,7 @@ _slots = st.fixed_dictionaries(
             max_size=3,
         ),
         "unheld": st.lists(st.tuples(_runs, _eids), max_size=2),
+        "labels": st.lists(st.tuples(st.integers(1, 36), st.sampled_from(["mail", "model:far"])), max_size=3),
         "keys": st.lists(st.tuples(st.just("n"), st.just("@x"), st.text(max_size=3)), max_size=3),
         "forgotten_elements": st.lists(_eids, max_size=2, unique=True),
         "forgotten_runs": st.lists(_runs, max_size=1),
@@ -171,6 +172,7 @@ class Model:
         self.runs: set[int] = set()
         self.held: set[tuple[int, int]] = set()
         self.marks: dict[tuple[Any, ...], int] = {}
+        self.labels: set[tuple[int, str]] = set()
         self.keys: set[tuple[str, str, str]] = set()
 
     def apply(self, filled: Batch) -> None:
@@ -181,11 +183,13 @@ class Model:
         self.held -= set(filled.unheld)
         for mark in filled.marks:
             self.marks.setdefault(mark[:4], mark.run)
+        self.labels.update(filled.labels)
         self.keys.update(filled.keys)
         for eid in filled.forgotten_elements:
             self.elements.pop(eid, None)
         gone = {*filled.forgotten_elements, *filled.forgotten_runs}
         self.marks = {mark: run for mark, run in self.marks.items() if mark[3] not in gone}
+        self.labels = {(eid, label) for eid, label in self.labels if eid not in gone}
         self.runs -= set(filled.forgotten_runs)
         self.held = {(run, eid) for run, eid in self.held if run not in filled.forgotten_runs}
         self.held = {(run, eid) for run, eid in self.held if eid not in filled.forgotten_elements}
@@ -229,5 +233,6 @@ def test_the_store_keeps_of_each_agent_what_a_model_of_sets_keeps(
         assert {row.eid for row in known.runs()} == model.runs
         assert list(known.contexts()) == sorted(model.held)
         assert {mark[:4]: mark.run for mark in known.marks()} == model.marks
+        assert list(known.labels()) == sorted(model.labels)
         assert set(known.keys()) == model.keys
     store.close()

@@ -48,6 +48,18 @@ def test_a_step_back_and_forth_gives_the_same_store(path: Path) -> None:
         assert schema(path) == new
 
 
+def test_hearsay_of_before_is_of_a_model_that_is_not_known(path: Path) -> None:
+    open_store(path).close()
+    bring(str(path), 5)
+    with closing(sqlite3.connect(path)) as other, other:
+        other.executemany("INSERT INTO marks VALUES (1, ?, ?, ?, ?, 0)", [
+            ("narval", "model", "answer", 7), ("w.reads", "step", "mail", 7),
+        ])  # fmt: skip
+    with open_store(path) as store:
+        assert list(store.of().labels()) == [(7, "model:*")]
+        assert [mark.definition for mark in store.of().marks()] == ["w.reads"]
+
+
 def test_there_is_a_step_for_both_databases_to_each_version() -> None:
     numbers = range(migrate.OLDEST + 1, tables.HEAD + 1)
     steps = {f"{number:04}.{of.name}.sql" for number in numbers for of in (SQLITE, POSTGRESQL)}
