@@ -52,6 +52,7 @@ Elements = list[etree._Element]
     inputs=[CALENDAR],
     outputs=[EVENTS, GONE, TROUBLES],
     description="The events of a calendar, as they are entered, moved and cancelled.",
+    label="calendar",
 )
 async def watch(calendar: Element) -> AsyncIterator[Elements]:
     """Give the events of a calendar, then what changes; a trouble is told once until it changes."""
@@ -100,6 +101,7 @@ async def watch(calendar: Element) -> AsyncIterator[Elements]:
     inputs=[CALENDAR],
     outputs=[EVENTS, GONE, TROUBLES],
     description="The events that a calendar has now, each time that one occurs.",
+    label="calendar",
     outside=False,
 )
 async def read(calendar: Element) -> Elements:

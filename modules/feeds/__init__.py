@@ -32,7 +32,11 @@ TROUBLES = Output("troubles", "error[@feed]", list=True, optional=True)
 
 
 @action(
-    source=True, inputs=[FEED], outputs=[ITEMS, TROUBLES], description="The items of a feed, as they appear."
+    source=True,
+    inputs=[FEED],
+    outputs=[ITEMS, TROUBLES],
+    description="The items of a feed, as they appear.",
+    label="feed",
 )
 async def watch(feed: Element) -> AsyncIterator[Items]:
     """Give the items of a feed, then those that are added; a trouble is reported once until it has passed."""
@@ -57,7 +61,7 @@ async def watch(feed: Element) -> AsyncIterator[Items]:
             await origin.news()
 
 
-@action(inputs=[FEED], outputs=[ITEMS], description="The items that a feed holds now.")
+@action(inputs=[FEED], outputs=[ITEMS], description="The items that a feed holds now.", label="feed")
 async def read(feed: Element) -> Items:
     """Give the items that a feed holds now; one that cannot be read is an error."""
     source = Feed.of(feed)

@@ -56,6 +56,7 @@ TROUBLES = Output("troubles", "error[@folder]", list=True, optional=True)
     inputs=[FOLDER],
     outputs=[FILES, TROUBLES],
     description="The files of a folder, as they change.",
+    label="file",
 )
 async def watch(folder: Element) -> AsyncIterator[list[etree._Element]]:
     """Give the files of a folder, then each change; the system notifies of them, nothing is polled."""
@@ -113,6 +114,7 @@ MARKS = {
     outputs=[Output("text", "text[@path]")],
     outside=False,
     description="The text of a file.",
+    label="file",
 )
 def read_text(file: Element) -> etree._Element:
     """Read a file as text: by its byte order mark, else as UTF-8, else as windows-1252."""

@@ -38,6 +38,7 @@ SAID = 500
     ],
     outputs=[Output("response", "response[@status]")],
     description="A request to a service of the settings, or to a public address.",
+    label="web",
 )
 async def request(request: Element) -> etree._Element:
     """Make the request that `<request service="…" path="…"/>` or `<request url="…"/>` describes.

@@ -59,7 +59,13 @@ OUTBOX = Input(
 SENT = Output("sent", "sent")
 
 
-@action(source=True, inputs=[MAILBOX], outputs=[MAILS, TROUBLES], description="Each mail of a mailbox.")
+@action(
+    source=True,
+    inputs=[MAILBOX],
+    outputs=[MAILS, TROUBLES],
+    description="Each mail of a mailbox.",
+    label="mail",
+)
 async def watch(mailbox: Element) -> AsyncIterator[list[bytes]]:
     """Give the mails of a mailbox, then those that arrive; after a restart, what was not recorded before."""
     here = call()
@@ -118,6 +124,7 @@ async def watch(mailbox: Element) -> AsyncIterator[list[bytes]]:
     outputs=[MAILS, TROUBLES],
     outside=False,
     description="The mails that a mailbox holds now.",
+    label="mail",
 )
 def read(mailbox: Element) -> list[bytes]:
     """Give the mails that a mailbox holds now."""

@@ -9,10 +9,15 @@ from narval.agent.run import Run
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.library import Definition, Library
 from narval.core.definitions.people.directory import Directory
-from narval.core.engines.commands import Call
+from narval.core.engines.commands import FLOW, PROGRAM, Call
+from narval.core.engines.events import Produced, Returned
 from narval.core.kinds import NESTS_CURRENT
+from narval.core.memory import labels
 from narval.core.memory.labels import ANY_MODEL, MODEL
 from narval.core.memory.memory import Memory
+
+BRINGING_IN = frozenset({PROGRAM, FLOW})
+"""The kinds of calls, besides some actions, of which something comes in from outside."""
 
 
 class Lookup:
@@ -29,8 +34,9 @@ class Lookup:
     def use(self, library: Library) -> None:
         """Let the definitions of `library` be the current ones."""
         self.library = library
-        actions = library.of(Action.kind).values()
-        self.has_models = any(isinstance(action, Action) and action.model for action in actions)
+        actions = [of for of in library.of(Action.kind).values() if isinstance(of, Action)]
+        self.bringing_in = {of.full_name for of in actions if of.model or of.label}
+        """The actions by which something comes in from outside."""
 
     def use_people(self, people: Directory) -> None:
         """Let a directory be the current one."""
@@ -44,15 +50,25 @@ class Lookup:
         """Let these language models be trusted from now on, and no others."""
         self.trusted = frozenset(names)
 
-    def labels_given(self, run: Run, call: Call, memory: Memory) -> Iterable[str]:
-        """The labels of what a call gives: of the answer of a language model that is not trusted, its own."""
+    def labels_of(self, run: Run, call: Call, event: Returned | Produced, memory: Memory) -> Iterable[str]:
+        """The labels of what a call brings in: those of its action, of its program, of the language model
+        that it has asked, unless that one is trusted; those that a session of a dataflow has met.
+        """
+        if call.kind == PROGRAM:
+            return (labels.PROGRAM,)
+        if call.kind == FLOW:
+            told: Any = (event.value or {}).get("labels", ()) if isinstance(event, Returned) else ()
+            return tuple(told)
         action = self.definition(run, call.kind, call.name) if call.kind == Action.kind else None
-        if not isinstance(action, Action) or not action.model:
+        if not isinstance(action, Action):
             return ()
-        models = dict(call.inputs).get(action.model, ())
-        named = (element for element in map(memory.element, models) if element is not None)
-        answered = {"_".join(element.attributes.get("model", "").split()) or "*" for element in named}
-        return [f"{MODEL}{name}" for name in answered - self.trusted] if models else [ANY_MODEL]
+        given = {action.label} if action.label else set()
+        if action.model:
+            models = dict(call.inputs).get(action.model, ())
+            named = (element for element in map(memory.element, models) if element is not None)
+            answered = {"_".join(element.attributes.get("model", "").split()) or "*" for element in named}
+            given |= {f"{MODEL}{name}" for name in answered - self.trusted} if models else {ANY_MODEL}
+        return given
 
     def definition(self, run: Run | None, kind: str, name: str) -> Any:
         """The version that counts for a run: that of its library, else the current one; or None.

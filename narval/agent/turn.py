@@ -14,6 +14,7 @@ from narval.agent.controls import Controls
 from narval.agent.effects import TurnEffects, do_later
 from narval.agent.forgetting import forget_run
 from narval.agent.jobs import ForgetRun, Job
+from narval.agent.lookup import BRINGING_IN
 from narval.agent.replay import as_far_as_readable, rebuild
 from narval.agent.run import Run
 from narval.agent.runs import start_run
@@ -22,7 +23,7 @@ from narval.agent.transaction import Transaction
 from narval.agent.view import HostApi, TurnView
 from narval.core.elements.element import Origin
 from narval.core.elements.error_element import make_error
-from narval.core.engines.commands import CancelCall, Command, Finish
+from narval.core.engines.commands import Call, CancelCall, Command, Finish
 from narval.core.engines.engine import Wait
 from narval.core.engines.events import (
     CallApproved,
@@ -36,6 +37,7 @@ from narval.core.engines.events import (
     TimerFired,
 )
 from narval.core.errors import ActionError, StoreError, UnreadableError
+from narval.core.memory.labels import NONE
 from narval.store import codec
 from narval.store.batch import Advance, Offer, SnapshotRow
 
@@ -48,7 +50,7 @@ UNANSWERED = frozenset(
         *("unknown-target", "no-function", "rejected"),
     }
 )
-"""The errors of a call of a language model by which it said nothing. All others may have its words."""
+"""The errors of a call by which nothing came in. All others may have the words of whoever was asked."""
 
 
 class Turn:
@@ -114,17 +116,20 @@ class Turn:
         Raises StoreError.
         """
         run, memory = self.agent.runs.active.get(run_eid), self.agent.memory
+        came_with = NONE
         if run is None:
             return False
         if type(event) is Returned or type(event) is Produced:
             if event.call not in run.calls:
                 return False
-            if self.agent.lookup.has_models:
-                _propagate(self.transaction, run, event)
             if event.elements and self.agent.lookup.mail is not None:
                 event = self.host_api.hear(self, event)
+            call = run.calls[event.call]
+            if call.kind in BRINGING_IN or call.name in self.agent.lookup.bringing_in:
+                came_with = _labels_of_what_came(self.transaction, run, call, event)
             if event.elements and event.elements[-1].to:
-                return self.host_api.tell_and_send(self, run, event)
+                with self.transaction.coming_with(came_with):
+                    return self.host_api.tell_and_send(self, run, event)
             if (free := self.agent.free).eids < memory.next_eid or free.bytes < memory.elements.bytes:
                 event = _within_limits(self.transaction, run, event)
         elif type(event) is CallStarting or type(event) is CallApproved:
@@ -132,8 +137,10 @@ class Turn:
                 return False
         elif type(event) is Matched and not self.agent.may_take(run, event):
             return False
-        telling = self.transaction.telling
+        telling, before = self.transaction.telling, self.transaction.comes_with
         try:
+            if came_with:
+                self.transaction.comes_with = memory.labels.join(before, came_with)
             if run.state is None:
                 self.fail_unreadable(run)
                 return False
@@ -161,6 +168,8 @@ class Turn:
         except Exception:
             telling.blame(run_eid, event)
             raise
+        finally:
+            self.transaction.comes_with = before
         return True
 
     def fire(self, run_eid: int, wake: str, due: float) -> None:
@@ -253,16 +262,19 @@ class Turn:
         return bool(why)
 
 
-def _propagate(transaction: Transaction, run: Run, event: Returned | Produced) -> None:
-    """Label a run that is told what a language model said, be it by an error."""
-    agent, call = transaction.agent, run.calls[event.call]
-    problem = event.problem if isinstance(event, Returned) else None
-    is_answer = isinstance(event, Produced) or not event.abandoned
-    if problem is not None and problem.kind in UNANSWERED:
-        is_answer = False
-    if is_answer:
-        memory = agent.memory
-        transaction.label(run.eid, memory.labels.number(agent.lookup.labels_given(run, call, memory)))
+def _labels_of_what_came(transaction: Transaction, run: Run, call: Call, event: Returned | Produced) -> int:
+    """The labels of what a call has given, be it an error. Its run has them too from now on, but not those of
+    what a source goes on to give, unless that is what a language model says.
+    """
+    if isinstance(event, Returned) and (
+        event.abandoned or (event.problem is not None and event.problem.kind in UNANSWERED)
+    ):
+        return NONE
+    memory = transaction.agent.memory
+    labels = memory.labels.number(transaction.agent.lookup.labels_of(run, call, event, memory))
+    if isinstance(event, Returned) or memory.labels.is_hearsay(labels):
+        transaction.label(run.eid, labels)
+    return labels
 
 
 def _fire(turn: Turn, run: Run, wake: str, due: float) -> None:

@@ -24,7 +24,7 @@ from narval.calls.book import Post, refused
 from narval.calls.nested_runs import begin_run
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.people.directory import AFTER_A_MODEL, Approval
-from narval.core.engines.commands import Call
+from narval.core.engines.commands import PROGRAM, Call
 from narval.core.engines.decision import Inputs
 from narval.core.engines.events import Failure, HeldCalls, Returned
 from narval.core.kinds import ASKING
@@ -40,8 +40,6 @@ _Asking = tuple[int, str, str, str]
 
 
 BECAUSE = "a language model's answer has entered into the run, or into what the call is given"
-
-PROGRAM = "program"
 
 
 class Called(NamedTuple):

@@ -241,7 +241,9 @@ WRITTEN: tuple[Slot, ...] = (
         _set(ELEMENTS, "held_by = NULL", "held_by=run eid"),
         _drop(CONTEXTS, "run eid"),
     ),
-    _slot("forgotten_elements", _row(eid=int), _drop(ELEMENTS, "eid"), _drop(MARKS, "eid"), _drop(LABELS, "eid")),
+    _slot(
+        "forgotten_elements", _row(eid=int), _drop(ELEMENTS, "eid"), _drop(MARKS, "eid"), _drop(LABELS, "eid")
+    ),
     _slot(
         "forgotten_runs",
         _row(run=int),

@@ -156,7 +156,17 @@ def test_an_element_has_the_promised_form(agent: Agent) -> None:
     eid = agent.add("<mail kind='a' n='6'/>")
     agent.until_idle()
     (element,) = agent.ask("memory", xpath="mail")
-    assert set(element) == {"eid", "name", "xml", "added", "origin", "labels", "hearsay", "used_by", "outdated"}
+    assert set(element) == {
+        "eid",
+        "name",
+        "xml",
+        "added",
+        "origin",
+        "labels",
+        "hearsay",
+        "used_by",
+        "outdated",
+    }
     assert (element["eid"], element["name"], element["origin"], element["outdated"]) == (
         eid,
         "mail",

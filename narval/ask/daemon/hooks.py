@@ -12,6 +12,7 @@ from narval.core.definitions.suggestions import closest
 from narval.core.elements.canonical import canonical_given
 from narval.core.elements.element import Element, Origin
 from narval.core.errors import ElementError, RequestError
+from narval.core.memory.labels import HOOK
 from narval.daemon.daemon import Daemon
 from narval.files.agents.webhooks import ORIGIN
 
@@ -60,7 +61,8 @@ async def take_hook(daemon: Daemon, name: str, element: bytes, key: str = "") ->
             return {"hook": name, "eid": keys[key][1], "again": True}
         raise_if_refused(turn, [xml])
         raise_if_over_limit(turn, [xml])
-        eid = turn.add(xml, Origin(step=f"{ORIGIN}{name}"))
+        with turn.transaction.coming_with(turn.agent.memory.labels.number([f"{HOOK}{name}"])):
+            eid = turn.add(xml, Origin(step=f"{ORIGIN}{name}"))
         if key:
             number = 1 + max((number for number, _ in keys.values()), default=0)
             turn.transaction.batch.meta.append((f"{ORIGIN}{name}/{number % KEYS}", f"{number} {eid} {key}"))

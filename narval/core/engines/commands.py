@@ -189,6 +189,9 @@ NOTICE = "notice"
 """The kind of the calls that write to people about work (P60): their name is the way, their step a person."""
 
 
+PROGRAM = "program"
+"""The kind of the calls that run a program of the operating system."""
+
 SIGNAL = "signal"
 """The kind of the calls that tell another run something within the turn (K52), as any signal is told.
 

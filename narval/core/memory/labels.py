@@ -12,11 +12,17 @@ from collections.abc import Iterable, Iterator
 
 from narval.core.elements.changes import Added, Change, Held
 
+MAIL, FEED, WEB, CALENDAR, FILE, PROGRAM = "mail", "feed", "web", "calendar", "file", "program"
+"""The labels of ways in."""
+
 NONE = 0
 """The number of the set that has no label."""
 
 MODEL = "model:"
 """The start of the labels of language models: what has one is hearsay."""
+
+HOOK = "hook:"
+"""The start of the labels of webhooks."""
 
 ANY_MODEL = f"{MODEL}*"
 """The label of what a language model said of which it is not known which."""

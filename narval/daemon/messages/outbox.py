@@ -63,8 +63,11 @@ class Outbox:
     ) -> None:
         """Send a message with what this turn records."""
         labels = turn.agent.memory.labels
-        if sent := labels.of((envelope.run, *envelope.inputs)):
-            envelope = replace(envelope, labels=labels.names(labels.join(sent, labels.number(envelope.labels))))
+        sent = labels.join(labels.of((envelope.run, *envelope.inputs)), turn.transaction.comes_with)
+        if sent:
+            envelope = replace(
+                envelope, labels=labels.names(labels.join(sent, labels.number(envelope.labels)))
+            )
         self._last[receiver.id] = number = self.know(receiver) + 1
         self._office.expect(receiver)
         batch = turn.transaction.batch

@@ -93,7 +93,9 @@ def came_of(eid: int, made_of: dict[int, set[int]]) -> Iterable[int]:
 
 
 @given(st.lists(STEP, max_size=40))
-def test_an_element_has_the_labels_of_all_that_it_was_made_of(steps: list[tuple[str, int, list[int], str]]) -> None:
+def test_an_element_has_the_labels_of_all_that_it_was_made_of(
+    steps: list[tuple[str, int, list[int], str]],
+) -> None:
     memory, made_of, at_birth = Memory(), dict[int, set[int]](), dict[int, set[str]]()
     eid, forgotten = 1, set[int]()
     for what, run, eids, name in steps:

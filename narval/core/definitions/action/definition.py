@@ -33,8 +33,9 @@ class Action(ModuleDefinition, frozen=True, eq=False, kw_only=True):
 
     `describe` says in a sentence what a call does, by its inputs, to people who are to agree to it.
     `outside` says that what a call does can be seen outside the home. With `model` it gives what a language
-    model answers, which the input of that id names. `resources` are those that it needs of a worker of the
-    cluster, by name. `xml` is the `action` element that memory shows.
+    model answers, which the input of that id names. What it gives has the `label`, if any. `resources`
+    are those that it needs of a worker of the cluster, by name. `xml` is the `action` element that memory
+    shows.
     """
 
     kind: ClassVar[str] = "action"
@@ -44,6 +45,7 @@ class Action(ModuleDefinition, frozen=True, eq=False, kw_only=True):
     describe: TextTemplate | None = None
     outside: bool = True
     model: str = ""
+    label: str = ""
     resources: Resources = ()
 
 
@@ -71,6 +73,8 @@ class ActionDeclaration:
     """True if it acts on the world outside; None: not stated."""
     model: str | None = None
     """The input that names the language model which answers."""
+    label: str | None = None
+    """The label of what it brings in."""
     resources: Mapping[str, float] | None = None
     """The amounts of resources that a call takes, by name."""
 
@@ -92,6 +96,7 @@ def action(
     describe: str | None = None,
     outside: bool | None = None,
     model: str | None = None,
+    label: str | None = None,
     resources: Mapping[str, float] | None = None,
 ) -> Callable[[Function], Function]: ...
 
@@ -110,6 +115,7 @@ def action(
     describe: str | None = None,
     outside: bool | None = None,
     model: str | None = None,
+    label: str | None = None,
     resources: Mapping[str, float] | None = None,
 ) -> Any:
     """Declare that a function is an action; the function itself is returned unchanged.
@@ -121,7 +127,8 @@ def action(
     simulation may run it; `describe` what a call does, as in "Send {$email/@subject} to {$email/to}", to
     people who are to agree to it. `outside` says that what it does can be seen outside the home, as it
     can of what is neither pure nor a source unless it says False: after a language model's answer such a call
-    asks first. `model` is the id of the input that names the model whose answer it gives.
+    asks first. `model` is the id of the input that names the model whose answer it gives; `label` says by
+    which way comes what it gives that nobody of the home has written: "web", "mail".
     """
     declaration = ActionDeclaration(
         inputs=tuple(inputs),
@@ -134,6 +141,7 @@ def action(
         describe=describe,
         outside=outside,
         model=model,
+        label=label,
         resources=resources,
     )
 
@@ -158,6 +166,8 @@ def render(action: Action, runs: str | None, source: bool, outside: bool | None)
         root.set("resources", shown_resources(action.resources))
     if action.model:
         root.set("model", action.model)
+    if action.label:
+        root.set("label", action.label)
     if action.describe is not None:
         root.set("describe", action.describe.text)
     for language, text in action.descriptions.items():

@@ -70,6 +70,7 @@ MODULE_WORDS: Words = {
             "describe": Attribute(vocabulary.anything),
             "outside": Attribute(vocabulary.yes_no),
             "model": Attribute(vocabulary.anything),
+            "label": Attribute(vocabulary.anything),
             "resources": Attribute(read_resources),
         },
         ("description", "input", "output"),
@@ -78,6 +79,9 @@ MODULE_WORDS: Words = {
 
 
 Slot = TypeVar("Slot", Input, Output)
+
+_LABEL = re.compile("[a-z][a-z0-9-]*")
+"""A label that an action declares: one with a colon is narval's own."""
 
 
 def declared(module: ModuleType, source: Source, group: str) -> tuple[list[Action], list[Fault]]:
@@ -138,6 +142,7 @@ class _ActionMaker:
             pure=declaration.pure,
             describe=self._sentence(declaration, place, decorator),
             model=declaration.model or "",
+            label=declaration.label or "",
             resources=self._resources(declaration, place),
             warnings=self._reader.warnings_so_far(),
         )
@@ -166,6 +171,9 @@ class _ActionMaker:
         if action.model and action.model not in (slot.id for slot in action.prototype.inputs):
             expectation = "expected the id of the input that names the model"
             self._fault(place, f"model: {expectation}, found {action.model!r:.80}")
+        if action.label and _LABEL.fullmatch(action.label) is None:
+            expectation = "expected a word such as web, in small letters, digits and hyphens"
+            self._fault(place, f"label: {expectation}, found {action.label!r:.80}")
         try:
             xml = render(action, runs, source, outside)
         except ValueError as error:
@@ -372,6 +380,7 @@ class _Tree:
             pure=entry.get("pure", False),
             describe=template_in(reading, described := Patterns(reading), entry, "describe"),
             model=entry.get("model", ""),
+            label=entry.get("label", ""),
             resources=entry.get("resources", ()),
             warnings=reading.warnings_so_far(),
         )

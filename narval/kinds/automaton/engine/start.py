@@ -73,7 +73,7 @@ def call(decision: AutomatonDecision, state: State, fallback: int) -> None:
         return
     decision.change(StateCalled(state.name, identifier, fallback, decision.event.at))
     program = program_of(decision.definition, state, fallback)
-    who = identifier, "program", program.words[0], state.name
+    who = identifier, commands.PROGRAM, program.words[0], state.name
     fed, limit, restart = _fed(decision, state), state.timeout, state.on_restart
     asked = commands.Call(*who, fed, ("",), timeout=limit, on_restart=restart, program=program)
     decision.command(asked)

@@ -139,6 +139,7 @@ class FlowCalls:
             senders={**side.senders, **outside(code, home, web)},
             home=home,
             elements=side.elements,
+            labels=side.labels,
         )
         record, is_well = self._calls.records[call().id], False
         with closing(DiskSpill(None if home is None else home / "var")) as spill:
@@ -156,6 +157,7 @@ class FlowCalls:
                 if not is_well:
                     results.end()
                 value["operators"] = counted(definition.full_name, network)
+                value["labels"] = sorted(side.labels)
                 value["unread"] = to_builtins(tools.numbers.unread)
         value["state"] = over.state
         if over.state == "failed" and over.failure is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ class HomeSide:
     def __init__(self, agent: AgentState, post: Post, home: Path | None, run: int, step: str) -> None:
         self._agent, self._post, self._home = agent, post, home
         self._origin = Origin(run, step)
+        self.labels: set[str] = set()
+        """The labels of what the session has got from memory or from outside."""
 
     @property
     def senders(self) -> dict[str, Sender]:
@@ -51,6 +54,7 @@ class HomeSide:
         eids = list(memory.matching(bound, None))
         if memory.labels.is_hearsay(memory.labels.of(eids)):
             raise ActionError(_HEARSAY.format(pattern), "asks-first", final=True)
+        self.labels.update(memory.labels.names(memory.labels.of(eids)))
         elements = [memory.element(eid) for eid in eids]
         return [(one.eid, one.name, _text_in(one.xml)) for one in elements if one is not None]
 
@@ -58,7 +62,7 @@ class HomeSide:
         """Add the document of a value to memory; who waits for such an element sees it."""
         xml = canonical(message.document)
         added: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._post(Request(partial(_add, xml, self._origin), partial(_settle, added)))
+        self._post(Request(partial(_add, xml, self._origin, frozenset(self.labels)), partial(_settle, added)))
         await added
 
     # --- mail -----------------------------------------------------------------------------------------
@@ -91,8 +95,9 @@ def _readable(message: FlowMessage) -> str:
     return "\n".join(lines) if len(lines) > 1 else message.text
 
 
-def _add(xml: bytes, origin: Origin, turn: Turn) -> None:
-    turn.add(xml, origin)
+def _add(xml: bytes, origin: Origin, labels: Iterable[str], turn: Turn) -> None:
+    with turn.transaction.coming_with(turn.agent.memory.labels.number(labels)):
+        turn.add(xml, origin)
 
 
 def _settle(answer: asyncio.Future[Any], _: Any, error: BaseException | None) -> None:

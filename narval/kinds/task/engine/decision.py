@@ -141,7 +141,7 @@ class InstanceDecision(Decision[TaskDefinition, InstanceState, TaskChange], kw_o
         program = commands.Program(words, environment=environment)
         inputs: Inputs = (("", (eid,)),) if eid else ()
         self.command(
-            commands.Call(identifier, "program", words[0], self.part, inputs, ("",), program=program)
+            commands.Call(identifier, commands.PROGRAM, words[0], self.part, inputs, ("",), program=program)
         )
 
     # --- answers --------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from narval.core.memory.labels import FILE
 from narval.files.outside.sources import FlowSource
 from narval.kinds.dataflow.calls.performers.performing import FlowAnswer, Give
 from narval.kinds.dataflow.calls.performers.sources import source_of
@@ -39,6 +40,7 @@ class Databases:
         if source.kind != "sqlite":
             raise FlowError("bad-source", f"expected a database, found {name} of kind {source.kind}")
         path = source.file(self._tools.home)
+        self._tools.labels.add(FILE)
         try:
             answers = await self._tools.code.in_thread(partial(self._do, source, path, request))
             while some := await self._tools.code.in_thread(lambda: next(answers, None)):

@@ -7,6 +7,7 @@ import re
 import socket
 from pathlib import Path
 
+from narval.core.memory.labels import PROGRAM
 from narval.kinds.dataflow.calls.performers.performing import FlowAnswer, Give
 from narval.kinds.dataflow.calls.performers.tools import FlowTools
 from narval.kinds.dataflow.engine.network.batches import VALUE, FlowError, TupleBatch
@@ -25,7 +26,7 @@ class Listen:
     """
 
     def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
-        self._home = tools.home
+        self._home, self._labels = tools.home, tools.labels
         self._lines: asyncio.Queue[str | None] = asyncio.Queue(1)
 
     async def perform(self, request: OperatorRequest, give: Give) -> None:
@@ -39,6 +40,7 @@ class Listen:
         try:
             async with server:
                 while (line := await self._lines.get()) is not None:
+                    self._labels.add(PROGRAM)
                     await give(FlowAnswer(TupleBatch(VALUE, [(line,)])))
         finally:
             path.unlink(missing_ok=True)

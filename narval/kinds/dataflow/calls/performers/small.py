@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from hashlib import blake2b
 
+from narval.core.memory.labels import WEB
 from narval.kinds.dataflow.calls.documents import document_of
 from narval.kinds.dataflow.calls.performers.performing import FlowAnswer, Give
 from narval.kinds.dataflow.calls.performers.recording import WorkRecord
@@ -68,13 +69,14 @@ class Fetch:
     """Give the page of a URL, of any status."""
 
     def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
-        self._web = tools.web
+        self._web, self._labels = tools.web, tools.labels
 
     async def perform(self, request: OperatorRequest, give: Give) -> None:
         """Fetch the page of a request."""
         url = str(request.arguments["url"]).strip()
         if not url:
             raise FlowError("bad-address", "expected the address of a page, found an empty text")
+        self._labels.add(WEB)
         page = await self._web.page(url)
         row = (url, page.status, page.type, page.content)
         await give(FlowAnswer(TupleBatch(FETCHED, [row])))

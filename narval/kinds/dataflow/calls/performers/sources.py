@@ -14,6 +14,7 @@ from typing import Any
 
 from narval.core.elements.canonical import canonical
 from narval.core.elements.element import parse
+from narval.core.memory.labels import FILE, WEB
 from narval.files.outside.sources import FlowSource
 from narval.kinds.dataflow.calls.documents import tuple_in
 from narval.kinds.dataflow.calls.performers.functions import batch_from
@@ -63,6 +64,7 @@ class Retrieve:
     async def _text(self, source: FlowSource) -> str:
         if source.kind == "sqlite":
             raise FlowError("bad-source", f"{source.name} is a database: ask it by query, or importrelation")
+        self._tools.labels.add(WEB if source.url else FILE)
         if source.url:
             page = await self._tools.web.page(source.url)
             if not 200 <= page.status < 300:

@@ -33,5 +33,7 @@ class FlowTools(msgspec.Struct, frozen=True, kw_only=True):
     """The folder at which relative paths begin."""
     elements: Callable[[str], list[tuple[int, str, str]]] | None = None
     """Gives what of memory matches a pattern: its eid, its name, and its text."""
+    labels: set[str] = msgspec.field(default_factory=set)
+    """The labels of what came in for the session, from outside and out of memory."""
     numbers: NumberReader = msgspec.field(default_factory=NumberReader)
     """Reads the numbers of the session."""

@@ -233,9 +233,7 @@ def _hold(
     opened: Any = None
     if found.before_action is not None:
         opened = windows(found.before_action, decision.now, decision.view.zone, named(found, event))
-    change = changes.ConditionJudged(
-        decision.now, event.id, number, True, receiver, opened, labels=labels
-    )
+    change = changes.ConditionJudged(decision.now, event.id, number, True, receiver, opened, labels=labels)
     decision.change(change)
     if receiver and event.sync:
         circles.look_round(decision, event, receiver)
