@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from narval.agent.run import Run
-from narval.agent.transaction import Transaction
+from narval.agent.transaction import Transaction, inherit
 from narval.agent.waiting import unanswered
 from narval.core.definitions.library import Definition, RunDefinition
 from narval.core.definitions.people.directory import APPROVED
@@ -77,7 +77,7 @@ def start_run(
     agent.runs.add(run)
     transaction.alter(run)
     makers = (caller.run if caller is not None else 0, who.run, again, *run.ancestors.values())
-    transaction.inherit(run.eid, makers)
+    inherit(transaction, run.eid, makers)
     if transaction.comes_with:
         transaction.label(run.eid, transaction.comes_with)
     if parent is not None and environment:
@@ -115,7 +115,7 @@ def end_run(transaction: Transaction, run: Run, command: Finish) -> None:
     agent.end_run(run)
     transaction.ended.append(run)
     if run.caller is not None and run.caller.run:
-        transaction.inherit(run.caller.run, (run.eid,))
+        inherit(transaction, run.caller.run, (run.eid,))
     if run.caller is None:
         if command.phase == "failed":
             why = make_failure(run.eid, run.kind, run.name, _error_of(transaction, run))
@@ -267,7 +267,7 @@ def answer_run(transaction: Transaction, run: Run, answer: Answer) -> bool:
     waiting = transaction.agent.signals.settle(run.eid, answer.signal)
     if not waiting:
         return False
-    transaction.inherit(waiting, (run.eid,))
+    inherit(transaction, waiting, (run.eid,))
     value = dict(answer.value) if answer.value is not None else None
     eids: Any = value.pop("eids", ()) if value is not None else ()
     back = Returned(0, 0.0, answer.signal, eids=tuple(eids), problem=answer.problem, value=value)

@@ -154,12 +154,6 @@ class Transaction:
         for eid, labels in self.agent.memory.labels.spread(fact, self.comes_with):
             self.label(eid, labels)
 
-    def inherit(self, eid: int, others: Iterable[int]) -> None:
-        """Let an element or a run have the labels of others."""
-        labels = self.agent.memory.labels
-        if labels.pages:
-            self.label(eid, labels.of(others))
-
     def label(self, eid: int, labels: int) -> None:
         """Let an element or a run have these labels too; a standing run, which is for all, never has any."""
         run = self.agent.runs.get(eid) if eid and labels else None
@@ -241,6 +235,13 @@ class Transaction:
     def request_quit(self) -> None:
         """Have the daemon stop."""
         self.quit = True
+
+
+def inherit(transaction: Transaction, eid: int, others: Iterable[int]) -> None:
+    """Let an element or a run have the labels of others."""
+    labels = transaction.agent.memory.labels
+    if labels.pages:
+        transaction.label(eid, labels.of(others))
 
 
 def _note_use(idle: IdleTracker, fact: Change, at: float) -> None:

@@ -102,7 +102,7 @@ class Turn:
     def _watches_for(self, offer: Offer) -> deque[tuple[int, str]]:
         memory, telling = self.agent.memory, self.transaction.telling
         element = memory.element(offer.eid)
-        if element is None or (telling.poisonous and self._leave_out(offer)):
+        if element is None or (telling.poisonous and _leaves_out(self.transaction, offer)):
             return deque()
         try:
             return deque(self.agent.watches.index.wakes(memory.tree(element)))
@@ -116,7 +116,6 @@ class Turn:
         Raises StoreError.
         """
         run, memory = self.agent.runs.active.get(run_eid), self.agent.memory
-        came_with = NONE
         if run is None:
             return False
         if type(event) is Returned or type(event) is Produced:
@@ -125,11 +124,12 @@ class Turn:
             if event.elements and self.agent.lookup.mail is not None:
                 event = self.host_api.hear(self, event)
             call = run.calls[event.call]
-            if call.kind in BRINGING_IN or call.name in self.agent.lookup.bringing_in:
-                came_with = _labels_of_what_came(self.transaction, run, call, event)
+            brings_in = call.kind in BRINGING_IN or call.name in self.agent.lookup.bringing_in
+            if brings_in and (labels := _labels_of_what_came(self.transaction, run, call, event)):
+                with self.transaction.coming_with(labels):
+                    return self.tell(run_eid, event)
             if event.elements and event.elements[-1].to:
-                with self.transaction.coming_with(came_with):
-                    return self.host_api.tell_and_send(self, run, event)
+                return self.host_api.tell_and_send(self, run, event)
             if (free := self.agent.free).eids < memory.next_eid or free.bytes < memory.elements.bytes:
                 event = _within_limits(self.transaction, run, event)
         elif type(event) is CallStarting or type(event) is CallApproved:
@@ -137,10 +137,8 @@ class Turn:
                 return False
         elif type(event) is Matched and not self.agent.may_take(run, event):
             return False
-        telling, before = self.transaction.telling, self.transaction.comes_with
+        telling = self.transaction.telling
         try:
-            if came_with:
-                self.transaction.comes_with = memory.labels.join(before, came_with)
             if run.state is None:
                 self.fail_unreadable(run)
                 return False
@@ -168,8 +166,6 @@ class Turn:
         except Exception:
             telling.blame(run_eid, event)
             raise
-        finally:
-            self.transaction.comes_with = before
         return True
 
     def fire(self, run_eid: int, wake: str, due: float) -> None:
@@ -245,7 +241,7 @@ class Turn:
     def do(self, job: Job) -> None:
         """Do a job that is due."""
         try:
-            if self.transaction.telling.poisonous and self._leave_out(job):
+            if self.transaction.telling.poisonous and _leaves_out(self.transaction, job):
                 return
             if isinstance(job, ForgetRun):
                 forget_run(self.transaction, job)
@@ -255,16 +251,17 @@ class Turn:
             self.transaction.telling.blame(0, job)
             raise
 
-    def _leave_out(self, piece: Job | Offer) -> bool:
-        """True if this is done no more, because it brought the agent down: an error element says so."""
-        if why := self.transaction.telling.reason(0, piece):
-            self.transaction.add(make_error("internal-error", why))
-        return bool(why)
+
+def _leaves_out(transaction: Transaction, piece: Job | Offer) -> bool:
+    """True if this is done no more, because it brought the agent down: an error element says so."""
+    if why := transaction.telling.reason(0, piece):
+        transaction.add(make_error("internal-error", why))
+    return bool(why)
 
 
 def _labels_of_what_came(transaction: Transaction, run: Run, call: Call, event: Returned | Produced) -> int:
-    """The labels of what a call has given, be it an error. Its run has them too from now on, but not those of
-    what a source goes on to give, unless that is what a language model says.
+    """The labels of what a call has given, be it an error, unless that is known already. Its run has them too
+    from now on, but not those of what a source goes on to give, unless that is what a language model says.
     """
     if isinstance(event, Returned) and (
         event.abandoned or (event.problem is not None and event.problem.kind in UNANSWERED)
@@ -274,7 +271,7 @@ def _labels_of_what_came(transaction: Transaction, run: Run, call: Call, event: 
     labels = memory.labels.number(transaction.agent.lookup.labels_of(run, call, event, memory))
     if isinstance(event, Returned) or memory.labels.is_hearsay(labels):
         transaction.label(run.eid, labels)
-    return labels
+    return labels if memory.labels.join(labels, transaction.comes_with) != transaction.comes_with else NONE
 
 
 def _fire(turn: Turn, run: Run, wake: str, due: float) -> None:

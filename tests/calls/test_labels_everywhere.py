@@ -319,7 +319,7 @@ ENTRANCES = {
     "agent/runs:begin_service_run": "a standing run is for all, and never is hearsay",
     "agent/transaction:Transaction.add": made_by_a_step,
     "agent/turn:Turn._add_error": narval_fails_a_run,
-    "agent/turn:Turn._leave_out": NOTHING,
+    "agent/turn:_leaves_out": NOTHING,
     "kinds/dataflow/calls/home_side:_add": "a dataflow that hearsay led to is refused (test_labels.py)",
     "calls/nested_runs:begin_run": (a_run_calls_another, a_condition_of_a_global_event),
     "daemon/agents/damage_report:_report": NOTHING,

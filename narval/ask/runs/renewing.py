@@ -7,6 +7,7 @@ from typing import Any
 from narval.agent.history import environment_at_start
 from narval.agent.run import Run
 from narval.agent.runs import cannot_start
+from narval.agent.transaction import inherit
 from narval.agent.turn import Turn
 from narval.ask.asker import PROGRAM, Asker
 from narval.ask.lookup import active_run
@@ -36,7 +37,7 @@ async def renew(daemon: Daemon, run: int, reason: str = "", *, asker: Asker = PR
         if record is not None and record.engine.definition_kind == ASKING:
             check_may_renew(daemon, asker, run)
         begun = _begin_anew(turn, active_run(daemon, run))
-        turn.transaction.inherit(begun.eid, (run,))
+        inherit(turn.transaction, begun.eid, (run,))
         why = f"begun anew as {begun.eid}{f': {reason}' if reason else ''}"
         turn.tell(run, Cancelled(0, 0.0, why, **asker.recorded))
         return begun

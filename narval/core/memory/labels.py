@@ -74,7 +74,7 @@ class LabelSets:
         return number
 
     def weight(self, number: int) -> tuple[bool, int]:
-        """What orders sets by how much they say against something."""
+        """The order of sets by how much they say against what has them."""
         return self._hearsay[number], len(self._names[number])
 
     def is_hearsay(self, number: int) -> bool:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from narval.agent.agent import AgentState
 from narval.agent.declared import declared_names
 from narval.agent.loop import Delivery, Request
+from narval.agent.transaction import inherit
 from narval.agent.turn import Turn
 from narval.core.elements.control_elements import CONTROLS
 from narval.core.elements.element import Origin, local_name
@@ -100,7 +101,7 @@ class AgentMail:
         row = MessageRow(0, self.identity.agent, 0, id, kind, turn.at, until, seal(envelope), data)
         turn.transaction.batch.dead_letters.append(_dead(row, name, refusal, turn.at))
         eid = turn.add(_notice(name, envelope, refusal), Origin(agent=name, message=id))
-        turn.transaction.inherit(eid, (envelope.run, *envelope.inputs))
+        inherit(turn.transaction, eid, (envelope.run, *envelope.inputs))
 
     def lacking(self, turn: Turn, sent: Iterable[tuple[str, bytes]]) -> tuple[AgentRow, str] | None:
         """The receiver whose mailbox has no room for what is sent, and for what that waits (G31); None where

@@ -111,6 +111,21 @@ def _is_countable(declared: Input) -> bool:
     return type(declared.newest) is int and declared.newest >= 0 and (declared.list or not declared.newest)
 
 
+def _contradictions(action: Action, where: Where, outside: bool | None) -> Iterator[str]:
+    """The faults of what the author of an action declares, where parts of it do not fit together."""
+    if action.resources and where != "cluster":
+        yield 'resources: only calls on a cluster have any; add runs="cluster"'
+    if outside and action.pure:
+        yield "what a pure action does is seen nowhere; leave out pure, or outside"
+    if action.model and action.model not in (slot.id for slot in action.prototype.inputs):
+        yield f"model: expected the id of the input that names the model, found {action.model!r:.80}"
+    if action.label and _LABEL.fullmatch(action.label) is None:
+        expectation = "expected a word such as web, of small letters, digits and hyphens"
+        yield f"label: {expectation}, found {action.label!r:.80}"
+    if action.label and action.pure:
+        yield "nothing comes in by what a pure action does; leave out pure, or label"
+
+
 class _ActionMaker:
     """Makes actions of declarations in either form, and checks the rules of both."""
 
@@ -164,16 +179,8 @@ class _ActionMaker:
         defined, _ = definition_of(self.source, action.function, function)
         self._parameters(action, function, defined)
         where = self._where(function, runs, source, action.pure, defined)
-        if action.resources and where != "cluster":
-            self._fault(place, 'resources: only calls on a cluster have any; add runs="cluster"')
-        if outside and action.pure:
-            self._fault(place, "what a pure action does is seen nowhere; leave out pure, or outside")
-        if action.model and action.model not in (slot.id for slot in action.prototype.inputs):
-            expectation = "expected the id of the input that names the model"
-            self._fault(place, f"model: {expectation}, found {action.model!r:.80}")
-        if action.label and _LABEL.fullmatch(action.label) is None:
-            expectation = "expected a word such as web, in small letters, digits and hyphens"
-            self._fault(place, f"label: {expectation}, found {action.label!r:.80}")
+        for message in _contradictions(action, where, outside):
+            self._fault(place, message)
         try:
             xml = render(action, runs, source, outside)
         except ValueError as error:
