@@ -49,5 +49,10 @@ def no_such_person(name: str, people: Directory) -> str:
     return f"there is no person {name!r} in etc/people.toml{suggestion}"
 
 
+def is_owner(daemon: Daemon, asker: Asker) -> bool:
+    """True of the home's owner and root in their own name, and of the program that has opened the home."""
+    return not asker.actor and asker.way != WEB and asker.uid in (None, 0, _owner(daemon))
+
+
 def _owner(daemon: Daemon) -> int | None:
     return daemon.home.path.stat().st_uid if daemon.home is not None else None

@@ -243,7 +243,8 @@ def origin(origin: Origin | None) -> dict[str, Any] | None:
     if not origin.run:
         hook = {"hook": origin.step.removeprefix(ORIGIN)} if origin.step.startswith(ORIGIN) else {}
         file = hook or ({"file": origin.step} if origin.step else {})
-        return {"run": None, "step": None, **file, **sent, **_person(origin)}
+        why = {"endorsed": origin.endorsed, "inputs": list(origin.inputs)} if origin.endorsed else {}
+        return {"run": None, "step": None, **file, **sent, **why, **_person(origin)}
     made = {"call": origin.call or None, "inputs": list(origin.inputs)}
     return {"run": origin.run, "step": origin.step, **made, **sent, **_person(origin)}
 

@@ -35,6 +35,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "daemon.hooks": ("hooks", "take_hook"),
     "daemon.changed": ("changed",),
     "memory.changing": ("add", "outdate"),
+    "memory.trust": ("trust", "endorse"),
     "memory.listing": ("memory", "count", "elements", "facets"),
     "memory.element": ("element",),
     "runs.acts": ("start", "cancel", "retry", "wait"),

@@ -38,10 +38,7 @@ async def add(
         if turn.host_api.schemas is not schemas:
             raise_if_refused(turn, parsed)
         if replace is not None:
-            if _outdatable(daemon, replace).eid in turn.agent.memory.outdated:
-                raise RequestError(
-                    f"element {replace} was replaced before: `narval why {replace}` tells by what"
-                )
+            replaceable(daemon, replace)
             made = structs.replace(origin or Origin(), inputs=(replace,))
             return [replace_element(turn, replace, parsed[0], made)]
         return [turn.add(element, origin) for element in parsed]
@@ -81,6 +78,14 @@ async def outdate(
         return {"eids": list(fresh), "note": note}
 
     return dict(await daemon.host.submit(work))
+
+
+def replaceable(daemon: Daemon, eid: int) -> Element:
+    """The element of that number, which another may take the place of. Raises RequestError."""
+    element = _outdatable(daemon, eid)
+    if eid in daemon.agent.memory.outdated:
+        raise RequestError(f"element {eid} was replaced before: `narval why {eid}` tells by what")
+    return element
 
 
 def _outdatable(daemon: Daemon, eid: int) -> Element:

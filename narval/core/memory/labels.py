@@ -138,13 +138,14 @@ class Labels(LabelSets):
         """The elements and runs that a change gives labels, each with the number of a set.
 
         An element has those of what it was made of, of the run that made it, or of which it says something,
-        and those that it `came_with`; a run has those of what it holds.
+        and those that it `came_with`, unless the owner endorsed it; a run has those of what it holds.
         """
         if type(change) is Held:
             yield change.run, self.of(change.eids)
         elif type(change) is Added:
-            origin = change.element.origin
-            number = self.of((origin.run, *origin.inputs)) if origin is not None else NONE
-            number = self.join(number, came_with)
+            origin, number = change.element.origin, came_with
+            if origin is not None:
+                made_from = (origin.run, *origin.inputs)
+                number = NONE if origin.endorsed else self.join(number, self.of(made_from))
             yield change.element.eid, number
             yield change.held, number

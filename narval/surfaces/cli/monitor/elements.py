@@ -27,6 +27,8 @@ def element(answer: Row) -> None:
 def _lines(answer: Row) -> Iterator[str]:
     yield f"element {answer['eid']}, {article(answer['name'])} {clean(answer['name'])}: {_made(answer)}"
     yield xml_text(answer["xml"])
+    if answer["labels"]:
+        yield f"  labels {clean(', '.join(answer['labels']))}"
     if answer["declared"]:
         yield f"  declared by {clean(answer['declared'])}: it is not forgotten"
     if answer["forgotten"]:

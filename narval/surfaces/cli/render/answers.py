@@ -237,7 +237,7 @@ def _story(answer: Row) -> Iterator[str]:
     if (answer["origin"] or {}).get("call"):
         yield f"  made by     call {answer['origin']['call']}"
     if answer["labels"]:
-        yield f"  labels      {clean(' '.join(answer['labels']))}"
+        yield f"  labels      {clean(', '.join(answer['labels']))}"
     if answer["hearsay"]:
         yield "  hearsay     a language model's answer is in it; what goes outside because of it asks first"
     for before in answer["made_from"]:

@@ -1,0 +1,75 @@
+"""Operations on trust: the labels of an element, and the owner's word that it needs none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import structs
+
+from narval.agent.agent import AgentState
+from narval.agent.declared import replace_element
+from narval.agent.turn import Turn
+from narval.ask import json_forms
+from narval.ask.asker import PROGRAM, Asker
+from narval.ask.asking_person import is_owner
+from narval.ask.lookup import command
+from narval.ask.memory.changing import replaceable
+from narval.ask.registry import operation
+from narval.core.elements.control_elements import CONTROLS
+from narval.core.elements.element import Origin
+from narval.core.errors import RequestError
+from narval.daemon.daemon import Daemon
+
+
+@operation("read")
+async def trust(daemon: Daemon, eid: int) -> dict[str, Any]:
+    """The labels of an element or a run: by which ways it came in what is in it, or has decided there.
+
+    `by` has the elements and the run that an element was made from, each with the labels that it has now.
+    """
+    agent = daemon.agent
+    element = agent.memory.element(eid)
+    if element is None:
+        raise RequestError(f"there is no element or run {eid}; `{command(daemon, 'memory')}` lists elements")
+    labels, origin = agent.memory.labels, element.origin
+    made_from = (*origin.inputs, origin.run) if origin is not None else ()
+    return {
+        **_labelled(agent, eid),
+        "hearsay": labels.is_hearsay(labels.of((eid,))),
+        "endorsed": origin.endorsed if origin is not None else "",
+        "by": [_labelled(agent, before) for before in dict.fromkeys(made_from) if before],
+    }
+
+
+def _labelled(agent: AgentState, eid: int) -> dict[str, Any]:
+    element, labels = agent.memory.element(eid), agent.memory.labels
+    run = agent.runs.get(eid)
+    name = run.name if run is not None else element.name if element is not None else None
+    return {"eid": eid, "name": name, "labels": list(labels.names(labels.of((eid,))))}
+
+
+@operation("write")
+async def endorse(daemon: Daemon, eid: int, why: str, *, asker: Asker = PROGRAM) -> dict[str, Any]:
+    """Put the same element without labels in the place of one that has some: its asker vouches for what it
+    says, and `why` is kept with it.
+
+    That is for the home's owner and root, in their own name; no definition can do it.
+    """
+    if not is_owner(daemon, asker):
+        raise RequestError("only the owner of the home, and root, may endorse an element, in their own name")
+    if not (reason := " ".join(why.split())):
+        raise RequestError("expected a reason why the element needs no labels, got an empty text")
+
+    def work(turn: Turn) -> dict[str, Any]:
+        labels, old = turn.agent.memory.labels, replaceable(daemon, eid)
+        if old.name in CONTROLS:
+            raise RequestError(f"element {eid} is a {old.name}, which would be executed again; add it anew")
+        had = labels.names(labels.of((eid,)))
+        if not had:
+            raise RequestError(f"element {eid} has no labels, so there is nothing to endorse")
+        made = structs.replace(asker.origin() or Origin(), inputs=(eid,), endorsed=reason)
+        new = turn.agent.memory.element(replace_element(turn, eid, old.xml, made))
+        assert new is not None
+        return {**json_forms.element(turn.agent, new), "in_place_of": eid, "had": list(had)}
+
+    return dict(await daemon.host.submit(work))

@@ -1,0 +1,81 @@
+"""Labels are told, and the owner of the home may say that an element needs none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+import narval
+from narval.ask.asker import WEB
+from narval.core.errors import RequestError
+from narval.surfaces.python.agent import Agent
+from tests.calls.test_labels import MODULE, PROMPT, WRITES
+
+WHY = "I have read it"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "modules/m.py").write_text(MODULE)
+    (tmp_path / "recipes/w.xml").write_text(f'<cookbook group="w">{WRITES}</cookbook>')
+    return tmp_path
+
+
+def labelled(agent: Agent) -> int:
+    """The eid of an element that a model has led to."""
+    agent.start("w.writes", PROMPT)
+    agent.until_idle()
+    (go,) = agent.memory("go")
+    return go.eid
+
+
+def test_labels_are_told_with_what_they_came_by(home: Path) -> None:
+    with narval.open(home) as agent:
+        go = labelled(agent)
+        told = agent.ask("trust", eid=go)
+        (run,) = told.pop("by")
+        assert told == {"eid": go, "name": "go", "labels": ["model:*"], "hearsay": True, "endorsed": ""}
+        assert (run["name"], run["labels"]) == ("w.writes", ["model:*"])
+        assert agent.ask("trust", eid=run["eid"])["labels"] == ["model:*"]
+        with pytest.raises(RequestError, match="there is no element or run 999"):
+            agent.ask("trust", eid=999)
+
+
+def test_an_endorsed_element_takes_the_place_of_one_with_labels_and_has_none(home: Path) -> None:
+    with narval.open(home, by="ann") as agent:
+        go = labelled(agent)
+        endorsed = agent.ask("endorse", eid=go, why=f" {WHY}\n")
+        assert (endorsed["labels"], endorsed["had"], endorsed["in_place_of"]) == ([], ["model:*"], go)
+        assert endorsed["origin"]["endorsed"] == WHY
+        assert (endorsed["origin"]["by"], endorsed["origin"]["inputs"]) == ("ann", [go])
+        assert agent.ask("element", eid=go)["outdated"]
+        assert agent.ask("trust", eid=go)["labels"] == ["model:*"], "forgetting nothing"
+    with narval.open(home) as agent:
+        told = agent.ask("trust", eid=endorsed["eid"])
+        assert (told["labels"], told["endorsed"]) == ([], WHY)
+        assert "endorsed" not in agent.ask("element", eid=go)["origin"]
+
+
+def test_what_is_not_to_be_endorsed_is_refused(home: Path) -> None:
+    with narval.open(home) as agent:
+        go, plain = labelled(agent), agent.add("<plain/>")
+        with pytest.raises(RequestError, match="has no labels"):
+            agent.ask("endorse", eid=plain, why=WHY)
+        with pytest.raises(RequestError, match="expected a reason"):
+            agent.ask("endorse", eid=go, why=" ")
+        agent.ask("endorse", eid=go, why=WHY)
+        with pytest.raises(RequestError, match="was replaced before"):
+            agent.ask("endorse", eid=go, why=WHY)
+
+
+@pytest.mark.parametrize("asker", [{"actor": "bob"}, {"way": WEB}, {"uid": 54321}], ids=str)
+def test_nobody_endorses_but_the_owner_in_their_own_name(home: Path, asker: dict[str, object]) -> None:
+    with narval.open(home) as agent:
+        go = labelled(agent)
+        agent.asker = replace(agent.asker, **asker)
+        with pytest.raises(RequestError, match="only the owner of the home"):
+            agent.ask("endorse", eid=go, why=WHY)
