@@ -29,7 +29,6 @@ FILES_ALLOWED: dict[str, str] = {
 METHODS_ALLOWED: dict[str, str] = {
     "AnyMemory": "it answers every question of a view",
     "DatabaseAgent": "it answers all that is read of an agent",
-    "DatabaseAgent": "it reads every table of an agent",
     "Supervisor": "whatever happens to an agent in a daemon is told there",
     "TurnView": "it answers every question of a view",
     "CallRecord": "each move of a call is made by itself, and who is told of it is one of them",

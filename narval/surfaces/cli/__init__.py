@@ -16,7 +16,8 @@ from narval.surfaces.cli.command import Command, CommandGroup, Commands, common_
 _ORDER = [
     "init", "run", "status", "stop", "reload", "web", "agents", "check", "collection", "simulate",
     "automaton", "dataflow", "start", "add", "outdate", "trust", "memory", "element", "part", "timeline",
-    "send", "letters", "runs", "show", "history", "why", "cancel", "signal", "retry", "renew", "attention", "errors",
+    "send", "letters", "runs", "show", "history", "why", "cancel", "signal", "retry", "renew", "attention",
+    "errors",
     "calendar", "work", "people", "hooks", "task", "complete", "backtrack", "rerun", "tokens",
     "environment", "remembered", "definitions", "tell", "actions", "diff", "take", "log", "backup", "restore",
     "service", "completion",

@@ -22,7 +22,7 @@ narval trust 12 --endorse --why 'I have read it, it is the invoice of the plumbe
 @click.option("--endorse", is_flag=True, help="Put the same element without labels in its place.")
 @click.option("--why", metavar="TEXT", help="Why it needs no labels; kept with the new element.")
 def trust(session: Session, eid: int, endorse: bool, why: str | None) -> None:
-    """Show the labels of an element or a run: by which ways came what is in it.
+    """Show by which ways came what is in an element or a run.
 
     With --endorse the owner of the home vouches for what an element says: the same element takes its place,
     without labels.
@@ -31,9 +31,7 @@ def trust(session: Session, eid: int, endorse: bool, why: str | None) -> None:
         raise click.UsageError("expected --endorse and --why TEXT together")
     if endorse:
         endorsed: Any = session.ask("endorse", eid=eid, why=why)
-        session.give(
-            endorsed, lambda row: click.echo(f"element {row['eid']} has no labels; it replaces {eid}")
-        )
+        session.give(endorsed, lambda row: click.echo(f"element {row['eid']} takes the place of {eid}"))
     else:
         session.give(session.ask("trust", eid=eid), lambda row: click.echo("\n".join(_lines(row))))
 

@@ -121,6 +121,7 @@ def test_without_a_home_every_command_says_how_to_make_one(command: click.Comman
         "add": ["-"],
         "send": ["ada", "-"],
         "outdate": ["1"],
+        "trust": ["1"],
         "start": ["a.b"],
         "tell": ["a.b"],
     } | {
