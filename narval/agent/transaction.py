@@ -156,9 +156,11 @@ class Transaction:
 
     def label(self, eid: int, labels: int) -> None:
         """Let an element or a run have these labels too; a standing run, which is for all, never has any."""
-        run = self.agent.runs.get(eid) if eid and labels else None
-        if eid and labels and (run is None or not is_standing(run.kind)):
-            memory = self.agent.memory
+        memory = self.agent.memory
+        if not labels or eid not in memory:
+            return
+        run = self.agent.runs.get(eid)
+        if run is None or not is_standing(run.kind):
             news = memory.apply(changes.Labelled(eid, memory.labels.names(labels)))
             if news is not None:
                 self.batch.record(news)

@@ -176,6 +176,7 @@ def portrait(agent: AgentState, *, over: bool = True) -> dict[str, Any]:
         "outdated": set(memory.outdated),
         "reserved": set(memory.reserved),
         "marks": {scope: dict(uses) for scope, uses in memory.marks.items() if uses},
+        "labels": set(memory.labels.all()),
         "keys": set(memory.unique_values),
         "contexts": {run: held for run in memory.contexts.runs() if (held := set(memory.contexts.of(run)))},
         "next_eid": memory.next_eid,
@@ -212,6 +213,7 @@ def outcome(agent: AgentState) -> dict[str, Counter[Any]]:
         "marks": Counter(
             (scope, text[eid]) for scope, eids in memory.marks.items() for eid in eids if eid in text
         ),
+        "labels": Counter((text[eid], label) for eid, label in memory.labels.all() if eid in text),
         "runs": Counter(
             (run.name, run.status, run.caller.step if run.caller else None) for run in agent.runs.values()
         ),

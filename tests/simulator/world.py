@@ -14,7 +14,7 @@ INLINE = {"runs": "inline"}
 def nothing():
     return None
 
-@action(outputs=[Output("note", "note")], **INLINE)
+@action(outputs=[Output("note", "note")], label="river", **INLINE)
 def note():
     return f"<note step='{narval.call().step}'/>"
 
@@ -61,7 +61,7 @@ def amend(mail):
 def report(error):
     return f"<report step='{narval.call().step}' known='{error is not None}'/>"
 
-@action(outputs=[Output("drop", "drop", list=True, unique="@n")], source=True)
+@action(outputs=[Output("drop", "drop", list=True, unique="@n")], source=True, label="tap")
 async def tap():
     for number in range(1000):
         yield f"<drop n='{number}'/>"
