@@ -20,6 +20,7 @@ from narval.core.engines.commands import Call
 from narval.core.engines.engine import resumed_from
 from narval.core.engines.events import Caller
 from narval.core.errors import Fault
+from narval.core.memory.labels import endorsement
 from narval.core.source.secrets import without_secrets
 from narval.files.agents.webhooks import ORIGIN
 from narval.system.clock import utc
@@ -241,10 +242,17 @@ def origin(origin: Origin | None) -> dict[str, Any] | None:
         return None
     sent = {"from": origin.agent, "message": origin.message} if origin.agent else {}
     if not origin.run:
+        if reason := endorsement(origin):
+            return {
+                "run": None,
+                "step": None,
+                "endorsed": reason,
+                "inputs": [*origin.inputs],
+                **_person(origin),
+            }
         hook = {"hook": origin.step.removeprefix(ORIGIN)} if origin.step.startswith(ORIGIN) else {}
         file = hook or ({"file": origin.step} if origin.step else {})
-        why = {"endorsed": origin.endorsed, "inputs": list(origin.inputs)} if origin.endorsed else {}
-        return {"run": None, "step": None, **file, **sent, **why, **_person(origin)}
+        return {"run": None, "step": None, **file, **sent, **_person(origin)}
     made = {"call": origin.call or None, "inputs": list(origin.inputs)}
     return {"run": origin.run, "step": origin.step, **made, **sent, **_person(origin)}
 

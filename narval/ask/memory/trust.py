@@ -18,6 +18,7 @@ from narval.ask.registry import operation
 from narval.core.elements.control_elements import CONTROLS
 from narval.core.elements.element import Origin
 from narval.core.errors import RequestError
+from narval.core.memory.labels import ENDORSED, endorsement
 from narval.daemon.daemon import Daemon
 
 
@@ -36,7 +37,7 @@ async def trust(daemon: Daemon, eid: int) -> dict[str, Any]:
     return {
         **_labelled(agent, eid),
         "hearsay": labels.is_hearsay(labels.of((eid,))),
-        "endorsed": origin.endorsed if origin is not None else "",
+        "endorsed": endorsement(origin),
         "by": [_labelled(agent, before) for before in dict.fromkeys(made_from) if before],
     }
 
@@ -67,7 +68,7 @@ async def endorse(daemon: Daemon, eid: int, why: str, *, asker: Asker = PROGRAM)
         had = labels.names(labels.of((eid,)))
         if not had:
             raise RequestError(f"element {eid} has no labels, so there is nothing to endorse")
-        made = structs.replace(asker.origin() or Origin(), inputs=(eid,), endorsed=reason)
+        made = structs.replace(asker.origin() or Origin(), step=f"{ENDORSED}{reason}", inputs=(eid,))
         new = turn.agent.memory.element(replace_element(turn, eid, old.xml, made))
         assert new is not None
         return {**json_forms.element(turn.agent, new), "in_place_of": eid, "had": list(had)}

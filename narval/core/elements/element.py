@@ -51,8 +51,6 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """`web` if it came by the monitor."""
     session: str = ""
     """The number of the login there (M67)."""
-    endorsed: str = ""
-    """The reason why the owner vouches for it, so that it has no labels of what it was made from."""
 
 
 class Element(msgspec.Struct, eq=False, gc=False):

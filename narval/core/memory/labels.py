@@ -11,6 +11,7 @@ from array import array
 from collections.abc import Iterable, Iterator
 
 from narval.core.elements.changes import Added, Change, Held
+from narval.core.elements.element import Origin
 
 MAIL, FEED, WEB, CALENDAR, FILE, PROGRAM = "mail", "feed", "web", "calendar", "file", "program"
 """The labels of ways in."""
@@ -26,6 +27,17 @@ HOOK = "hook:"
 
 ANY_MODEL = f"{MODEL}*"
 """The label of what a language model said of which it is not known which."""
+
+
+ENDORSED = "endorsed/"
+"""The start of the step in the origin of an element that the owner vouches for; the reason follows."""
+
+
+def endorsement(origin: Origin | None) -> str:
+    """The reason why the owner of the home vouches for an element; "" if nobody does."""
+    if origin is None or origin.run or not origin.step.startswith(ENDORSED):
+        return ""
+    return origin.step.removeprefix(ENDORSED)
 
 
 def recorded(labels: tuple[str, ...], hearsay: bool) -> tuple[str, ...]:
@@ -146,6 +158,6 @@ class Labels(LabelSets):
             origin, number = change.element.origin, came_with
             if origin is not None:
                 made_from = (origin.run, *origin.inputs)
-                number = NONE if origin.endorsed else self.join(number, self.of(made_from))
+                number = NONE if endorsement(origin) else self.join(number, self.of(made_from))
             yield change.element.eid, number
             yield change.held, number

@@ -87,7 +87,8 @@ def came_from(row: Row) -> str:
     if not origin:
         return ""
     hook = f"hook {origin['hook']}" if "hook" in origin else ""
-    made = hook or origin.get("file") or (origin["run"] and f"run {origin['run']} {origin['step']}".rstrip())
+    made = "endorsed" if "endorsed" in origin else hook or origin.get("file")
+    made = made or (origin["run"] and f"run {origin['run']} {origin['step']}".rstrip())
     made = made or (origin.get("from") and f"agent {origin['from']}")
     return ", ".join(filter(None, (made, person(origin))))
 

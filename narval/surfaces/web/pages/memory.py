@@ -80,8 +80,8 @@ def came_from(origin: Mapping[str, Any] | None) -> str:
         f"by {person(origin)}" if origin.get("by") else "",
         f"from {origin['from']}" if origin.get("from") else "",
     ]
-    file = str(origin.get("file") or "")
-    return ", ".join(filter(None, [file, *people]))
+    made = f"endorsed: {origin['endorsed']}" if "endorsed" in origin else str(origin.get("file") or "")
+    return ", ".join(filter(None, [made, *people]))
 
 
 @page("/a/{agent}/memory/{eid:int}", command="narval element {eid}")

@@ -322,6 +322,9 @@ def test_N30_a_module_xml_that_is_none_is_told_so(text: str, told: str) -> None:
         ),
         ("@action(source=True)\ndef f(): yield", "3:1: a source is an async generator"),
         ("@action\nasync def f(): yield", "3:1: an async generator is a source: expected source=True"),
+        ('@action(label="a b")\ndef f(): ...', "3:1: label: expected a word such as web"),
+        ('@action(label="model:x")\ndef f(): ...', "3:1: label: expected a word such as web"),
+        ('@action(label="web", pure=True)\ndef f(): ...', "3:1: nothing comes in by what a pure action does"),
         ("@action\nclass F: ...", "3:1: @action: expected a function, found 'F'"),
     ],
 )
