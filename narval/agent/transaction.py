@@ -24,7 +24,7 @@ from narval.core.elements.control_elements import CONTROLS
 from narval.core.elements.element import Element, Origin
 from narval.core.elements.error_element import make_error, read_error
 from narval.core.engines.commands import Call, Finish, Outer
-from narval.core.engines.registry import is_standing
+from narval.core.engines.registry import is_standing, knows_inputs
 from narval.core.memory.labels import NONE
 from narval.core.memory.retention import IdleTracker
 from narval.store.batch import Batch, MomentRow, Offer
@@ -151,8 +151,17 @@ class Transaction:
 
     def _spread(self, fact: Change) -> None:
         """Label what a fact gives labels."""
-        for eid, labels in self.agent.memory.labels.spread(fact, self.comes_with):
+        knows = type(fact) is changes.Added and self._knows_inputs(fact.element)
+        for eid, labels in self.agent.memory.labels.spread(fact, self.comes_with, knows_inputs=knows):
             self.label(eid, labels)
+
+    def _knows_inputs(self, element: Element) -> bool:
+        """True if an element says only what is in the inputs that its origin names."""
+        origin = element.origin
+        if origin is None or not origin.step or (element.name == ERRORS[0] and not origin.call):
+            return False
+        maker = self.agent.runs.get(origin.run)
+        return maker is not None and knows_inputs(maker.kind)
 
     def label(self, eid: int, labels: int) -> None:
         """Let an element or a run have these labels too; a standing run, which is for all, never has any."""
@@ -161,6 +170,7 @@ class Transaction:
             return
         run = self.agent.runs.get(eid)
         if run is None or not is_standing(run.kind):
+            labels = labels if run is None else memory.labels.whole(labels)
             news = memory.apply(changes.Labelled(eid, memory.labels.names(labels)))
             if news is not None:
                 self.batch.record(news)

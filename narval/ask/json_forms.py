@@ -167,13 +167,15 @@ def element(agent: AgentState, element: Element) -> dict[str, Any]:
     """An element of memory."""
     labels = agent.memory.labels
     own = labels.of((element.eid,))
+    said, deciding = labels.told(own)
     return {
         "eid": element.eid,
         "name": element.name,
         "xml": element.with_eid().decode("utf-8"),
         "added": moment(element.added),
         "origin": origin(element.origin),
-        "labels": list(labels.names(own)),
+        "labels": said,
+        "decided_by": deciding,
         "hearsay": labels.is_hearsay(own),
         "used_by": [_use(*use) for use in agent.memory.used_by(element.eid)],
         "outdated": element.eid in agent.memory.outdated,

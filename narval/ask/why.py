@@ -129,6 +129,7 @@ async def _story(daemon: Daemon, element: Element) -> dict[str, Any]:
         "origin": form["origin"],
         "declared": memory.declared[eid].partition(":")[0] if eid in memory.declared else None,
         "labels": form["labels"],
+        "decided_by": form["decided_by"],
         "hearsay": form["hearsay"],
         "made_from": [_eid_and_name(agent, before) for before in origin],
         "used_by": [use | _run_of(agent, use["run"]) for use in form["used_by"]],

@@ -42,6 +42,8 @@ class Kind(NamedTuple):
     """False if processes leave its name to their authors, as the type of nodes."""
     besides: Mapping[str, str] = {}
     """Runs of other kinds that follow the same definitions: the packages of their engines in the folder."""
+    knows_inputs: bool = False
+    """True if what a step of its runs makes says only what is in the inputs that its origin names."""
     standing: str = ""
     """The one among them of which each definition has one run, which begins by itself and never ends."""
     cases: str = ""
@@ -103,7 +105,11 @@ KINDS: dict[str, Kind] = {
         suffixes=(".xml",),
         roots=("cookbook", "recipe"),
         warns=True,
+<<<<<<< HEAD
         tells=True,
+=======
+        knows_inputs=True,
+>>>>>>> 201ab4b8 (What decided that an element came to be is kept apart from what is in it)
     ),
     "automaton": Kind(
         "narval.kinds.automaton",

@@ -38,7 +38,14 @@ def test_labels_are_told_with_what_they_came_by(home: Path) -> None:
         go = labelled(agent)
         told = agent.ask("trust", eid=go)
         (run,) = told.pop("by")
-        assert told == {"eid": go, "name": "go", "labels": ["model:*"], "hearsay": True, "endorsed": ""}
+        assert told == {
+            "eid": go,
+            "name": "go",
+            "labels": [],
+            "decided_by": ["model:*"],
+            "hearsay": True,
+            "endorsed": "",
+        }
         assert (run["name"], run["labels"]) == ("w.writes", ["model:*"])
         assert agent.ask("trust", eid=run["eid"])["labels"] == ["model:*"]
         with pytest.raises(RequestError, match="there is no element or run 999"):
@@ -49,11 +56,12 @@ def test_an_endorsed_element_takes_the_place_of_one_with_labels_and_has_none(hom
     with narval.open(home, by="ann") as agent:
         go = labelled(agent)
         endorsed = agent.ask("endorse", eid=go, why=f" {WHY}\n")
-        assert (endorsed["labels"], endorsed["had"], endorsed["in_place_of"]) == ([], ["model:*"], go)
+        assert (endorsed["labels"], endorsed["had"], endorsed["in_place_of"]) == ([], [], go)
+        assert (endorsed["hearsay"], endorsed["decided_by"]) == (False, [])
         assert endorsed["origin"]["endorsed"] == WHY
         assert (endorsed["origin"]["by"], endorsed["origin"]["inputs"]) == ("ann", [go])
         assert agent.ask("element", eid=go)["outdated"]
-        assert agent.ask("trust", eid=go)["labels"] == ["model:*"], "forgetting nothing"
+        assert agent.ask("trust", eid=go)["decided_by"] == ["model:*"], "the old one keeps them"
     with narval.open(home) as agent:
         told = agent.ask("trust", eid=endorsed["eid"])
         assert (told["labels"], told["endorsed"]) == ([], WHY)

@@ -34,6 +34,9 @@ async def flows():
     call().caught_up()
     await asyncio.Event().wait()
 
+@action(outputs=[Output("own", "own")], pure=True)
+def own(): return "<own/>"
+
 @action(inputs=[Input("came", "came")], outputs=[Output("made", "made")], pure=True)
 def makes(came): return "<made/>"
 """
@@ -163,6 +166,18 @@ def test_a_source_labels_what_it_gives_and_not_its_run(agent: Agent) -> None:
     assert came.origin is not None
     assert (labels(agent, came.eid), labels(agent, came.origin.run)) == (["river"], [])
     assert labels(agent, answer(agent, "m.makes", "").eid) == ["river"]
+
+
+def test_a_step_that_was_given_nothing_was_decided_and_says_nothing_of_it(agent: Agent) -> None:
+    agent.load(
+        "<recipe group='w' name='d' start_step='a' end_step='b'><step id='a' type='action' target='m.comes'/>"
+        "<step id='b' type='action' target='m.own'/><transition id='t'><in idref='a'/><out idref='b'/>"
+        "</transition></recipe>"
+    )
+    agent.start("w.d")
+    agent.until_idle()
+    (own,) = agent.ask("memory", xpath="own")
+    assert (own["labels"], own["decided_by"]) == ([], ["river"])
 
 
 def test_a_program_of_an_automaton_decides_under_its_label(agent: Agent) -> None:

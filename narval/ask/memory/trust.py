@@ -46,7 +46,8 @@ def _labelled(agent: AgentState, eid: int) -> dict[str, Any]:
     element, labels = agent.memory.element(eid), agent.memory.labels
     run = agent.runs.get(eid)
     name = run.name if run is not None else element.name if element is not None else None
-    return {"eid": eid, "name": name, "labels": list(labels.names(labels.of((eid,))))}
+    said, deciding = labels.told(labels.of((eid,)))
+    return {"eid": eid, "name": name, "labels": said, "decided_by": deciding}
 
 
 @operation("write")
@@ -65,12 +66,12 @@ async def endorse(daemon: Daemon, eid: int, why: str, *, asker: Asker = PROGRAM)
         labels, old = turn.agent.memory.labels, replaceable(daemon, eid)
         if old.name in CONTROLS:
             raise RequestError(f"element {eid} is a {old.name}, which would be executed again; add it anew")
-        had = labels.names(labels.of((eid,)))
-        if not had:
+        had, deciding = labels.told(labels.of((eid,)))
+        if not had and not deciding:
             raise RequestError(f"element {eid} has no labels, so there is nothing to endorse")
         made = structs.replace(asker.origin() or Origin(), step=f"{ENDORSED}{reason}", inputs=(eid,))
         new = turn.agent.memory.element(replace_element(turn, eid, old.xml, made))
         assert new is not None
-        return {**json_forms.element(turn.agent, new), "in_place_of": eid, "had": list(had)}
+        return {**json_forms.element(turn.agent, new), "in_place_of": eid, "had": had}
 
     return dict(await daemon.host.submit(work))

@@ -83,6 +83,11 @@ def is_standing(run_kind: str) -> bool:
     return bool(run_kind) and any(kind.standing == run_kind for kind in KINDS.values())
 
 
+def knows_inputs(run_kind: str) -> bool:
+    """True of runs whose steps say nothing but what is in the inputs that the origins of elements name."""
+    return any(kind.run == run_kind and kind.knows_inputs for kind in KINDS.values())
+
+
 def is_beside(run_kind: str) -> bool:
     """True of a kind of runs that is not the usual one of their definitions."""
     return any(run_kind in kind.besides for kind in KINDS.values())

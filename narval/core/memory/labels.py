@@ -22,6 +22,9 @@ NONE = 0
 MODEL = "model:"
 """The start of the labels of language models: what has one is hearsay."""
 
+WHETHER = "?"
+"""The end of a label that says what decided that an element came to be, and nothing of what is in it."""
+
 HOOK = "hook:"
 """The start of the labels of webhooks."""
 
@@ -54,6 +57,7 @@ class LabelSets:
     """The sets of labels that there are, each under a number."""
 
     def __init__(self) -> None:
+        self._others: dict[tuple[int, bool], int] = {}
         self._names: list[tuple[str, ...]] = [()]
         self._hearsay = [False]
         self._numbers: dict[tuple[str, ...], int] = {(): NONE}
@@ -61,7 +65,8 @@ class LabelSets:
 
     def number(self, names: Iterable[str]) -> int:
         """The number of a set of labels, a new one where there was none."""
-        ordered = tuple(sorted({*names}))
+        given = {*names}
+        ordered = tuple(sorted(name for name in given if name[:-1] not in given or name[-1:] != WHETHER))
         number = self._numbers.get(ordered)
         if number is None:
             number = self._numbers[ordered] = len(self._names)
@@ -84,6 +89,28 @@ class LabelSets:
         if number is None:
             number = self._joined[pair] = self.number((*self._names[one], *self._names[other]))
         return number
+
+    def whether(self, number: int) -> int:
+        """The same labels, as of what decided that something came to be, and of nothing that it says."""
+        return self._other(number, True)
+
+    def whole(self, number: int) -> int:
+        """The same labels, whether they are of what something says or of what decided that it came to be."""
+        return self._other(number, False)
+
+    def told(self, number: int) -> tuple[list[str], list[str]]:
+        """The labels of what something says, and the others: of what decided that it came to be."""
+        names = self._names[number]
+        deciding = [name[:-1] for name in names if name[-1] == WHETHER]
+        return [name for name in names if name[-1] != WHETHER], deciding
+
+    def _other(self, number: int, whether: bool) -> int:
+        other = self._others.get((number, whether))
+        if other is None:
+            end = WHETHER if whether else ""
+            names = (f"{name.removesuffix(WHETHER)}{end}" for name in self._names[number])
+            other = self._others[number, whether] = self.number(names)
+        return other
 
     def weight(self, number: int) -> tuple[bool, int]:
         """The order of sets by how much they say against what has them."""
@@ -146,18 +173,22 @@ class Labels(LabelSets):
             for offset, number in enumerate(page):
                 yield from (((place << _BITS) + offset, name) for name in self._names[number])
 
-    def spread(self, change: Change, came_with: int = NONE) -> Iterator[tuple[int, int]]:
+    def spread(
+        self, change: Change, came_with: int = NONE, *, knows_inputs: bool = False
+    ) -> Iterator[tuple[int, int]]:
         """The elements and runs that a change gives labels, each with the number of a set.
 
         An element has those of what it was made of, of the run that made it, or of which it says something,
-        and those that it `came_with`, unless the owner endorsed it; a run has those of what it holds.
+        and those that it `came_with`, unless the owner endorsed it; a run has those of what it holds. Where
+        what made an element `knows_inputs`, its run has decided that it came to be, and said nothing in it.
         """
         if type(change) is Held:
             yield change.run, self.of(change.eids)
         elif type(change) is Added:
             origin, number = change.element.origin, came_with
             if origin is not None:
-                made_from = (origin.run, *origin.inputs)
-                number = NONE if endorsement(origin) else self.join(number, self.of(made_from))
+                of_run = self.of((origin.run,))
+                number = self.join(number, self.whether(of_run) if knows_inputs else of_run)
+                number = NONE if endorsement(origin) else self.join(number, self.of(origin.inputs))
             yield change.element.eid, number
             yield change.held, number

@@ -45,4 +45,5 @@ def _lines(answer: Row) -> Iterator[str]:
 
 
 def _labels(row: Row) -> str:
-    return clean(", ".join(row["labels"])) or "no labels"
+    deciding = f"decided by {', '.join(row['decided_by'])}" if row["decided_by"] else ""
+    return clean("; ".join(filter(None, (", ".join(row["labels"]), deciding)))) or "no labels"

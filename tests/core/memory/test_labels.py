@@ -51,6 +51,21 @@ def test_what_is_made_of_labelled_elements_has_their_labels_and_so_has_the_run_t
     assert happens(memory, Held(OTHER + 1, (6,))) == {}
 
 
+def test_what_decided_that_an_element_came_to_be_is_kept_apart_from_what_is_in_it() -> None:
+    memory = Memory()
+    for eid, name in ((1, MAIL), (2, FAR)):
+        added(memory, eid)
+        label(memory, eid, name)
+    memory.apply(Labelled(RUN, (FAR,)))
+    made = Added(Element(3, b"<x/>", 0.0, Origin(RUN, "a", "1.1", (1,))))
+    ((_, number), _) = memory.labels.spread(made, knows_inputs=True)
+    assert memory.labels.told(number) == ([MAIL], [FAR])
+    assert memory.labels.is_hearsay(number), "what a model led to asks as what it said"
+    both = memory.labels.join(number, memory.labels.of((2,)))
+    assert memory.labels.told(both) == ([MAIL, FAR], []), "it is in it, so it needs no more be told"
+    assert memory.labels.names(memory.labels.whole(number)) == (MAIL, FAR)
+
+
 def test_they_stay_when_what_they_came_from_is_forgotten() -> None:
     memory = Memory()
     added(memory, 1)

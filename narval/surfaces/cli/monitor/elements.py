@@ -29,6 +29,8 @@ def _lines(answer: Row) -> Iterator[str]:
     yield xml_text(answer["xml"])
     if answer["labels"]:
         yield f"  labels {clean(', '.join(answer['labels']))}"
+    if answer["decided_by"]:
+        yield f"  decided by {clean(', '.join(answer['decided_by']))}"
     if answer["declared"]:
         yield f"  declared by {clean(answer['declared'])}: it is not forgotten"
     if answer["forgotten"]:

@@ -238,6 +238,8 @@ def _story(answer: Row) -> Iterator[str]:
         yield f"  made by     call {answer['origin']['call']}"
     if answer["labels"]:
         yield f"  labels      {clean(', '.join(answer['labels']))}"
+    if answer["decided_by"]:
+        yield f"  decided by  {clean(', '.join(answer['decided_by']))}"
     if answer["hearsay"]:
         yield "  hearsay     a language model's answer is in it; what goes outside because of it asks first"
     for before in answer["made_from"]:
