@@ -105,11 +105,8 @@ KINDS: dict[str, Kind] = {
         suffixes=(".xml",),
         roots=("cookbook", "recipe"),
         warns=True,
-<<<<<<< HEAD
         tells=True,
-=======
         knows_inputs=True,
->>>>>>> 201ab4b8 (What decided that an element came to be is kept apart from what is in it)
     ),
     "automaton": Kind(
         "narval.kinds.automaton",
