@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from functools import lru_cache
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from lxml import etree
@@ -148,7 +148,9 @@ class Past:
         self.reach.forgotten_since = max(0, numbers - there - self._elements_since)
         days = {kept.element.eid for kept in self.memory.elements}
         marks = {mark for mark in self._stores.marks() if mark.eid in days and self._was_made(mark)}
-        self.memory = msgspec.structs.replace(self.memory, marks=sorted(marks), next_eid=first)
+        labels = sorted({(eid, label) for eid, label in self._stores.labels() if eid in days})
+        used: dict[str, Any] = {"marks": sorted(marks), "labels": labels}
+        self.memory = msgspec.structs.replace(self.memory, **used, next_eid=first)
         self.reach.read_to_the_end = not self._stopped()
 
     def _counted(self, rows: Iterator[Row]) -> Iterator[Row]:
@@ -202,7 +204,7 @@ class Past:
         last = max([last, *self._runs])
         self._declare(day)
         reach.remembered = len(day)
-        self.memory = Remembered(list(day.values()), (), list(keys.left))
+        self.memory = Remembered(list(day.values()), keys=list(keys.left))
         return len(day), first, last
 
     def _declare(self, day: dict[int, KeptElement]) -> None:

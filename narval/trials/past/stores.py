@@ -70,6 +70,11 @@ class PastStores:
         for reader in self._readers:
             yield from reader.journal_since(since)
 
+    def labels(self) -> Iterator[tuple[int, str]]:
+        """The labels of elements and runs."""
+        for reader in self._readers:
+            yield from reader.labels()
+
     def marks(self) -> Iterator[MarkRow]:
         """The uses of elements; one may come twice."""
         for reader in self._readers:
