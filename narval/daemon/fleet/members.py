@@ -37,12 +37,11 @@ FAR_APART = 30.0
 
 
 class Clocks:
-    """The difference of two clocks; `now` gives the moment by that of the machine."""
+    """The difference of two clocks: that of the machine and that of the store."""
 
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
+    def __init__(self) -> None:
         self.apart = 0.0
-        """Seconds by which that of the machine is ahead."""
+        """Seconds by which that of the machine is ahead, at least; below 0, behind."""
         self._is_warned = False
 
     @property
@@ -59,9 +58,11 @@ class Clocks:
         said = f"the clock of this machine is {abs(self.apart):.0f} s {way} that of the store"
         return said + ("; it takes no agents until it is set" if self.are_far_apart else "")
 
-    def compare(self, at: float) -> None:
-        """Take note of what the clock of the store showed a moment ago; a difference is logged once."""
-        self.apart = self._now() - at
+    def compare(self, at: float, sent: float, answered: float) -> None:
+        """Take note of what the clock of the store showed between two moments of the machine's, between which
+        the clocks may agree; a difference is logged once.
+        """
+        self.apart = max(sent - at, min(answered - at, 0.0))
         if self.warning and not self._is_warned:
             log.warning("%s", self.warning)
         self._is_warned = bool(self.warning)
@@ -86,15 +87,14 @@ class Members:
         self._leases, self._agents, self._main_loop = leases, agents, main_loop
         self.gate, self._in_thread, self._hold_until = gate, in_thread, hold_until
         self._taking_over = taking_over
-        self.clocks = Clocks(main_loop.rounds.clock.now)
+        self.clocks = Clocks()
         self.on_beat: list[Callable[[Beat], None]] = []
         """Told each answer to a renewal, in the event loop."""
 
     async def begin(self) -> None:
         """Be sure of what it holds, before anything is decided. Raises FencedError, StoreError."""
         sent = self.gate.monotonic()
-        beat = await self._in_thread(partial(self._leases.renew))
-        self.clocks.compare(beat.at)
+        await self._renewed()
         self._note(protocol.joined(sent))
 
     def store_is_away(self, error: StoreAwayError) -> None:
@@ -173,13 +173,19 @@ class Members:
 
     async def _renew(self, *, draining: bool) -> protocol.Prolonged:
         sent = self.gate.monotonic()
-        beat = await self._in_thread(partial(self._leases.renew, draining=draining))
-        self.clocks.compare(beat.at)
+        beat = await self._renewed(draining=draining)
         members = sum(not row.draining for row in beat.daemons)
         free = 0 if self.clocks.are_far_apart or self._agents.takes != "all" else beat.free
         known = sum(row.agents for row in beat.daemons) + beat.free
         held = len(self._leases.held())
         return protocol.Prolonged(self.gate.monotonic(), sent, held, known, members, free)
+
+    async def _renewed(self, *, draining: bool = False) -> Beat:
+        now = self._main_loop.rounds.clock.now
+        sent = now()
+        beat = await self._in_thread(partial(self._leases.renew, draining=draining))
+        self.clocks.compare(beat.at, sent, now())
+        return beat
 
     def _note(self, member: protocol.Membership) -> None:
         """Take note of a renewal: the gate opens, and programs may go on for a while."""

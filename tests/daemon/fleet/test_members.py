@@ -367,3 +367,22 @@ async def test_G59_a_daemon_whose_clock_is_far_off_takes_nothing_and_says_so(mac
     await machines.beat("barn")
     assert members.clocks.warning.endswith("of the store")
     assert "ada" in barn.agents.rows
+
+
+@on_machines
+async def test_G59_an_answer_that_comes_late_is_no_wrong_clock(machines: Machines) -> None:
+    attic = await machines.start("attic")
+    members, renew = fleet_of(attic).members, attic.store.leases.renew  # type: ignore[union-attr]
+
+    def late(**given: Any) -> Any:
+        machines.clock.advance(22.0)
+        beat = renew(**given)
+        machines.clock.advance(22.0)
+        return beat
+
+    attic.store.leases.renew = late  # type: ignore[union-attr, method-assign]
+    await machines.beat("attic")
+    assert members.clocks.warning == ""
+    machines.server.now = lambda: machines.clock.now() - 25.0
+    await machines.beat("attic")
+    assert members.clocks.warning.startswith("the clock of this machine is 3 s ahead of that of the store")
