@@ -10,11 +10,13 @@ from narval.agent.replay import definition_of, state_of
 from narval.agent.run import Run
 from narval.ask.text import article
 from narval.core.engines.registry import is_runnable
-from narval.core.errors import ElsewhereError, RequestError
+from narval.core.errors import ElsewhereError, Fault, RequestError
 from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.daemon import Daemon
 from narval.daemon.dropped.drop_folder import standing
 from narval.files.agents.collections import AGENTS
+from narval.files.agents.folders import settings_without_effect
+from narval.files.agents.settings import SETTINGS
 from narval.files.snapshot import AgentFiles
 
 
@@ -134,6 +136,13 @@ def why_elsewhere(host: AgentHost) -> str | None:
     """The daemon that has an agent which is shown as the store has it, for people; None of any other."""
     gone = host.loop.intake.gone
     return str(gone) if isinstance(gone, ElsewhereError) else None
+
+
+def without_effect(daemon: Daemon) -> list[Fault]:
+    """The faults of settings that the store has of agents, and that count only where daemons share it."""
+    if daemon.home is None or daemon.store.is_shared or not len(daemon.agents.rows):
+        return []
+    return settings_without_effect(daemon.home.path, daemon.store.facts(SETTINGS))
 
 
 def inbox_of(daemon: Daemon) -> dict[str, Any] | None:

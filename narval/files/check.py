@@ -21,7 +21,8 @@ from narval.core.kinds import ASKING
 from narval.core.source.text import Source
 from narval.core.source.toml import TomlText
 from narval.files.agents.collections import parse_file
-from narval.files.agents.folders import folder_names
+from narval.files.agents.folders import folder_names, settings_without_effect
+from narval.files.agents.settings import SETTINGS
 from narval.files.found_files import files_of, is_module
 from narval.files.home import Home
 from narval.files.loaded import Loaded
@@ -63,6 +64,7 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
             home, [found.name for found in settings.services if found.table == "models" and found.asks]
         )
     faults += _unusable_store(home, settings)
+    faults += _settings_without_effect(home, settings)
     wanted = [path.resolve() for path in paths]
     if not wanted:
         return sorted(set(faults))
@@ -87,6 +89,17 @@ def _unusable_store(home: Home, settings: Settings) -> Iterator[Fault]:
     except StoreError as error:
         place = TomlText(read_source(home.path / FILE, FILE)).value("store")
         yield Fault(FILE, *place, f"store: {error}")
+
+
+def _settings_without_effect(home: Home, settings: Settings) -> list[Fault]:
+    """The faults of settings that the home's own file of a store has, as a server had them."""
+    if settings.store is not None or not home.store.exists():
+        return []
+    try:
+        with look_into(home.store, home.is_held) as store:
+            return settings_without_effect(home.path, store.facts(SETTINGS))
+    except StoreError:  # whatever opens it says so
+        return []
 
 
 def _unasked(home: Home, models: Iterable[str]) -> Iterator[Fault]:

@@ -224,6 +224,11 @@ class VolatileStore(Store):
         """None: its agents are in memory."""
         return []
 
+    def facts(self, key: str) -> dict[str, str]:
+        """A fact of agents, by their names."""
+        known = (self._agents[number] for number in sorted(self._agents))
+        return {agent.identity().name: agent.meta[key] for agent in known if key in agent.meta}
+
     def _new(self, agent: int) -> VolatileAgent:
         return VolatileAgent(agent, new_agent(agent, DEFAULT_NAME))
 

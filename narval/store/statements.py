@@ -34,6 +34,9 @@ QUERIES = {
     "held by agents": """
         SELECT agent, count(*), 0 FROM elements GROUP BY agent UNION ALL
         SELECT agent, count(*), count(*) FILTER (WHERE phase = 'active') FROM runs GROUP BY agent""",
+    "facts of agents": """
+        SELECT agents.name, meta.value FROM meta JOIN agents ON agents.agent = meta.agent
+        WHERE meta."key" = ? ORDER BY agents.name""",
     "elements": "SELECT {elements} WHERE elements.agent = ? ORDER BY elements.eid",
     "element": "SELECT {elements} WHERE elements.agent = ? AND elements.eid = ?",
     # what matters when memory is compared with the files of a home

@@ -175,6 +175,9 @@ class Store(Protocol):
     def held(self) -> list[tuple[int, int, int]]:
         """Agent, a number of elements or runs of it, and how many are active runs; two of one at most."""
 
+    def facts(self, key: str) -> dict[str, str]:
+        """A fact of agents, by the names of those that have it. Raises StoreError."""
+
     def use_own(self, agent: int) -> None:
         """Have an agent be the home's own from now on."""
         self.own = agent

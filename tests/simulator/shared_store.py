@@ -124,6 +124,10 @@ class SharedStore(Store):
         """Agent, a number of elements or runs of it, and how many are active runs."""
         return self._tables.read("held by agents")
 
+    def facts(self, key: str) -> dict[str, str]:
+        """A fact of agents, by their names."""
+        return dict(self._tables.read("facts of agents", key))
+
     def of(self, agent: int | None = None) -> DatabaseAgent:
         """The store as one agent sees it."""
         return DatabaseAgent(self._tables, self.own if agent is None else agent, self.own)

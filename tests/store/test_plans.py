@@ -25,6 +25,7 @@ WHOLE = {
     "version": {"SCAN version"},
     "agents": {"SCAN agents"},
     "held by agents": {"SCAN elements USING COVERING INDEX elements_by_eid", "SCAN runs"},
+    "facts of agents": {"SCAN agents USING COVERING INDEX agents_by_name"},
     "waiting messages": {"SCAN messages"},
     "stray messages": {"SCAN messages", "USE TEMP B-TREE FOR ORDER BY"},  # where a store is shared
     "messages of sender": {"SCAN messages", "USE TEMP B-TREE FOR RIGHT PART OF ORDER BY"},  # for a listing

@@ -16,7 +16,7 @@ from narval.agent.run import Run
 from narval.ask import json_forms
 from narval.ask.attention.incident_rows import FILE, RUN, IncidentRow, open_rows
 from narval.ask.attention.sentence import SHOWN, Form, item
-from narval.ask.lookup import files_of, store_away
+from narval.ask.lookup import files_of, store_away, without_effect
 from narval.ask.registry import operation
 from narval.ask.text import counted, fault_line, size
 from narval.core.engines.engine import Wait
@@ -86,7 +86,8 @@ def _disk(daemon: Daemon) -> Iterator[Form]:
 
 def _files(daemon: Daemon, rows: dict[str, IncidentRow]) -> Iterator[Form]:
     """The faults of files."""
-    faults = [json_forms.fault(fault) for fault in sorted(files_of(daemon).faults)]
+    others = without_effect(daemon) if daemon.agent.store.is_own else []
+    faults = [json_forms.fault(fault) for fault in sorted([*files_of(daemon).faults, *others])]
     since = {row.newest.definition: min(row.of.values())[0] for row in rows.values()} if faults else {}
     link = {"page": "definitions"}
     for fault in faults[:SHOWN]:

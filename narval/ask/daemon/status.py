@@ -19,7 +19,7 @@ from narval import __version__
 from narval.agent.agent import AgentState
 from narval.ask import json_forms
 from narval.ask.attention.attention import attention
-from narval.ask.lookup import inbox_of, standing_of, store_away
+from narval.ask.lookup import inbox_of, standing_of, store_away, without_effect
 from narval.ask.registry import operation
 from narval.core.definitions.remote_calls import called
 from narval.daemon.daemon import Daemon
@@ -70,7 +70,7 @@ async def status(daemon: Daemon) -> dict[str, Any]:
         "turns": daemon.host.loop.turns,
         "failures": [json_forms.run(agent, run) for run in agent.runs.latest_failures(SHOWN)],
         "inbox": inbox_of(daemon),
-        "faults": [json_forms.fault(fault) for fault in daemon.files.faults],
+        "faults": [json_forms.fault(fault) for fault in [*daemon.files.faults, *without_effect(daemon)]],
         "durability": daemon.files.settings.durability,
         "store": _store_bytes(daemon),
         **(fleet(daemon) if daemon.store.is_shared else {}),

@@ -183,7 +183,7 @@ class Members:
     async def _renewed(self, *, draining: bool = False) -> Beat:
         now = self._main_loop.rounds.clock.now
         sent = now()
-        beat = await self._in_thread(partial(self._leases.renew, draining=draining))
+        beat: Beat = await self._in_thread(partial(self._leases.renew, draining=draining))
         self.clocks.compare(beat.at, sent, now())
         return beat
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from narval.core.agent_name import agent_name
@@ -19,6 +19,7 @@ from narval.files.agents.settings import (
     AgentSettings,
     CollectionsOf,
     parse_agent_file,
+    parse_stored_settings,
 )
 from narval.files.found_files import MODULES, RECIPES, is_ours, names_in
 
@@ -53,6 +54,24 @@ def make_folder(home: Path, name: str, collections: list[str]) -> None:
 def collections_text(collections: list[str]) -> str:
     """The settings of an agent that follows these collections, and its own definitions."""
     return f"collections = {json.dumps([*collections, OWN])}\n"
+
+
+def settings_without_effect(home: Path, stored: Mapping[str, str]) -> list[Fault]:
+    """The faults of agents without a folder whose settings the store has, by their names and as texts, where
+    no other daemon shares the store: there they have no effect, and what they name may not be here.
+    """
+    faults = []
+    for name in sorted(stored.keys() - {*folder_names(home)}):
+        given, _ = parse_stored_settings(stored[name])
+        names = (given or {}).get("collections", ())
+        folders = CollectionsOf(home)
+        missing = [one for one in names if one not in (HOME_COLLECTION, OWN) and one not in folders]
+        text = f"{name} has settings that count only in a store on PostgreSQL ({stored[name].strip()})"
+        copy = ", ".join(f"{COLLECTIONS}/{one}/" for one in missing)
+        missed = f", and copy {copy} from a home that has it" if missing else ""
+        shown = f"{AGENTS}/{name}/{AGENT_FILE}"
+        faults.append(Fault(shown, 1, 1, f"{text}: write them into this file{missed}"))
+    return faults
 
 
 def too_many_definitions(library: Library, settings: AgentSettings, shown: str) -> list[Fault]:

@@ -29,6 +29,14 @@ def lived_in(tmp_path: Path, postgres_url: str) -> Path:
             well(home, "add", "-", "--agent", agent, given=NAME)
             well(home, "start", "demo.greet", "--agent", agent)
             until(lambda: greetings(home, agent) == 1)  # noqa: B023
+        published = home / "collections" / "office" / "recipes"
+        published.mkdir(parents=True)
+        (published / "office.xml").write_text(
+            '<recipe group="office" name="rest" start_step="a" end_step="a">\n'
+            '  <step id="a" type="recipe" target="office.rest"/></recipe>'
+        )
+        well(home, "collection", "publish", published.parent)
+        well(home, "agents", "add", "eve", "--collection", "office")
         well(home, "backup", tmp_path / "all.db")
         well(home, "backup", tmp_path / "ada.db", "--agent", "ada")
         well(home, "stop")
@@ -46,12 +54,29 @@ def names(home: Path) -> set[str]:
 def test_G60_what_was_on_a_server_goes_on_in_a_file(lived_in: Path, tmp_path: Path) -> None:
     home = make_home(tmp_path / "other")
     well(home, "restore", tmp_path / "all.db")
-    assert names(home) == {"first", "narval", "ada"}
+    assert names(home) == {"first", "narval", "ada", "eve"}
     assert data(home, "agents")[0]["name"] == "narval", "it is the home's own there"
     with daemon(home):
         assert [greetings(home, agent) for agent in ("narval", "ada")] == [1, 1]
         well(home, "start", "demo.greet", "--agent", "ada")
         until(lambda: greetings(home, "ada") == 2)
+
+
+def test_G60_settings_that_count_on_a_server_alone_are_told_where_a_file_has_them(
+    lived_in: Path, tmp_path: Path
+) -> None:
+    home = make_home(tmp_path / "other")
+    told = "agents/eve/agent.toml:1:1: eve has settings that count only in a store on PostgreSQL"
+    assert told in narval(home, "restore", tmp_path / "all.db").stderr
+    assert told in (checked := narval(home, "check").stdout)
+    assert "copy collections/office/ from a home that has it" in checked
+    with daemon(home):
+        assert told in well(home, "status")
+        (home / "collections" / "office").mkdir(parents=True)
+        (home / "agents" / "eve").mkdir(parents=True)
+        (home / "agents" / "eve" / "agent.toml").write_text('collections = ["office", "own"]')
+        until(lambda: told not in well(home, "status"))
+    assert told not in narval(home, "check").stdout
 
 
 def test_G60_a_new_store_on_a_server_is_filled_and_another_is_left_alone(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from narval.ask.text import counted
+from narval.ask.text import counted, fault_line
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import command
 from narval.surfaces.cli.session import Session
@@ -80,8 +80,11 @@ def restore(session: Session, file: Path, new_name: str, force: bool) -> None:
     `narval agents resume`. What others sent to the old one, or it to them, is not sent again. Killed at any
     moment this leaves the home as it was, or as it is to be.
     """
+    from narval.ask import json_forms
     from narval.core.agent_name import agent_name
     from narval.core.errors import RequestError
+    from narval.files.agents.folders import settings_without_effect
+    from narval.files.agents.settings import SETTINGS
     from narval.files.settings import Settings
     from narval.store.backups.restore import opened, restore_agent, restore_all
 
@@ -102,16 +105,23 @@ def restore(session: Session, file: Path, new_name: str, force: bool) -> None:
             copied = restore_agent(where, source, session.agent, name, _progress())
         else:
             copied, aside = restore_all(where, source, _progress(), force=force)
+        stored = source.facts(SETTINGS) if settings.store is None else {}
+    if name:
+        stored = {name: stored[session.agent]} if session.agent in stored else {}
+    faults = settings_without_effect(home.path, stored)
     summary = {
         "agents": list(copied.agents),
         "rows": copied.rows,
         "aside": None if aside is None else str(aside),
+        "faults": [json_forms.fault(fault) for fault in faults],
         "seconds": round(time.monotonic() - began, 3),
     }
     size = f"{counted(len(copied.agents), 'agent')}, {counted(copied.rows, 'row')}"
     what = f"{name} is back, suspended" if name else "the home is back"
     suffix = "" if aside is None else f"\nthe store that was there is {aside}"
     session.give(summary, lambda _: click.echo(f"{what}: {size}{suffix}"))
+    for fault in faults:
+        click.echo(fault_line(json_forms.fault(fault)), err=True)
 
 
 def _progress() -> Callable[[int], None]:
