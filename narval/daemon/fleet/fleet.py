@@ -14,6 +14,7 @@ from narval.daemon.fleet.gate import LeaseGate
 from narval.daemon.fleet.holding import TakingOver
 from narval.daemon.fleet.mail import FleetMail
 from narval.daemon.fleet.members import Members
+from narval.daemon.fleet.renewer_client import RenewerClient
 from narval.daemon.fleet.roaming import RoamingAgents
 from narval.daemon.main_loop import MainLoop
 from narval.store.postgresql.leases import RENEWAL, Leases
@@ -45,6 +46,9 @@ class Fleet:
         self._roaming: RoamingAgents | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_started = asyncio.Event()
+        self.renewer: RenewerClient | None = None
+        if leases.url and agents.takes == "all" and not main_loop.rounds.clock.is_simulated:
+            self.renewer = RenewerClient(leases.url, leases.daemon, self.members.kept)
         self._drained_by = 0.0
         """The moment at which what is left to drain is given back as it is."""
 
@@ -56,6 +60,8 @@ class Fleet:
         await self.members.begin()
         if not self._main_loop.rounds.clock.is_simulated:
             self._task = asyncio.get_running_loop().create_task(self._beat(), name="narval-beats")
+        if self.renewer is not None:
+            self.renewer.begin()
 
     def start(self, *, listens: bool = False) -> None:
         """Beat from now on, and hear what others send, with `listens` at once; but where all that is done is
@@ -117,6 +123,8 @@ class Fleet:
 
     async def close(self) -> None:
         """Beat no more; what is held is given back when the store is left."""
+        if self.renewer is not None:
+            self.renewer.close()
         await self.mail.close()
         await self._taking_over.close()
         if self._roaming is not None:

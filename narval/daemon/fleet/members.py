@@ -122,6 +122,13 @@ class Members:
                 log.exception("a renewal broke down")
             await asyncio.sleep(max(0.0, began + RENEWAL - self.gate.monotonic()))
 
+    def kept(self, sent: float) -> None:
+        """Take note of a renewal that the program beside the daemon has sent at a moment."""
+        was_open = self.gate.is_open()
+        self._open(protocol.advance(self.gate.member, protocol.Kept(sent))[0])
+        if self.gate.is_open() and not was_open:
+            self._main_loop.wake()
+
     @property
     def is_draining(self) -> bool:
         """True once all agents are to be given away."""
@@ -189,13 +196,16 @@ class Members:
 
     def _note(self, member: protocol.Membership) -> None:
         """Take note of a renewal: the gate opens, and programs may go on for a while."""
-        self.gate.follow(member)
-        self.gate.store_is_back(self._main_loop.rounds.clock.now())
-        self._hold_until(protocol.calls_until(member))
+        self._open(member)
         self._main_loop.wake()
         if (beat := self._leases.latest) is not None:
             for hear in tuple(self.on_beat):
                 hear(beat)
+
+    def _open(self, member: protocol.Membership) -> None:
+        self.gate.follow(member)
+        self.gate.store_is_back(self._main_loop.rounds.clock.now())
+        self._hold_until(protocol.calls_until(member))
 
     async def _at_rest(self, most: int) -> tuple[int, ...]:
         """Agents that have nothing to do here, and may be elsewhere, at most so many."""

@@ -2,6 +2,7 @@
 
     Due        -> Renew
     Prolonged  -> Take, or FindAtRest, or nothing
+    Kept       -> nothing: the program beside the daemon has renewed for it
     Took       -> TakeOver, and Take where there is more
     AtRest     -> LetGo, then Give
     Drain      -> FindAtRest with each renewal
@@ -17,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from narval.store.postgresql.leases import DOUBTED, GIVEN_UP, LEASE, PORTION
+from narval.store.postgresql.leases import ALIVE, DOUBTED, GIVEN_UP, LEASE, PORTION
 
 OVER_SHARE = 0.1
 """The part of its share by which a daemon may have more before it gives any back."""
@@ -57,6 +58,11 @@ def calls_until(member: Membership) -> float:
     return member.renewed + GIVEN_UP
 
 
+def renews(alive: float, at: float) -> bool:
+    """True if the program beside a daemon renews for it, which has shown last at a moment that it lives."""
+    return at - alive < ALIVE
+
+
 # --- events -------------------------------------------------------------------------------------------
 
 
@@ -81,6 +87,12 @@ class Prolonged(msgspec.Struct, frozen=True):
     free: int
 
 
+class Kept(msgspec.Struct, frozen=True):
+    """A renewal was answered that the program beside the daemon has sent at a moment."""
+
+    sent: float
+
+
 class Gone(msgspec.Struct, frozen=True):
     """The daemon's row is gone, for its time was over; or its home's own agent is another's."""
 
@@ -103,7 +115,7 @@ class Drain(msgspec.Struct, frozen=True):
     """All agents are to be given away."""
 
 
-Event: TypeAlias = Due | Prolonged | Gone | Took | AtRest | Drain
+Event: TypeAlias = Due | Prolonged | Kept | Gone | Took | AtRest | Drain
 
 # --- commands -----------------------------------------------------------------------------------------
 
@@ -163,6 +175,8 @@ def advance(member: Membership, event: Event) -> tuple[Membership, tuple[Command
             return member, (Renew(member.draining),)
         case Prolonged():
             return _renewed(member, event)
+        case Kept():
+            return _kept(member, event.sent), ()
         case Took():
             return _took(member, event)
         case AtRest():
@@ -174,10 +188,9 @@ def advance(member: Membership, event: Event) -> tuple[Membership, tuple[Command
 
 
 def _renewed(member: Membership, event: Prolonged) -> tuple[Membership, tuple[Command, ...]]:
-    was_cut_off = event.sent - member.renewed >= LEASE
-    present = event.sent if was_cut_off else member.present
+    member = _kept(member, event.sent)
     unclaimed = None if not event.free else event.at if member.unclaimed is None else member.unclaimed
-    member = member._replace(renewed=event.sent, present=present, unclaimed=unclaimed, wanted=0)
+    member = member._replace(unclaimed=unclaimed, wanted=0)
     if member.draining:
         return member, (FindAtRest(PORTION),)
     share = -(-event.all // max(1, event.members))
@@ -189,6 +202,12 @@ def _renewed(member: Membership, event: Prolonged) -> tuple[Membership, tuple[Co
     elif event.agents > share + max(1, OVER_SHARE * share):
         return member, (FindAtRest(min(event.agents - share, max(1, int(GIVEN_AT_ONCE * event.agents)))),)
     return member, ()
+
+
+def _kept(member: Membership, sent: float) -> Membership:
+    was_cut_off = sent - member.renewed >= LEASE
+    present = sent if was_cut_off else member.present
+    return member._replace(renewed=max(member.renewed, sent), present=present)
 
 
 def _took(member: Membership, event: Took) -> tuple[Membership, tuple[Command, ...]]:

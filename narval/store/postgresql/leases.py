@@ -25,6 +25,12 @@ DOUBTED = 2.0
 GIVEN_UP = 2.5
 """Seconds after which it ends its workers and programs."""
 
+ALIVE = 2.0
+"""Seconds since it has shown that it lives, for which a program beside a daemon renews for it."""
+
+PULSE = 0.25
+"""Seconds between two signs of life of a daemon."""
+
 PORTION = 250
 """The most agents that are taken at once (G49)."""
 
@@ -101,6 +107,9 @@ class Leases(Protocol):
 
     daemon: int
     """The number of this daemon; 0 before it has joined."""
+
+    url: str = ""
+    """The URL by which a program beside this one reaches the store; "" where none can."""
 
     latest: Beat | None = None
     """The answer to its last renewal."""

@@ -33,7 +33,7 @@ class ServerLeases(Leases):
     """The leases of one daemon, asked for on a connection of its own; `be` is told its own agent's number."""
 
     def __init__(self, server: Server, be: Callable[[int], None]) -> None:
-        self.daemon = 0
+        self.daemon, self.url = 0, server.url
         self.marks: dict[int, TurnMark] = {}
         """The agents that it holds, as far as it knows."""
         self._server, self._be = server, be
@@ -91,18 +91,16 @@ class ServerLeases(Leases):
 
     def renew(self, *, draining: bool = False) -> Beat:
         """Hold what it holds for longer."""
-        with self._asking() as connection:
+        with self._asking() as connection:  # by itself: no reading keeps others from the row
             known = connection.execute(_RENEW.encode(), (LEASE, draining, self.daemon)).fetchone()
-            if known is not None:
-                daemons = daemons_of(connection)
-                mail = connection.execute(_MAIL.encode(), (self.daemon,)).fetchall()
-                published = connection.execute(
-                    "SELECT name, digest FROM collections ORDER BY name"
-                ).fetchall()
-                [(free,)] = connection.execute(_FREE.encode(), (known[1], self.daemon))
         if known is None:
             lost, self.marks = frozenset(self.marks), {}
             raise fenced(lost)
+        with self._asking() as connection:
+            daemons = daemons_of(connection)
+            mail = connection.execute(_MAIL.encode(), (self.daemon,)).fetchall()
+            published = connection.execute("SELECT name, digest FROM collections ORDER BY name").fetchall()
+            [(free,)] = connection.execute(_FREE.encode(), (known[1], self.daemon))
         mine = next((row.agents for row in daemons if row.daemon == self.daemon), 0)
         unknown = max(0, mine - len(self.marks))  # what it holds without knowing it
         at, agents = known[0] - LEASE, frozenset(agent for (agent,) in mail)
@@ -188,6 +186,29 @@ class ServerLeases(Leases):
         if self._connection is not None:
             with suppress(Error):
                 self._connection.close()
+
+
+class Prolonging:
+    """The lease of a daemon at a URL, prolonged from a program beside it, on a connection of its own."""
+
+    def __init__(self, url: str, daemon: int) -> None:
+        self._server, self._daemon = Server(url), daemon
+        self._connection: Connection[Rows] | None = None
+
+    def prolong(self) -> bool:
+        """Hold what the daemon holds for `LEASE` seconds more; False if it is none any more.
+
+        It is one statement, which commits by itself: a program that is stopped keeps no lock. Raises
+        StoreError.
+        """
+        try:
+            if self._connection is None or self._connection.closed:
+                self._connection = self._server.connect()
+            return bool(self._connection.execute(_PROLONG.encode(), (LEASE, self._daemon)).rowcount)
+        except Error as error:
+            if self._connection is not None:
+                self._connection.close()
+            raise self._server.trouble(error) from error
 
 
 def owners_of(connection: Connection[Rows]) -> list[Ownership]:
@@ -288,6 +309,8 @@ SELECT 1 + greatest(
 _RENEW = """
 UPDATE daemons SET until = clock_timestamp() + make_interval(secs => %s), draining = %s WHERE daemon = %s
     RETURNING extract(epoch FROM until)::float8, home"""
+
+_PROLONG = "UPDATE daemons SET until = clock_timestamp() + make_interval(secs => %s) WHERE daemon = %s"
 
 _DAEMONS = """
 SELECT d.daemon, d.home, d.address, d.version, d.digest, extract(epoch FROM d.started)::float8,

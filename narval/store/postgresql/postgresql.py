@@ -56,7 +56,7 @@ class Server:
     errors: tuple[type[Exception], ...] = (Error,)
 
     def __init__(self, url: str) -> None:
-        self.name = shown(url)
+        self.url, self.name = url, shown(url)
         try:
             self._asked: dict[str, Any] = {**_NOTICING, **conninfo_to_dict(of_libpq(url))}
         except ProgrammingError:  # what it says may have a part of the password

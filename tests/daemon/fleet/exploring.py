@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from tests.daemon.fleet.model import (
     CURRENT,
+    LOST_BY,
     NONE,
     Model,
     Node,
@@ -66,6 +67,9 @@ def fault_of(world: World, rules: Rules) -> str:
             return f"{'AB'[performing[0]]} performs for {name}, which it does not have"
         if len(performing) > 1:
             return f"two perform for {name}"
+    for who, node in enumerate(world.nodes):
+        if node.alive <= LOST_BY and node.row:
+            return f"{'AB'[who]} is stopped, and keeps what it has"
     for who, (node, rate) in enumerate(zip(world.nodes, rules.clocks, strict=True)):
         if node.member is None or node.row is None or not node.epochs.count(CURRENT):
             continue

@@ -14,7 +14,7 @@ import msgspec
 
 from narval.daemon.fleet import protocol
 from narval.daemon.fleet.protocol import Command, Event, Membership
-from narval.store.postgresql.leases import LEASE
+from narval.store.postgresql.leases import ALIVE, LEASE
 
 STEP = 1.0
 """Seconds that pass at once."""
@@ -23,6 +23,9 @@ APART = 1 / 64
 
 LONG_AGO = -LEASE - STEP
 """Moments before that are all the same."""
+
+LOST_BY = -ALIVE - LEASE
+"""The moment since which a daemon that is stopped has lost what it had."""
 
 NONE, CURRENT, FORMER = "none", "current", "former"
 """The epoch under which a daemon believes to hold an agent: it does not; that of the store; one before."""
@@ -38,7 +41,9 @@ class Answer(NamedTuple):
 class Node(NamedTuple):
     """A daemon: up, stopped or down; `row` is until when it holds, by the store, None where it has none.
 
-    `todo` are the commands that it has not performed yet, `answer` one that is on its way.
+    `todo` are the commands that it has not performed yet, `answer` one that is on its way. With `renewer` a
+    program renews beside it: `alive` is when it has shown last that it lives, `kept` is when the renewal was
+    sent that it has not heard of.
     """
 
     life: str = "down"
@@ -48,6 +53,9 @@ class Node(NamedTuple):
     answer: Answer | None = None
     row: float | None = None
     is_cut: bool = False
+    renewer: bool = False
+    alive: float = 0.0
+    kept: float | None = None
 
 
 class World(NamedTuple):
@@ -63,6 +71,7 @@ class Rules(NamedTuple):
     advance: Callable[[Membership, Event], tuple[Membership, tuple[Command, ...]]] = protocol.advance
     may_work: Callable[[Membership, float], bool] = protocol.may_work
     calls_until: Callable[[Membership], float] = protocol.calls_until
+    renews: Callable[[float, float], bool] = protocol.renews
     fence: bool = True
     """Commits count under the epoch that the store has, alone."""
     row_goes_first: bool = True
@@ -93,6 +102,12 @@ def beginning() -> World:
     )
 
 
+def with_renewers() -> World:
+    """The same, with a program beside each that renews for it."""
+    first, second = beginning().nodes
+    return beginning()._replace(nodes=(first._replace(renewer=True), second._replace(renewer=True)))
+
+
 def nobody() -> World:
     """A store with two agents at which no daemon is at work."""
     return World((Node(), Node()), (None, None))
@@ -121,8 +136,10 @@ class Model:
             return
         yield "is killed", put(world, who, Node(row=node.row)), True
         if node.life == "stopped":
-            yield "goes on", put(world, who, node._replace(life="up")), False
+            yield "goes on", self.going_on(world, who), False
             return
+        if node.renewer:
+            yield "loses its renewer", put(world, who, node._replace(renewer=False)), True
         yield "is stopped", put(world, who, node._replace(life="stopped")), True
         if node.is_cut:
             yield "is reached again", put(world, who, node._replace(is_cut=False)), False
@@ -163,14 +180,31 @@ class Model:
                 row=None if node.row is None else max(0.0, node.row - STEP),
                 member=None if node.member is None else _older(node.member, STEP * rate),
                 answer=None if node.answer is None else _aged(node.answer, STEP * rate),
+                alive=max(LOST_BY, node.alive - STEP * rate) if node.life == "stopped" else 0.0,
+                kept=None if node.kept is None else max(LONG_AGO, node.kept - STEP * rate),
             )
             for node, rate in zip(world.nodes, self.rules.clocks, strict=True)
         ]
         world = world._replace(nodes=(nodes[0], nodes[1]))
         for who in order:
+            world = self.kept(world, who)
             if _can_ask(world.nodes[who]):
                 world = self.done(self.told(world, who, protocol.Due(0.0)), who)
         return world
+
+    def kept(self, world: World, who: int) -> World:
+        """The world once the program beside a daemon has renewed for it, if it does."""
+        node = world.nodes[who]
+        if not node.renewer or node.is_cut or node.row is None or not self.rules.renews(node.alive, 0.0):
+            return world
+        world = put(world, who, node._replace(row=LEASE, kept=0.0))
+        return world if node.life == "stopped" else self.going_on(world, who)
+
+    def going_on(self, world: World, who: int) -> World:
+        """The world once a daemon is at work, and has heard of its last renewal."""
+        node = world.nodes[who]
+        world = put(world, who, node._replace(life="up", alive=0.0, kept=None))
+        return world if node.kept is None else self.told(world, who, protocol.Kept(node.kept))
 
     # --- daemons --------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from narval.daemon.fleet import protocol
 from narval.daemon.fleet.protocol import Command, Event, Membership
 from narval.store.postgresql.leases import LEASE, PORTION
 from tests.daemon.fleet.exploring import explored
-from tests.daemon.fleet.model import APART, Rules, World, beginning, nobody
+from tests.daemon.fleet.model import APART, Rules, World, beginning, nobody, with_renewers
 
 DEPTH = 14
 
@@ -21,10 +21,19 @@ DEPTH = 14
     [
         (beginning(), (1.0, 1.0), 3),
         (beginning(), (1.0 - APART, 1.0 + APART), 2),
+        (with_renewers(), (1.0, 1.0), 2),
+        (with_renewers(), (1.0 - APART, 1.0 + APART), 2),
         (nobody(), (1.0, 1.0), 1),
         (nobody(), (1.0 + APART, 1.0 - APART), 1),
     ],
-    ids=["at work", "clocks apart", "starting", "starting, clocks apart"],
+    ids=[
+        "at work",
+        "clocks apart",
+        "renewed beside",
+        "renewed beside, clocks apart",
+        "starting",
+        "starting, clocks apart",
+    ],
 )
 def test_G98_never_two_that_may_record_and_never_an_agent_that_nobody_can_take(
     world: World, clocks: tuple[float, float], troubles: int
@@ -46,6 +55,10 @@ def counting_from_the_answer(member: Membership, event: Event) -> tuple[Membersh
     if isinstance(event, protocol.Prolonged):
         event = msgspec.structs.replace(event, sent=event.at)
     return protocol.advance(member, event)
+
+
+def counting_from_hearing(member: Membership, event: Event) -> tuple[Membership, tuple[Command, ...]]:
+    return protocol.advance(member, protocol.Kept(0.0) if isinstance(event, protocol.Kept) else event)
 
 
 def giving_first(member: Membership, event: Event) -> tuple[Membership, tuple[Command, ...]]:
@@ -84,6 +97,29 @@ def asking_for_no_more(member: Membership, event: Event) -> tuple[Membership, tu
 def test_G98_a_protocol_that_is_broken_is_found_to_be(rules: Rules, fault: str) -> None:
     _, found = explored(rules, beginning(), DEPTH, 3)
     assert re.search(fault, found), found
+
+
+@pytest.mark.parametrize(
+    ("rules", "fault"),
+    [
+        (Rules(renews=lambda alive, at: True), "is stopped, and keeps what it has"),
+        (Rules(advance=counting_from_hearing), "goes on working when its time is over"),
+    ],
+    ids=["it renews for one that is stopped", "the time counts from when it is heard of"],
+)
+def test_G98_a_renewer_that_is_broken_is_found_to_be(rules: Rules, fault: str) -> None:
+    _, found = explored(rules, with_renewers(), DEPTH, 2)
+    assert re.search(fault, found), found
+
+
+def test_G48_one_that_was_renewed_for_beside_it_works_as_if_it_had_renewed() -> None:
+    member, commands = told(protocol.joined(0.0), protocol.Kept(5.0))
+    assert commands == ()
+    assert protocol.may_work(member, 6.9)
+    assert protocol.calls_until(member) == 7.5
+    assert told(member, protocol.Kept(4.5))[0] == member, "one that was sent before is no news"
+    assert protocol.renews(5.0, 6.9)
+    assert not protocol.renews(5.0, 7.0)
 
 
 def test_G98_what_is_left_of_a_lease_covers_clocks_that_run_apart() -> None:

@@ -1,0 +1,53 @@
+"""Renewer: a program beside a daemon that renews its lease while the daemon lives (G48).
+
+    python -m narval.daemon.fleet.renewer DAEMON
+
+The daemon writes the URL of its store to the standard input, and then, line by line, moments of the
+monotonic clock, which all programs of a machine share: at each of them its event loop was at work. Each
+renewal that the store answered is a line of the standard output: the moment at which it was sent. A daemon
+that was stopped, or whose loop hangs, writes nothing, and is renewed no more (`protocol.renews`); when it is
+gone, the input ends, and so does this program. What a daemon does for its agents keeps no renewal waiting:
+this program has an interpreter and a connection of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+from contextlib import suppress
+
+from narval.core.errors import StoreError
+from narval.daemon.fleet.protocol import renews
+from narval.store.postgresql.leases import RENEWAL
+from narval.store.postgresql.ownership import Prolonging
+
+
+def main(daemon: str) -> None:
+    """Renew for a daemon until its end."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)  # it ends with the daemon, which may still give agents away
+    os.set_blocking(1, False)  # a daemon that is stopped reads nothing
+    with open(0, "rb", buffering=0, closefd=False) as given:
+        url = given.readline().decode().strip()
+    prolonging, rest = Prolonging(url, int(daemon)), b""
+    alive = due = 0.0
+    while True:
+        if select.select([0], [], [], max(0.0, due - time.monotonic()))[0]:
+            if not (data := os.read(0, 65536)):
+                return
+            *lines, rest = (rest + data).split(b"\n")
+            alive = max(alive, *map(float, lines)) if lines else alive
+        if (sent := time.monotonic()) < due:
+            continue
+        due = sent + RENEWAL
+        if renews(alive, sent):
+            with suppress(StoreError, BlockingIOError):
+                if prolonging.prolong():
+                    os.write(1, b"%f\n" % sent)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

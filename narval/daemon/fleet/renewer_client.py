@@ -1,0 +1,88 @@
+"""The daemon's side of the renewer: it is told that the daemon lives, and started anew if it dies."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from narval.store.postgresql.leases import PULSE
+from narval.system.pipes import read_pipe
+
+
+class RenewerClient:
+    """The program that renews for the daemon of a number, in the store at a URL, from `begin` to `close`.
+
+    `renewed` is called in the event loop with the moment at which a renewal was sent that was answered.
+    """
+
+    def __init__(self, url: str, daemon: int, renewed: Callable[[float], None]) -> None:
+        self._url, self._daemon, self._renewed = url, daemon, renewed
+        self._program: subprocess.Popen[bytes] | None = None
+        self._pulse: asyncio.TimerHandle | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the renewer at work, or None."""
+        return self._program.pid if self._program is not None else None
+
+    def begin(self) -> None:
+        """Tell from now on that the event loop is at work, as often as it is."""
+        if self._program is None:
+            self._start()
+        self._write(b"%f\n" % time.monotonic())
+        self._pulse = asyncio.get_running_loop().call_later(PULSE, self.begin)
+
+    def close(self) -> None:
+        """Renew no more."""
+        if self._pulse is not None:
+            self._pulse.cancel()
+        self._end()
+
+    def _start(self) -> None:
+        self._program = subprocess.Popen(
+            [sys.executable, "-m", "narval.daemon.fleet.renewer", str(self._daemon)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            start_new_session=True,
+        )
+        assert self._program.stdin is not None
+        assert self._program.stdout is not None
+        for pipe in (self._program.stdin, self._program.stdout):
+            os.set_blocking(pipe.fileno(), False)
+        self._write(self._url.encode() + b"\n")
+        asyncio.get_running_loop().add_reader(self._program.stdout.fileno(), self._hear)
+
+    def _hear(self) -> None:
+        assert self._program is not None
+        assert self._program.stdout is not None
+        data = read_pipe(self._program.stdout.fileno())
+        if data == b"":
+            self._end()  # the next pulse starts another one
+        elif data:
+            self._renewed(max(map(float, data.split())))  # it writes whole lines, which fit in at once
+
+    def _write(self, line: bytes) -> None:
+        """Write a line; one that a renewer has no room for is late anyway."""
+        assert self._program is not None
+        assert self._program.stdin is not None
+        with suppress(OSError):  # one that is dead is heard of
+            os.write(self._program.stdin.fileno(), line)
+
+    def _end(self) -> None:
+        if self._program is None:
+            return
+        program, self._program = self._program, None
+        assert program.stdin is not None
+        assert program.stdout is not None
+        asyncio.get_running_loop().remove_reader(program.stdout.fileno())
+        program.stdin.close()
+        program.stdout.close()
+        program.kill()
+        program.wait()

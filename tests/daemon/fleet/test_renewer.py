@@ -1,0 +1,109 @@
+"""The program beside a daemon that renews for it, on a real server (G48)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from subprocess import PIPE, Popen
+from typing import Any
+
+import psycopg
+
+from narval.core.errors import StoreAwayError
+from narval.daemon.daemon import Daemon
+from narval.daemon.fleet.fleet import Fleet
+from narval.files.home import Home
+from narval.store.open import open_store
+from narval.store.postgresql.leases import ALIVE, LEASE
+from tests.daemon.at_work import in_a_loop
+
+
+@asynccontextmanager
+async def at_work(folder: Path, url: str) -> AsyncIterator[Daemon]:
+    """A daemon on a server, which is closed at the end."""
+    (folder / "etc").mkdir(parents=True)
+    (folder / "etc/narval.toml").write_text(f"name = 'attic'\nstore = '{url}'\nlisten = false\n")
+    daemon = await Daemon.open(Home(folder))
+    try:
+        yield daemon
+    finally:
+        await daemon.close()
+
+
+def fleet_of(daemon: Daemon) -> Fleet:
+    assert daemon.fleet is not None
+    return daemon.fleet
+
+
+async def renewed_again(daemon: Daemon) -> None:
+    """Wait for a renewal that was sent from now on."""
+    now = time.monotonic()
+    while fleet_of(daemon).members.gate.member.renewed < now:
+        await asyncio.sleep(0.02)
+
+
+@in_a_loop
+async def test_G48_a_daemon_keeps_its_lease_though_its_own_renewals_do_not_get_through(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    async with at_work(tmp_path, postgres_url) as daemon:
+        leases, goes_on = daemon.store.leases, threading.Event()
+        renew: Callable[..., Any] = leases.renew  # type: ignore[union-attr]
+
+        def late(**given: Any) -> Any:
+            goes_on.wait()
+            return renew(**given)
+
+        leases.renew = late  # type: ignore[union-attr, method-assign]
+        await asyncio.sleep(LEASE)
+        assert fleet_of(daemon).members.gate.is_open()
+        with psycopg.connect(postgres_url) as connection:
+            [(is_held,)] = connection.execute("SELECT until > clock_timestamp() FROM daemons")
+        goes_on.set()
+        assert is_held
+
+
+@in_a_loop
+async def test_G48_a_renewer_that_dies_is_started_anew(tmp_path: Path, postgres_url: str) -> None:
+    async with at_work(tmp_path, postgres_url) as daemon:
+        leases, renewer = daemon.store.leases, fleet_of(daemon).renewer
+        assert renewer is not None
+
+        def in_vain(**given: Any) -> Any:
+            raise StoreAwayError("away")
+
+        leases.renew = in_vain  # type: ignore[union-attr, method-assign]
+        await renewed_again(daemon)
+        first = renewer.pid
+        assert first is not None
+        os.kill(first, signal.SIGKILL)
+        while renewer.pid in (first, None):
+            await asyncio.sleep(0.02)
+        await renewed_again(daemon)
+        await fleet_of(daemon).beat()
+        assert not fleet_of(daemon).members.gate.is_open(), "a turn could read nothing"
+
+
+def test_G48_one_that_does_not_show_that_it_lives_is_renewed_no_more(postgres_url: str) -> None:
+    with open_store(postgres_url) as store:
+        assert store.leases is not None
+        store.leases.join("attic", "test", "1")
+        words = [sys.executable, "-m", "narval.daemon.fleet.renewer", str(store.leases.daemon)]
+        with Popen(words, stdin=PIPE, stdout=PIPE) as renewer:
+            assert renewer.stdin is not None
+            assert renewer.stdout is not None
+            alive = time.monotonic()
+            renewer.stdin.write(f"{postgres_url}\n{alive:f}\n".encode())
+            renewer.stdin.flush()
+            time.sleep(ALIVE + 0.6)
+            renewer.stdin.close()
+            sent = [float(line) for line in renewer.stdout]
+    assert sent
+    assert all(alive <= at < alive + ALIVE for at in sent)
