@@ -329,6 +329,16 @@ def test_G52_G58_what_is_no_fault_of_the_agent_does_not_count() -> None:
     assert life.is_start, "it acts as at a start once what it follows is here"
 
 
+def test_G50_one_whose_turn_to_be_restored_is_to_come_acts_as_at_a_start_whoever_needs_it_first() -> None:
+    waiting, commands = lifecycle.advance(Life(), lifecycle.Started(0.0, was_active=True, in_turn=True))
+    assert (waiting.phase, commands) == (PASSIVE, ())
+    for event in (lifecycle.Asked(1.0), lifecycle.Needed(1.0, at_once=True)):
+        restoring, commands = lifecycle.advance(waiting, event)
+        assert commands == (lifecycle.Restore(),)
+        _, [begin] = lifecycle.advance(restoring, lifecycle.Restored(1.0))
+        assert begin == lifecycle.Begin(is_start=True, is_careful=False, suspected=frozenset())
+
+
 def test_G6_an_agent_that_was_idle_for_long_enough_is_passivated_unless_it_is_used() -> None:
     active = Life(ACTIVE)
     assert lifecycle.advance(active, lifecycle.Due(60.0, 30.0, IDLE))[1] == (lifecycle.Wait(90.0),)

@@ -14,11 +14,12 @@ from narval.store.batch import (
     SUSPENDED,
     AgentRow,
     MessageRow,
+    SnapshotRow,
     TakenRow,
 )
 from narval.store.postgresql.leases import LEASE
 from tests.store.sharing import Member, Shared, leases_of
-from tests.store.stores import added, batch
+from tests.store.stores import added, batch, entry, running
 
 ADA, BOB, CLEO, DAN = (
     AgentRow(10 + number, f"{number:032x}", name, PASSIVE)
@@ -205,6 +206,19 @@ def test_G50_what_was_read_ahead_of_an_agent_counts_until_it_has_a_turn_or_anoth
     barn.leases.take()
     barn.store.commit(batch(BOB.agent, elements=[added(50)]))
     assert attic.elements(BOB.agent) == [1, 2, BOB.agent, 50]
+
+
+def test_G50_histories_that_were_read_ahead_are_those_of_the_runs_that_are_asked_for(shared: Shared) -> None:
+    attic = with_agents(shared, ADA)
+    runs, entries = [running(eid) for eid in (3, 4, 9)], [entry(eid, eid) for eid in (3, 4, 9)]
+    saved = [SnapshotRow(4, 2, b"state")]
+    attic.store.commit(batch(ADA.agent, runs=runs, journal=entries, snapshots=saved))
+    ada, parts = attic.store.of(ADA.agent), ((3, 4), (9, 9), (5, 8))
+    before = [ada.under_way(*part) for part in parts]
+    attic.store.read_ahead([ADA.agent])
+    assert [ada.under_way(*part) for part in parts] == before
+    assert [sorted(histories) for histories in before] == [[3, 4], [9], []]
+    assert before[0][4].snapshot == saved[0]
 
 
 def test_G47_an_agent_that_comes_back_goes_on_under_another_epoch(shared: Shared) -> None:

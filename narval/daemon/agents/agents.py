@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from itertools import groupby, takewhile
@@ -38,6 +38,7 @@ class Agents:
     def __init__(self, own: AgentHost, rows: AgentRows, supervisor: Supervisor, store: Store) -> None:
         self.own, self.rows, self.supervisor = own, rows, supervisor
         self._store = store
+        self._go_on: Callable[[Iterable[AgentRow]], None] = self._begin
         self._last = 0
         """The highest number that was given, or that messages name: a number means one agent for ever."""
         self._changing: dict[str, AgentRow] = {}
@@ -50,13 +51,21 @@ class Agents:
             return "none"
         return "asked" if self.supervisor.record_only else "all"
 
+    def go_on_by(self, go_on: Callable[[Iterable[AgentRow]], None]) -> None:
+        """Have agents that come to this daemon go on by this function."""
+        self._go_on = go_on
+
+    def _begin(self, rows: Iterable[AgentRow]) -> None:
+        for row in rows:
+            self.supervisor.begin(row)
+
     def start(self, rounds: Rounds) -> None:
         """A daemon starts: activate who has something to do, and hand over messages. Raises StoreError."""
         own, alarm = self.own, Alarm(self._look_for_overdue, lambda by: None)
         look_at = partial(rounds.call_at, alarm=alarm)
         own.mail.office.open(self._everybody(), self.supervisor.need, look_at)
         own.mail.mailbox.open()
-        self.supervisor.start()
+        self._go_on(self.supervisor.start())
         for _, number in self.rows.numbers():
             own.mail.office.remind(number)
 
@@ -125,7 +134,7 @@ class Agents:
                 return found
             if name not in self.rows:  # else it was taken for another reason meanwhile
                 self.rows.note(found)
-                self.supervisor.begin(found)
+                self._go_on([found])
         return None
 
     def state_of(self, row: AgentRow) -> str:

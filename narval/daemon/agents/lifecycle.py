@@ -97,11 +97,15 @@ def backoff(life: Life, at: float) -> float | None:
 
 
 class Started(msgspec.Struct, frozen=True):
-    """The agent is this daemon's from now on; `wake_at` is the next moment that it waits for."""
+    """The agent is this daemon's from now on; `wake_at` is the next moment that it waits for.
+
+    With `in_turn` it is `Needed` when the turn to be restored comes to it, for there are many.
+    """
 
     at: float
     was_active: bool
     wake_at: float | None = None
+    in_turn: bool = False
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -268,7 +272,8 @@ def _start(life: Life, event: Started) -> Next:
     if life.is_suspended:
         return life, ()
     if event.was_active or (event.wake_at is not None and event.wake_at <= event.at):
-        return life._replace(phase=RESTORING, is_start=True, is_needed=True), (Restore(),)
+        life = life._replace(is_start=True)
+        return (life, ()) if event.in_turn else _restore(life, event)
     return life, () if event.wake_at is None else (Wait(event.wake_at),)
 
 
@@ -286,7 +291,7 @@ def _wake(life: Life, event: Needed) -> Next:
     return _restore(life, event) if event.at_once else (life, (Wait(event.at),))
 
 
-def _restore(life: Life, event: Needed | Due) -> Next:
+def _restore(life: Life, event: Started | Needed | Due) -> Next:
     if life.is_suspended:
         return life, ()
     return life._replace(phase=RESTORING, is_needed=True), (Restore(),)

@@ -89,8 +89,10 @@ class Supervisor:
         """True while an agent is being restored in pieces."""
         return bool(self._restoring)
 
-    def start(self) -> None:
-        """A daemon starts: restore who was active or is to be always, and for whom a moment has come."""
+    def start(self) -> list[AgentRow]:
+        """A daemon starts; the rows of those that are to begin: who was active or is to be always, and for
+        whom a moment has come.
+        """
         now, rows = self._now(), self._rows
         active = {row.name for row in rows.in_full() if row.state == ACTIVE}
         active |= {name for name in self._files.followers.always_active if name in rows}
@@ -100,15 +102,19 @@ class Supervisor:
                 self._timers.put(name, at)  # as `Started` says, with less work for each of many
         self._rounds.call_at(self._timers.next(), self._alarm)
         rows.begun()
-        for row in sorted(rows[name] for name in active | due):
-            self._tell(row.name, lifecycle.Started(now, was_active=True))
+        return sorted(rows[name] for name in active | due)
 
-    def begin(self, row: AgentRow) -> None:
-        """Have an agent that this daemon has from now on go on, as at a daemon's start."""
+    def begin(self, row: AgentRow, *, in_turn: bool = False) -> bool:
+        """Have an agent that this daemon has from now on go on, as at a daemon's start.
+
+        With `in_turn` it is not restored before it is needed; True if its turn is to come.
+        """
         if self.record_only:
-            return
+            return False
         was_active = row.state == ACTIVE or row.name in self._files.followers.always_active
-        self._tell(row.name, lifecycle.Started(self._now(), was_active, row.wake_at))
+        self._tell(row.name, lifecycle.Started(self._now(), was_active, row.wake_at, in_turn))
+        life = self.life(row.name)
+        return life.is_start and life.phase == lifecycle.PASSIVE
 
     def need(self, name: str, *, at_once: bool = False) -> None:
         """Have an agent be active from the next round on, or at once, if it may be."""

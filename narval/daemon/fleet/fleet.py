@@ -38,9 +38,10 @@ class Fleet:
         self._main_loop, self._agents = main_loop, agents
         gate = LeaseGate(main_loop.rounds.clock.monotonic)
         main_loop.rounds.keep_to(gate)
-        self._taking_over = TakingOver(store, agents.rows, agents.supervisor, main_loop.wake)
-        main_loop.expect(self._taking_over.is_under_way)
-        at_hand = (leases, agents, main_loop, gate, self._taking_over, in_thread)
+        self.taking_over = TakingOver(store, agents.rows, agents.supervisor, gate.monotonic, self._all_go_on)
+        agents.go_on_by(self.taking_over.go_on)
+        main_loop.expect(self.taking_over.is_under_way)
+        at_hand = (leases, agents, main_loop, gate, self.taking_over, in_thread)
         self.members = Members(*at_hand, main_loop.calls.executor.programs.reaper.hold_until)
         self.mail = FleetMail(store, agents, in_thread, main_loop.wake)
         self._roaming: RoamingAgents | None = None
@@ -94,6 +95,10 @@ class Fleet:
         self._roaming = roaming
         self.members.on_beat.append(lambda beat: roaming.hear(beat.published))
 
+    def _all_go_on(self) -> None:
+        self._main_loop.wake()
+        self.members.hurry()
+
     async def beat(self) -> None:
         """Beat once. Raises FencedError where all is lost."""
         await self.members.beat()
@@ -126,7 +131,7 @@ class Fleet:
         if self.renewer is not None:
             self.renewer.close()
         await self.mail.close()
-        await self._taking_over.close()
+        await self.taking_over.close()
         if self._roaming is not None:
             await self._roaming.close()
         if self._task is not None:

@@ -5,55 +5,83 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
 from narval.core.errors import ElsewhereError, StoreError
 from narval.daemon.agents.agent_rows import AgentRows
 from narval.daemon.agents.supervisor import Supervisor
 from narval.store.batch import ACTIVE, AgentRow
-from narval.store.postgresql.leases import DaemonRow, Leases
+from narval.store.postgresql.leases import PORTION, DaemonRow, Leases
 from narval.store.store import Store
 
 log = logging.getLogger("narval.fleet")
 
 AT_ONCE = 25
-"""So many agents are read in one go."""
+"""So many agents are read in one go, at most."""
+
+AT_WORK = 0.5
+"""Seconds: so many agents are taken as can be restored within them, by what it has taken of late."""
+
+USUAL = 0.01
+"""Seconds that it takes to restore an agent, until it was measured."""
 
 ATTEMPTS = 3
 """The number of times that an agent is tried to take which nobody holds, or this daemon by mistake."""
 
 
 class TakingOver:
-    """Agents that go on at this daemon one after another: between two of them it renews, and makes rounds.
+    """Agents that go on at this daemon one after another: between two of them it shows that it lives, and
+    makes rounds. Those that have nothing to do go on at once.
 
-    `wake` is called when all of them do.
+    `done` is called when all of them do.
     """
 
     def __init__(
-        self, store: Store, rows: AgentRows, supervisor: Supervisor, wake: Callable[[], None]
+        self,
+        store: Store,
+        rows: AgentRows,
+        supervisor: Supervisor,
+        monotonic: Callable[[], float],
+        done: Callable[[], None],
     ) -> None:
-        self._store, self._rows, self._supervisor, self._wake = store, rows, supervisor, wake
+        self._store, self._rows, self._supervisor = store, rows, supervisor
+        self._monotonic, self._done = monotonic, done
         self._taken: dict[int, AgentRow] = {}
         self._waiting: deque[AgentRow] = deque()
         self._task: asyncio.Task[None] | None = None
+        self._cost = USUAL
+        """Seconds that it takes to restore one, all that is done meanwhile included."""
 
     def is_under_way(self) -> bool:
         """True while some are to go on."""
         return bool(self._waiting)
 
-    def expect(self, taken: Iterable[AgentRow]) -> None:
-        """Have the rows of agents that are about to go on."""
-        self._taken.update((row.agent, row) for row in taken)
+    def room(self) -> int:
+        """The number of agents more that can be restored soon; at least one if none waits."""
+        soon = int(AT_WORK / max(self._cost, AT_WORK / PORTION))
+        return max(soon, 1) - len(self._waiting) - len(self._taken)
 
-    def go_on(self, agents: Iterable[int]) -> None:
+    def expect(self, taken: Sequence[AgentRow]) -> int:
+        """Have the rows of agents that are about to go on; the room that is left then.
+
+        Those with work are taken first: after one that has none, as many as a portion has.
+        """
+        self._taken.update((row.agent, row) for row in taken)
+        return self.room() if all(row.state == ACTIVE for row in taken) else PORTION
+
+    def take_over(self, agents: Iterable[int]) -> None:
         """Have agents go on that this daemon holds from now on; they are known at once."""
-        for number in agents:
-            row = self._taken.pop(number)
+        rows = [self._taken.pop(number) for number in agents]
+        for row in rows:
             self._rows.note(row)
-            self._waiting.append(row)
+        self.go_on(rows)
+
+    def go_on(self, rows: Iterable[AgentRow]) -> None:
+        """Have agents go on that this daemon has."""
+        self._waiting.extend(row for row in rows if self._supervisor.begin(row, in_turn=True))
         if self._waiting and (self._task is None or self._task.done()):
-            self._task = asyncio.get_running_loop().create_task(self._go_on(), name="narval-takeover")
+            self._task = asyncio.get_running_loop().create_task(self._restore(), name="narval-takeover")
 
     async def close(self) -> None:
         """Take over no more."""
@@ -61,13 +89,11 @@ class TakingOver:
         if self._task is not None:
             await asyncio.wait([self._task])
 
-    async def _go_on(self) -> None:
+    async def _restore(self) -> None:
         while self._waiting:
-            part = list(islice(self._waiting, AT_ONCE))
+            began, part = self._monotonic(), list(islice(self._waiting, AT_ONCE))
             try:
-                wanted = [row.agent for row in part if row.state == ACTIVE]
-                if wanted:
-                    await asyncio.to_thread(self._store.read_ahead, wanted)
+                await asyncio.to_thread(self._store.read_ahead, [row.agent for row in part])
             except StoreError as error:
                 log.info("agents that were taken are read one by one: %s", error)
             for row in part:
@@ -76,11 +102,12 @@ class TakingOver:
                 if self._waiting:
                     self._waiting.popleft()
                 await asyncio.sleep(0)
-        self._wake()
+            self._cost += ((self._monotonic() - began) / len(part) - self._cost) / 2
+        self._done()
 
     def _begin(self, row: AgentRow) -> None:
         try:
-            self._supervisor.begin(row)
+            self._supervisor.need(row.name, at_once=True)
         except Exception:
             log.exception("agent %s could not be taken over", row.name)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -88,6 +89,7 @@ class Members:
         self.gate, self._in_thread, self._hold_until = gate, in_thread, hold_until
         self._taking_over = taking_over
         self.clocks = Clocks()
+        self._hurry = asyncio.Event()
         self.on_beat: list[Callable[[Beat], None]] = []
         """Told each answer to a renewal, in the event loop."""
 
@@ -120,7 +122,15 @@ class Members:
                 log.error("the membership of this daemon could not be renewed: %s", error)
             except Exception:
                 log.exception("a renewal broke down")
-            await asyncio.sleep(max(0.0, began + RENEWAL - self.gate.monotonic()))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, began + RENEWAL - self.gate.monotonic())):
+                    await self._hurry.wait()
+            self._hurry.clear()
+
+    def hurry(self) -> None:
+        """Renew at once if some agents that this daemon wants were left for later."""
+        if self.gate.member.wanted:
+            self._hurry.set()
 
     def kept(self, sent: float) -> None:
         """Take note of a renewal that the program beside the daemon has sent at a moment."""
@@ -163,12 +173,12 @@ class Members:
                 taken = await self._in_thread(
                     partial(self._leases.take, command.most, of_others=command.of_others)
                 )
-                self._taking_over.expect(one.row for one in taken)
+                room = self._taking_over.expect([one.row for one in taken])
                 numbers = tuple(one.row.agent for one in taken)
-                return protocol.Took(self.gate.monotonic(), numbers, len(numbers) < command.most)
+                return protocol.Took(self.gate.monotonic(), numbers, len(numbers) < command.most, room)
             case protocol.TakeOver():
                 log.info("agents taken over: %d", len(command.agents))
-                self._taking_over.go_on(command.agents)
+                self._taking_over.take_over(command.agents)
             case protocol.FindAtRest():
                 return protocol.AtRest(await self._at_rest(command.most))
             case protocol.LetGo():
@@ -185,7 +195,8 @@ class Members:
         free = 0 if self.clocks.are_far_apart or self._agents.takes != "all" else beat.free
         known = sum(row.agents for row in beat.daemons) + beat.free
         held = len(self._leases.held())
-        return protocol.Prolonged(self.gate.monotonic(), sent, held, known, members, free)
+        room = self._taking_over.room()
+        return protocol.Prolonged(self.gate.monotonic(), sent, held, known, members, free, room)
 
     async def _renewed(self, *, draining: bool = False) -> Beat:
         now = self._main_loop.rounds.clock.now

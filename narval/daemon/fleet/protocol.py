@@ -76,7 +76,7 @@ class Prolonged(msgspec.Struct, frozen=True):
     """A renewal was answered that was sent at a moment.
 
     `agents` are those that the daemon has, `all` those that it and the others have or may take, `members` the
-    daemons that do not drain, `free` are those it may take.
+    daemons that do not drain, `free` are those it may take, and `room` says how many it can restore soon.
     """
 
     at: float
@@ -85,6 +85,7 @@ class Prolonged(msgspec.Struct, frozen=True):
     all: int
     members: int
     free: int
+    room: int = PORTION
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -98,11 +99,12 @@ class Gone(msgspec.Struct, frozen=True):
 
 
 class Took(msgspec.Struct, frozen=True):
-    """Agents were taken: all that was asked for if it is not `short`."""
+    """Agents were taken: all that was asked for if it is not `short`; `room` is left for so many."""
 
     at: float
     agents: tuple[int, ...]
     short: bool
+    room: int = PORTION
 
 
 class AtRest(msgspec.Struct, frozen=True):
@@ -198,7 +200,7 @@ def _renewed(member: Membership, event: Prolonged) -> tuple[Membership, tuple[Co
         nobody_takes_them = unclaimed is not None and event.at - unclaimed >= LEASE
         wanted = event.free if nobody_takes_them else min(event.free, share - event.agents)
         if wanted > 0:
-            return _take(member._replace(wanted=wanted), event.at)
+            return _take(member._replace(wanted=wanted), event.at, event.room)
     elif event.agents > share + max(1, OVER_SHARE * share):
         return member, (FindAtRest(min(event.agents - share, max(1, int(GIVEN_AT_ONCE * event.agents)))),)
     return member, ()
@@ -212,11 +214,11 @@ def _kept(member: Membership, sent: float) -> Membership:
 
 def _took(member: Membership, event: Took) -> tuple[Membership, tuple[Command, ...]]:
     wanted = 0 if event.short or member.draining else max(0, member.wanted - len(event.agents))
-    member, more = _take(member._replace(wanted=wanted), event.at)
+    member, more = _take(member._replace(wanted=wanted), event.at, event.room)
     return member, (TakeOver(event.agents), *more) if event.agents else more
 
 
-def _take(member: Membership, at: float) -> tuple[Membership, tuple[Command, ...]]:
-    if not member.wanted:
+def _take(member: Membership, at: float, room: int) -> tuple[Membership, tuple[Command, ...]]:
+    if member.wanted <= 0 or room <= 0:
         return member, ()
-    return member, (Take(min(member.wanted, PORTION), at - member.present >= LEASE),)
+    return member, (Take(min(member.wanted, room, PORTION), at - member.present >= LEASE),)

@@ -35,6 +35,11 @@ AT_THE_START = (
 )  # fmt: skip
 """The queries of what is read of every agent before its first turn is recorded."""
 
+OF_RUNS = ("entries under way", "snapshots under way")
+"""Those of what is read of its active runs, from one eid to another."""
+
+AHEAD = (*AT_THE_START, *OF_RUNS)
+
 _NOT_PERFORMED = "nothing of this turn was performed"
 
 
@@ -70,15 +75,13 @@ class ServerTables(Tables):
         """Read what is read of agents when they are restored, in one go: it counts until their next turn."""
         marks = self._leases.marks
         ahead = {
-            agent: (mark, {name: list[Any]() for name in AT_THE_START})
+            agent: (mark, {name: list[Any]() for name in AHEAD})
             for agent in agents
             if (mark := marks.get(agent)) is not None
         }
         try:
             with self._server.reading() as connection, connection.pipeline():
-                asked = [
-                    (name, connection.execute(self._of_many(name), (list(ahead),))) for name in AT_THE_START
-                ]
+                asked = [(name, connection.execute(self._of_many(name), (list(ahead),))) for name in AHEAD]
                 found = [(name, cursor.fetchall()) for name, cursor in asked]
         except Error as error:
             raise self._server.trouble(error) from error
@@ -89,7 +92,7 @@ class ServerTables(Tables):
 
     def _of_many(self, name: str) -> bytes:
         """A query of one agent, asked of many; the rows of one keep their order, for it is asked for each."""
-        asked = self._sql[name].replace("%s", "asked.agent")
+        asked = self._sql[name].replace("BETWEEN %s AND %s", "> 0").replace("%s", "asked.agent")
         many = "SELECT asked.agent, found.* FROM unnest(%s::bigint[]) AS asked (agent)"
         return f"{many}, LATERAL ({asked}) AS found".encode()
 
@@ -100,10 +103,13 @@ class ServerTables(Tables):
 
     def read(self, name: str, *given: Any) -> list[Any]:
         """The rows that a query finds. Raises StoreError, StoreAwayError."""
-        if self._ahead and name in AT_THE_START and (known := self._ahead.get(given[0])) is not None:
+        if self._ahead and name in AHEAD and (known := self._ahead.get(given[0])) is not None:
             mark, rows = known
             if self._leases.marks.get(given[0]) == mark:  # else it has had a turn, or another daemon has it
-                return rows[name]
+                if name in AT_THE_START:
+                    return rows[name]
+                first, last = given[-2:]
+                return [row for row in rows[name] if first <= row[0] <= last]
         try:
             with self._server.reading() as connection:
                 return self._rows(connection, name, given)

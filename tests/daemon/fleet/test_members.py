@@ -34,11 +34,11 @@ class Machines:
     def __init__(self, folder: Path) -> None:
         self.clock = SimulatedClock(1_000_000.0)
         self.server = Server(folder / "server.db", self.clock.now)
-        self._folder = folder
+        self.folder = folder
         self.up: dict[str, Daemon] = {}
 
     async def start(self, name: str) -> Daemon:
-        folder = self._folder / name
+        folder = self.folder / name
         for part in ("etc", "recipes", "data"):
             (folder / part).mkdir(parents=True, exist_ok=True)
         (folder / "etc/narval.toml").write_text(f'name = "{name}"\n')
@@ -386,3 +386,52 @@ async def test_G59_an_answer_that_comes_late_is_no_wrong_clock(machines: Machine
     machines.server.now = lambda: machines.clock.now() - 25.0
     await machines.beat("attic")
     assert members.clocks.warning.startswith("the clock of this machine is 3 s ahead of that of the store")
+
+
+@on_machines
+async def test_G50_no_more_agents_are_taken_than_can_be_restored_in_half_a_second(machines: Machines) -> None:
+    attic, barn = await machines.start("attic"), await machines.start("barn")
+    for n in range(100):
+        await ask(attic, "add_agent", name=f"a{n}")
+        await ask(attic, "add", f"a{n}", elements=[b"<tick/>"])
+    await machines.kill("attic")
+    slow_down(barn, machines.clock, 0.02)
+    await machines.pass_time(LEASE - 0.5, "barn")
+    machines.clock.advance(0.5)
+    taking_over = fleet_of(barn).taking_over
+    portions: list[int] = []
+    while len(barn.agents.rows) < 100:
+        assert taking_over.room() > 0
+        before = len(barn.agents.rows)
+        await machines.beat("barn")
+        portions.append(len(barn.agents.rows) - before)
+    assert 33 >= max(portions[1:]) >= 20, "what takes half a second, once that was measured"
+    assert all(barn.agents.supervisor.host(f"a{n}") is not None for n in range(100))
+
+
+@on_machines
+async def test_G50_agents_with_folders_go_on_one_after_another_at_a_start(machines: Machines) -> None:
+    for n in range(3):
+        folder = machines.folder / "attic" / "agents" / f"a{n}"
+        folder.mkdir(parents=True)
+        (folder / "agent.toml").touch()
+    attic = await machines.start("attic")
+    for n in range(3):
+        await ask(attic, "add", f"a{n}", elements=[b"<tick/>"])
+    await machines.kill("attic")
+    machines.clock.advance(LEASE)
+    attic = machines.up["attic"] = await Daemon.open(Home(machines.folder / "attic"), clock=machines.clock)
+    assert fleet_of(attic).taking_over.is_under_way(), "the event loop has its turn between two of them"
+    await attic.main_loop.until_idle()
+    assert all(attic.agents.supervisor.host(f"a{n}") is not None for n in range(3))
+
+
+def slow_down(daemon: Daemon, clock: SimulatedClock, seconds: float) -> None:
+    """Have it take so long to restore an agent."""
+    need = daemon.agents.supervisor.need
+
+    def slow(name: str, *, at_once: bool = False) -> None:
+        clock.advance(seconds)
+        need(name, at_once=at_once)
+
+    daemon.agents.supervisor.need = slow  # type: ignore[method-assign]

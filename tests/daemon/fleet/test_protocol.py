@@ -180,6 +180,17 @@ def test_G49_agents_are_taken_in_portions_until_a_daemon_has_its_share() -> None
     assert told(member, protocol.Took(2.2, (7,), short=True))[1] == (protocol.TakeOver((7,)),)
 
 
+def test_G49_no_more_is_taken_than_can_be_restored_soon() -> None:
+    member, cramped = protocol.joined(0.0), msgspec.structs.replace(renewed(2.0, 1, free=40), room=12)
+    member, commands = told(member, cramped)
+    assert commands == (protocol.Take(12, of_others=False),)
+    some = tuple(range(12))
+    assert told(member, protocol.Took(2.1, some, short=False, room=0))[1] == (protocol.TakeOver(some),)
+    member, commands = told(member, protocol.Took(2.1, some, short=False, room=4))
+    assert commands == (protocol.TakeOver(some), protocol.Take(4, of_others=False))
+    assert told(member, msgspec.structs.replace(cramped, room=-3))[1] == ()
+
+
 def test_what_nobody_else_takes_is_taken_beyond_the_share() -> None:
     member = protocol.joined(0.0)
     member, commands = told(member, renewed(2.0, 40, free=5))
