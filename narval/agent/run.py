@@ -14,7 +14,7 @@ from narval.core.engines.effects import InForce
 from narval.core.engines.engine import Engine, resumed_from
 from narval.core.engines.events import Caller
 
-SNAPSHOT_AFTER = 1024
+SNAPSHOT_AFTER = 256
 """A run's state is saved whole after so many entries, or more when it is large."""
 
 BYTES_AN_ENTRY = 200

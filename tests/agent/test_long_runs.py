@@ -56,6 +56,18 @@ async def test_N35_the_journal_of_a_long_run_is_bounded_and_enough(
     await scene.end()
 
 
+@in_a_loop
+async def test_G50_a_run_of_a_thousand_entries_is_restored_from_a_few_hundred(tmp_path: Path) -> None:
+    scene = scene_in(tmp_path, 1000, 10_000)
+    daemon = await scene.open()
+    run = (await start(daemon, "w.tells"))["eid"]
+    await daemon.main_loop.until_idle()
+    [history] = daemon.agent.store.under_way(run, run).values()
+    assert rows(scene, "journal") > 1000
+    assert len(history.entries) <= runs.SNAPSHOT_AFTER <= 256
+    await scene.end()
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("keep", [10_000, 1_000_000])
 @in_a_loop

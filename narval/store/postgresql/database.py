@@ -36,7 +36,7 @@ AT_THE_START = (
 """The queries of what is read of every agent before its first turn is recorded."""
 
 OF_RUNS = ("entries under way", "snapshots under way")
-"""Those of what is read of its active runs, from one eid to another."""
+"""The queries of what is read of its active runs, from one eid to another."""
 
 AHEAD = (*AT_THE_START, *OF_RUNS)
 
