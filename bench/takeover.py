@@ -1,6 +1,7 @@
 """W14: a machine is lost, and its agents are at work at others (G50).
 
     python -m bench.takeover [AGENTS [KILLS]]
+    python -m bench.takeover [AGENTS [FAULTS [NOTES [LOAD]]]]
 
 Three daemons share a PostgreSQL of their own, started for the measurement, and each has a third of the
 agents: they are passive, and are given away until the counts are even. Then each agent of one daemon begins
@@ -9,6 +10,11 @@ there until each of these agents has committed under a new epoch, at one of the 
 is called again there, ends at once, and so does the plan. That
 daemon is started again, and has waited for longer than a lease before the next kill. 3 s of what is measured
 are the lease.
+
+With NOTES each agent has so many elements, and a run that waits with as many entries. Daemons are killed, are
+stopped and go on once their agents are at work elsewhere, and are told to end, in turn; what is measured of
+the last counts from their end. LOAD programs do nothing but keep the processors busy. `lost` are the leases
+that daemons lost to which nothing was done.
 """
 
 from __future__ import annotations
@@ -16,9 +22,13 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import signal
 import statistics
 import subprocess
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -42,15 +52,30 @@ LASTS = 20
 
 MODULE = f"""
 import asyncio, os
-from narval import action
+from narval import Output, action
 
 @action()
 async def lasts():
     if not os.path.exists(os.environ["{KILLED}"]):
         await asyncio.sleep({LASTS})
+
+@action(outputs=[Output("note", "note", list=True)], source=True)
+async def tell():
+    for number in range({{notes}}):
+        yield f"<note n='{{{{number}}}}' text='some words for a note to have'/>"
+
+@action(runs="inline")
+def nothing():
+    pass
 """
-RECIPES = """<recipe group="w" name="note" start_step="a" end_step="a">
-  <step id="a" type="action" target="w.lasts"/></recipe>"""
+RECIPES = """<cookbook>
+<recipe group="w" name="note" start_step="a" end_step="a">
+  <step id="a" type="action" target="w.lasts"/></recipe>
+<recipe group="w" name="tells" start_step="a" end_step="b">
+  <step id="a" type="action" target="w.tell"/><step id="b" type="action" target="w.nothing"/>
+  <transition id="t"><in idref="a"/><out idref="b"/><condition><match>never</match></condition></transition>
+</recipe>
+</cookbook>"""
 LOOKS = 0.02
 """Seconds between two looks at the store."""
 
@@ -67,11 +92,18 @@ HELD = "SELECT l.agent, l.epoch, l.turn FROM leases l JOIN daemons d ON l.owner 
 Marks = dict[int, tuple[int, int]]
 
 
-async def make(made: Path, agents: int) -> None:
-    """Agents that have nothing to do."""
+FAULTS = ("kill", "pause", "drain")
+"""What is done to a daemon: it is killed, or stopped until its agents are elsewhere, or told to end."""
+
+
+async def make(made: Path, agents: int, notes: int) -> None:
+    """Agents that have nothing to do, with so many elements each."""
     daemon = await Daemon.open(Home(made))
     for number in range(agents):
         await invoke(daemon, PROGRAM, "add_agent", {"name": f"a{number}"})
+        if notes:
+            await invoke(daemon, PROGRAM.asking(f"a{number}"), "start", {"name": "w.tells"})
+            await daemon.main_loop.until_idle()
     await daemon.close()
 
 
@@ -114,14 +146,37 @@ def activated(store: psycopg.Connection[Any], made: Path, name: str) -> Marks:
     return marks
 
 
-def lost(store: psycopg.Connection[Any], daemon: subprocess.Popen[bytes], marks: Marks) -> list[float]:
-    """The seconds until each agent of a daemon that is killed has committed elsewhere."""
+def leases(store: psycopg.Connection[Any], *but: str) -> set[int]:
+    """The numbers of the daemons at work but those of some homes: one that lost its lease has another."""
+    rows = store.execute(b"SELECT daemon FROM daemons WHERE home <> ALL(%s)", (list(but),))
+    return {daemon for (daemon,) in rows}
+
+
+@contextmanager
+def busy(programs_at_once: int) -> Iterator[None]:
+    """Other work on the processors."""
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(programs_at_once)]
+    try:
+        yield
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+
+
+def lost(
+    store: psycopg.Connection[Any], daemon: subprocess.Popen[bytes], marks: Marks, fault: str
+) -> list[float]:
+    """The seconds until each agent of a daemon to which something is done has committed elsewhere."""
     time.sleep(random.uniform(0.0, 0.5))
     killed = Path(os.environ[KILLED])
     killed.touch()
-    daemon.kill()
-    began, seconds, left = now(), [], dict(marks)
-    daemon.wait()
+    daemon.send_signal({"kill": signal.SIGKILL, "pause": signal.SIGSTOP, "drain": signal.SIGTERM}[fault])
+    began, seconds, left = now(), list[float](), dict(marks)
+    if fault != "pause":
+        daemon.wait()
+    if fault == "drain":
+        began = now()
     while left:
         time.sleep(LOOKS)
         asked = "SELECT agent, epoch, turn FROM leases WHERE agent = ANY(%s)"
@@ -130,31 +185,43 @@ def lost(store: psycopg.Connection[Any], daemon: subprocess.Popen[bytes], marks:
                 seconds.append(now() - began)
                 del left[agent]
     killed.unlink()
+    daemon.send_signal(signal.SIGCONT)
     return seconds
 
 
 def main() -> None:
-    agents, kills = argument(1, 1000), argument(2, 20)
+    agents, faults, notes, load = argument(1, 1000), argument(2, 20), argument(3, 0), argument(4, 0)
     with scratch() as folder, private_server() as server, fresh_schema(server.url) as url:
         os.environ[KILLED] = str(folder / "killed")
         settings = f"name = '{{}}'\nstore = '{url}'\nidle_after = '1s'\n"
+        module = MODULE.format(notes=notes)
         homes = {
-            name: home(folder / name, module=MODULE, recipes=RECIPES, settings=settings.format(name))
+            name: home(folder / name, module=module, recipes=RECIPES, settings=settings.format(name))
             for name in NAMES
         }
-        asyncio.run(make(homes["attic"], agents))
+        asyncio.run(make(homes["attic"], agents, notes))
         up = {name: begin(homes[name]) for name in NAMES}
         seconds: list[float] = []
         most: list[float] = []
+        leases_lost = 0
         try:
-            with psycopg.connect(url, autocommit=True) as store:
-                for kill in range(kills):
-                    name = NAMES[kill % len(NAMES)]
+            with psycopg.connect(url, autocommit=True) as store, busy(load):
+                for number in range(faults):
+                    name, fault = (
+                        NAMES[number % len(NAMES)],
+                        FAULTS[number % len(FAULTS)] if notes else "kill",
+                    )
                     at_rest(store, agents)
-                    taken = lost(store, up[name], activated(store, homes[name], name))
+                    marks, well = activated(store, homes[name], name), leases(store, name)
+                    taken = lost(store, up[name], marks, fault)
+                    leases_lost += len(well - leases(store))
                     seconds += taken
                     most.append(max(taken))
-                    up[name] = begin(homes[name])
+                    print(f"{fault}: {len(taken)} agents, {most[-1]:.2f} s", file=sys.stderr, flush=True)
+                    if fault == "pause":
+                        programs.reached(homes[name], up[name]).close()
+                    else:
+                        up[name] = begin(homes[name])
         finally:
             for daemon in up.values():
                 programs.end(daemon)
@@ -166,6 +233,7 @@ def main() -> None:
         p99=round(percentile(seconds, 99), 2),
         most=round(max(seconds), 2),
         median_of_last=round(statistics.median(most), 2),
+        lost=leases_lost,
     )
 
 
