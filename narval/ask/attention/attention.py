@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from narval.agent.agent import AgentState
 from narval.agent.run import Run
@@ -25,7 +25,13 @@ from narval.daemon.agents.news import News
 from narval.daemon.daemon import Daemon
 from narval.system.time_slice import TimeSlice
 
+if TYPE_CHECKING:  # a store of one daemon has none
+    from narval.daemon.fleet.members import Members
+
 A_DAY = 86_400.0
+
+SLOW = 1.0
+"""Seconds: a store that takes longer to answer a heartbeat is slow."""
 
 DISK_LEFT = 256 * 2**20
 """Bytes: a disk with less room, or with less than a hundredth of it, is nearly full."""
@@ -56,7 +62,9 @@ def _work(daemon: Daemon) -> tuple[Sequence[Form], Sequence[Form]]:
 
 
 def _store(daemon: Daemon) -> Iterator[Form]:
-    """A store that is away; clocks, and files of the daemons that share it, that differ (G59)."""
+    """A store that is away or slow; leases that were lost; clocks, and files of the daemons that share it,
+    that differ (G59).
+    """
     if daemon.store.leases is None:
         return
     link = {"page": "status"}
@@ -64,13 +72,26 @@ def _store(daemon: Daemon) -> Iterator[Form]:
         yield item("store", "high", f"nothing is recorded: {away[1]}", link, away[0])
     if (latest := daemon.store.leases.latest) is None:
         return
-    if daemon.fleet is not None and (warning := daemon.fleet.members.clocks.warning):
-        yield item("fleet", "middle", f"{warning}; set it right (NTP)", link)
+    if daemon.fleet is not None:
+        yield from _membership(daemon.fleet.members, daemon.rounds.clock.now(), link)
     own = next((row for row in latest.daemons if row.daemon == daemon.store.leases.daemon), None)
     other = [row.home for row in latest.daemons if own is not None and row.digest != own.digest]
     if other:
         text = f"etc/people.toml or etc/narval.toml says something else at home {', '.join(other[:SHOWN])}"
         yield item("fleet", "middle", f"{text}; agents may move there: have them say the same", link)
+
+
+def _membership(members: Members, now: float, link: Form) -> Iterator[Form]:
+    """The part of a daemon among those that share the store, as far as something is wrong with it."""
+    if warning := members.clocks.warning:
+        yield item("fleet", "middle", f"{warning}; set it right (NTP)", link)
+    if members.answered_in > SLOW:
+        text = f"the store is slow: it answered the last heartbeat after {members.answered_in:.1f} s"
+        yield item("store", "middle", f"{text}; look at its server and at the network", link)
+    if lost := [at for at in members.lost if at > now - A_DAY]:
+        times = f"this daemon lost {counted(len(lost), 'lease')} within a day, and others took its agents"
+        text = f"{times}: it was stopped, hung, or cut off from the store"
+        yield item("fleet", "middle", text, link, lost[-1])
 
 
 def _disk(daemon: Daemon) -> Iterator[Form]:

@@ -26,6 +26,7 @@ from narval.daemon.daemon import Daemon
 from narval.files.home import Holder
 from narval.store.batch import ACTIVE, PASSIVE, SUSPENDED
 from narval.store.look import ServerLook
+from narval.store.postgresql.urls import shown
 
 PHASES = ("active", "done", "failed", "cancelled")
 SHOWN = 5
@@ -83,6 +84,7 @@ def fleet(daemon: Daemon) -> dict[str, Any]:
     here; since when the store is away.
     """
     leases, away = daemon.store.leases, store_away(daemon)
+    members = daemon.fleet.members if daemon.fleet is not None else None
     latest = leases.latest if leases is not None else None
     daemons = daemon.store.daemons() if isinstance(daemon.store, ServerLook) else ()
     rows = sorted(latest.daemons if latest is not None else daemons, key=attrgetter("home"))
@@ -99,7 +101,10 @@ def fleet(daemon: Daemon) -> dict[str, Any]:
             }
             for row in rows
         ],
-        "apart": round(daemon.fleet.members.clocks.apart, 3) if daemon.fleet is not None else None,
+        "server": shown(daemon.files.settings.store or ""),
+        "answered_in": round(members.answered_in, 3) if members is not None else None,
+        "lost": [json_forms.moment(at) for at in members.lost] if members is not None else [],
+        "apart": round(members.clocks.apart, 3) if members is not None else None,
         "away": {"since": json_forms.moment(away[0]), "why": away[1]} if away is not None else None,
     }
 

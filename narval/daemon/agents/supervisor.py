@@ -384,6 +384,8 @@ class Supervisor:
             log.error("a turn of agent %s broke down", name, exc_info=error)
         if self._hosts.get(name) is host:
             if isinstance(error, FencedError):
+                lost = sorted(name for name, number in self._rows.numbers() if number in error.agents)
+                log.warning("another daemon has agents now that were here: %s", ", ".join(lost))
                 self.lose(error.agents)
             else:
                 self._failed(name, error, host.loop.suspected())

@@ -19,6 +19,7 @@ from typing import Any
 
 from narval.core.errors import NarvalError, StoreAwayError, StoreError
 from narval.daemon.agents.agents import Agents
+from narval.daemon.messages.envelope import sender_of
 from narval.daemon.messages.post_office import PostOffice
 from narval.store.batch import STORE, SUSPENDED, AgentRow, MessageRow
 from narval.store.letters import WaitingRow
@@ -121,7 +122,7 @@ class FleetMail:
         asleep = told - office.receivers.keys()
         rows, held = await self._in_thread(partial(self._read, fresh, asleep))
         for row in office.came(rows):
-            log.error("message %d of agent %d is missing: those after it wait", row.number - 1, row.sender)
+            log.error("message %d of %s is missing: those after it wait", row.number - 1, sender_of(row))
         self._resting.update(row.agent for row in held if row.state == SUSPENDED)
         office.recount(waiting, held)
 

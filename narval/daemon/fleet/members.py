@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from itertools import islice
@@ -89,6 +89,10 @@ class Members:
         self.gate, self._in_thread, self._hold_until = gate, in_thread, hold_until
         self._taking_over = taking_over
         self.clocks = Clocks()
+        self.answered_in = 0.0
+        """Seconds that the last heartbeat took to be answered."""
+        self.lost: tuple[float, ...] = ()
+        """The moments at which this daemon lost its lease, and started over (seconds since 1970)."""
         self._hurry = asyncio.Event()
         self.on_beat: list[Callable[[Beat], None]] = []
         """Told each answer to a renewal, in the event loop."""
@@ -98,6 +102,10 @@ class Members:
         sent = self.gate.monotonic()
         await self._renewed()
         self._note(protocol.joined(sent))
+
+    def has_lost(self, moments: Iterable[float]) -> None:
+        """Know of leases that this program lost before it started over."""
+        self.lost = tuple(moments)
 
     def store_is_away(self, error: StoreAwayError) -> None:
         """Take note that a renewal was not answered."""
@@ -201,7 +209,9 @@ class Members:
     async def _renewed(self, *, draining: bool = False) -> Beat:
         now = self._main_loop.rounds.clock.now
         sent = now()
+        began = self.gate.monotonic()
         beat: Beat = await self._in_thread(partial(self._leases.renew, draining=draining))
+        self.answered_in = self.gate.monotonic() - began
         self.clocks.compare(beat.at, sent, now())
         return beat
 

@@ -166,7 +166,7 @@ class AgentMail:
         try:
             envelope = unseal(row.origin)
         except UnreadableError as error:
-            log.error("a message of agent %d is lost: %s", row.sender, error)
+            log.error("%s: a message of agent number %d is lost: %s", self.identity.name, row.sender, error)
             return True
         over = self._agent.excess_of_elements((row.data,)) if row.kind == ELEMENT else ""
         if over and len(row.data) <= self._settings.element_bytes:

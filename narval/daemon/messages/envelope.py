@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from narval.core.errors import UnreadableError
+from narval.store.batch import MessageRow
 from narval.store.codec import read
 
 ELEMENT, UNDELIVERED, RECEIPT = "element", "undelivered", "receipt"
@@ -35,6 +37,14 @@ seal = msgspec.msgpack.Encoder().encode
 """An envelope for the store."""
 
 _decode = msgspec.msgpack.Decoder(Envelope).decode
+
+
+def sender_of(row: MessageRow) -> str:
+    """The name of the agent that sent a message, for people; its number where that cannot be read."""
+    try:
+        return unseal(row.origin).sender
+    except UnreadableError:
+        return f"agent number {row.sender}"
 
 
 def unseal(data: bytes) -> Envelope:

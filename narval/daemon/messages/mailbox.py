@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from narval.agent.loop import Delivery, Request
 from narval.agent.turn import Turn
+from narval.daemon.messages.envelope import sender_of
 from narval.daemon.messages.post_office import PostOffice
 from narval.store.batch import MessageRow, TakenRow
 
@@ -91,7 +92,7 @@ class Mailbox:
             row, last = waiting[0], taken.get(sender, 0)
             if row.number > last + 1:
                 missing = f"{last + 1} to {row.number - 1}"
-                log.error("messages %s of agent %d are missing: those after wait", missing, sender)
+                log.error("messages %s of %s are missing: those after wait", missing, sender_of(row))
                 continue
             if row.number == last + 1:
                 try:

@@ -275,14 +275,16 @@ async def test_G52_a_turn_of_the_homes_own_agent_that_needs_the_store_ends_the_d
 @in_a_loop
 async def test_G52_a_daemon_that_was_cut_off_starts_over() -> None:
     async def ends(*ends: StoreError | None) -> str:
-        left = iter(ends)
+        left, lost = iter(ends), list[float]()
 
         async def work() -> str:
             if (error := next(left)) is not None:
                 raise error
             return "done"
 
-        return str(await run.until_over(work))
+        done = str(await run.until_over(work, lost))
+        assert len(lost) == len(ends) - 1
+        return done
 
     cut_off = CutOffError("cut off")
     assert await ends(cut_off, FencedError("fenced", frozenset()), None) == "done"
@@ -424,6 +426,25 @@ async def test_G50_agents_with_folders_go_on_one_after_another_at_a_start(machin
     assert fleet_of(attic).taking_over.is_under_way(), "the event loop has its turn between two of them"
     await attic.main_loop.until_idle()
     assert all(attic.agents.supervisor.host(f"a{n}") is not None for n in range(3))
+
+
+@on_machines
+async def test_G52_a_store_that_is_slow_and_leases_that_were_lost_need_attention(machines: Machines) -> None:
+    attic = await machines.start("attic")
+    assert await ask(attic, "attention") == []
+    renew = attic.store.leases.renew  # type: ignore[union-attr]
+
+    def slow(**given: Any) -> Any:
+        machines.clock.advance(1.5)
+        return renew(**given)
+
+    attic.store.leases.renew = slow  # type: ignore[union-attr, method-assign]
+    await machines.beat("attic")
+    fleet_of(attic).members.has_lost([machines.clock.now() - 100_000.0, machines.clock.now() - 60.0])
+    [store, lost] = await ask(attic, "attention")
+    assert store["text"].startswith("the store is slow: it answered the last heartbeat after 1.5 s")
+    assert lost["text"].startswith("this daemon lost 1 lease within a day, and others took its agents")
+    assert len((await ask(attic, "status"))["lost"]) == 2
 
 
 def slow_down(daemon: Daemon, clock: SimulatedClock, seconds: float) -> None:

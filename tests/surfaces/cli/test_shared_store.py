@@ -145,6 +145,8 @@ def test_G52_an_outage_of_the_server_is_told_and_loses_nothing(postgres: Server,
             ("attic", True, False),
             ("barn", False, False),
         ]
+        assert known["server"].startswith("postgresql://")
+        assert f"store     {known['server']}, answers in" in well(attic, "status")
         assert (known["away"], abs(known["apart"]) < 2) == (None, True)
         told_status = well(attic, "status")
         assert "fleet     2 daemons" in told_status

@@ -97,9 +97,10 @@ def run(
             timeout=timeout,
             standby=standby,
             follow=follow,
+            lost=(lost := list[float]()),
         )
         try:
-            summary = asyncio.run(until_over(work))
+            summary = asyncio.run(until_over(work, lost))
         finally:
             gc.freeze()  # the end of the program need not look through all that it had read
     if summary is None:
@@ -108,8 +109,10 @@ def run(
     context.exit(NOT_WELL if until_idle and (summary["failed"] or not summary["idle"]) else 0)
 
 
-async def until_over(work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+async def until_over(work: Callable[[], Coroutine[Any, Any, Any]], lost: list[float]) -> Any:
     """Serve the home until the daemon ends, and give what its work does. Raises what ends it.
+
+    The moments at which it lost its lease are added to `lost`.
 
     One whose agents others may have by now starts over (G47), and one whose own agent was cut off from the
     store, which it then waits for.
@@ -119,6 +122,7 @@ async def until_over(work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
             return await work()
         except (FencedError, CutOffError) as error:
             click.echo(f"warning: {error}; this daemon starts over", err=True)
+            lost.append(time.time())
 
 
 async def _work(
@@ -130,6 +134,7 @@ async def _work(
     timeout: float | None,
     standby: bool,
     follow: bool,
+    lost: list[float],
 ) -> Summary | None:
     """Serve the home until the daemon ends; its summary, or None when it was ended at once.
 
@@ -147,6 +152,8 @@ async def _work(
     if standby:
         manager.ready("standby")
     async with serving(home, as_daemon=True, standby=standby) as daemon:
+        if daemon.fleet is not None:
+            daemon.fleet.members.has_lost(lost)
         if is_journal(STANDARD_ERROR):
             daemon.logbook.leave(journal_command())
         besides = [beside] if beside is not None else []

@@ -158,17 +158,22 @@ _DAEMON: Mapping[str, Callable[[Row], str]] = {
 
 
 def _fleet_of(answer: Row) -> str:
-    """The number of daemons that share the store, and by how much its clock differs."""
+    """The number of daemons that share the store, the difference of its clock, and leases that were lost."""
     if not answer.get("fleet"):
         return ""
     apart = answer["apart"]
     clocks = f", clocks {abs(apart):.1f} s apart" if apart is not None and abs(apart) >= CLOCKS_SHOWN else ""
-    return f"{counted(len(answer['fleet']), 'daemon')}{clocks}"
+    lost = f", {counted(len(answer['lost']), 'lease')} lost here" if answer["lost"] else ""
+    return f"{counted(len(answer['fleet']), 'daemon')}{clocks}{lost}"
 
 
 def _store_of(answer: Row) -> str:
     if answer.get("away"):
         return f"away since {moment(answer['away']['since'])} ({clean(answer['away']['why'])})"
+    server = clean(answer.get("server", ""))
+    if server:
+        took = answer["answered_in"]
+        return server if took is None else f"{server}, answers in {took * 1000:.0f} ms"
     return f"{size(answer['store'])}, survives {_SURVIVES[answer['durability']]}" if answer["store"] else ""
 
 
