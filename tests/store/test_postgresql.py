@@ -254,3 +254,46 @@ def test_a_look_leaves_older_tables_to_a_daemon(postgres_url: str, database: psy
     bring(postgres_url, migrate.OLDEST)
     with pytest.raises(StoreError, match="start a daemon once"), look(postgres_url, lambda: False):
         pass
+
+
+def test_G46_a_renewal_reads_what_changed_and_not_all_leases(postgres_url: str) -> None:
+    count, free = 4_000, 10
+    with open_store(f"{postgres_url}&application_name=counted") as attic, open_store(postgres_url) as barn:
+        mine, others = leases_of(attic), leases_of(barn)
+        for leases, home in ((mine, "attic"), (others, "barn")):
+            leases.join(home, "test", "1")
+            leases.renew()
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            made = "SELECT n, md5(n::text), 'a' || n, 'active', '' FROM generate_series(10, %s) n"
+            connection.execute(f"INSERT INTO agents (agent, id, name, state, why) {made}", (count,))
+            held = "SELECT agent, %s, 1 FROM agents WHERE agent >= 10"
+            connection.execute(f"INSERT INTO leases (agent, owner, epoch) {held}", (others.daemon,))
+            connection.execute("UPDATE leases SET owner = NULL WHERE agent BETWEEN 10 AND %s", (9 + free,))
+            connection.execute("VACUUM ANALYZE leases")
+            connection.execute("ANALYZE agents")
+            connection.execute("SELECT pg_stat_force_next_flush()")
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            before = rows_read(connection)
+            assert mine.renew().free == free
+            attic.close()  # what it has read is counted by the server once its connections are gone
+            counted = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'counted'"
+            while connection.execute(counted).fetchone() != (0,):
+                pass
+            assert rows_read(connection) - before < count / 2
+
+
+def rows_read(connection: psycopg.Connection[Any]) -> int:
+    """The rows of leases that were read in this schema so far."""
+    asked = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_user_tables WHERE relname = 'leases'"
+    [(count,)] = connection.execute(f"{asked} AND schemaname = current_schema()")
+    return int(count)
+
+
+def test_leases_of_before_are_made_those_of_now(postgres_url: str) -> None:
+    open_store(postgres_url).close()
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("ALTER TABLE daemons DROP COLUMN held")
+    with open_store(postgres_url) as store:
+        leases_of(store).join("attic", "test", "1")
+        [row] = leases_of(store).renew().daemons
+        assert row.agents == 1

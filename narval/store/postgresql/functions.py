@@ -33,7 +33,8 @@ CREATE TABLE daemons (
 	digest TEXT NOT NULL,
 	started TIMESTAMPTZ NOT NULL,
 	until TIMESTAMPTZ NOT NULL,
-	draining BOOLEAN NOT NULL DEFAULT false
+	draining BOOLEAN NOT NULL DEFAULT false,
+	held BIGINT NOT NULL DEFAULT 0
 );
 
 CREATE TABLE leases (
@@ -55,6 +56,9 @@ CREATE TABLE collections (
 );
 
 INSERT INTO leases (agent) SELECT agent FROM agents"""
+
+COUNTS = "ALTER TABLE daemons ADD COLUMN IF NOT EXISTS held BIGINT NOT NULL DEFAULT 0"
+"""What makes leases of before that daemons say how many agents they hold those of now."""
 
 
 FENCE: Columns = {"agent": int, "epoch": int, "turn": int}

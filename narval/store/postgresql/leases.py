@@ -51,7 +51,7 @@ class DaemonRow(NamedTuple):
     until: float
     draining: bool
     agents: int
-    """The agents that it holds."""
+    """The agents that it holds, as it has told with its last renewal."""
 
 
 class Taken(NamedTuple):

@@ -36,6 +36,8 @@ class ServerLeases(Leases):
         self.daemon, self.url = 0, server.url
         self.marks: dict[int, TurnMark] = {}
         """The agents that it holds, as far as it knows."""
+        self._is_unsure = True
+        """True if it may hold others without knowing it: an answer was lost, or a commit refused."""
         self._server, self._be = server, be
         self._connection: Connection[Rows] | None = None
         self._lock = threading.Lock()
@@ -54,8 +56,9 @@ class ServerLeases(Leases):
         self.forget(commit.removed)
 
     def forget(self, agents: Iterable[int]) -> None:
-        """Hold agents no more."""
+        """Hold agents no more, as far as is known."""
         for agent in agents:
+            self._is_unsure = True
             self.marks.pop(agent, None)
 
     # --- what is asked --------------------------------------------------------------------------------
@@ -70,6 +73,7 @@ class ServerLeases(Leases):
                 with self._connection.transaction():
                     yield self._connection
             except Error as error:
+                self._is_unsure = True
                 if self._connection is not None and is_away(error):
                     self._connection.close()
                 raise self._server.trouble(error) from error
@@ -92,7 +96,8 @@ class ServerLeases(Leases):
     def renew(self, *, draining: bool = False) -> Beat:
         """Hold what it holds for longer."""
         with self._asking() as connection:  # by itself: no reading keeps others from the row
-            known = connection.execute(_RENEW.encode(), (LEASE, draining, self.daemon)).fetchone()
+            asked = (LEASE, draining, len(self.marks), self.daemon)
+            known = connection.execute(_RENEW.encode(), asked).fetchone()
         if known is None:
             lost, self.marks = frozenset(self.marks), {}
             raise fenced(lost)
@@ -100,12 +105,22 @@ class ServerLeases(Leases):
             daemons = daemons_of(connection)
             mail = connection.execute(_MAIL.encode(), (self.daemon,)).fetchall()
             published = connection.execute("SELECT name, digest FROM collections ORDER BY name").fetchall()
-            [(free,)] = connection.execute(_FREE.encode(), (known[1], self.daemon))
-        mine = next((row.agents for row in daemons if row.daemon == self.daemon), 0)
-        unknown = max(0, mine - len(self.marks))  # what it holds without knowing it
+            [(free,)] = connection.execute(_FREE.encode(), {"me": self.daemon, "home": known[1]})
+            unknown = self._unknown(connection)
         at, agents = known[0] - LEASE, frozenset(agent for (agent,) in mail)
         self.latest = Beat(at, daemons, agents, tuple(published), free + unknown)
         return self.latest
+
+    def _unknown(self, connection: Connection[Rows]) -> int:
+        """The number of agents that it holds without knowing it; they are counted while it is not sure."""
+        if not self._is_unsure:
+            return 0
+        self._is_unsure = False  # it may become so while they are counted
+        mine: int
+        [(mine,)] = connection.execute("SELECT count(*) FROM leases WHERE owner = %s", (self.daemon,))
+        unknown = max(0, mine - len(self.marks))
+        self._is_unsure = self._is_unsure or unknown > 0
+        return unknown
 
     def take(self, most: int = PORTION, *, of_others: bool = True) -> list[Taken]:
         """Take agents that nobody holds."""
@@ -123,8 +138,10 @@ class ServerLeases(Leases):
         with self._asking() as connection:
             if connection.execute("SELECT FROM daemons WHERE daemon = %s", (self.daemon,)).rowcount != 1:
                 raise fenced(())
-            given = {"me": self.daemon, "held": list(self.marks), "name": name, "most": most}
-            found = connection.execute(_TAKE.encode(), given).fetchall()
+            held = list(self.marks) if self._is_unsure else None
+            given = {"me": self.daemon, "held": held, "name": name, "most": most}
+            which = _TAKE.format("a.name = %(name)s" if name is not None else "true")
+            found = connection.execute(which.encode(), given).fetchall()
             taken = [(Taken(AgentRow(*row[:6]), row[6]), TurnMark(*row[6:])) for row in found]
         self.marks.update((one.row.agent, mark) for one, mark in taken)
         return [one for one, _ in taken]
@@ -292,8 +309,8 @@ def _at_work(home: str, daemon: DaemonRow | None) -> ElsewhereError:
 _ONE_JOINS = "SELECT pg_advisory_xact_lock(hashtext('narval join'), hashtext(current_schema()))"
 
 _JOIN = """
-INSERT INTO daemons (home, address, version, digest, started, until)
-    VALUES (%s, %s, %s, %s, clock_timestamp(), clock_timestamp() + make_interval(secs => %s))
+INSERT INTO daemons (home, address, version, digest, started, until, held)
+    VALUES (%s, %s, %s, %s, clock_timestamp(), clock_timestamp() + make_interval(secs => %s), 1)
     ON CONFLICT DO NOTHING RETURNING daemon"""
 
 _PINNED = """
@@ -307,38 +324,54 @@ SELECT 1 + greatest(
 """A number that no agent has, nor had as long as a message names it."""
 
 _RENEW = """
-UPDATE daemons SET until = clock_timestamp() + make_interval(secs => %s), draining = %s WHERE daemon = %s
-    RETURNING extract(epoch FROM until)::float8, home"""
+UPDATE daemons SET until = clock_timestamp() + make_interval(secs => %s), draining = %s, held = %s
+    WHERE daemon = %s RETURNING extract(epoch FROM until)::float8, home"""
 
 _PROLONG = "UPDATE daemons SET until = clock_timestamp() + make_interval(secs => %s) WHERE daemon = %s"
 
 _DAEMONS = """
 SELECT d.daemon, d.home, d.address, d.version, d.digest, extract(epoch FROM d.started)::float8,
-    extract(epoch FROM d.until)::float8, d.draining, (SELECT count(*) FROM leases l WHERE l.owner = d.daemon)
+    extract(epoch FROM d.until)::float8, d.draining, d.held
     FROM daemons d WHERE {} ORDER BY d.daemon"""
 
 _MAIL = "SELECT DISTINCT m.agent FROM messages m JOIN leases l ON l.agent = m.agent WHERE l.owner = %s"
 
-_FREE = """
-SELECT count(*) FROM leases l WHERE l.home IN ('', %s) AND (l.owner IS NULL OR (l.owner <> %s AND NOT EXISTS (
-    SELECT FROM daemons d WHERE d.daemon = l.owner AND d.until > clock_timestamp())))"""
+_UNHELD = """
+WITH RECURSIVE owners (owner) AS (
+    SELECT min(owner) FROM leases UNION ALL
+    SELECT (SELECT min(l.owner) FROM leases l WHERE l.owner > o.owner) FROM owners o
+        WHERE o.owner IS NOT NULL),
+gone (owner) AS (
+    SELECT o.owner FROM owners o WHERE o.owner <> %(me)s AND NOT EXISTS (
+        SELECT FROM daemons d WHERE d.daemon = o.owner AND {})),
+unheld (agent, owner, home) AS (
+    SELECT l.agent, l.owner, l.home FROM leases l WHERE l.owner IS NULL UNION ALL
+    SELECT of_gone.* FROM gone g, LATERAL (
+        SELECT l.agent, l.owner, l.home FROM leases l WHERE l.owner = g.owner OFFSET 0) of_gone)"""
+"""The agents that nobody holds: each owner is looked for in the index once, however many agents it has, and
+nothing more is read of those that are daemons.
+"""
 
-_TAKE = """
-WITH free AS MATERIALIZED (
+_OF_THOSE = "SELECT count(*) FROM unheld u WHERE u.home IN ('', %(home)s)"
+_FREE = " ".join((_UNHELD.format("d.until > clock_timestamp()"), _OF_THOSE))
+
+_FROM_THOSE = """, known (agent, owner, home) AS (
+    SELECT * FROM unheld UNION ALL SELECT l.agent, l.owner, l.home FROM leases l
+        WHERE %(held)s::bigint[] IS NOT NULL AND l.owner = %(me)s AND l.agent <> ALL(%(held)s::bigint[])),
+free AS MATERIALIZED (
     SELECT l.agent, (a.state <> 'suspended' AND (a.state = 'active'
             OR a.wake_at < extract(epoch FROM clock_timestamp())
             OR EXISTS (SELECT FROM messages m WHERE m.agent = l.agent))) IS NOT TRUE AS idle
-        FROM leases l JOIN agents a ON a.agent = l.agent
-        WHERE (l.owner IS NULL OR l.owner = %(me)s
-                OR NOT EXISTS (SELECT FROM daemons d WHERE d.daemon = l.owner))
-            AND NOT EXISTS (SELECT FROM unnest(%(held)s::bigint[]) AS known WHERE known = l.agent)
-            AND l.home IN ('', (SELECT d.home FROM daemons d WHERE d.daemon = %(me)s))
-            AND a.name = coalesce(%(name)s, a.name)
+        FROM known k JOIN leases l ON l.agent = k.agent AND l.owner IS NOT DISTINCT FROM k.owner
+            JOIN agents a ON a.agent = l.agent
+        WHERE k.home IN ('', (SELECT d.home FROM daemons d WHERE d.daemon = %(me)s)) AND {}
         ORDER BY idle, 1 LIMIT %(most)s FOR UPDATE OF l SKIP LOCKED), taken AS (
     UPDATE leases l SET owner = %(me)s, epoch = l.epoch + 1 FROM free WHERE l.agent = free.agent
         RETURNING l.agent, l.epoch, l.turn, free.idle)
 SELECT a.agent, a.id, a.name, a.state, a.why, a.wake_at, t.epoch, t.turn
     FROM taken t JOIN agents a ON a.agent = t.agent ORDER BY t.idle, t.agent"""
+"""Without `held` none of its own is taken anew: it is sure that it knows them all."""
+_TAKE = "".join((_UNHELD.format("true"), _FROM_THOSE))
 
 _OWNERS = """
 SELECT l.agent, coalesce(d.home, ''), l.epoch, l.home

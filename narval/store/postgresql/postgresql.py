@@ -14,7 +14,7 @@ from psycopg.pq import Format
 
 from narval.core.errors import StoreError
 from narval.store import tables
-from narval.store.postgresql.functions import LEASES, OF_SERVERS, record
+from narval.store.postgresql.functions import COUNTS, LEASES, OF_SERVERS, record
 from narval.store.postgresql.troubles import server_trouble
 from narval.store.postgresql.urls import of_libpq, shown
 from narval.store.sql import version_of
@@ -134,6 +134,8 @@ def ensure(server: Server) -> None:
         with connection.transaction():
             if "leases" not in server.tables(connection):
                 _execute(connection, LEASES)
+            if not _has_counts(connection):
+                _execute(connection, COUNTS)
             if not _has_function(connection):
                 _execute(connection, record().text)
 
@@ -143,11 +145,16 @@ def _is_ready(server: Server, connection: Connection[Rows]) -> bool:
     if not names:
         return False
     is_current = _version(server, connection) == tables.HEAD
-    return is_current and "leases" in names and _has_function(connection)
+    return is_current and "leases" in names and _has_counts(connection) and _has_function(connection)
 
 
 def _version(server: Server, connection: Connection[Rows]) -> int:
     return version_of(server, connection)[0]
+
+
+def _has_counts(connection: Connection[Rows]) -> bool:
+    asked = "SELECT FROM pg_attribute WHERE attrelid = 'daemons'::regclass AND attname = 'held'"
+    return bool(connection.execute(asked).rowcount)
 
 
 def _has_function(connection: Connection[Rows]) -> bool:
