@@ -97,9 +97,8 @@ def backoff(life: Life, at: float) -> float | None:
 
 
 class Started(msgspec.Struct, frozen=True):
-    """The agent is this daemon's from now on; `wake_at` is the next moment that it waits for.
-
-    With `in_turn` it is `Needed` when the turn to be restored comes to it, for there are many.
+    """The agent is this daemon's from now on; `wake_at` is the next moment that it waits for. With `in_turn`
+    it is `Needed` when its turn to be restored comes.
     """
 
     at: float

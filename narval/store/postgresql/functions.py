@@ -58,7 +58,7 @@ CREATE TABLE collections (
 INSERT INTO leases (agent) SELECT agent FROM agents"""
 
 COUNTS = "ALTER TABLE daemons ADD COLUMN IF NOT EXISTS held BIGINT NOT NULL DEFAULT 0"
-"""What makes leases of before that daemons say how many agents they hold those of now."""
+"""The change that makes leases of before those of now: daemons say how many agents they hold."""
 
 
 FENCE: Columns = {"agent": int, "epoch": int, "turn": int}
