@@ -125,7 +125,7 @@ def test_N41_of_several_dates_why_says_that_the_first_counts(tmp_path: Path) -> 
         agent.until_idle()
         (waiting,) = agent.why(run)["waiting"]
         assert waiting["until"] == "2026-11-20T17:00:00.000+01:00"
-        assert waiting["reckoned"] == "after 3d or at a date that comes again, whichever is first"
+        assert waiting["reckoned"] == "after 3d or hours=17 minutes=0 seconds=0, whichever is first"
 
 
 def test_N41_a_retry_counts_from_its_own_beginning(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def examples(name: str, language: str) -> list[str]:
 
 
 def test_the_pages_have_examples() -> None:
-    assert len(examples("recipe.md", "xml")) == 6
+    assert len(examples("recipe.md", "xml")) == 9
     assert len(examples("module.md", "python")) == 5
     assert len(examples("module.md", "xml")) == 1
 
@@ -52,8 +52,8 @@ def test_the_examples_make_a_home(tmp_path: Path, form: int) -> None:
         "recipes/mail.xml": examples("recipe.md", "xml")[0],
         "recipes/desk.xml": examples("recipe.md", "xml")[1],
         "recipes/shop.xml": examples("recipe.md", "xml")[2],
-        "recipes/invoices.xml": examples("recipe.md", "xml")[3],
-        "recipes/logins.xml": examples("recipe.md", "xml")[4],
+        "recipes/invoices.xml": examples("recipe.md", "xml")[6],
+        "recipes/logins.xml": examples("recipe.md", "xml")[7],
         "recipes/desk.page.xsl": examples("module.md", "xml")[0],
         "modules/mail.py": modules[form],
         "modules/desk.py": OTHERS,
@@ -98,7 +98,7 @@ def test_the_two_forms_of_the_page_are_one_prototype(tmp_path: Path) -> None:
 def test_N28_the_page_has_a_plan_for_each_bill_beside_one_that_listens() -> None:
     clock = narval.SimulatedClock("2026-11-20T12:00+00:00")
     with narval.open(clock=clock) as agent:
-        agent.load(examples("recipe.md", "xml")[5])
+        agent.load(examples("recipe.md", "xml")[8])
         agent.start("bills.remind")
         for number in range(3):
             agent.add(f"<bill due='2026-11-30' number='{number}'/>")

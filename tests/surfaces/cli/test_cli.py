@@ -82,7 +82,7 @@ def test_a_command_has_as_exactly_if_an_operation_that_it_asks_alters_something(
     for name, command in all_commands():
         words = words_of.get(name, set())
         asked = {OPERATIONS[word].scope for word in words & set(OPERATIONS)}
-        has = any("--as" in option.opts for option in command.params)
+        has = any(option.name == "acting_as" for option in command.params)
         assert has is command.alters is (name in SEEN_AS or bool(asked - {"read"})), name
 
 
