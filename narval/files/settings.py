@@ -125,7 +125,7 @@ class CallLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Settings(CallLimits, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The settings of a home, each with its reader; or a table. Durations: seconds."""
+    """The settings of a home, each with its reader, and its tables. Durations: seconds."""
 
     name: Annotated[str, agent_name] = "narval"
     """The name of the home's own agent."""

@@ -30,12 +30,12 @@ class FirstTime:
     """
 
     def __init__(self) -> None:
-        self._is_over = not gc.isenabled()
+        self._is_over = False
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
         """Collect nothing within the first block, and leave out for good the objects made in it."""
-        if self._is_over:
+        if self._is_over or not gc.isenabled():
             yield
             return
         self._is_over = True
