@@ -15,6 +15,7 @@ from narval.core.kinds import NESTS_CURRENT
 from narval.core.memory import labels
 from narval.core.memory.labels import ANY_MODEL, MODEL
 from narval.core.memory.memory import Memory
+from narval.core.trust.rules import Rules
 
 BRINGING_IN = frozenset({PROGRAM, FLOW})
 """The kinds of calls, besides some actions, of which something comes in from outside."""
@@ -26,6 +27,8 @@ class Lookup:
     def __init__(self, library: Library) -> None:
         self.use(library)
         self.people = Directory()
+        self.rules: Rules | None = None
+        """The rules of what may go where; None in a home without."""
         self.trusted: frozenset[str] = frozenset()
         """The language models after whose answers nothing is asked first."""
         self.mail: Mapping[str, str] | None = None
@@ -41,6 +44,10 @@ class Lookup:
     def use_people(self, people: Directory) -> None:
         """Let a directory be the current one."""
         self.people = people
+
+    def use_rules(self, rules: Rules | None) -> None:
+        """Let rules of what may go where be the current ones."""
+        self.rules = rules
 
     def use_mail(self, account: Mapping[str, str] | None) -> None:
         """Let people be written to by this account from now on."""

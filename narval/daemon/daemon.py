@@ -36,6 +36,7 @@ from narval.files.reading import Reading
 from narval.files.settings import FILE, Settings
 from narval.files.shipped import unloaded
 from narval.files.snapshot import AgentFiles, Snapshot
+from narval.files.trust_file import load_trust
 from narval.store.open import open_store
 from narval.store.store import Store
 from narval.system.clock import Clock, SimulatedClock, SystemClock
@@ -300,7 +301,8 @@ def _on_home(
     if home is None:
         snapshot = Snapshot(AgentFiles(declared=[]), settings, people)
     else:
-        snapshot = Reading(home.path, stored=partial(stored_files, store)).snapshot(settings, people)
+        reading = Reading(home.path, stored=partial(stored_files, store))
+        snapshot = reading.snapshot(settings, people, load_trust(home.path))
     return assemble(home, store, snapshot, clock, record_only=record_only, closing=closing)
 
 

@@ -135,7 +135,7 @@ class Followers:
 
     def show(self, host: AgentHost) -> None:
         """Let files count for an agent as they are now."""
-        use_for(host, self.of(host.name).loaded, self.snapshot.people)
+        use_for(host, self.of(host.name).loaded, self.snapshot)
 
     def leave(self, host: AgentHost) -> None:
         """Let no further change count for an agent."""
@@ -153,7 +153,7 @@ class Followers:
         files, people = self.of(host.name), known_by(host.agent.lookup.people)
         if host in self._hosts:
             self._hosts[host] = self.followed(host.name)
-        use_for(host, files.loaded, self.snapshot.people)
+        use_for(host, files.loaded, self.snapshot)
         host.use_settings(self.settings_of(host.name))
         turn.host_api.use_schemas(files.schemas)
         sync(turn, files)
@@ -175,11 +175,14 @@ def sync(turn: Turn, files: AgentFiles, again: Container[int] = ()) -> None:
     start_declared(turn, again)
 
 
-def use_for(host: AgentHost, loaded: Loaded, people: Directory) -> None:
-    """Let definitions and people count for an agent; whoever follows it hears of it."""
+def use_for(host: AgentHost, loaded: Loaded, snapshot: Snapshot) -> None:
+    """Let definitions, and the people and rules of a snapshot, count for an agent; whoever follows it hears
+    of it.
+    """
     host.waiters.news.use_files()
     host.agent.use(loaded.library)
-    host.agent.lookup.use_people(people)
+    host.agent.lookup.use_people(snapshot.people)
+    host.agent.lookup.use_rules(snapshot.trust)
     modules = LoadedModules(loaded.functions, loaded.texts, loaded.leases)
     host.dispatcher.targets.use(loaded.library, modules)
 

@@ -28,6 +28,7 @@ from narval.files.reading import Reading
 from narval.files.settings import Settings, read_settings
 from narval.files.shipped import shipped_modules
 from narval.files.snapshot import AgentFiles, Snapshot, changes, differences
+from narval.files.trust_file import read_trust
 from narval.system.lone_thread import LoneThread
 from narval.system.unexpected import unexpected
 
@@ -101,7 +102,7 @@ class FilesInForce:
         if not self._host.loop.record_only:
             for found in self.followers.snapshot.libraries:
                 import_engines(found.library)
-        use_for(self._host, self.loaded, self.people)
+        use_for(self._host, self.loaded, self.followers.snapshot)
 
     def hear_of_changes(self, on_change: Callable[[], Awaitable[None]]) -> None:
         """Await `on_change` after each change that was taken over."""
@@ -198,8 +199,10 @@ class FilesInForce:
         settings, faults = read_settings(home.path)
         people, of_people = read_people(home.path)
         reading, roaming = Reading(home.path, before), self.followers.roaming
-        faults += of_people
-        files = reading.snapshot(settings or before.settings, people or before.people, faults)
+        trust, of_trust = read_trust(home.path)
+        trust = before.trust if of_trust else trust
+        faults += (*of_people, *of_trust)
+        files = reading.snapshot(settings or before.settings, people or before.people, trust, faults)
         return files if roaming is None else roaming.read(files, reading, before)
 
     def _adopt(self, before: Snapshot, files: Snapshot, turn: Turn) -> None:

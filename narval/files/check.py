@@ -31,6 +31,7 @@ from narval.files.people_file import PEOPLE_FILE, place_of_rule, read_people
 from narval.files.reading import Reading, load
 from narval.files.schemas import Schemas
 from narval.files.settings import FILE, Settings, parse_settings, read_settings
+from narval.files.trust_file import read_trust
 from narval.store.open import look_into
 from narval.store.postgresql.drivers import driver_of
 from narval.system.cgroup import obstacle
@@ -47,7 +48,9 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     settings, reading = settings or Settings(), Reading(home.path, starts=True)
     people, of_people = read_people(home.path)
     writes = settings.mail is not None
-    snapshot = reading.snapshot(settings, people or Directory(), (*faults, *of_people))
+    trust, of_trust = read_trust(home.path)
+    wrong = (*faults, *of_people, *of_trust)
+    snapshot = reading.snapshot(settings, people or Directory(), trust, wrong)
     loaded, faults = snapshot.own.loaded, snapshot.faults
     for found in reading.libraries(snapshot):
         faults += [*found.faults, *_warnings(found.library, found.library, people, writes)]

@@ -10,6 +10,7 @@ from narval.core.agent_name import agent_name
 from narval.core.definitions.library import Library
 from narval.core.definitions.people.directory import Directory
 from narval.core.errors import Fault
+from narval.core.trust.rules import Rules
 from narval.files.agents.collections import (
     AGENTS,
     NO_FILES,
@@ -86,8 +87,14 @@ class Reading:
             declared = [*declared, *read] if declared is not None and read is not None else None
         return AgentFiles(loaded, schemas, None, declared, tuple(sorted(faults | {*loaded.faults})))
 
-    def snapshot(self, settings: Settings, people: Directory, faults: Iterable[Fault] = ()) -> Snapshot:
-        """All files of the home, with settings and people read before, and the faults of those."""
+    def snapshot(
+        self,
+        settings: Settings,
+        people: Directory,
+        trust: Rules | None = None,
+        faults: Iterable[Fault] = (),
+    ) -> Snapshot:
+        """All files of the home, with settings, people and rules read before, and the faults of those."""
         limits, wrong = settings.own, {*faults}
         loaded = self.library(paths_of(self._home, limits))
         schemas = self._schemas_over(Schemas(None), "", wrong)
@@ -99,7 +106,7 @@ class Reading:
         declared = self._declared("", schemas, loaded.library, limits, wrong)
         wrong.update(loaded.faults, too_many_definitions(loaded.library, limits, FILE))
         own = AgentFiles(loaded, schemas, settings.agent, declared, tuple(sorted(wrong)))
-        return Snapshot(own, settings, people, agents, schemas=self._schemas)
+        return Snapshot(own, settings, people, agents, schemas=self._schemas, trust=trust)
 
     def libraries(self, snapshot: Snapshot) -> Iterator[Loaded]:
         """All that the definitions of a home are in: what its own agent follows, its agents, and each

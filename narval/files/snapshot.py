@@ -8,6 +8,7 @@ import msgspec
 
 from narval.core.definitions.people.directory import Directory
 from narval.core.errors import Fault
+from narval.core.trust.rules import Rules
 from narval.files.agents.settings import Given
 from narval.files.loaded import Loaded
 from narval.files.schemas import Schemas
@@ -57,6 +58,8 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False):
     """The digests of published collections as they stand in their folders, by name."""
     schemas: Mapping[str, Schemas] = {}
     """The schemas of the home, of collections and of agents, by their paths in the home."""
+    trust: Rules | None = None
+    """The rules of what may go where; None of a home without."""
 
     @property
     def all(self) -> Iterator[AgentFiles]:
@@ -92,7 +95,7 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False):
     @property
     def own_state(self) -> tuple[object, ...]:
         """Equal for equal contents of what counts for the home's own agent."""
-        return self.own.state, self.settings, self.people
+        return self.own.state, self.settings, self.people, self.trust
 
     def with_libraries(self, change: Callable[[Loaded], Loaded]) -> Snapshot:
         """The same with other libraries in place of those there are."""

@@ -102,6 +102,10 @@ class TomlFile:
                 self.note((*at, *inner), f"{shown}: expected {error}, found {told}", of_value=True)
         return values
 
+    def line(self, *path: str | int) -> int:
+        """The line of a key; 1 in a text that cannot be read."""
+        return 1 if self._text is None else self._text.key(*path)[0]
+
     def note(self, path: Inner, message: str, *, of_value: bool = False) -> None:
         """Note a fault of the key at a path, or of its value."""
         if self._text is not None:

@@ -35,6 +35,7 @@ from narval.daemon.daemon import Daemon, assemble
 from narval.files.memory_file import read_memory
 from narval.files.people_file import load_people
 from narval.files.snapshot import AgentFiles, Snapshot
+from narval.files.trust_file import load_trust
 from narval.store.batch import Batch
 from narval.system.clock import SimulatedClock
 from narval.system.zone import machine_zone
@@ -135,11 +136,12 @@ class Simulation:
         self._executor = SimulatedExecutor(
             settings, self._clock, settings.timezone or machine_zone(), scenario.answers, hooks
         )
-        people = scenario.people or load_people(home.home.path if home.home is not None else None)
+        path = home.home.path if home.home is not None else None
+        people, trust = scenario.people or load_people(path), load_trust(path)
         daemon = assemble(
             None,
             SimulatedStore(rows, self._listen, keeps_ended=replay is None),
-            Snapshot(AgentFiles(home.loaded, home.schemas), settings, people, files),
+            Snapshot(AgentFiles(home.loaded, home.schemas), settings, people, files, trust=trust),
             self._clock,
             closing=ExitStack(),
             model=home.home,

@@ -1,0 +1,1 @@
+"""Trust: which labels the parts of calls have, and what is declared of these parts."""

@@ -1,0 +1,213 @@
+"""Rules of what may go where: who decides before a call goes outside (docs/reference/trust.md).
+
+A call has parts, and each part has the labels of what its value came from. Each label of each part is judged
+by the first rule that fits it, and the severest of all judgements counts. What only memory can tell, as
+whether an address is that of whoever wrote, is asked of the `Facts`; so the same rules judge a call that is
+made and one that a definition could make.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Literal, NamedTuple, get_args
+
+import msgspec
+
+from narval.core.memory.labels import MODEL
+from narval.core.patterns.pattern import Pattern
+from narval.core.trust.parts import Part
+
+Then = Literal["allow", "ask", "refuse"]
+"""What becomes of a call, the mildest first."""
+
+SEVERITY: tuple[Then, ...] = get_args(Then)
+
+PartWord = Literal["any", "where", "what", "whether"]
+"""The parts that a rule is about: all, those that say where something goes, those that say what, and what
+decided that the call came to be.
+"""
+
+Holding = Literal["text", "link", "address", "account"]
+"""What the value of a part may hold: words that somebody wrote freely, or what leads somewhere."""
+
+UNKNOWN = "unknown"
+"""The label of what came in before there were labels: every rule about `from` is about it."""
+
+OF_SECRETS = "secret:"
+"""The start of the labels that the owner gives."""
+
+ALL = "*"
+"""Every label, of one of the two kinds."""
+
+FROM = "from"
+"""The variable that stands for an element that came in."""
+
+KNOWN = "known."
+"""The start of the variables that stand for the values of `[known]`."""
+
+
+class Rule(msgspec.Struct, frozen=True, dict=True):
+    """A rule of `etc/trust.toml`. What it does not name, it is about all of."""
+
+    then: Then
+    """What becomes of the call."""
+    origins: tuple[str, ...] = ()
+    """The labels of its `from`: names, `model:*`, or `*`."""
+    secrets: tuple[str, ...] = ()
+    """The names of its `secret`, or `*`."""
+    part: PartWord = "any"
+    """The parts that it is about."""
+    actions: tuple[str, ...] = ()
+    """The names of actions, or `mail.*`."""
+    recipes: tuple[str, ...] = ()
+    """The names of the definitions whose runs make the call, or `assistant.*`."""
+    to: Pattern | None = None
+    """The pattern that inputs of the call must fit."""
+    holds: tuple[Holding, ...] = ()
+    """What the value of the part must hold, one of these."""
+    why: str = ""
+    """The reason, for people."""
+    line: int = 0
+    """The line of the file at which it begins."""
+
+    def is_about(self, action: str, recipe: str, part: Part, label: str) -> bool:
+        """True if it fits a label of a part of a call, as far as no memory is needed to tell."""
+        return (
+            self.part in ("any", word_of(part))
+            and self._names(label)
+            and (not self.actions or any(_fits(name, action) for name in self.actions))
+            and (not self.recipes or any(_fits(name, recipe) for name in self.recipes))
+            and self._looks_at(part)
+        )
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """The variables of its `to`."""
+        return frozenset() if self.to is None else self.to.variables
+
+    def _names(self, label: str) -> bool:
+        if label.startswith(OF_SECRETS):
+            return any(_fits(name, label.removeprefix(OF_SECRETS)) for name in self.secrets)
+        return bool(self.origins) and (label == UNKNOWN or any(_fits(name, label) for name in self.origins))
+
+    def _looks_at(self, part: Part) -> bool:
+        """False if it allows a part that says where, because of a pattern that does not look at that part:
+        who may be written to at `@to` says nothing of `@cc`.
+        """
+        if self.to is None or not part.where or not part.path or self.then != "allow":
+            return True
+        last = re.escape(part.path.rpartition("/")[2])
+        return re.search(rf"(?<![\w.-]){last}(?![\w.-])", self.to.text) is not None
+
+
+class Rules(msgspec.Struct, frozen=True, dict=True):
+    """What `etc/trust.toml` says."""
+
+    rules: tuple[Rule, ...] = ()
+    """The rules, in their order."""
+    secrets: tuple[tuple[str, Pattern], ...] = ()
+    """The names of secrets, each with the pattern of the elements that are secret."""
+    known: Mapping[str, Pattern] = {}
+    """The expressions of `[known]`, by name: the values that `$known.NAME` stands for."""
+
+
+def _holds_always(rule: Rule, part: Part) -> bool:
+    return True
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """A call, as rules are tried on it."""
+
+    action: str
+    """The full name of what is called."""
+    recipe: str
+    """The full name of the definition whose run calls."""
+    parts: tuple[Part, ...]
+    """Its parts with their labels; a part of no input is what decided that the call came to be."""
+    holds: Callable[[Rule, Part], bool] = _holds_always
+    """True if `to` and `holds` of a rule, which need memory and values, hold of a part."""
+
+
+class Judgement(NamedTuple):
+    """A label of a part with what is to become of the call because of it, and the rule that says so; None
+    where no rule fits.
+    """
+
+    then: Then
+    part: Part
+    label: str
+    rule: Rule | None
+
+    @property
+    def why(self) -> str:
+        """The reason, for people."""
+        if self.rule is not None:
+            return self.rule.why
+        return "no rule is about it" if self.then == "ask" else ""
+
+
+class Verdict(NamedTuple):
+    """What becomes of a call, with the judgement that counts: the first of the severest. `judgements` are
+    all of them.
+    """
+
+    then: Then = "allow"
+    judgement: Judgement | None = None
+    judgements: tuple[Judgement, ...] = ()
+
+    @property
+    def rule(self) -> Rule | None:
+        """The rule that counts."""
+        return None if self.judgement is None else self.judgement.rule
+
+    @property
+    def part(self) -> Part | None:
+        """The part of the call because of which it does."""
+        return None if self.judgement is None else self.judgement.part
+
+    @property
+    def why(self) -> str:
+        """The reason, for people."""
+        return "" if self.judgement is None else self.judgement.why
+
+
+def decide(rules: Rules, facts: Facts) -> Verdict:
+    """The verdict on a call: each label of each part is judged by the first rule that fits it, and the
+    severest judgement counts. A call without labels is allowed.
+    """
+    judgements = tuple(_judgements(rules, facts))
+    if not judgements:
+        return Verdict()
+    counting = max(judgements, key=lambda judgement: SEVERITY.index(judgement.then))
+    return Verdict(counting.then, counting, judgements)
+
+
+def word_of(part: Part) -> PartWord:
+    """The word for what a part is: where, what or whether."""
+    return "whether" if not part.input else "where" if part.where else "what"
+
+
+def unsaid(label: str) -> Then:
+    """What becomes of a call because of a label that no rule is about: what is secret asks, and so does what
+    a language model said, or what may be anything.
+    """
+    return "ask" if label == UNKNOWN or label.startswith((OF_SECRETS, MODEL)) else "allow"
+
+
+def _judgements(rules: Rules, facts: Facts) -> Iterator[Judgement]:
+    for part in facts.parts:
+        for label in part.labels:
+            rule = next((rule for rule in rules.rules if _counts(rule, facts, part, label)), None)
+            yield Judgement(unsaid(label) if rule is None else rule.then, part, label, rule)
+
+
+def _counts(rule: Rule, facts: Facts, part: Part, label: str) -> bool:
+    if not rule.is_about(facts.action, facts.recipe, part, label):
+        return False
+    return (rule.to is None and not rule.holds) or facts.holds(rule, part)
+
+
+def _fits(pattern: str, name: str) -> bool:
+    """True if a name is the one that a rule has, or begins as that does before its `*`."""
+    return name.startswith(pattern[:-1]) if pattern.endswith(ALL) else name == pattern

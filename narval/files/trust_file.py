@@ -1,0 +1,215 @@
+"""Trust: `etc/trust.toml` read into rules; every fault is found at once, with its place.
+
+A home without the file has no rules: there a language model's answer asks before it goes outside.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+from narval.core.definitions.suggestions import closest
+from narval.core.errors import Fault, PatternError, SettingsError
+from narval.core.patterns.pattern import Pattern, compile_pattern
+from narval.core.source.text import Source
+from narval.core.trust.rules import ALL, FROM, KNOWN, OF_SECRETS, SEVERITY, Holding, PartWord, Rule, Rules
+from narval.files.toml import TomlFile
+from narval.system.unexpected import unexpected
+
+TRUST_FILE = "etc/trust.toml"
+
+TOP_KEYS = ("secret", "known", "rule")
+"""The tables of the file."""
+
+RULE_KEYS = ("from", "secret", "part", "action", "recipe", "to", "holds", "then", "why")
+"""The keys of a rule."""
+
+MOST_RULES = 1_000
+"""The most rules of a home: each label of a call is tried on them."""
+
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
+_NAMED = "a name of a to z, digits and -, at most 32, that begins with a letter"
+_LABEL = re.compile(r"[^\s?*]{1,200}\*?|\*")
+_LABELLED = 'labels such as "mail", "hook:shop", "model:*" or "*"'
+_TARGET = re.compile(r"[^\s*]{1,200}\*?")
+_TARGETED = 'names such as "mail.send" or "mail.*"'
+
+
+def load_trust(home: Path | None) -> Rules | None:
+    """The rules of a home; None without a file of them. Raises SettingsError with all the faults of that."""
+    rules, faults = read_trust(home)
+    if faults:
+        raise SettingsError("\n".join(map(str, faults)))
+    return rules
+
+
+def read_trust(home: Path | None) -> tuple[Rules | None, list[Fault]]:
+    """The rules of a home, None where it has no file of them; and all that is wrong with that file."""
+    if home is None or not (home / TRUST_FILE).exists():
+        return None, []
+    return _read(TomlFile.of(home / TRUST_FILE, TRUST_FILE))
+
+
+def parse_trust(source: Source) -> tuple[Rules | None, list[Fault]]:
+    """The rules that a text of TOML holds, or None and all that is wrong with it."""
+    return _read(TomlFile(source))
+
+
+def _read(file: TomlFile) -> tuple[Rules | None, list[Fault]]:
+    try:
+        rules = _Reading(file).rules() if not file.faults else None
+    except Exception as error:
+        return None, [unexpected(file.shown, error)]
+    return (None, sorted(set(file.faults))) if file.faults else (rules, [])
+
+
+class _Reading:
+    """The reading of one file, which notes the faults."""
+
+    def __init__(self, file: TomlFile) -> None:
+        self._file = file
+
+    def rules(self) -> Rules:
+        """The rules of the file, as far as it can be understood."""
+        for key in self._file.table:
+            if key not in TOP_KEYS:
+                self._file.note((key,), f"unknown key {key!r}{closest(key, TOP_KEYS)}")
+        secrets = self._patterns("secret", "note[@topic='health']")
+        known = self._patterns("known", "contact/@mail")
+        rules = tuple(self._rule(number, secrets, known) for number in self._numbers())
+        return Rules(rules, tuple(secrets.items()), known)
+
+    def _patterns(self, table: str, example: str) -> dict[str, Pattern]:
+        """The patterns of a table, by name."""
+        found = self._file.table.get(table, {})
+        if not isinstance(found, dict):
+            self._expected(f"a table, [{table}], with patterns by name", found, table)
+            return {}
+        patterns: dict[str, Pattern] = {}
+        for name, text in found.items():
+            if not _NAME.fullmatch(name):
+                self._file.note((table, name), f"expected {_NAMED}, found {name!r:.80}")
+            elif (pattern := self._pattern(text, f'a pattern, such as "{example}"', table, name)) is not None:
+                self._refuse_variables(pattern.variables, (), table, name)
+                patterns[name] = pattern
+        return patterns
+
+    def _numbers(self) -> Iterator[int]:
+        found = self._file.table.get("rule", [])
+        if not isinstance(found, list) or not all(isinstance(rule, dict) for rule in found):
+            self._file.note(("rule",), "rule: expected tables, each begun by [[rule]]")
+        elif len(found) > MOST_RULES:
+            self._file.note(
+                ("rule", MOST_RULES), f"expected at most {MOST_RULES:,} rules, found {len(found):,}"
+            )
+        else:
+            yield from range(len(found))
+
+    def _rule(self, number: int, secrets: Mapping[str, Pattern], known: Mapping[str, Pattern]) -> Rule:
+        path = "rule", number
+        table = self._file.table["rule"][number]
+        for key in table:
+            if key not in RULE_KEYS:
+                self._file.note((*path, key), f"unknown key {key!r}{closest(key, RULE_KEYS)}")
+        origins = self._names(*path, "from", fits=_is_label, wanted=_LABELLED)
+        of_secrets = self._names(*path, "secret", fits=_is_label, wanted='names of [secret], or "*"')
+        for position, name in enumerate(of_secrets):
+            if not name.endswith(ALL) and name not in secrets:
+                message = f"[secret] has no {name!r}{closest(name, secrets)}"
+                self._file.note((*path, "secret", position), message, of_value=True)
+        if "from" not in table and "secret" not in table:
+            message = 'a rule needs from or secret, the labels that it is about, such as from = "mail"'
+            self._file.note(path, message)
+        if "then" not in table:
+            self._file.note(path, 'a rule needs then, such as then = "ask"')
+        to = self._pattern(table["to"], "a pattern over an input", *path, "to") if "to" in table else None
+        if to is not None:
+            self._refuse_variables(to.variables, (FROM, *(f"{KNOWN}{name}" for name in known)), *path, "to")
+        return Rule(
+            self._one_of(SEVERITY, "refuse", *path, "then"),
+            origins,
+            of_secrets,
+            self._one_of(get_args(PartWord), "any", *path, "part"),
+            self._names(*path, "action", fits=_TARGET.fullmatch, wanted=_TARGETED),
+            self._names(*path, "recipe", fits=_TARGET.fullmatch, wanted=_TARGETED),
+            to,
+            self._words(get_args(Holding), *path, "holds"),
+            self._text(*path, "why"),
+            self._file.line(*path),
+        )
+
+    # --- values -----------------------------------------------------------------------------------------
+
+    def _at(self, *path: str | int) -> Any:
+        """The value at a path; None where there is none."""
+        found: Any = self._file.table
+        for key in path:
+            found = found.get(key) if isinstance(found, dict) else found[key]
+        return found
+
+    def _names(self, *path: str | int, fits: Callable[[str], object], wanted: str) -> tuple[str, ...]:
+        """The texts of a list, or the one that stands in its place; those that do not fit are noted."""
+        found = self._at(*path)
+        if found is None:
+            return ()
+        listed = found if isinstance(found, list) else [found]
+        if not listed:
+            self._expected(wanted, found, *path)
+        for position, item in enumerate(listed):
+            if not isinstance(item, str) or not fits(item):
+                at = (*path, position) if isinstance(found, list) else path
+                self._expected(wanted, item, *at)
+        return tuple(item for item in listed if isinstance(item, str))
+
+    def _words(self, words: tuple[Any, ...], *path: str | int) -> tuple[Any, ...]:
+        return self._names(*path, fits=words.__contains__, wanted=_either(words))
+
+    def _one_of(self, words: tuple[Any, ...], default: Any, *path: str | int) -> Any:
+        found = self._at(*path)
+        if found is None:
+            return default
+        if not isinstance(found, str) or found not in words:
+            self._expected(_either(words), found, *path)
+            return default
+        return found
+
+    def _text(self, *path: str | int) -> str:
+        found = self._at(*path)
+        if found is not None and (not isinstance(found, str) or not found.strip()):
+            self._expected("a text", found, *path)
+        return " ".join(found.split()) if isinstance(found, str) else ""
+
+    def _pattern(self, found: object, wanted: str, *path: str | int) -> Pattern | None:
+        if not isinstance(found, str) or not found.strip():
+            self._expected(wanted, found, *path)
+            return None
+        try:
+            pattern = compile_pattern(found)
+        except PatternError as error:
+            message = f"no XPath that narval can try: {error.message}"
+            self._file.note(path, message, of_value=True)
+            return None
+        for doubt in pattern.doubts:
+            self._file.note(path, f"{path[-1]}: {doubt.message}", of_value=True)
+        return pattern
+
+    def _refuse_variables(self, used: frozenset[str], may: tuple[str, ...], *path: str | int) -> None:
+        for name in sorted(used.difference(may)):
+            there = f"; there are {', '.join(f'${one}' for one in may)}" if may else "; none is there"
+            self._file.note(path, f"expected no variable ${name}{there}", of_value=True)
+
+    def _expected(self, wanted: str, found: object, *path: str | int) -> None:
+        name = next(key for key in reversed(path) if isinstance(key, str))
+        shown = f"{found!r:.80}" if isinstance(found, str) else f"{found!s:.80}"
+        self._file.note(path, f"{name}: expected {wanted}, found {shown}", of_value=True)
+
+
+def _is_label(text: str) -> bool:
+    """True for a label as a rule names it, without the sign of a secret, which `secret` is for."""
+    return _LABEL.fullmatch(text) is not None and not text.startswith(OF_SECRETS)
+
+
+def _either(words: tuple[str, ...]) -> str:
+    return f"{', '.join(words[:-1])} or {words[-1]}"

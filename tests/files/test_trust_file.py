@@ -1,0 +1,192 @@
+"""`etc/trust.toml`: what it says, and every fault of it at its place (F6)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from narval.core.errors import SettingsError
+from narval.core.patterns.pattern import compile_pattern
+from narval.core.source.text import Source
+from narval.core.trust.rules import Rule, Rules
+from narval.files.trust_file import load_trust, parse_trust, read_trust
+
+FILE = """\
+# who may be written to
+[secret]
+health = "note[@topic='health'] | lab-result"
+
+[known]
+people = "contact/@mail"
+
+[[rule]]
+from = "mail"
+part = "where"
+action = ["mail.send", "mail.*"]
+recipe = "assistant.*"
+to = "email[@to=$from/@from or @to=$known.people]"
+then = "allow"
+why = "it answers   whoever wrote"
+
+[[rule]]
+from = ["model:*", "hook:shop"]
+secret = "health"
+holds = ["link", "account"]
+then = "ask"
+"""
+
+
+def parse(text: str) -> tuple[Rules | None, list[str]]:
+    rules, faults = parse_trust(Source("etc/trust.toml", text.encode()))
+    return rules, [f"{fault.line}:{fault.column}: {fault.message}" for fault in faults]
+
+
+def test_F6_a_file_is_its_rules_in_order_its_secrets_and_what_is_known() -> None:
+    rules, faults = parse(FILE)
+    assert faults == []
+    assert rules == Rules(
+        (
+            Rule(
+                "allow",
+                ("mail",),
+                (),
+                "where",
+                ("mail.send", "mail.*"),
+                ("assistant.*",),
+                compile_pattern("email[@to=$from/@from or @to=$known.people]"),
+                (),
+                "it answers whoever wrote",
+                line=8,
+            ),
+            Rule("ask", ("model:*", "hook:shop"), ("health",), holds=("link", "account"), line=17),
+        ),
+        (("health", compile_pattern("note[@topic='health'] | lab-result")),),
+        {"people": compile_pattern("contact/@mail")},
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "faults"),
+    [
+        ("rules = 1\n", ["1:1: unknown key 'rules'; did you mean 'rule'?"]),
+        ("[rule]\nthen = 'ask'\n", ["1:2: rule: expected tables, each begun by [[rule]]"]),
+        ("secret = 'x'\n", ["1:10: secret: expected a table, [secret], with patterns by name, found 'x'"]),
+        (
+            "[[rule]]\nform = 'mail'\nthen = 'ask'\n",
+            [
+                '1:3: a rule needs from or secret, the labels that it is about, such as from = "mail"',
+                "2:1: unknown key 'form'; did you mean 'from'?",
+            ],
+        ),
+        ("[[rule]]\nfrom = 'mail'\n", ['1:3: a rule needs then, such as then = "ask"']),
+        (
+            "[[rule]]\nfrom = ['mail', 'a b', 3]\nthen = 'perhaps'\npart = 1\n",
+            [
+                '2:17: from: expected labels such as "mail", "hook:shop", "model:*" or "*", found \'a b\'',
+                '2:24: from: expected labels such as "mail", "hook:shop", "model:*" or "*", found 3',
+                "3:8: then: expected allow, ask or refuse, found 'perhaps'",
+                "4:8: part: expected any, where, what or whether, found 1",
+            ],
+        ),
+        (
+            "[[rule]]\nfrom = 'secret:x'\nthen = 'ask'\n",
+            ['2:8: from: expected labels such as "mail", "hook:shop", "model:*" or "*", found \'secret:x\''],
+        ),
+        (
+            "[[rule]]\nfrom = []\nthen = 'ask'\n",
+            ['2:8: from: expected labels such as "mail", "hook:shop", "model:*" or "*", found []'],
+        ),
+        (
+            "[secret]\nhealth = 'note'\n[[rule]]\nsecret = ['helth']\nthen = 'ask'\n",
+            ["4:11: [secret] has no 'helth'; did you mean 'health'?"],
+        ),
+        (
+            "[[rule]]\nfrom = 'mail'\nto = 'email[@to=$form/@from]'\nthen = 'ask'\n",
+            ["3:6: expected no variable $form; there are $from"],
+        ),
+        (
+            "[known]\npeople = 'contact[@of=$x]'\n",
+            ["2:10: expected no variable $x; none is there"],
+        ),
+        (
+            "[[rule]]\nfrom = 'mail'\nto = 'email[@to='\nthen = 'ask'\n",
+            ["3:6: no XPath that narval can try: "],
+        ),
+        (
+            "[[rule]]\nfrom = 'mail'\nholds = 'phone'\nwhy = ' '\nthen = 'ask'\naction = 'a*b'\n",
+            [
+                "3:9: holds: expected text, link, address or account, found 'phone'",
+                "4:7: why: expected a text, found ' '",
+                '6:10: action: expected names such as "mail.send" or "mail.*", found \'a*b\'',
+            ],
+        ),
+        ("[known]\n'Big Name' = 'x'\n", ["2:1: expected a name of a to z, digits and -, at most 32"]),
+        ("[[rule]\n", ["1:7: not TOML: "]),
+        (
+            "[[rule]]\nfrom = 'mail'\nthen = 'ask'\n" * 1001,
+            ["3001:3: expected at most 1,000 rules, found 1,001"],
+        ),
+    ],
+)
+def test_every_fault_has_its_place_and_what_was_expected(text: str, faults: list[str]) -> None:
+    rules, found = parse(text)
+    assert rules is None
+    assert [one[: len(expected)] for one, expected in zip(found, faults, strict=True)] == faults
+
+
+@given(st.text(alphabet="[]rule={}'\"\n=frommailthentoaskwhy $*.1", max_size=80))
+def test_whatever_stands_there_is_rules_or_faults(text: str) -> None:
+    rules, faults = parse(text)
+    assert (rules is None) == bool(faults)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=2) | st.dictionaries(st.text("ab", max_size=2), inner, max_size=2)
+        ),
+        max_leaves=4,
+    )
+)
+def test_a_value_of_any_kind_is_a_fault_at_its_place(value: object) -> None:
+    text = _toml(value)
+    for key in ("from", "secret", "part", "action", "recipe", "to", "holds", "then", "why"):
+        rules, faults = parse(f"[[rule]]\n{key} = {text}\n")
+        assert (rules is None) == bool(faults)
+
+
+def _toml(value: object) -> str:
+    match value:
+        case None:
+            return "1979-05-27"
+        case bool():
+            return str(value).lower()
+        case int():
+            return str(value)
+        case str():
+            return '"' + "".join(f"\\U{ord(one):08X}" if one.isprintable() else "" for one in value) + '"'
+        case list():
+            return f"[{', '.join(map(_toml, value))}]"
+        case dict():
+            return "{" + ", ".join(f'"{key}" = {_toml(inner)}' for key, inner in value.items()) + "}"
+    raise AssertionError(value)
+
+
+def test_a_home_without_the_file_has_no_rules_and_one_that_cannot_be_read_does_not_start(
+    tmp_path: Path,
+) -> None:
+    assert read_trust(tmp_path) == (None, []) == read_trust(None)
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "trust.toml").write_text("")
+    assert load_trust(tmp_path) == Rules()
+    (tmp_path / "etc" / "trust.toml").write_bytes(b"\xff")
+    with pytest.raises(SettingsError, match=r"etc/trust.toml:1:1: expected utf-8 text"):
+        load_trust(tmp_path)
+    (tmp_path / "etc" / "trust.toml").unlink()
+    (tmp_path / "etc" / "trust.toml").mkdir()
+    with pytest.raises(SettingsError, match=r"etc/trust.toml:1:1: expected a file, found a folder"):
+        load_trust(tmp_path)
