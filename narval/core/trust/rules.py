@@ -16,10 +16,9 @@ import msgspec
 
 from narval.core.memory.labels import MODEL
 from narval.core.patterns.pattern import Pattern
-from narval.core.trust.parts import Part
 
 Then = Literal["allow", "ask", "refuse"]
-"""What becomes of a call, the mildest first."""
+"""The ends that a call can come to by rules, the mildest first."""
 
 SEVERITY: tuple[Then, ...] = get_args(Then)
 
@@ -29,7 +28,8 @@ decided that the call came to be.
 """
 
 Holding = Literal["text", "link", "address", "account"]
-"""What the value of a part may hold: words that somebody wrote freely, or what leads somewhere."""
+"""The contents of a part that a rule may ask for: words that somebody wrote freely, or what leads
+somewhere."""
 
 UNKNOWN = "unknown"
 """The label of what came in before there were labels: every rule about `from` is about it."""
@@ -47,11 +47,26 @@ KNOWN = "known."
 """The start of the variables that stand for the values of `[known]`."""
 
 
+class Part(msgspec.Struct, frozen=True):
+    """A piece of what a call is given, with the labels of what its value came from."""
+
+    input: str
+    """The id of the input."""
+    path: str = ""
+    """The piece of it: `@to`, `child/@x`; "" for the whole."""
+    where: bool = False
+    """True if it says where something goes."""
+    labels: tuple[str, ...] = ()
+    """The labels, those of secrets too."""
+    eids: tuple[int, ...] = ()
+    """The elements that these came from."""
+
+
 class Rule(msgspec.Struct, frozen=True, dict=True):
-    """A rule of `etc/trust.toml`. What it does not name, it is about all of."""
+    """A rule of `etc/trust.toml`. It is about all of what it does not name."""
 
     then: Then
-    """What becomes of the call."""
+    """The end of a call that fits."""
     origins: tuple[str, ...] = ()
     """The labels of its `from`: names, `model:*`, or `*`."""
     secrets: tuple[str, ...] = ()
@@ -65,7 +80,7 @@ class Rule(msgspec.Struct, frozen=True, dict=True):
     to: Pattern | None = None
     """The pattern that inputs of the call must fit."""
     holds: tuple[Holding, ...] = ()
-    """What the value of the part must hold, one of these."""
+    """The contents of which the value of the part must have one."""
     why: str = ""
     """The reason, for people."""
     line: int = 0
@@ -102,7 +117,7 @@ class Rule(msgspec.Struct, frozen=True, dict=True):
 
 
 class Rules(msgspec.Struct, frozen=True, dict=True):
-    """What `etc/trust.toml` says."""
+    """All that `etc/trust.toml` says."""
 
     rules: tuple[Rule, ...] = ()
     """The rules, in their order."""
@@ -120,7 +135,7 @@ class Facts(msgspec.Struct, frozen=True):
     """A call, as rules are tried on it."""
 
     action: str
-    """The full name of what is called."""
+    """The full name of the definition that is called."""
     recipe: str
     """The full name of the definition whose run calls."""
     parts: tuple[Part, ...]
@@ -148,7 +163,7 @@ class Judgement(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What becomes of a call, with the judgement that counts: the first of the severest. `judgements` are
+    """The end of a call by rules, with the judgement that counts: the first of the severest. `judgements` are
     all of them.
     """
 
@@ -189,7 +204,7 @@ def word_of(part: Part) -> PartWord:
 
 
 def unsaid(label: str) -> Then:
-    """What becomes of a call because of a label that no rule is about: what is secret asks, and so does what
+    """The end of a call because of a label that no rule is about: what is secret asks, and so does what
     a language model said, or what may be anything.
     """
     return "ask" if label == UNKNOWN or label.startswith((OF_SECRETS, MODEL)) else "allow"
