@@ -122,8 +122,28 @@ class ObjectAdopted(TaskChange, frozen=True):
         state.case = self.case
 
 
+class EntryBegan(TaskFact, frozen=True):
+    """The ASSERT code of a state begins, which counts as entered once that has ended.
+
+    With `why` no edge led there, as in `StateEntered`.
+    """
+
+    state: str
+    terminal: bool = False
+    why: str = ""
+    error: int | None = None
+
+    def apply(self, state: InstanceState) -> None:
+        state.entering = self.state
+        state.stage = "entering" if self.terminal else "busy"
+        if self.why:
+            state.why, state.routes, state.pieces = self.why, (), ()
+        if self.error is not None:
+            state.error = self.error
+
+
 class StateEntered(TaskFact, frozen=True):
-    """A state was entered with an object (K31, K66).
+    """A state was entered with an object: its ASSERT code, if it has any, has run (K31, K66).
 
     With `why` no edge led there: something failed (an `error` element tells), or a person forced it.
     """
@@ -136,7 +156,7 @@ class StateEntered(TaskFact, frozen=True):
     error: int | None = None
 
     def apply(self, state: InstanceState) -> None:
-        state.state, state.since = self.state, self.at
+        state.state, state.since, state.entering = self.state, self.at, ""
         state.stage = "entered" if self.terminal else "busy"
         if self.exposed:
             state.exposed = self.state
@@ -347,7 +367,7 @@ class EndingBegan(TaskFact, frozen=True):
         state.move("ending")
         state.outcome, state.gives_back = self.outcome, self.gives_back
         state.why = self.why or state.why
-        state.frames, state.goal = (), ""
+        state.frames, state.goal, state.entering = (), "", ""
         if self.error is not None:
             state.error = self.error
 

@@ -93,7 +93,7 @@ class InstanceDecision(Decision[TaskDefinition, InstanceState, TaskChange], kw_o
     @property
     def part(self) -> str:
         """The state, as the step of calls."""
-        return self.state.state or self.definition.name
+        return self.state.place or self.definition.name
 
     def call(
         self, identifier: str, kind: str, name: str, near: tuple[tuple[int, ...], ...], **more: Any

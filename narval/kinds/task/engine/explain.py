@@ -56,7 +56,7 @@ def waiting_for(
     """The things that an instance waits for: calls, its program, people, events, edges."""
     if state.over or state.status == "ready":
         return
-    where = state.state or definition.name
+    where = state.place or definition.name
     for call, purpose in state.calls.items():
         if purpose == "code" and definition.is_interactive:
             yield Wait(where, "person", f"{_asked(definition)} to do the work", calls=(call,))
@@ -71,7 +71,7 @@ def waiting_for(
     if state.program:
         yield Wait(where, "signal", "by its program what comes next", until=state.lease_until)
     found = definition.states.get(state.state)
-    if state.stage == "busy" and found is not None:
+    if state.stage == "busy" and not state.entering and found is not None:
         yield from _ways_on(found)
 
 
@@ -95,7 +95,7 @@ def parts(definition: TaskDefinition, state: InstanceState) -> dict[str, list[di
     states = [
         {
             "id": name,
-            "state": "here" if state.state == name else "open",
+            "state": _part_state(state, name),
             "exposed": found.exposed,
             "since": state.since if state.state == name else None,
             "edges": dict(found.edges),
@@ -114,6 +114,10 @@ def parts(definition: TaskDefinition, state: InstanceState) -> dict[str, list[di
     return {"states": states, "scripts": scripts}
 
 
+def _part_state(state: InstanceState, name: str) -> str:
+    return "here" if state.state == name else "entering" if state.entering == name else "open"
+
+
 def explain(definition: TaskDefinition, state: InstanceState, identifier: str | None) -> str | None:
     """Why the instance, or a state of it, is as it is; None when there is nothing to tell."""
     if identifier is None:
@@ -121,6 +125,8 @@ def explain(definition: TaskDefinition, state: InstanceState, identifier: str | 
     found = definition.states.get(identifier)
     if found is None:
         return None
+    if state.entering == identifier:
+        return f"its ASSERT code runs; until that has ended it is in state {state.state or '(none)'}"
     if state.state == identifier:
         how = f": {state.why}" if state.why else ""
         return f"it is in state {identifier} with object {state.object or '(none)'}{how}"

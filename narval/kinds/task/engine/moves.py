@@ -1,4 +1,4 @@
-"""Moves from state to state (K25–K27, K49): LEAVE of the old, the state recorded, ASSERT of the new; and the
+"""Moves from state to state (K25–K27, K49): LEAVE of the old, ASSERT of the new, the state recorded; and the
 end of an instance (K16, K45, K55, K58): what is under way comes back first; what it took goes back.
 """
 
@@ -26,7 +26,7 @@ MOST_SCRIPTS = 100
 
 def move(decision: InstanceDecision, target: str) -> None:
     """Leave the state for another, along an edge. Raises ScriptFault where there is none."""
-    state = decision.state.state
+    state = decision.state.place
     found = decision.definition.states.get(state)
     edges = set(found.edges.values()) if found is not None else set()
     target = decision.named(target)
@@ -36,6 +36,8 @@ def move(decision: InstanceDecision, target: str) -> None:
     decision.moves += 1
     if decision.moves > MOST_MOVES or len(decision.state.frames) > MOST_SCRIPTS:
         raise ScriptFault("endless", "scripts assert states again and again, and there is no end of it")
+    if decision.state.entering:  # its ASSERT code asserts another state: what ran of it was all of it
+        entered(decision)
     if found is not None and found.on_leaving:
         decision.change(changes.ScriptBegan(ScriptFrame("leaving", state, target)))
     else:
@@ -43,22 +45,34 @@ def move(decision: InstanceDecision, target: str) -> None:
 
 
 def enter(decision: InstanceDecision, target: str, why: str = "", error: int | None = None) -> None:
-    """Be in a state from now on; the server is told if it has rules, or the one before had."""
+    """Go to a state: be in it from now on, or once its ASSERT code has run."""
     definition, state = decision.definition, decision.state
-    is_terminal, before = definition.is_terminal(target), state.state
+    is_terminal = definition.is_terminal(target)
     if is_terminal or why:
         drop_scripts(decision, why)
     found = definition.states.get(target)
+    if found is not None and found.on_assert:
+        decision.change(changes.EntryBegan(decision.event.at, target, is_terminal, why, error))
+        decision.change(changes.ScriptBegan(ScriptFrame("assert", target)))
+    else:
+        entered(decision, target, why, error)
+    if is_terminal and not state.asker:  # code that asserts by itself comes to its own end
+        give_up(decision, "code")
+
+
+def entered(decision: InstanceDecision, target: str = "", why: str = "", error: int | None = None) -> None:
+    """Be in a state, or in the one whose ASSERT code has run; the server is told if it has rules, or the one
+    before had.
+    """
+    definition, state = decision.definition, decision.state
+    target, before = target or state.entering, state.state
+    found, is_terminal = definition.states.get(target), definition.is_terminal(target)
     exposed = found is None or found.exposed
     decision.change(
         changes.StateEntered(decision.event.at, target, state.object, is_terminal, exposed, why, error)
     )
     if decision.has_rules(target) or decision.has_rules(before):
         decision.tell_state()
-    if is_terminal and not state.asker:  # code that asserts by itself comes to its own end
-        give_up(decision, "code")
-    if found is not None and found.on_assert:
-        decision.change(changes.ScriptBegan(ScriptFrame("assert", target)))
 
 
 def adopt(decision: InstanceDecision, eid: int, case: int, event: int) -> None:
@@ -100,6 +114,8 @@ def script_over(decision: InstanceDecision) -> None:
     decision.change(changes.ScriptEnded())
     if frame.kind == "leaving":
         enter(decision, frame.to)
+    elif frame.kind == "assert" and frame.state == decision.state.entering:
+        entered(decision)
 
 
 def answer_act(decision: InstanceDecision, frame: ScriptFrame, why: str = "") -> None:
@@ -180,7 +196,7 @@ def begin_end(
             if purpose == "take":
                 decision.command(commands.CancelCall(call))
         give_up(decision, *_UNDER_WAY)
-    is_here = bool(state.object) and state.stage in ("busy", "entered", "routes")
+    is_here = bool(state.object) and state.stage in ("busy", "entering", "entered", "routes")
     if gives_back is not None and is_here:
         roll_back(decision)
     is_there = is_here and not state.compensates
@@ -293,5 +309,8 @@ def fail(decision: InstanceDecision, fault: ScriptFault) -> None:
         begin_end(decision, "failed", message, error=error)
     elif state.stage in ("told", "after") or state.state == EXCEPTION:
         drop_scripts(decision, message)
+    elif state.entering == EXCEPTION:
+        drop_scripts(decision, message)
+        entered(decision)
     else:
         enter(decision, EXCEPTION, message, error)

@@ -186,7 +186,7 @@ def _made_of(decision: InstanceDecision, eid: int, documents: list[bytes]) -> tu
 
 def edge_of(decision: InstanceDecision, statement: Perform) -> str | None:
     """The state to which the event of an edge leads that a script raises (K51); None of any other event."""
-    here = decision.definition.states.get(decision.state.state)
+    here = decision.definition.states.get(decision.state.place)
     if here is None or len(statement.arguments) != 1:
         return None
     return here.edges.get(name_of(first(statement)))
@@ -200,7 +200,7 @@ def raise_it(decision: InstanceDecision, statement: Perform, values: Values) -> 
     target = decision.task(name_of(first(statement)))
     event = name_of(given[1]) if len(given) > 1 else target.rule.event if target.rule is not None else ""
     if not event:
-        raise ScriptFault("no-edge", f"state {decision.state.state} has no edge {name_of(given[0])}")
+        raise ScriptFault("no-edge", f"state {decision.state.place} has no edge {name_of(given[0])}")
     parameters: list[Plain] = [values.text(operand) for operand in given[2:] if not is_object(operand)]
     carries = any(is_object(operand) for operand in given[2:])
     if carries:

@@ -23,9 +23,10 @@ INSTANCE_MOVES: Moves = {
 GONE = "gone"
 """The purpose of a call that was given up and is not back yet."""
 
-Stage = Literal["", "busy", "entered", "routes", "told", "after"]
-"""The stages of the work on an object: there is none; it is under way; a terminal state was entered; the
-routing script runs; the case was told; the compensators are through and ON ABORT runs.
+Stage = Literal["", "busy", "entering", "entered", "routes", "told", "after"]
+"""The stages of the work on an object: there is none; it is under way; the ASSERT code of a terminal state
+runs; that state was entered; the routing script runs; the case was told; the compensators are through and ON
+ABORT runs.
 """
 
 ScriptKind = Literal["leaving", "assert", "action", "routes"]
@@ -124,6 +125,8 @@ class InstanceState(RunState, omit_defaults=True):
     """The stage of the work on the object."""
     state: str = ""
     """The state of the task."""
+    entering: str = ""
+    """The state whose ASSERT code runs; it counts once that has ended."""
     exposed: str = ""
     """The last state that others may see."""
     since: float = 0.0
@@ -166,6 +169,11 @@ class InstanceState(RunState, omit_defaults=True):
     """True once the server knows that it works no more."""
     passed: int = 0
     """The number of objects that it has taken."""
+
+    @property
+    def place(self) -> str:
+        """The state whose edges scripts follow: the one that it enters, else the one that it is in."""
+        return self.entering or self.state
 
     @property
     def is_busy(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from narval.core.engines.commands import SIGNAL, Call
@@ -20,7 +21,7 @@ from narval.kinds.task.language.definition import (
     TaskDefinition,
     TaskState,
 )
-from tests.core.engines.dialogue import Dialogue
+from tests.core.engines.dialogue import Dialogue, Refusal
 
 SERVER = 800
 CASE = 900
@@ -149,6 +150,11 @@ class Instances(Dialogue):
             return self.says(run, signal, **arguments)
         finally:
             self.said_by = {}
+
+    def asks_later(self, run: int, signal: str, /, **arguments: Any) -> None:
+        """A program or a person asks, and is answered when scripts are through."""
+        with suppress(Refusal):
+            self.asks(run, signal, **arguments)
 
     def acts(self, run: int, event: str, where: str, /, **arguments: Any) -> str:
         """The server has a rule's action done; the id of the signal."""

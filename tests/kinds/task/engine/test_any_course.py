@@ -71,7 +71,7 @@ class Course:
         self.owed: list[str] = []
         self.answered: Counter[str] = Counter()
         self.said.held |= {"raise", "ended", "down"}
-        self.was = ""
+        self.was = self.forced = ""
         self.run = self.said.init() if program else self.said.works_on("<cheque amount='5'><page/></cheque>")
         if not program:
             self.taken.append(self.said.states[self.run].given)
@@ -81,10 +81,12 @@ class Course:
         """Check what has followed from the last thing said."""
         for change in self.said.decided:
             kind = type(change).__name__
-            if kind == "StateEntered":
+            if kind == "EntryBegan" and change.why:
+                self.forced = change.state
+            elif kind == "StateEntered":
                 edges = set(self.definition.states[self.was].edges.values()) if self.was else {"a"}
-                assert change.why or change.state in edges, f"{self.was} to {change.state}"
-                self.was = change.state
+                assert change.why or change.state in {*edges, self.forced}, f"{self.was} to {change.state}"
+                self.was, self.forced = change.state, ""
             elif kind == "ObjectDone":
                 self.was = ""
             elif kind == "ScriptBegan" and change.frame.kind == "leaving":
