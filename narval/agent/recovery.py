@@ -106,7 +106,7 @@ def restoring_memory(agent: AgentState) -> Generator[Read, Any, None]:
     stored_labels = store.labels()
     while labelled := (yield partial(_some, stored_labels)):
         for eid, label in labelled:
-            memory.labels.add(eid, (label,))
+            memory.labels.restore(eid, label)
         if len(labelled) < PIECE:
             break
     if lost := number(meta, LOST_PAGES, 0):

@@ -49,15 +49,21 @@ class Called(NamedTuple):
     where: str
 
 
+def deciding(agent: AgentState, run: Run) -> tuple[int, ...]:
+    """The runs that decided that a call of a run came to be: the run, and those that called it."""
+    runs = [run.eid]
+    while run.caller is not None and (above := agent.runs.get(run.caller.run)) is not None:
+        run = above
+        runs.append(run.eid)
+    return tuple(runs)
+
+
 def comes_of_a_model(agent: AgentState, run: Run, call: Call) -> bool:
     """True if a language model's answer has entered into a run, one that called it, or what a call gives."""
     labels = agent.memory.labels
     if not labels.pages:
         return False
-    callers = [run.eid]
-    while run.caller is not None and (above := agent.runs.get(run.caller.run)) is not None:
-        run = above
-        callers.append(run.eid)
+    callers = deciding(agent, run)
     inputs = (eid for _, eids in call.inputs for eid in eids)
     return labels.is_hearsay(labels.of((*callers, *inputs)))
 

@@ -17,6 +17,7 @@ from typing import Any
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import DefinitionError, Fault, PatternError
 from narval.core.patterns.pattern import Bound, Condition, condition
+from narval.core.trust.paths import Keep
 
 HOLDS = ("pattern", "number", "duration", "date")
 """The kinds of values that an attribute of an input may be declared to hold."""
@@ -99,17 +100,28 @@ class Output:
     All of `match` must hold of the same element. `unique` is an XPath: an element of the same name whose
     value for it was given before is dropped. `replaces` is an attribute, such as "@key", or one of
     another name, such as "event/@key": the element that counts and has the same value there is outdated by
-    this one, which is dropped if it is the same again.
+    this one, which is dropped if it is the same again. `own` are the parts that say nothing of what was read,
+    such as "@id" or "@size", for narval or the action itself makes them.
     """
 
     id: str
+    """The name of the output."""
     match: tuple[str, ...]
+    """The patterns, all of which must hold of the same element."""
     list: bool = False
+    """True if there may be several."""
     optional: bool = False
+    """True if there may be none."""
     unique: str | None = None
+    """The XPath of a value that is given once at most."""
     namespaces: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """The namespaces of the patterns, by prefix."""
     tightens: Output | None = field(default=None, repr=False)
+    """The output of the target that a step made this one from (N14)."""
     replaces: str | None = None
+    """The attribute by which it replaces an element."""
+    own: tuple[str, ...] = ()
+    """The parts that say nothing of what was read."""
 
     def __init__(
         self,
@@ -121,8 +133,10 @@ class Output:
         namespaces: Mapping[str, str] = NO_NAMESPACES,
         tightens: Output | None = None,
         replaces: str | None = None,
+        own: Iterable[str] = (),
     ) -> None:
         _set(self, id=id, match=_texts(match), list=list, optional=optional, unique=unique, replaces=replaces)
+        _set(self, own=_texts(own))
         _set(self, namespaces=MappingProxyType(dict(namespaces)), tightens=tightens)
 
     @cached_property
@@ -143,10 +157,13 @@ def check_replaces(text: str, _namespaces: Mapping[str, str]) -> None:
 
 @dataclass(frozen=True)
 class Prototype:
-    """The inputs and outputs of a call, in the order of declaration."""
+    """The inputs and outputs of a call, in the order of declaration, and the parts of outputs that pass on
+    what parts of inputs say.
+    """
 
     inputs: tuple[Input, ...] = ()
     outputs: tuple[Output, ...] = ()
+    keeps: tuple[Keep, ...] = ()
 
     @cached_property
     def lists(self) -> tuple[str, ...]:
@@ -262,6 +279,7 @@ def narrow(prototype: Prototype, inputs: Iterable[Narrowing], outputs: Iterable[
     narrowed = Prototype(
         tuple(_narrowed(prototype.inputs, of_inputs, "input", INPUT_OVERRIDES, faults)),
         tuple(_narrowed(prototype.outputs, of_outputs, "output", OUTPUT_OVERRIDES, faults)),
+        prototype.keeps,
     )
     if faults:
         raise DefinitionError(faults)

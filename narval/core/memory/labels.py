@@ -3,15 +3,19 @@
 A set of labels is a small number, and elements have theirs in pages of numbers: a page is there only where
 one of its elements has a label, and costs four bytes for each. What is recorded is names: a number means
 something in one life of one memory.
+
+A set may say more of a part of the element: `/@to=` that the part `@to` has labels of its own, and no others,
+and `/@to=mail` that `mail` is one of them. So sets are joined part by part, and names are only ever added.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from narval.core.elements.changes import Added, Change, Held
 from narval.core.elements.element import Origin
+from narval.core.trust.paths import is_within
 
 MAIL, FEED, WEB, CALENDAR, FILE, PROGRAM = "mail", "feed", "web", "calendar", "file", "program"
 """The labels of ways in."""
@@ -31,6 +35,14 @@ HOOK = "hook:"
 ANY_MODEL = f"{MODEL}*"
 """The label of what a language model said of which it is not known which."""
 
+SECRET = "secret:"  # noqa: S105
+"""The start of the labels that the owner of the home gives; all others say where something came from."""
+
+UNKNOWN = "unknown"
+"""The label of what came in before there were labels: every rule about where something came from counts."""
+
+PART = "/"
+"""The start of the names that say what labels a part has, and no label: `/@to=mail`."""
 
 ENDORSED = "endorsed/"
 """The start of the step in the origin of an element that the owner vouches for; the reason follows."""
@@ -53,12 +65,20 @@ _SIZE = 1 << _BITS
 _LAST = _SIZE - 1
 
 
+Parts = Mapping[str, frozenset[str]]
+"""The labels of parts that have their own, by path."""
+
+
 class LabelSets:
     """The sets of labels that there are, each under a number."""
 
     def __init__(self) -> None:
         self._others: dict[tuple[int, bool], int] = {}
         self._names: list[tuple[str, ...]] = [()]
+        self._parts: dict[int, Parts] = {}
+        """The sets that say more of parts."""
+        self._unions = [NONE]
+        """Of each set the one that has the labels of its parts too, and says nothing of parts."""
         self._hearsay = [False]
         self._numbers: dict[tuple[str, ...], int] = {(): NONE}
         self._joined: dict[tuple[int, int], int] = {}
@@ -69,14 +89,54 @@ class LabelSets:
         ordered = tuple(sorted(name for name in given if name[:-1] not in given or name[-1:] != WHETHER))
         number = self._numbers.get(ordered)
         if number is None:
+            parts = _parts_in(ordered)
+            if parts and (whole := tuple(sorted({*ordered}.union(map(_name, parts))))) != ordered:
+                return self.number(whole)
+            union = len(self._names)
+            if parts:
+                rest = (name for name in ordered if not name.startswith(PART))
+                union = self.number(frozenset(rest).union(*parts.values()))
             number = self._numbers[ordered] = len(self._names)
             self._names.append(ordered)
-            self._hearsay.append(any(name.startswith(MODEL) for name in ordered))
+            self._unions.append(union)
+            self._hearsay.append(any(name.startswith(MODEL) for name in self._names[union]))
+            if parts:
+                self._parts[number] = parts
         return number
 
+    def number_of(self, rest: Iterable[str], parts: Mapping[str, Iterable[str]]) -> int:
+        """The number of the set of labels by which some parts have their own, and the rest has others."""
+        of_parts = (
+            name
+            for path, labels in parts.items()
+            for name in (_name(path), *map(_name(path).__add__, labels))
+        )
+        return self.number((*rest, *of_parts))
+
     def names(self, number: int) -> tuple[str, ...]:
-        """The labels of a set, in the order of the alphabet."""
+        """The labels of a set, in the order of the alphabet, and what it says of parts."""
         return self._names[number]
+
+    def union(self, number: int) -> int:
+        """The set of all the labels of one and of its parts, that says nothing of parts."""
+        return self._unions[number]
+
+    def paths(self, number: int) -> Iterable[str]:
+        """The parts that have labels of their own."""
+        return self._parts.get(number, ())
+
+    def rest(self, number: int) -> frozenset[str]:
+        """The labels of all but the parts that have their own."""
+        return frozenset(name for name in self._names[number] if not name.startswith(PART))
+
+    def of_part(self, number: int, path: str) -> frozenset[str]:
+        """The labels of a part, with all that is in it; "" is the whole."""
+        parts = self._parts.get(number)
+        if not parts:
+            return frozenset(self._names[number])
+        around = [outer for outer in parts if is_within(path, outer)]
+        own = parts[max(around, key=len)] if around else self.rest(number)
+        return own.union(*(labels for inner, labels in parts.items() if is_within(inner, path)))
 
     def join(self, one: int, other: int) -> int:
         """The set of all the labels of two."""
@@ -87,8 +147,17 @@ class LabelSets:
         pair = (one, other) if one < other else (other, one)
         number = self._joined.get(pair)
         if number is None:
-            number = self._joined[pair] = self.number((*self._names[one], *self._names[other]))
+            paths = {*self.paths(one), *self.paths(other)}
+            parts = {path: self._exactly(one, path) | self._exactly(other, path) for path in paths}
+            number = self._joined[pair] = self.number_of(self.rest(one) | self.rest(other), parts)
         return number
+
+    def _exactly(self, number: int, path: str) -> frozenset[str]:
+        """The labels of a part, without those of parts within it that have their own."""
+        parts = self._parts.get(number, {})
+        around = [outer for outer in parts if is_within(path, outer)]
+        labels = parts[max(around, key=len)] if around else self.rest(number)
+        return frozenset(name for name in labels if name[-1] != WHETHER)
 
     def whether(self, number: int) -> int:
         """The same labels, as of what decided that something came to be, and of nothing that it says."""
@@ -100,7 +169,7 @@ class LabelSets:
 
     def told(self, number: int) -> tuple[list[str], list[str]]:
         """The labels of what something says, and the others: of what decided that it came to be."""
-        names = self._names[number]
+        names = self._names[self._unions[number]]
         deciding = [name[:-1] for name in names if name[-1] == WHETHER]
         return [name for name in names if name[-1] != WHETHER], deciding
 
@@ -108,17 +177,32 @@ class LabelSets:
         other = self._others.get((number, whether))
         if other is None:
             end = WHETHER if whether else ""
-            names = (f"{name.removesuffix(WHETHER)}{end}" for name in self._names[number])
+            names = (f"{name.removesuffix(WHETHER)}{end}" for name in self._names[self._unions[number]])
             other = self._others[number, whether] = self.number(names)
         return other
 
     def weight(self, number: int) -> tuple[bool, int]:
         """The order of sets by how much they say against what has them."""
-        return self._hearsay[number], len(self._names[number])
+        return self._hearsay[number], len(self._names[self._unions[number]])
 
     def is_hearsay(self, number: int) -> bool:
         """True if a language model's answer has entered, directly or not."""
         return self._hearsay[number]
+
+
+def _name(path: str) -> str:
+    """The name by which a set says that a part has labels of its own; each of them stands behind it."""
+    return f"{PART}{path}="
+
+
+def _parts_in(names: Iterable[str]) -> dict[str, frozenset[str]]:
+    """What the names of a set say of parts."""
+    parts: dict[str, frozenset[str]] = {}
+    for name in names:
+        if name.startswith(PART):
+            path, _, label = name[len(PART) :].partition("=")
+            parts[path] = parts.get(path, frozenset()) | ({label} if label else frozenset())
+    return parts
 
 
 class Labels(LabelSets):
@@ -129,19 +213,33 @@ class Labels(LabelSets):
         self.pages: dict[int, array[int]] = {}
 
     def of(self, eids: Iterable[int]) -> int:
-        """The set of all the labels that one of these elements or runs has."""
-        pages, joined = self.pages, NONE
+        """The set of all the labels that one of these elements or runs has, in whichever part."""
+        pages, unions, joined = self.pages, self._unions, NONE
         if pages:
             for eid in eids:
                 page = pages.get(eid >> _BITS)
                 if page is not None:
-                    joined = self.join(joined, page[eid & _LAST])
+                    joined = self.join(joined, unions[page[eid & _LAST]])
         return joined
 
+    def own(self, eid: int) -> int:
+        """The set of the labels of an element or a run, with what it says of parts."""
+        page = self.pages.get(eid >> _BITS)
+        return NONE if page is None else page[eid & _LAST]
+
     def add(self, eid: int, names: Iterable[str]) -> tuple[str, ...]:
-        """Let an element or a run have labels besides those that it has; those that are news."""
-        old = self.of((eid,))
-        number = self.join(old, self.number(names))
+        """Let an element or a run have labels besides those that it has; those that are news.
+
+        A label that is said of no part is one of all parts.
+        """
+        return self._put(eid, self.join(self.own(eid), self.number(names)))
+
+    def restore(self, eid: int, name: str) -> None:
+        """Let an element or a run have a name of a set that it had, as it was recorded."""
+        self._put(eid, self.number((*self.names(self.own(eid)), name)))
+
+    def _put(self, eid: int, number: int) -> tuple[str, ...]:
+        old = self.own(eid)
         if number == old:
             return ()
         page = self.pages.get(eid >> _BITS)
@@ -153,7 +251,7 @@ class Labels(LabelSets):
 
     def remove(self, eid: int, names: Iterable[str]) -> None:
         """Take labels from an element or a run."""
-        left = self.number({*self.names(self.of((eid,)))}.difference(names))
+        left = self.number({*self.names(self.own(eid))}.difference(names))
         page = self.pages.get(eid >> _BITS)
         if page is not None:
             page[eid & _LAST] = left
@@ -164,7 +262,7 @@ class Labels(LabelSets):
         """Let elements and runs that are gone have none."""
         if self.pages:
             for eid in eids:
-                if number := self.of((eid,)):
+                if number := self.own(eid):
                     self.remove(eid, self.names(number))
 
     def all(self) -> Iterator[tuple[int, str]]:

@@ -74,7 +74,9 @@ class _Target:
     def __init__(self, definition: Any) -> None:
         self._definition = definition
         real: Prototype = definition.prototype
-        self.prototype = Prototype(real.inputs, tuple(_AnyOutput(output) for output in real.outputs))
+        self.prototype = Prototype(
+            real.inputs, tuple(_AnyOutput(output) for output in real.outputs), real.keeps
+        )
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._definition, name)

@@ -134,3 +134,47 @@ def test_an_element_has_the_labels_of_all_that_it_was_made_of(
     for one in made_of.keys() - forgotten:
         births = [at_birth[before] for before in came_of(one, made_of)]
         assert set().union(*births) <= names(memory, one), "forgetting takes none away"
+
+
+def test_a_set_says_which_labels_parts_have_of_their_own() -> None:
+    labels = Memory().labels
+    number = labels.number_of(["mail"], {"@to": [], "body": ["web"], "body/@kind": ["feed"]})
+    assert labels.of_part(number, "@to") == set()
+    assert labels.of_part(number, "@subject") == {"mail"}
+    assert labels.of_part(number, "body/p") == {"web"}
+    assert labels.of_part(number, "body") == {"web", "feed"}, "with all that is in it"
+    assert labels.of_part(number, "body/@kind") == {"feed"}
+    assert labels.names(labels.union(number)) == ("feed", "mail", "web")
+    assert labels.number(labels.names(number)) == number
+
+
+part_names = st.sampled_from(["mail", "web", "/@to=", "/@to=mail", "/@to=web", "/body=", "/body/@x=feed"])
+name_sets = st.frozensets(part_names, max_size=5)
+PATHS = ("@to", "body", "body/@x", "body/@y", "@other", "")
+
+
+@given(name_sets, name_sets)
+def test_what_is_joined_has_in_every_part_the_labels_that_each_had_there(
+    one: frozenset[str], other: frozenset[str]
+) -> None:
+    labels = Memory().labels
+    numbers = [labels.number(one), labels.number(other)]
+    joined = labels.join(*numbers)
+    for path in PATHS:
+        both = labels.of_part(numbers[0], path) | labels.of_part(numbers[1], path)
+        assert labels.of_part(joined, path) == both, path
+
+
+@given(name_sets, name_sets)
+def test_names_are_only_added_so_that_rows_give_the_set_back_in_any_order_and_news_are_reverted(
+    first: frozenset[str], second: frozenset[str]
+) -> None:
+    memory, again = Memory(), Memory()
+    memory.labels.add(1, first)
+    before = memory.labels.names(memory.labels.own(1))
+    news = memory.labels.add(1, second)
+    for name in sorted({*before, *news}):
+        again.labels.restore(1, name)
+    assert again.labels.names(again.labels.own(1)) == memory.labels.names(memory.labels.own(1))
+    memory.labels.remove(1, news)
+    assert memory.labels.names(memory.labels.own(1)) == before

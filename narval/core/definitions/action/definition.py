@@ -14,6 +14,7 @@ from narval.core.definitions.prototype import EMPTY, Prototype
 from narval.core.definitions.prototype import Input as Input
 from narval.core.definitions.prototype import Output as Output
 from narval.core.definitions.reading.values import TextTemplate
+from narval.core.trust.paths import SlotPath
 
 Where = Literal["thread", "worker", "inline", "async", "source", "cluster"]
 """The places where a function runs (N33): `async` in the loop, as a task; `source` too, and it stays (N36).
@@ -34,8 +35,9 @@ class Action(ModuleDefinition, frozen=True, eq=False, kw_only=True):
     `describe` says in a sentence what a call does, by its inputs, to people who are to agree to it.
     `outside` says that what a call does can be seen outside the home. With `model` it gives what a language
     model answers, which the input of that id names. What it gives has the `label`, if any. `resources`
-    are those that it needs of a worker of the cluster, by name. `xml` is the `action` element that memory
-    shows.
+    are those that it needs of a worker of the cluster, by name. `says_where` are the parts of its inputs that
+    say where the call goes; None if nobody has said, so that each may. `xml` is the `action` element that
+    memory shows.
     """
 
     kind: ClassVar[str] = "action"
@@ -47,6 +49,7 @@ class Action(ModuleDefinition, frozen=True, eq=False, kw_only=True):
     model: str = ""
     label: str = ""
     resources: Resources = ()
+    says_where: tuple[SlotPath, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,10 @@ class ActionDeclaration:
     """The label of what it brings in."""
     resources: Mapping[str, float] | None = None
     """The amounts of resources that a call takes, by name."""
+    where: Iterable[str] | None = None
+    """The parts of inputs that say where the call goes, as in "email/@to"; None: not stated."""
+    keeps: Mapping[str, str | Iterable[str]] | None = None
+    """The parts of outputs that pass on parts of inputs: {"answer/@to": "mail/@from"}."""
 
 
 @overload
@@ -98,6 +105,8 @@ def action(
     model: str | None = None,
     label: str | None = None,
     resources: Mapping[str, float] | None = None,
+    where: Iterable[str] | None = None,
+    keeps: Mapping[str, str | Iterable[str]] | None = None,
 ) -> Callable[[Function], Function]: ...
 
 
@@ -117,6 +126,8 @@ def action(
     model: str | None = None,
     label: str | None = None,
     resources: Mapping[str, float] | None = None,
+    where: Iterable[str] | None = None,
+    keeps: Mapping[str, str | Iterable[str]] | None = None,
 ) -> Any:
     """Declare that a function is an action; the function itself is returned unchanged.
 
@@ -143,6 +154,8 @@ def action(
         model=model,
         label=label,
         resources=resources,
+        where=where if where is None or isinstance(where, str) else tuple(where),
+        keeps=keeps,
     )
 
     def declare(declared: Function) -> Function:
@@ -168,6 +181,10 @@ def render(action: Action, runs: str | None, source: bool, outside: bool | None)
         root.set("model", action.model)
     if action.label:
         root.set("label", action.label)
+    if action.says_where is not None:
+        root.set("where", " ".join(map(str, action.says_where)))
+    if action.prototype.keeps:
+        root.set("keeps", " ".join(map(str, action.prototype.keeps)))
     if action.describe is not None:
         root.set("describe", action.describe.text)
     for language, text in action.descriptions.items():
@@ -186,6 +203,8 @@ def render(action: Action, runs: str | None, source: bool, outside: bool | None)
             for name in ("unique", "replaces") if isinstance(slot, Output) else ():
                 if (text := getattr(slot, name)) is not None:
                     node.set(name, text)
+            if isinstance(slot, Output) and slot.own:
+                node.set("own", " ".join(slot.own))
             for text in slot.match:
                 etree.SubElement(node, "match").text = text
     return etree.tostring(root, encoding="utf-8")

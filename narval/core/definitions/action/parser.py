@@ -26,6 +26,14 @@ from narval.core.definitions.action.definition import (
     Where,
     render,
 )
+from narval.core.definitions.action.parts import (
+    PartFault,
+    check_parts,
+    misplaced,
+    odd_own,
+    read_keeps,
+    read_where,
+)
 from narval.core.definitions.action.resources import Resources, read_resources, resources_of
 from narval.core.definitions.prototype import HOLDS, NAME_OF, Prototype, check_replaces, parameter
 from narval.core.definitions.reading import vocabulary
@@ -49,6 +57,7 @@ from narval.core.errors import DefinitionError, Fault, PatternError
 from narval.core.patterns.pattern import compile_pattern
 from narval.core.source.text import Source
 from narval.core.source.xml import read_xml
+from narval.core.trust.paths import keeps_in, slot_paths
 
 PLACES = (*RUNS, "cluster")
 """The places where a function that is no coroutine may run."""
@@ -72,6 +81,8 @@ MODULE_WORDS: Words = {
             "model": Attribute(vocabulary.anything),
             "label": Attribute(vocabulary.anything),
             "resources": Attribute(read_resources),
+            "where": Attribute(slot_paths),
+            "keeps": Attribute(keeps_in),
         },
         ("description", "input", "output"),
     ),
@@ -148,11 +159,15 @@ class _ActionMaker:
             self._fault(place, f"@action: {expectation}, found {name!r:.80}")
             return
         description = writable(str(declaration.description or first_paragraph(function)))
+        prototype = self._prototype(declaration, place, decorator)
+        says_where, odd = read_where(declaration.where)
+        self._part_faults((*odd, *misplaced(prototype, says_where or (), declaration.pure)), place, decorator)
         action = Action(
             group=self.group,
             name=name,
             function=variable,
-            prototype=self._prototype(declaration, place, decorator),
+            prototype=prototype,
+            says_where=says_where,
             descriptions={"en": description} if description else {},
             pure=declaration.pure,
             describe=self._sentence(declaration, place, decorator),
@@ -209,7 +224,18 @@ class _ActionMaker:
                 self._fault(place, f"expected one {what} of the id {id!r}, found {count}")
         for declared in both:
             self._patterns(declared, place, decorator)
-        return Prototype(tuple(inputs), tuple(outputs))
+        for output in outputs:
+            self._part_faults(odd_own(output.own), place, decorator)
+        keeps, odd = read_keeps(declaration.keeps)
+        self._part_faults(odd, place, decorator)
+        return Prototype(tuple(inputs), tuple(outputs), keeps)
+
+    def _part_faults(self, faults: Iterable[PartFault], place: Place, decorator: tuple[int, int]) -> None:
+        """Note what is wrong with what is declared of parts, where it is written in a decorator."""
+        for text, message in faults:
+            found = [self.source.text.find(f"{quote}{text}{quote}", *decorator) for quote in "\"'" if text]
+            at = max(found, default=-1)
+            self._fault(place if at < 0 else self.source.place(at + 1), f"@action: {message}")
 
     def _usable(self, values: Iterable[object], slot_type: type[Slot], place: Place) -> Iterator[Slot]:
         """The values that are an input or output with an id and patterns; the others are faults."""
@@ -389,9 +415,11 @@ class _Tree:
             model=entry.get("model", ""),
             label=entry.get("label", ""),
             resources=entry.get("resources", ()),
+            says_where=entry.get("where"),
             warnings=reading.warnings_so_far(),
         )
         _check_sentence(described, (slot.id for slot in prototype.inputs))
+        check_parts(reading, entry, misplaced(prototype, action.says_where or (), action.pure))
         runs, source, outside = entry.get("runs"), entry.get("source", False), entry.get("outside")
         self._maker.add(action, function, runs, source, outside, entry.place("name"))
 

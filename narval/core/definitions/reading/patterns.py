@@ -152,6 +152,7 @@ class Patterns:
         return Prototype(
             tuple(self._input(declared) for declared in self._reading.by_name(entry.of("input")).values()),
             tuple(self._output(declared) for declared in self._reading.by_name(entry.of("output")).values()),
+            entry.get("keeps", ()),
         )
 
     def _key(self, entry: Entry, word: str, check: Callable[[str, Mapping[str, str]], None]) -> None:
@@ -175,7 +176,8 @@ class Patterns:
         texts, namespaces = self.texts(entry)
         flags = {name: entry.get(name, False) for name in ("list", "optional")}
         keys = {name: entry.get(name) for name in ("unique", "replaces")}
-        return Output(entry.get("id"), texts, **flags, **keys, namespaces=namespaces)
+        own = entry.get("own", ())
+        return Output(entry.get("id"), texts, **flags, **keys, namespaces=namespaces, own=own)
 
     def texts(self, entry: Entry) -> tuple[tuple[str, ...], dict[str, str]]:
         """The expressions of an entry's `match`, and the prefixes that they use."""

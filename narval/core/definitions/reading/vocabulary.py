@@ -18,6 +18,7 @@ from narval.core.definitions.appointment import Length
 from narval.core.definitions.reading.durations import read_duration, read_length
 from narval.core.definitions.suggestions import closest
 from narval.core.kinds import KINDS
+from narval.core.trust.paths import paths_in
 
 
 class Attribute(msgspec.Struct, frozen=True):
@@ -195,6 +196,7 @@ COMMON: Words = {
             "optional": Attribute(yes_no),
             "unique": Attribute(anything),
             "replaces": Attribute(anything),
+            "own": Attribute(paths_in),
         },
         ("match",),
     ),

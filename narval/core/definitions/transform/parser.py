@@ -10,6 +10,7 @@ from typing import Any
 
 from lxml import etree
 
+from narval.core.definitions.action.parts import check_parts, misplaced
 from narval.core.definitions.library import Parsed
 from narval.core.definitions.prototype import EMPTY
 from narval.core.definitions.reading import vocabulary
@@ -22,11 +23,16 @@ from narval.core.elements.element import children, local_name
 from narval.core.kinds import XSLT
 from narval.core.source.text import Source
 from narval.core.source.xml import XmlNode
+from narval.core.trust.paths import keeps_in
 
 STYLESHEET_WORDS: Words = {
     **COMMON,
     "prototype": Word(
-        {"group": Attribute(vocabulary.name), "name": Attribute(vocabulary.name)},
+        {
+            "group": Attribute(vocabulary.name),
+            "name": Attribute(vocabulary.name),
+            "keeps": Attribute(keeps_in),
+        },
         ("description", "input", "output"),
     ),
 }
@@ -42,6 +48,8 @@ def _transforms(reading: Reading, root: XmlNode) -> Iterator[Transform]:
     patterns = Patterns(reading)
     prototype = EMPTY if entry is None else patterns.prototype(entry)
     patterns.check_variables({"plan"}, "$plan, as a transform knows no step")
+    if entry is not None:
+        check_parts(reading, entry, misplaced(prototype, (), pure=True))
     group, name = _names(reading, root, entry)
     tree = _tree(reading, root)
     if tree is None or group is None or name is None:

@@ -148,3 +148,11 @@ def test_a_stylesheet_with_another_root_is_refused() -> None:
         DefinitionError, match="expected the root xsl:stylesheet or xsl:transform, found cookbook"
     ):
         parse(Source("a.b.xsl", b"<cookbook/>"))
+
+
+def test_a_transform_says_which_parts_it_passes_on() -> None:
+    plain = sheet(TEMPLATE)
+    keeping = plain.replace("<prototype", '<prototype keeps="page/@to=mails/@from"', 1)
+    assert keeping != plain
+    (found,) = faults_of(keeping.replace("page/", "sheet/"))
+    assert "keeps: expected the id of an output before the path, found 'sheet'" in found

@@ -1,0 +1,94 @@
+"""What an action declares of parts of inputs and outputs: which say where, are its own, or are passed on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple, TypeVar
+
+from narval.core.definitions.prototype import Prototype
+from narval.core.definitions.reading.xml import Entry, Reading
+from narval.core.definitions.suggestions import closest
+from narval.core.trust.paths import WRITTEN, Keep, SlotPath, is_path, keeps_of, slot_path
+
+Read = TypeVar("Read")
+
+
+class PartFault(NamedTuple):
+    """A fault of such a declaration, and the text of it that is at fault."""
+
+    text: str
+    message: str
+
+
+def read_where(declared: object) -> tuple[tuple[SlotPath, ...] | None, list[PartFault]]:
+    """The parts of inputs that say where, as `@action` declares them, and what is wrong with that."""
+    if declared is None:
+        return None, []
+    if not isinstance(declared, tuple):
+        message = f'where: expected a list of parts of inputs, such as ["email/@to"], found {declared!r:.80}'
+        return (), [PartFault(declared if isinstance(declared, str) else "", message)]
+    return _each(declared, slot_path, "where")
+
+
+def read_keeps(declared: object) -> tuple[tuple[Keep, ...], list[PartFault]]:
+    """The parts of outputs that are passed on, as `@action` declares them, and what is wrong with that."""
+    if declared is None:
+        return (), []
+    if not isinstance(declared, Mapping):
+        wish = 'expected parts of outputs with parts of inputs, such as {"answer/@to": "mail/@from"}'
+        return (), [PartFault("", f"keeps: {wish}, found {declared!r:.80}")]
+    return _each(declared.items(), lambda pair: keeps_of(dict([pair]))[0], "keeps")
+
+
+def odd_own(own: Iterable[object]) -> Iterator[PartFault]:
+    """What is wrong with the parts that an output declares as its own."""
+    for text in own:
+        if not is_path(text):
+            yield PartFault(str(text), f"own: expected {WRITTEN}, found {text!r:.80}")
+
+
+def misplaced(prototype: Prototype, says_where: Iterable[SlotPath], pure: bool) -> Iterator[PartFault]:
+    """What does not fit the inputs and outputs that there are."""
+    inputs, outputs = ([slot.id for slot in slots] for slots in (prototype.inputs, prototype.outputs))
+    for part in says_where:
+        yield from _unknown("where", part, "input", inputs)
+    for keep in prototype.keeps:
+        yield from _unknown("keeps", keep.part, "output", outputs)
+        for source in keep.sources:
+            yield from _unknown("keeps", source, "input", inputs)
+    if prototype.keeps and not pure:
+        message = (
+            "keeps: only a pure action passes on nothing but what it was given; add pure, or leave keeps out"
+        )
+        yield PartFault(str(prototype.keeps[0].part), message)
+
+
+def check_parts(reading: Reading, entry: Entry, faults: Iterable[PartFault]) -> None:
+    """Note what does not fit where attributes of XML declare it."""
+    for text, message in faults:
+        word = message.partition(":")[0]
+        written = entry.node.attributes[entry.written[word]]
+        part = re.search(rf"(?<![^\s=+]){re.escape(text)}(?![^\s=+])", written)
+        reading.fault(entry, message, word, part.start() if part else 0)
+
+
+def _unknown(word: str, part: SlotPath, what: str, ids: list[str]) -> Iterator[PartFault]:
+    if part.slot not in ids:
+        hint = closest(part.slot, ids) or (f"; it has {', '.join(ids)}" if ids else f"; it has no {what}")
+        message = f"{word}: expected the id of an {what} before the path, found {part.slot!r}{hint}"
+        yield PartFault(str(part), message)
+
+
+def _each(
+    items: Iterable[object], read: Callable[..., Read], word: str
+) -> tuple[tuple[Read, ...], list[PartFault]]:
+    values, faults = [], []
+    for item in items:
+        try:
+            values.append(read(item))
+        except (ValueError, TypeError) as error:
+            text = item[0] if isinstance(item, tuple) else item
+            wish = error.args[0] if isinstance(error, ValueError) else "texts"
+            faults.append(PartFault(str(text), f"{word}: expected {wish}, found {item!r:.80}"))
+    return tuple(values), faults

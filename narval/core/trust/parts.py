@@ -1,0 +1,119 @@
+"""Parts: of what a call is given, which piece says where it goes, and by which ways each came in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from narval.core.elements.element import Origin
+from narval.core.engines.commands import Call
+from narval.core.memory.labels import WHETHER, Labels
+from narval.core.memory.memory import Memory
+from narval.core.trust.paths import SlotPath, is_within
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A piece of what a call is given, with the labels of what its value came from.
+
+    The parts of an input do not overlap: that of the path "" is what is in none of the others.
+    """
+
+    input: str
+    """The id of the input; "" is what decided that the call came to be."""
+    path: str = ""
+    """The piece of it: `@to`, `body`, `address/@mail`; "" for all that is in no other part."""
+    where: bool = False
+    """True if it says where the call goes."""
+    labels: tuple[str, ...] = ()
+    """The labels of what it says, those of secrets too, in the order of the alphabet."""
+    eids: tuple[int, ...] = ()
+    """The elements of memory that these labels come from, the nearest ones: the element itself, or of one
+    that was made of pieces, what the piece was made of. They may have been forgotten.
+    """
+
+
+def parts_of(
+    memory: Memory,
+    call: Call,
+    says_where: Iterable[SlotPath] | None = None,
+    deciding: Iterable[int] = (),
+) -> tuple[Part, ...]:
+    """The parts of a call: for each input those that are declared to say where, those that have labels of
+    their own, and the rest; last what decided that the call came to be, if that has labels.
+
+    `says_where` is what the action declares, None if it declares nothing; `deciding` are the run that calls
+    and the runs that called it.
+    """
+    labels = memory.labels
+    if not labels.pages:
+        return ()
+    parts: list[Part] = []
+    for slot, eids in call.inputs:
+        declared = None if says_where is None else [part.path for part in says_where if part.slot == slot]
+        parts += _of_input(memory, slot, eids, declared)
+    eids = tuple(eid for _, given in call.inputs for eid in given)
+    decided = _decided(labels, deciding, eids)
+    return (*parts, decided) if decided.labels else tuple(parts)
+
+
+def _of_input(memory: Memory, slot: str, eids: tuple[int, ...], declared: list[str] | None) -> Iterator[Part]:
+    """The parts of one input; with `declared` None all of it says where."""
+    labels = memory.labels
+    paths = dict.fromkeys(declared or ())
+    for eid in eids:
+        paths.update(dict.fromkeys(sorted(labels.paths(labels.own(eid)))))
+    paths.pop("", None)
+    outermost = [
+        path for path in paths if not any(path != other and is_within(path, other) for other in paths)
+    ]
+    for path in outermost:
+        where = declared is None or any(is_within(path, part) or is_within(part, path) for part in declared)
+        yield _part(memory, slot, path, where, eids)
+    yield _part(memory, slot, "", declared is None or "" in declared, eids, outermost)
+
+
+def _part(
+    memory: Memory,
+    slot: str,
+    path: str,
+    where: bool,
+    eids: tuple[int, ...],
+    others: Iterable[str] = (),
+) -> Part:
+    labels, names, sources = memory.labels, set[str](), dict[int, None]()
+    for eid in eids:
+        own = labels.own(eid)
+        of_eid = labels.of_part(own, path) if path else labels.rest(own)
+        said = {name for name in of_eid if name[-1] != WHETHER}
+        names |= said
+        sources.update(dict.fromkeys(_sources(memory, eid, said)))
+    return Part(slot, path, where, tuple(sorted(names)), tuple(sources))
+
+
+def _sources(memory: Memory, eid: int, said: set[str]) -> tuple[int, ...]:
+    """The nearest elements that a piece of an element has its labels from."""
+    labels = memory.labels
+    if not said:
+        return ()
+    element = memory.element(eid)
+    origin: Origin | None = None if element is None else element.origin
+    if origin is None or not origin.inputs or not labels.paths(labels.own(eid)):
+        return (eid,)
+    having = [made_of for made_of in origin.inputs if said & {*labels.names(labels.of((made_of,)))}]
+    if said <= {*labels.names(labels.of(having))}:
+        return tuple(having)
+    gone = (made_of for made_of in origin.inputs if made_of not in memory)
+    return (*having, *gone) or (eid,)
+
+
+def _decided(labels: Labels, runs: Iterable[int], eids: tuple[int, ...]) -> Part:
+    """What decided that a call came to be: the runs, and what led to the elements that it is given."""
+    having = [run for run in runs if labels.own(run)]
+    names = {*labels.names(labels.whole(labels.of(having)))}
+    for eid in eids:
+        _, deciding = labels.told(labels.own(eid))
+        if deciding:
+            names.update(deciding)
+            having.append(eid)
+    return Part("", "", False, tuple(sorted(names)), tuple(dict.fromkeys(having)))
