@@ -26,14 +26,7 @@ from narval.core.definitions.action.definition import (
     Where,
     render,
 )
-from narval.core.definitions.action.parts import (
-    PartFault,
-    check_parts,
-    misplaced,
-    odd_own,
-    read_keeps,
-    read_where,
-)
+from narval.core.definitions.action.parts import check_parts, misplaced, with_parts
 from narval.core.definitions.action.resources import Resources, read_resources, resources_of
 from narval.core.definitions.prototype import HOLDS, NAME_OF, Prototype, check_replaces, parameter
 from narval.core.definitions.reading import vocabulary
@@ -160,8 +153,9 @@ class _ActionMaker:
             return
         description = writable(str(declaration.description or first_paragraph(function)))
         prototype = self._prototype(declaration, place, decorator)
-        says_where, odd = read_where(declaration.where)
-        self._part_faults((*odd, *misplaced(prototype, says_where or (), declaration.pure)), place, decorator)
+        prototype, says_where, odd = with_parts(prototype, declaration)
+        for text, message in odd:
+            self._fault(_written(self.source, text, decorator) or place, f"@action: {message}")
         action = Action(
             group=self.group,
             name=name,
@@ -224,18 +218,7 @@ class _ActionMaker:
                 self._fault(place, f"expected one {what} of the id {id!r}, found {count}")
         for declared in both:
             self._patterns(declared, place, decorator)
-        for output in outputs:
-            self._part_faults(odd_own(output.own), place, decorator)
-        keeps, odd = read_keeps(declaration.keeps)
-        self._part_faults(odd, place, decorator)
-        return Prototype(tuple(inputs), tuple(outputs), keeps)
-
-    def _part_faults(self, faults: Iterable[PartFault], place: Place, decorator: tuple[int, int]) -> None:
-        """Note what is wrong with what is declared of parts, where it is written in a decorator."""
-        for text, message in faults:
-            found = [self.source.text.find(f"{quote}{text}{quote}", *decorator) for quote in "\"'" if text]
-            at = max(found, default=-1)
-            self._fault(place if at < 0 else self.source.place(at + 1), f"@action: {message}")
+        return Prototype(tuple(inputs), tuple(outputs))
 
     def _usable(self, values: Iterable[object], slot_type: type[Slot], place: Place) -> Iterator[Slot]:
         """The values that are an input or output with an id and patterns; the others are faults."""
@@ -426,6 +409,12 @@ class _Tree:
 
 def _check_sentence(patterns: Patterns, inputs: Iterable[str]) -> None:
     patterns.check_variables(set(inputs), "the id of an input of this action")
+
+
+def _written(source: Source, text: str, within: tuple[int, int]) -> Place | None:
+    """The place where a text stands in its quotes; None where it is not found."""
+    at = max((source.text.find(f"{quote}{text}{quote}", *within) for quote in "\"'" if text), default=-1)
+    return None if at < 0 else source.place(at + 1)
 
 
 def _functions(module: ModuleType) -> list[str]:

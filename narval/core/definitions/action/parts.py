@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
+from narval.core.definitions.action.definition import ActionDeclaration
 from narval.core.definitions.prototype import Prototype
 from narval.core.definitions.reading.xml import Entry, Reading
 from narval.core.definitions.suggestions import closest
@@ -21,8 +22,26 @@ class PartFault(NamedTuple):
     message: str
 
 
-def read_where(declared: object) -> tuple[tuple[SlotPath, ...] | None, list[PartFault]]:
-    """The parts of inputs that say where, as `@action` declares them, and what is wrong with that."""
+def with_parts(
+    prototype: Prototype, declaration: ActionDeclaration
+) -> tuple[Prototype, tuple[SlotPath, ...] | None, tuple[PartFault, ...]]:
+    """A prototype with the parts that `@action` says are passed on, the parts of inputs that say where, and
+    what is wrong with these declarations.
+    """
+    says_where, odd_where = _read_where(declaration.where)
+    keeps, odd_keeps = _read_keeps(declaration.keeps)
+    made = Prototype(prototype.inputs, prototype.outputs, keeps)
+    odd_own = (
+        PartFault(str(text), f"own: expected {WRITTEN}, found {text!r:.80}")
+        for output in made.outputs
+        for text in output.own
+        if not is_path(text)
+    )
+    unfit = misplaced(made, says_where or (), declaration.pure)
+    return made, says_where, (*odd_where, *odd_keeps, *odd_own, *unfit)
+
+
+def _read_where(declared: object) -> tuple[tuple[SlotPath, ...] | None, list[PartFault]]:
     if declared is None:
         return None, []
     if not isinstance(declared, tuple):
@@ -31,21 +50,13 @@ def read_where(declared: object) -> tuple[tuple[SlotPath, ...] | None, list[Part
     return _each(declared, slot_path, "where")
 
 
-def read_keeps(declared: object) -> tuple[tuple[Keep, ...], list[PartFault]]:
-    """The parts of outputs that are passed on, as `@action` declares them, and what is wrong with that."""
+def _read_keeps(declared: object) -> tuple[tuple[Keep, ...], list[PartFault]]:
     if declared is None:
         return (), []
     if not isinstance(declared, Mapping):
         wish = 'expected parts of outputs with parts of inputs, such as {"answer/@to": "mail/@from"}'
         return (), [PartFault("", f"keeps: {wish}, found {declared!r:.80}")]
     return _each(declared.items(), lambda pair: keeps_of(dict([pair]))[0], "keeps")
-
-
-def odd_own(own: Iterable[object]) -> Iterator[PartFault]:
-    """What is wrong with the parts that an output declares as its own."""
-    for text in own:
-        if not is_path(text):
-            yield PartFault(str(text), f"own: expected {WRITTEN}, found {text!r:.80}")
 
 
 def misplaced(prototype: Prototype, says_where: Iterable[SlotPath], pure: bool) -> Iterator[PartFault]:
