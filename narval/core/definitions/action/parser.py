@@ -151,18 +151,17 @@ class _ActionMaker:
             expectation = "expected a name without dots, slashes and blanks"
             self._fault(place, f"@action: {expectation}, found {name!r:.80}")
             return
-        description = writable(str(declaration.description or first_paragraph(function)))
-        prototype = self._prototype(declaration, place, decorator)
-        prototype, says_where, odd = with_parts(prototype, declaration)
-        for text, message in odd:
-            self._fault(_written(self.source, text, decorator) or place, f"@action: {message}")
+        text = writable(str(declaration.description or first_paragraph(function)))
+        parts = with_parts(self._prototype(declaration, place, decorator), declaration)
+        for part, message in parts.faults:
+            self._fault(_written(self.source, part, decorator) or place, f"@action: {message}")
         action = Action(
             group=self.group,
             name=name,
             function=variable,
-            prototype=prototype,
-            says_where=says_where,
-            descriptions={"en": description} if description else {},
+            prototype=parts.prototype,
+            says_where=parts.says_where,
+            descriptions={"en": text} if text else {},
             pure=declaration.pure,
             describe=self._sentence(declaration, place, decorator),
             model=declaration.model or "",

@@ -22,12 +22,16 @@ class PartFault(NamedTuple):
     message: str
 
 
-def with_parts(
-    prototype: Prototype, declaration: ActionDeclaration
-) -> tuple[Prototype, tuple[SlotPath, ...] | None, tuple[PartFault, ...]]:
-    """A prototype with the parts that `@action` says are passed on, the parts of inputs that say where, and
-    what is wrong with these declarations.
-    """
+class DeclaredParts(NamedTuple):
+    """A prototype with the parts that are passed on, the parts that say where, and what is wrong there."""
+
+    prototype: Prototype
+    says_where: tuple[SlotPath, ...] | None
+    faults: tuple[PartFault, ...]
+
+
+def with_parts(prototype: Prototype, declaration: ActionDeclaration) -> DeclaredParts:
+    """What `@action` declares of the parts of a prototype."""
     says_where, odd_where = _read_where(declaration.where)
     keeps, odd_keeps = _read_keeps(declaration.keeps)
     made = Prototype(prototype.inputs, prototype.outputs, keeps)
@@ -38,7 +42,7 @@ def with_parts(
         if not is_path(text)
     )
     unfit = misplaced(made, says_where or (), declaration.pure)
-    return made, says_where, (*odd_where, *odd_keeps, *odd_own, *unfit)
+    return DeclaredParts(made, says_where, (*odd_where, *odd_keeps, *odd_own, *unfit))
 
 
 def _read_where(declared: object) -> tuple[tuple[SlotPath, ...] | None, list[PartFault]]:
