@@ -196,7 +196,7 @@ def _name(path: str) -> str:
 
 
 def _parts_in(names: Iterable[str]) -> dict[str, frozenset[str]]:
-    """What the names of a set say of parts."""
+    """The labels of parts, by path, as the names of a set say them."""
     parts: dict[str, frozenset[str]] = {}
     for name in names:
         if name.startswith(PART):

@@ -108,7 +108,7 @@ def _sources(memory: Memory, eid: int, said: set[str]) -> tuple[int, ...]:
 
 
 def _decided(labels: Labels, runs: Iterable[int], eids: tuple[int, ...]) -> Part:
-    """What decided that a call came to be: the runs, and what led to the elements that it is given."""
+    """The cause of a call: the runs, and what led to the elements that it is given."""
     having = [run for run in runs if labels.own(run)]
     names = {*labels.names(labels.whole(labels.of(having)))}
     for eid in eids:

@@ -17,7 +17,7 @@ _NAME = r"[^\W\d][\w.-]*"
 _PATH = re.compile(rf"(?:{_NAME}/)*(?:@?{_NAME}|text\(\))")
 
 WRITTEN = "a path such as @to, body, address/@mail or text()"
-"""What is expected of a path, for people."""
+"""The expectation of a path, for people."""
 
 
 class SlotPath(NamedTuple):

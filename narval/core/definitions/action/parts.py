@@ -1,4 +1,4 @@
-"""What an action declares of parts of inputs and outputs: which say where, are its own, or are passed on."""
+"""Declared parts: of inputs those that say where, of outputs an action's own and those that are passed on."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class DeclaredParts(NamedTuple):
 
 
 def with_parts(prototype: Prototype, declaration: ActionDeclaration) -> DeclaredParts:
-    """What `@action` declares of the parts of a prototype."""
+    """A prototype with what `@action` declares of its parts."""
     says_where, odd_where = _read_where(declaration.where)
     keeps, odd_keeps = _read_keeps(declaration.keeps)
     made = Prototype(prototype.inputs, prototype.outputs, keeps)
@@ -64,7 +64,7 @@ def _read_keeps(declared: object) -> tuple[tuple[Keep, ...], list[PartFault]]:
 
 
 def misplaced(prototype: Prototype, says_where: Iterable[SlotPath], pure: bool) -> Iterator[PartFault]:
-    """What does not fit the inputs and outputs that there are."""
+    """The faults of parts of inputs and outputs that there are not."""
     inputs, outputs = ([slot.id for slot in slots] for slots in (prototype.inputs, prototype.outputs))
     for part in says_where:
         yield from _unknown("where", part, "input", inputs)
