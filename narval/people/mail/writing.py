@@ -55,18 +55,20 @@ def compose_mail(
     once: str = "",
     flows: bool = False,
     about: str = "",
+    key: str = "",
 ) -> bytes:
     """Compose a mail, which is not sent yet: the XML of an `email` element of this `kind`.
 
     `identity` has the `address` and `name` that it is from; a `signature` stands below its text. `to` and
     `cc` are addresses with blanks between. Of an answer, `answered` are the attributes of the mail that it
     answers, which give subject and thread. `auto` is the `Auto-Submitted` of RFC 3834. Its id begins with
-    `about` and derives from the call, so that composing it again composes the same mail; of several with the
-    same `once` memory keeps the first. If it `flows`, long lines are broken, and joined by who reads it.
+    `about` and derives from the call, and of a call that composes several from the `key` of each, so that
+    composing it again composes the same mail; of several with the same `once` memory keeps the first. If it
+    `flows`, long lines are broken, and joined by who reads it.
     Raises ActionError (`bad-address`, final).
     """
     me = identity.attributes
-    ident = f"{about}{_digest(call().id)}@{me.get('address', '').rpartition('@')[2]}"
+    ident = f"{about}{_digest(f'{call().id} {key}'.rstrip())}@{me.get('address', '').rpartition('@')[2]}"
     facts = {
         "kind": kind,
         "message-id": ident,
@@ -305,11 +307,16 @@ async def send_mail(mail: Element, outbox: MailAccount) -> SentMail:
     return SentMail(letter.ident, tuple(letter.to), tuple(refused))
 
 
-async def send_text(account: MailAccount, to: str, subject: str, text: str, *, about: str = "") -> str:
-    """Send a text by the account of `[mail]` of the settings; its Message-ID. Raises ActionError."""
+async def send_text(
+    account: MailAccount, to: str, subject: str, text: str, *, about: str = "", key: str = ""
+) -> str:
+    """Send a text by the account of `[mail]` of the settings; its Message-ID. Raises ActionError.
+
+    A call that sends several gives each a `key`, so that each has an id of its own.
+    """
     me = etree.Element("identity", name=account.given.get("name", "narval"), address=account.given["from"])
     identity, auto = Element(0, etree.tostring(me)), "auto-generated"
     mail = compose_mail(
-        "notice", identity, None, text, to=to, subject=subject, auto=auto, flows=True, about=about
+        "notice", identity, None, text, to=to, subject=subject, auto=auto, flows=True, about=about, key=key
     )
     return (await send_mail(Element(0, mail), account)).message_id

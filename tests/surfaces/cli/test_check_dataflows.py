@@ -64,3 +64,17 @@ def test_TA9_a_join_of_all_with_all_is_warned_of(home: Path) -> None:
         "recipes/flats.plan:7:5: warning: join: an empty condition joins each tuple with all of the other side; "
         "write union to have those of both, or a condition"
     )
+
+
+def test_TA13_a_union_of_tuples_that_lack_an_attribute_is_warned_of(home: Path) -> None:
+    text = """PLAN P { OUTPUT: all; BODY {
+      makestream2("[{\\"name\\": \\"a\\", \\"unit\\": \\"kg\\"}]" : one)
+      makestream2("[{\\"name\\": \\"b\\"}]" : other)
+      union((one, other) : all)
+    } }"""
+    status, lines = checked(home, text)
+    assert status == 0
+    assert lines[0] == (
+        "recipes/flats.plan:4:19: warning: union: 'other' has no unit, which is no value in its tuples; "
+        "if that is not meant, project all inputs to the same attributes"
+    )

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, unquote
 
 from narval.agent.agent import AgentState
 from narval.agent.loop import Request
@@ -76,10 +77,11 @@ class HomeSide:
         if given is None:
             wanted = "add [mail] to etc/narval.toml"
             raise ActionError(f"there is no server to send mail by; {wanted}", "no-server", final=True)
-        to = message.dest.partition(":")[2]
-        subject = " ".join(message.text.split())[:70] or "narval"
+        to, subject = _recipients(message.dest)
+        text = _readable(message)
+        first = next((line for line in text.splitlines() if line.strip()), "narval")
         account = MailAccount(given, self._home)
-        await send_text(account, to, subject, _readable(message))
+        await send_text(account, to, subject or " ".join(first.split())[:70], text, key=message.key)
 
 
 def _text_in(xml: bytes) -> str:
@@ -88,11 +90,26 @@ def _text_in(xml: bytes) -> str:
     return text or xml.decode()
 
 
+def _recipients(dest: str) -> tuple[str, str]:
+    """The addresses of `mailto:ADDRESS,…?subject=TEXT`, blanks between them, and the subject.
+
+    Raises ActionError for what else stands there.
+    """
+    addresses, _, query = dest.partition(":")[2].partition("?")
+    asked = dict(parse_qsl(query, keep_blank_values=True))
+    subject = asked.pop("subject", "")
+    if asked:
+        wanted = "expected addresses, and ?subject= after them"
+        raise ActionError(f"{wanted}, found {', '.join(asked)} in {dest:.80}", "bad-address", final=True)
+    return " ".join(unquote(addresses).replace(",", " ").split()), " ".join(subject.split())
+
+
 def _readable(message: FlowMessage) -> str:
-    """The value for people: an attribute a line."""
-    root = parse(message.document)
-    lines = [f"{child.tag!s}: {child.text or ''}" for child in root.iterchildren("*")]
-    return "\n".join(lines) if len(lines) > 1 else message.text
+    """The value for people: its text if it has one attribute, else an attribute a line."""
+    attributes = list(parse(message.document).iterchildren("*"))
+    if len(attributes) == 1:
+        return attributes[0].text or ""
+    return "\n".join(f"{child.tag!s}: {child.text or ''}" for child in attributes) or message.text
 
 
 def _add(xml: bytes, origin: Origin, labels: Iterable[str], turn: Turn) -> None:

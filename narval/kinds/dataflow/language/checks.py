@@ -6,7 +6,13 @@ from collections.abc import Iterable, Iterator
 
 from narval.core.definitions.library import Library
 from narval.core.errors import Fault
-from narval.kinds.dataflow.language.definition import DataflowDefinition, DataRef, FixedValue, OperatorCall
+from narval.kinds.dataflow.language.definition import (
+    DataflowDefinition,
+    DataflowGraph,
+    DataRef,
+    FixedValue,
+    OperatorCall,
+)
 
 
 def warnings(dataflows: Iterable[DataflowDefinition], library: Library) -> list[Fault]:
@@ -16,7 +22,7 @@ def warnings(dataflows: Iterable[DataflowDefinition], library: Library) -> list[
         for definition in dataflows
         if definition.graphs
         for call in definition.graph.calls
-        for line, column, message in _doubts(call)
+        for line, column, message in (*_doubts(call), *_lacking(call, definition.graph))
     )
 
 
@@ -39,6 +45,21 @@ def _doubts(call: OperatorCall) -> Iterator[tuple[int, int, str]]:
             yield wrapper.line, wrapper.column, message
     if not call.possible:
         yield call.line, call.column, never(call)
+
+
+def _lacking(call: OperatorCall, graph: DataflowGraph) -> Iterator[tuple[int, int, str]]:
+    """The place and message of each input of a union or difference that lacks what another has."""
+    if call.operator.name not in ("union", "difference"):
+        return
+    known = [(ref, columns) for _, _, ref in call.consumed if (columns := graph.data[ref.name].attributes)]
+    everything = dict.fromkeys(name for _, columns in known for name in columns)
+    for ref, columns in known:
+        if lacking := [name for name in everything if name not in columns]:
+            message = (
+                f"{call.operator.name}: {ref.name!r} has no {', '.join(lacking)}, which is no value in its "
+                "tuples; if that is not meant, project all inputs to the same attributes"
+            )
+            yield ref.line, ref.column, message
 
 
 def never(call: OperatorCall) -> str:

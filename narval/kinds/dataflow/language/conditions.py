@@ -3,6 +3,7 @@
 select_cond = attr cmp constant { "AND" attr cmp constant }
 join_cond   = left_attr cmp right_attr { "AND" … }
 columns     = attr { ( "AND" | "," ) attr }
+folds       = func "(" ( attr | "*" ) ")" [ "as" attr ] { "," … }
 formats     = text with %attr%, or with %s; %% is a percent sign
 """
 
@@ -38,6 +39,14 @@ class JoinTest(msgspec.Struct, frozen=True):
     left: str
     compares: Compares
     right: str
+
+
+class ColumnFold(msgspec.Struct, frozen=True):
+    """An aggregate of a column, and the name of its value: `min(price) as cheapest`."""
+
+    func: str
+    column: str
+    name: str
 
 
 class TextFormat(msgspec.Struct, frozen=True):
@@ -181,6 +190,40 @@ def _columns(text: str) -> tuple[str, ...]:
     return tuple(columns)
 
 
+FUNCTIONS = ("count", "sum", "min", "max", "avg", "list", "lines")
+"""The functions of aggregates."""
+
+_FOLD = re.compile(
+    r"""\s*(?P<func>\w+)\(\s*(?P<column>\*|'[^']+'|"[^"]+"|[^\s()'",]+)\s*\)"""
+    r"""(?:\s+(?i:as)\s+(?P<name>'[^']+'|"[^"]+"|[^\s()'",]+))?\s*"""
+)
+
+
+def _folds(text: str) -> tuple[ColumnFold, ...]:
+    folds: dict[str, ColumnFold] = {}
+    at = 0
+    while True:
+        found = _FOLD.match(text, at)
+        if found is None:
+            wanted = "expected a function of a column, as in min(price) as cheapest"
+            raise TextError(at, f"{wanted}, found {text[at : at + 40].strip()!r}")
+        func, column = found["func"].lower(), found["column"].strip("'\"")
+        if func not in FUNCTIONS:
+            raise TextError(found.start("func"), f"expected one of {', '.join(FUNCTIONS)}, found {func!r}")
+        if column == "*" and func != "count":
+            raise TextError(found.start("column"), f"expected a column for {func}; only count takes *")
+        name = (found["name"] or (func if column == "*" else f"{func}_{column}")).strip("'\"")
+        if name in folds:
+            raise TextError(found.start(), f"expected another name, found {name!r} again; write as NAME")
+        folds[name] = ColumnFold(func, column, name)
+        at = found.end()
+        if at == len(text):
+            return tuple(folds.values())
+        if text[at] != ",":
+            raise TextError(at, f"expected a comma or the end, found {text[at : at + 40]!r}")
+        at += 1
+
+
 def _tuple_format(text: str) -> TextFormat:
     texts, attributes = [""], []
     parts = text.split("%")
@@ -247,6 +290,7 @@ _PARSERS: Mapping[str, Callable[[str], Any]] = {
     "select": _select,
     "join": _join,
     "columns": _columns,
+    "folds": _folds,
     "tuple-format": _tuple_format,
     "text-format": _text_format,
     "rules": rules_of,

@@ -21,7 +21,7 @@ CLASS_NAMES: Mapping[OperatorClass, str] = {
     "I": "immediate",
 }
 
-Text = Literal["", "select", "join", "columns", "tuple-format", "text-format", "rules", "rows"]
+Text = Literal["", "select", "join", "columns", "folds", "tuple-format", "text-format", "rules", "rows"]
 """The languages of texts that operators take as arguments."""
 
 
@@ -148,7 +148,7 @@ _TABLE = (
     _operator(
         "difference(Stream universe, Stream sample : Stream negation)",
         "H",
-        "gives the values of universe that are not in sample, once each",
+        "gives the values of universe that are not in sample, once each; a lacking attribute is no value",
         "empty",
         waits_for=("sample",),
     ),
@@ -185,10 +185,17 @@ _TABLE = (
     # --- relations -----------------------------------------------------------------------------------------
     _operator("accumulate(TupleStream in : Relation out)", "B", "gathers a relation", "empty relation"),
     _operator(
-        "aggregate(String column, String func@count|sum|min|max|avg, TupleStream in : Object result)",
+        "aggregate(String column, String func@count|sum|min|max|avg|list|lines, "
+        "TupleStream in : Object result)",
         "B",
-        "gives one value of a column; count takes * too",
+        "gives one value of a column; count takes * too; list and lines are one text of all values",
         "0 for count and sum, else no value",
+    ),
+    _operator(
+        "group(String by@columns, String values@folds, TupleStream in : TupleStream out)",
+        "B",
+        "gives a tuple for each group of tuples that have the same values in some columns",
+        "empty",
     ),
     _operator(
         "join(String cond@join, TupleStream left, TupleStream right : TupleStream result)",
@@ -234,7 +241,7 @@ _TABLE = (
     _operator(
         "union(TupleStream in* : TupleStream out)",
         "P",
-        "gives the tuples of all inputs, which have the same attributes, once each",
+        "gives the tuples of all inputs once each; an attribute that an input lacks is no value there",
         "empty",
         alias=(("in",),),
     ),

@@ -75,4 +75,22 @@ def aggregate(column: str, func: str, given: Tuples) -> Any:
         return len(values) if func == "count" else sum(values)
     if not values:
         return None
+    if func in ("list", "lines"):
+        texts = [value if isinstance(value, str) else f"{value:g}" for value in values]
+        return {"list": ", ", "lines": "\n"}[func].join(texts)
     return {"min": min, "max": max, "avg": lambda them: sum(them) / len(them)}[func](values)
+
+
+def group(by: Sequence[str], folds: Sequence[tuple[str, str, str]], given: Tuples) -> list[dict[str, Any]]:
+    keys = distinct([{name: row[name] for name in by} for row in given])
+    groups = [(key, [row for row in given if all(row[n] == v for n, v in key.items())]) for key in keys]
+    return [
+        {**key, **{name: aggregate(column, func, rows) for func, column, name in folds}}
+        for key, rows in groups
+    ]
+
+
+def padded(*sides: Tuples) -> list[list[dict[str, Any]]]:
+    """The same tuples, what they lack of all attributes as no value."""
+    names = [name for side in sides for row in side for name in row]
+    return [[{**dict.fromkeys(names), **row} for row in side] for side in sides]

@@ -180,7 +180,7 @@ def test_TA41_who_is_behind_holds_sources_back() -> None:
     assert not driver.network.is_crowded
 
 
-def test_TA6_what_comes_of_each_must_have_the_same_attributes() -> None:
+def test_TA6_what_comes_of_each_must_share_attributes() -> None:
     def two(request: OperatorRequest) -> list[TupleBatch]:
         return [TupleBatch((request.arguments["text"],), [(1,)])]
 
@@ -189,6 +189,25 @@ def test_TA6_what_comes_of_each_must_have_the_same_attributes() -> None:
     assert driver.over is not None
     assert driver.over.failure is not None
     assert driver.over.failure.kind == "other-attributes"
+
+
+def test_TA6_what_one_lacks_of_the_attributes_of_another_is_no_value() -> None:
+    def some(request: OperatorRequest) -> list[TupleBatch]:
+        schema = ("k", *[name for name in "ab" if name in request.arguments["text"]])
+        return [TupleBatch(schema, [tuple(range(len(schema)))])]
+
+    body = 'query("s", x : y) accumulate(y : z)'
+    driver = FlowDriver(plan("TupleStream x", "TupleStream y, Relation z", body), {"query": some})
+    driver.feed("x", [{"text": "k"}, {"text": "a"}, {"text": "b"}, {"text": "a"}]).end("x").run()
+    assert driver.rows["y"] == [
+        {"k": 0},
+        {"k": 0, "a": 1},
+        {"k": 0, "a": None, "b": 1},
+        {"k": 0, "a": 1, "b": None},
+    ]
+    (relation,) = driver.values["z"].batches()
+    assert relation.schema == ("k", "a", "b")
+    assert relation.rows == [(0, None, None), (0, 1, None), (0, None, 1), (0, 1, None)]
 
 
 def test_the_end_of_a_stream_is_told_after_all_its_tuples() -> None:

@@ -208,8 +208,8 @@ def test_no_turn_of_a_sort_grows_with_its_rows(monkeypatch: pytest.MonkeyPatch, 
     assert 0 < most < 64 * 16
 
 
-@given(TUPLES, SIZES, st.sampled_from(["count", "sum", "min", "max", "avg"]))
-def test_aggregate_is_the_reference(tuples: Any, size: int, func: str) -> None:
+@given(TUPLES, SIZES, st.sampled_from(["count", "sum", "min", "max", "avg", "list", "lines"]))
+def test_TA12_aggregate_is_the_reference(tuples: Any, size: int, func: str) -> None:
     dataflow = plan("x", "Object y", f'aggregate("n", "{func}", x : y)')
     driver = FlowDriver(dataflow).feed("x", tuples, size).end("x").run()
     assert driver.values["y"] == reference.aggregate("n", func, tuples)
@@ -220,6 +220,49 @@ def test_a_sum_does_not_depend_on_the_order(size: int) -> None:
     dataflow = plan("x", "Object y", 'aggregate("n", "sum", x : y)')
     numbers = [{"n": value} for value in [0.1] * 10 + [1e16, 1, -1e16]]
     assert FlowDriver(dataflow).feed("x", numbers, size).end("x").run().values["y"] == 2.0
+
+
+@given(TUPLES, SIZES, st.sampled_from(["t", "n, t"]), ROOMS)
+def test_group_is_the_reference(tuples: Any, size: int, by: str, room: FlowSettings) -> None:
+    values = "count(*), count(n) as ns, sum(n) as total, min(t) as first, list(t) as all"
+    folds = [("count", "*", "count"), ("count", "n", "ns"), ("sum", "n", "total"), ("min", "t", "first"),
+             ("list", "t", "all")]  # fmt: skip
+    dataflow = plan("x", "TupleStream y", f'group("{by}", "{values}", x : y)')
+    driver = FlowDriver(dataflow, settings=room).feed("x", tuples, size).end("x").run()
+    assert bag(driver.rows.get("y", [])) == bag(reference.group(by.split(", "), folds, tuples))
+
+
+def test_a_group_adds_no_texts_and_says_which() -> None:
+    dataflow = plan("x", "TupleStream y", 'group("k", "sum(t) as s", x : y)')
+    driver = FlowDriver(dataflow).feed("x", [{"k": 1, "t": "a"}]).end("x").run()
+    assert driver.over is not None
+    assert driver.over.failure is not None
+    assert driver.over.failure.message == "expected numbers to add, found 'a'"
+
+
+RAGGED = st.lists(
+    st.dictionaries(st.sampled_from("abc"), st.one_of(st.none(), st.integers(0, 1)), min_size=1).map(
+        lambda row: {"k": 0, **row}
+    ),
+    max_size=8,
+)
+
+
+@settings(max_examples=200)
+@given(RAGGED, RAGGED, ROOMS)
+def test_TA13_what_a_tuple_lacks_is_no_value_in_sets(left: Any, right: Any, room: FlowSettings) -> None:
+    wide, sample = reference.padded(left, right)
+    both = reference.distinct([*wide, *sample])
+    driver = FlowDriver(plan("lr", "TupleStream y", "union((l, r) : y)"), settings=room)
+    driver.feed("l", left, 1).feed("r", right, 1).end("l").end("r").run()
+    assert bag(reference.padded(driver.rows.get("y", []), both)[0]) == bag(both)
+
+    driver = FlowDriver(plan("lr", "TupleStream y", "difference(l, r : y)"), settings=room)
+    driver.feed("l", left, 1).feed("r", right, 1).end("r").end("l").run()
+    got = reference.padded(driver.rows.get("y", []), wide, sample)[0]
+    assert bag(got) == bag(reference.difference(wide, sample))
+    own = {name for row in left for name in row}
+    assert all(row.keys() <= own for row in driver.rows.get("y", []))
 
 
 def test_count_of_all_counts_tuples_without_a_value() -> None:

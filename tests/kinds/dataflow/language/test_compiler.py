@@ -246,7 +246,7 @@ def test_TA8_the_other_way_round_in_a_file_of_example_aliases() -> None:
         ),
         (
             plan('aggregate("a", "mean", in : out)', "in", "out"),
-            '4:23: func: expected count, sum, min, max, avg, found "mean"',
+            '4:23: func: expected count, sum, min, max, avg, list, lines, found "mean"',
         ),
         (
             plan('fetch(x : y) sort("a", "ascending", x : z) print((y, z)) compare(x, 1, "=" : t, _) noop() WAIT: t', "x"),
@@ -280,12 +280,24 @@ def test_TA8_the_other_way_round_in_a_file_of_example_aliases() -> None:
         ),
         (
             plan('fetch("a" : x) makestream2("[{\\"a\\": 1}]" : y) union((x, y) : z) print(z)'),
-            "4:65: union: expected the attributes of all inputs to be the same: url, status, type, content in "
-            "'x', a here",
+            "4:65: union: expected inputs that share attributes: url, status, type, content in 'x', a here",
         ),
         (
-            plan('project("a, b", x : y) project("b, c", x : z) difference(y, z : _)', "x"),
-            "4:68: difference: expected the attributes of all inputs to be the same: a, b in 'y', b, c here",
+            plan('project("a, b", x : y) project("c", x : z) difference(y, z : _)', "x"),
+            "4:65: difference: expected inputs that share attributes: a, b in 'y', c here",
+        ),
+        (
+            plan('makestream2("[{\\"a\\": 1}]" : x) group("a", "min(b), sum(a)", x : _)'),
+            "4:56: group: in has no attribute 'b'; there is 'a'",
+        ),
+        (
+            plan('group("a", "top(b)", x : _)', "x"),
+            "4:20: values: expected one of count, sum, min, max, avg, list, lines, found 'top'",
+        ),
+        (plan('group("a", "sum(*)", x : _)', "x"), "4:24: values: expected a column for sum; only count takes *"),
+        (
+            plan('group("a", "sum b", x : _)', "x"),
+            "4:20: values: expected a function of a column, as in min(price) as cheapest, found 'sum b'",
         ),
         (
             plan('subplan(1 : )'),

@@ -83,7 +83,7 @@ class Fetch:
 
 
 class Notify:
-    """Send each value, once."""
+    """Send each value, once; what has no value at all is not sent."""
 
     def __init__(self, tools: FlowTools, request: OperatorRequest) -> None:
         self._tools = tools
@@ -103,6 +103,8 @@ class Notify:
             return
         schema, rows, _ = request.batch
         for row in rows:
+            if all(value is None for value in row):
+                continue
             key = self._record.key(self._dest, row)
             if await self._record.answers(key) is None:
                 text, document = tuple_text(schema, row), document_of(schema, row, self._element)

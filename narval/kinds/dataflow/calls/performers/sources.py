@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from functools import partial
-from itertools import islice
 from typing import Any
 
 from narval.core.elements.canonical import canonical
@@ -21,7 +20,7 @@ from narval.kinds.dataflow.calls.performers.functions import batch_from
 from narval.kinds.dataflow.calls.performers.performing import FlowAnswer, Give, in_batches
 from narval.kinds.dataflow.calls.performers.tools import FlowTools
 from narval.kinds.dataflow.calls.web import text_of_page
-from narval.kinds.dataflow.engine.network.batches import BATCH, FlowError, TupleBatch, batch_of
+from narval.kinds.dataflow.engine.network.batches import BATCH, FlowError, TupleBatch, batch_of, slices
 from narval.kinds.dataflow.engine.network.operators.conditions import chooser
 from narval.kinds.dataflow.engine.network.requests import OperatorRequest
 from narval.kinds.dataflow.language.code import DATAFLOW_CODE, DataflowDeclaration
@@ -57,8 +56,7 @@ class Retrieve:
             return
         source = source_of(self._tools.sources, name)
         text = await self._text(source)
-        work = partial(_read, source, text, number)
-        for batch in _chosen(await self._tools.code.in_thread(work), query):
+        for batch in await self._tools.code.in_thread(partial(_chosen, source, text, number, query)):
             await give(FlowAnswer(batch._replace(relation=name)))
 
     async def _text(self, source: FlowSource) -> str:
@@ -87,18 +85,22 @@ def source_of(sources: Mapping[str, FlowSource], name: str) -> FlowSource:
     return source
 
 
-def _chosen(tuples: Iterator[dict[str, Any]], query: str) -> Iterable[TupleBatch]:
+def _chosen(source: FlowSource, text: str, number: ReadNumber, query: str) -> list[TupleBatch]:
+    """The tuples of a document that meet a query. Raises FlowError."""
     try:
         tests = parse_text("select", query) if query.strip() else ()
     except TextError as error:
         raise FlowError("wrong-query", error.message) from None
-    while some := list(islice(tuples, BATCH)):
-        batch = batch_of(some)
-        rows = batch.rows
+    whole, found = (
+        batch_of(_read(source, text, number)),
+        [],
+    )  # what some tuples lack is no value in them, wherever they stand
+    for rows in slices(whole.rows):
         for test in tests:
-            rows = chooser(test, batch.schema)(rows)
+            rows = chooser(test, whole.schema)(rows)
         if rows:
-            yield batch._replace(rows=rows)
+            found.append(whole._replace(rows=rows))
+    return found
 
 
 # --- forms ----------------------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ class Relation:
         """Its tuples in order."""
         schema, name = self.schema, self.name
         for rows in self.kept.batches():
-            yield TupleBatch(schema, rows, name)
+            yield TupleBatch(schema, widened(rows, schema), name)
 
     def __len__(self) -> int:
         return len(self.kept)
@@ -94,16 +94,49 @@ def picker(positions: list[int]) -> Callable[[Row], Row]:
 
 
 def aligned(batch: TupleBatch, schema: Schema) -> list[Row]:
-    """The rows of a batch in the order of another list of the same attributes; others are an error (TA6)."""
+    """The rows of a batch in the order of another list of attributes, none of which it has beyond them: one
+    that it lacks is no value. Raises FlowError for a batch with others (TA6).
+    """
     if batch.schema is schema or batch.schema == schema:
         return batch.rows
-    if len(batch.schema) != len(schema) or set(batch.schema) != set(schema):
-        raise FlowError(
-            "other-attributes",
-            f"expected tuples with the attributes {', '.join(schema)}, found {', '.join(batch.schema)}; "
-            "project them to the same ones",
-        )
-    return list(map(picker([batch.schema.index(name) for name in schema]), batch.rows))
+    wider, rows = placed_rows(batch, schema)
+    if wider != schema:
+        raise other_attributes(batch.schema, schema)
+    return rows
+
+
+def placed_rows(batch: TupleBatch, schema: Schema) -> tuple[Schema, list[Row]]:
+    """The rows of a batch in the order of a list of attributes, and that list, longer by those that only the
+    batch has; an attribute that the batch lacks is no value. Raises FlowError where they share none.
+    """
+    own = batch.schema
+    if own is schema or own == schema or not schema:
+        return own, batch.rows
+    known = frozenset(own)
+    if known.isdisjoint(schema):
+        raise other_attributes(own, schema)
+    wider = (*schema, *[name for name in own if name not in schema])
+    if len(wider) == len(own):
+        return wider, list(map(picker([own.index(name) for name in wider]), batch.rows))
+    places = [own.index(name) if name in known else None for name in wider]
+    return wider, [tuple([None if at is None else row[at] for at in places]) for row in batch.rows]
+
+
+def other_attributes(found: Schema, schema: Schema) -> FlowError:
+    """The error of tuples whose attributes are others than those of tuples before."""
+    return FlowError(
+        "other-attributes",
+        f"expected tuples with the attributes {', '.join(schema)}, found {', '.join(found)}; "
+        "project them to the same ones",
+    )
+
+
+def widened(rows: list[Row], schema: Schema) -> list[Row]:
+    """Rows that were kept when there were fewer attributes; those that came later are no value in them."""
+    if not rows or len(rows[0]) == len(rows[-1]) == len(schema):
+        return rows
+    size = len(schema)
+    return [row if len(row) == size else (*row, *[None] * (size - len(row))) for row in rows]
 
 
 def slices(rows: list[Row]) -> Iterator[list[Row]]:

@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, Literal, Protocol
 
-from narval.kinds.dataflow.engine.network.batches import VALUE, Relation, Row, Schema, TupleBatch, aligned
+from narval.kinds.dataflow.engine.network.batches import (
+    VALUE,
+    Relation,
+    Row,
+    Schema,
+    TupleBatch,
+    placed_rows,
+)
 from narval.kinds.dataflow.engine.network.spilling import Kept, Spill
 from narval.kinds.dataflow.language.definition import STREAMED
 
@@ -62,7 +69,10 @@ class Channel:
         return self._live
 
     def check(self) -> None:
-        """Hold all tuples to the attributes of the first: they come from outside, or from several frames."""
+        """Hold all tuples to one order of attributes: they come from outside, or from several frames.
+
+        One that a tuple lacks is no value of it. Raises FlowError for tuples that share none with others.
+        """
         self.is_checked = True
 
     def put(self, schema: Schema, rows: Sequence[Row], relation: str = "") -> None:
@@ -76,7 +86,8 @@ class Channel:
             elif schema == self.schema:
                 batch = batch._replace(schema=self.schema)
             elif self.is_checked:
-                batch = TupleBatch(self.schema, aligned(batch, self.schema), relation)
+                self.schema, placed = placed_rows(batch, self.schema)
+                batch = TupleBatch(self.schema, placed, relation)
         self.tuples += len(rows)
         self.batches += 1
         for consumer in self.consumers:
@@ -174,7 +185,9 @@ class RelationOutlet(ValueOutlet):
         """Gather tuples."""
         if self._kept is None:
             self._kept, self._schema, self._name = self._spill.kept(), schema, relation
-        self._kept.add(aligned(TupleBatch(schema, list(rows)), self._schema))
+        batch = TupleBatch(schema, rows if isinstance(rows, list) else list(rows))
+        self._schema, placed = placed_rows(batch, self._schema)
+        self._kept.add(placed)
 
     def end(self) -> None:
         """Give what was gathered, be it nothing."""

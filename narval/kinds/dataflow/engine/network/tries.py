@@ -10,7 +10,14 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from narval.kinds.dataflow.engine.network.batches import Relation, Row, Schema, TupleBatch, aligned
+from narval.kinds.dataflow.engine.network.batches import (
+    Relation,
+    Row,
+    Schema,
+    TupleBatch,
+    placed_rows,
+    widened,
+)
 from narval.kinds.dataflow.engine.network.channels import Consumer, Passing
 from narval.kinds.dataflow.engine.network.machine import Machine
 from narval.kinds.dataflow.engine.network.spilling import Kept, Spill
@@ -33,13 +40,14 @@ class Log:
             return
         if self._kept is None:
             self._kept, self._schema = self._spill.kept(), item.schema
-        self._kept.add(aligned(item, self._schema))
+        self._schema, rows = placed_rows(item, self._schema)
+        self._kept.add(rows)
 
     def replay(self, receiver: Callable[[Passing, Any], None]) -> None:
         """Tell all again."""
         if self._kept is not None:
             for rows in self._kept.batches():
-                receiver(Passing.TUPLES, TupleBatch(self._schema, rows))
+                receiver(Passing.TUPLES, TupleBatch(self._schema, widened(rows, self._schema)))
         if self.closing is not None:
             receiver(*self.closing)
 
@@ -48,7 +56,7 @@ class Log:
         found: Counter[Row] = Counter()
         if self._kept is not None:
             for rows in self._kept.batches():
-                found.update(rows)
+                found.update(widened(rows, self._schema))
         return found
 
 

@@ -1,50 +1,60 @@
-"""The operator aggregate: count, sum, min, max and avg of a column, in which no value is skipped (TA12)."""
+"""Aggregates of columns, of all tuples or of groups of them; no value is skipped (TA12)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import fsum
 from typing import Any
 
-from narval.kinds.dataflow.engine.network.batches import FlowError, Schema, TupleBatch, position
+from narval.kinds.dataflow.engine.network.batches import (
+    LONGEST_TEXT,
+    FlowError,
+    Row,
+    Schema,
+    TupleBatch,
+    picker,
+    placed_rows,
+    position,
+    slices,
+    text_of,
+    too_long,
+    widened,
+)
 from narval.kinds.dataflow.engine.network.operators.conditions import no_order
 from narval.kinds.dataflow.engine.network.operators.flow_operator import FlowOperator
+from narval.kinds.dataflow.engine.network.spilling import Parts
+from narval.kinds.dataflow.language.conditions import ColumnFold
 
 
-class Aggregate(FlowOperator):
-    """Give one value of a column."""
+class ColumnFolding:
+    """The fold of one column: what was found so far of one function, and how many values there were."""
 
-    def on_init(self, values: Mapping[str, Any]) -> None:
-        self._column, self._func = str(values["column"]), str(values["func"])
-        if self._func not in FOLDS:
-            raise FlowError("wrong-text", f"func: expected one of {', '.join(FOLDS)}, found {self._func}")
-        self._whole = self._func == "count" and self._column == "*"
-        self._fold = FOLDS[self._func]
+    __slots__ = ("_fold", "_found", "_func", "_seen")
+
+    def __init__(self, func: str) -> None:
+        self._func, self._fold = func, FOLDS[func]
         self._found: Any = None
         self._seen = 0
-        self._schema: Schema | None = None
 
-    def on_in(self, batch: TupleBatch) -> None:
-        if self._whole:
-            self._seen += len(batch.rows)
-            return
-        if batch.schema is not self._schema:
-            self._at = position(batch.schema, self._column)
-            self._schema = batch.schema
-        at = self._at
-        column = [row[at] for row in batch.rows]
+    def count(self, rows: int) -> None:
+        """Count tuples, whatever they have."""
+        self._seen += rows
+
+    def add(self, column: list[Any]) -> None:
+        """Take the values of a batch."""
         if None in column:
             column = [value for value in column if value is not None]
         if column:
             self._found = self._fold(self._found, column)
             self._seen += len(column)
 
-    def finish(self) -> None:
-        self.outlet("result").give(self._result())
-
-    def _result(self) -> Any:
+    @property
+    def result(self) -> Any:
+        """The value of all that came; None where nothing did, but 0 for count and sum."""
         if self._func == "count":
             return self._seen
+        if self._func in _TEXTS:
+            return None if self._found is None else joined_by(_TEXTS[self._func], self._found)
         if self._func in ("min", "max"):
             return self._found
         if self._found is None:
@@ -52,6 +62,96 @@ class Aggregate(FlowOperator):
         whole, parts = self._found
         total = whole + fsum(parts) if parts else whole
         return total if self._func == "sum" else total / self._seen
+
+
+class Aggregate(FlowOperator):
+    """Give one value of a column."""
+
+    def on_init(self, values: Mapping[str, Any]) -> None:
+        self._column, func = str(values["column"]), str(values["func"])
+        if func not in FOLDS:
+            raise FlowError("wrong-text", f"func: expected one of {', '.join(FOLDS)}, found {func}")
+        self._whole = func == "count" and self._column == "*"
+        self._folding = ColumnFolding(func)
+        self._schema: Schema | None = None
+
+    def on_in(self, batch: TupleBatch) -> None:
+        if self._whole:
+            self._folding.count(len(batch.rows))
+            return
+        if batch.schema is not self._schema:
+            self._at = position(batch.schema, self._column)
+            self._schema = batch.schema
+        at = self._at
+        self._folding.add([row[at] for row in batch.rows])
+
+    def finish(self) -> None:
+        self.outlet("result").give(self._folding.result)
+
+
+class Group(FlowOperator):
+    """Give a tuple for each group of tuples that have the same values in some columns.
+
+    Beyond the groups that may be kept, tuples are put away by their key and come when the input is over.
+    """
+
+    def on_init(self, values: Mapping[str, Any]) -> None:
+        self._by: tuple[str, ...] = tuple(self.parsed("by", values))
+        self._values: tuple[ColumnFold, ...] = tuple(self.parsed("values", values))
+        if taken := [one.name for one in self._values if one.name in self._by]:
+            raise FlowError("wrong-text", f"values: expected a new name, found {taken[0]!r}, which is in by")
+        self._groups: dict[Row, list[ColumnFolding]] = {}
+        self._away: Parts | None = None
+        self._schema: Schema = ()
+
+    def on_in(self, batch: TupleBatch) -> None:
+        self._schema, rows = placed_rows(batch, self._schema)
+        groups = self._grouped(rows)
+        if self._away is None and len(self._groups) < self.spill.room(rows):
+            self._fold(groups, self._groups)
+            return
+        self._away = self._away or Parts(self.spill)
+        known = {key: some for key, some in groups.items() if key in self._groups}
+        self._fold(known, self._groups)
+        for key, some in groups.items():
+            if key not in known:
+                self._away.add([key] * len(some), some)
+
+    def _grouped(self, rows: list[Row]) -> dict[Row, list[Row]]:
+        key = picker([position(self._schema, name) for name in self._by])
+        groups: dict[Row, list[Row]] = {}
+        for row in rows:
+            groups.setdefault(key(row), []).append(row)
+        return groups
+
+    def _fold(self, groups: Mapping[Row, list[Row]], folded: dict[Row, list[ColumnFolding]]) -> None:
+        places = [None if one.column == "*" else position(self._schema, one.column) for one in self._values]
+        for key, rows in groups.items():
+            foldings = folded.get(key)
+            if foldings is None:
+                foldings = folded[key] = [ColumnFolding(one.func) for one in self._values]
+            for folding, at in zip(foldings, places, strict=True):
+                if at is None:
+                    folding.count(len(rows))
+                else:
+                    folding.add([row[at] for row in rows])
+
+    def finish(self) -> Iterator[None]:
+        yield from self._give(self._groups)
+        for part in self._away.all() if self._away is not None else ():
+            folded: dict[Row, list[ColumnFolding]] = {}
+            for rows in part.batches():
+                self._fold(self._grouped(widened(rows, self._schema)), folded)
+                yield
+            part.drop()
+            yield from self._give(folded)
+
+    def _give(self, folded: Mapping[Row, list[ColumnFolding]]) -> Iterator[None]:
+        made = (*self._by, *[one.name for one in self._values])
+        rows = [(*key, *[one.result for one in foldings]) for key, foldings in folded.items()]
+        for some in slices(rows):
+            self.outlet("out").put(made, some)
+            yield
 
 
 def _count(found: Any, column: list[Any]) -> Any:
@@ -88,11 +188,30 @@ def _extreme(choose: Callable[[Any], Any]) -> Callable[[Any, list[Any]], Any]:
     return fold
 
 
+def _texts(found: list[str] | None, column: list[Any]) -> list[str]:
+    texts = found if found is not None else []
+    texts.extend(map(text_of, column))
+    return texts
+
+
+_TEXTS: Mapping[str, str] = {"list": ", ", "lines": "\n"}
+"""The functions that make one text of all values, and what is between two of them."""
+
+
+def joined_by(between: str, texts: list[str]) -> str:
+    """One text of several. Raises FlowError, before it is made, where it would be too long."""
+    if sum(map(len, texts)) + len(between) * len(texts) > LONGEST_TEXT:
+        raise too_long()
+    return between.join(texts)
+
+
 FOLDS: Mapping[str, Callable[[Any, list[Any]], Any]] = {
     "count": _count,
     "sum": _sum,
     "min": _extreme(min),
     "max": _extreme(max),
     "avg": _sum,
+    "list": _texts,
+    "lines": _texts,
 }
 """The functions by name: what was found before, and the values of a batch."""

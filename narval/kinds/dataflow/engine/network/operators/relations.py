@@ -12,7 +12,7 @@ from narval.kinds.dataflow.engine.network.batches import (
     Row,
     Schema,
     TupleBatch,
-    aligned,
+    placed_rows,
     position,
 )
 from narval.kinds.dataflow.engine.network.operators.conditions import no_order
@@ -27,17 +27,21 @@ class Accumulate(FlowOperator):
     """Gather a relation."""
 
     def on_init(self, values: Mapping[str, Any]) -> None:
-        self._schema: Schema | None = None
+        self._schema: Schema = ()
         self._kept = self.spill.kept()
         self._name = ""
 
     def on_in(self, batch: TupleBatch) -> None:
-        if self._schema is None:
-            self._schema, self._name = batch.schema, batch.relation
-        self._kept.add(batch.rows if batch.schema is self._schema else aligned(batch, self._schema))
+        if not self._schema:
+            self._name = batch.relation
+        if batch.schema is self._schema:
+            self._kept.add(batch.rows)
+        else:
+            self._schema, rows = placed_rows(batch, self._schema)
+            self._kept.add(rows)
 
     def finish(self) -> None:
-        self.outlet("out").give(Relation(self._schema or (), self._kept, self._name))
+        self.outlet("out").give(Relation(self._schema, self._kept, self._name))
 
 
 class NameRelation(FlowOperator):

@@ -1,6 +1,7 @@
 """Operators that give no tuple twice: union and difference (TA13).
 
-Beyond what may be kept, tuples are put away by their digest and come when the inputs are over (TA41).
+An attribute that a tuple lacks is no value of it. Beyond what may be kept, tuples are put away by their digest
+and come when the inputs are over (TA41).
 """
 
 from __future__ import annotations
@@ -8,26 +9,52 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from narval.kinds.dataflow.engine.network.batches import Row, Schema, TupleBatch, aligned, slices
+from narval.kinds.dataflow.engine.network.batches import (
+    Row,
+    Schema,
+    TupleBatch,
+    picker,
+    placed_rows,
+    slices,
+    widened,
+)
 from narval.kinds.dataflow.engine.network.operators.flow_operator import FlowOperator, Handler, Steps
-from narval.kinds.dataflow.engine.network.spilling import Parts
+from narval.kinds.dataflow.engine.network.spilling import Parts, Spill
 
 
 class _Once(FlowOperator):
-    """The tuples that were given, and those of which that will be known at the end."""
+    """The tuples that were given, and those of which that will be known at the end.
+
+    All rows are in the order of one list of attributes. It grows when tuples come that have others, which are
+    no value in tuples of before.
+    """
 
     def on_init(self, values: Mapping[str, Any]) -> Steps:
-        self._schema: Schema | None = None
+        self._schema: Schema = ()
         self._seen: set[Row] = set()
         self._away: Parts | None = None
         (self._out,) = self.outlets.values()
         return None
 
     def take(self, batch: TupleBatch) -> list[Row]:
-        """The rows of a batch in the order of the first that came."""
-        if self._schema is None:
-            self._schema = batch.schema
-        return batch.rows if batch.schema is self._schema else aligned(batch, self._schema)
+        """The rows of a batch in the order of all attributes that came so far."""
+        if batch.schema is self._schema:
+            return batch.rows
+        wider, rows = placed_rows(batch, self._schema)
+        if self._schema and len(wider) > len(self._schema):
+            self.widen(wider)
+        if len(wider) != len(self._schema):
+            self._schema = wider
+        return rows
+
+    def widen(self, schema: Schema) -> None:
+        """Let the rows that are kept have the attributes of a longer list."""
+        self._seen = set(widened(list(self._seen), schema))
+        self._away = self._away and _wider(self._away, schema, self.spill)
+
+    def give(self, rows: list[Row]) -> None:
+        """Give rows."""
+        self._out.put(self._schema, rows)
 
     def give_new(self, rows: list[Row]) -> None:
         """Give the rows that were not given before, or put them away."""
@@ -35,7 +62,7 @@ class _Once(FlowOperator):
         new = [row for row in dict.fromkeys(rows) if row not in seen]
         if self._away is None and len(seen) < self.spill.room(rows):
             seen.update(new)
-            self._out.put(self._schema or (), new)
+            self.give(new)
         elif new:
             self.put_away(new)
 
@@ -56,8 +83,19 @@ class _Once(FlowOperator):
             new = dict.fromkeys(row for rows in part.batches() for row in rows if row not in omitted)
             part.drop()
             for some in slices(list(new)):
-                self._out.put(self._schema or (), some)
+                self.give(some)
                 yield
+
+
+def _wider(parts: Parts, schema: Schema, spill: Spill) -> Parts:
+    """The same rows with the attributes of a longer list, in the parts of what they are now."""
+    made = Parts(spill)
+    for kept in parts.all():
+        for rows in kept.batches():
+            wide = widened(rows, schema)
+            made.add(wide, wide)
+        kept.drop()
+    return made
 
 
 class Union(_Once):
@@ -77,7 +115,13 @@ class Difference(_Once):
         self._sample_away: Parts | None = None
         self._waiting = self.spill.kept()
         self._is_known = False
+        self._universe: Schema = ()
         return super().on_init(values)
+
+    def widen(self, schema: Schema) -> None:
+        super().widen(schema)
+        self._sample = set(widened(list(self._sample), schema))
+        self._sample_away = self._sample_away and _wider(self._sample_away, schema, self.spill)
 
     def on_sample(self, batch: TupleBatch) -> None:
         rows = self.take(batch)
@@ -94,12 +138,15 @@ class Difference(_Once):
 
     def _gathered(self) -> Iterator[None]:
         for rows in self._waiting.batches():
-            self._choose(rows)
+            self._choose(widened(rows, self._schema))
             yield
         self._waiting.drop()
 
     def on_universe(self, batch: TupleBatch) -> None:
         rows = self.take(batch)
+        if batch.schema is not self._universe:
+            more = [name for name in batch.schema if name not in self._universe]
+            self._universe = (*self._universe, *more) if self._universe else batch.schema
         if self._is_known:
             self._choose(rows)
         else:
@@ -112,6 +159,14 @@ class Difference(_Once):
             self.give_new(left)
         elif left:
             self.put_away(left)
+
+    def give(self, rows: list[Row]) -> None:
+        """Give rows, without the attributes that only the sample has."""
+        if len(self._universe) == len(self._schema):
+            self._out.put(self._schema, rows)
+        else:
+            pick = picker([self._schema.index(name) for name in self._universe])
+            self._out.put(self._universe, list(map(pick, rows)))
 
     def finish(self) -> Steps:
         self._seen, self._sample = set(), set()

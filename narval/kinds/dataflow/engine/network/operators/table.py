@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from narval.kinds.dataflow.engine.network.operators.aggregates import Aggregate
+from narval.kinds.dataflow.engine.network.operators.aggregates import Aggregate, Group
 from narval.kinds.dataflow.engine.network.operators.flow_operator import FlowOperator
 from narval.kinds.dataflow.engine.network.operators.join import Join
 from narval.kinds.dataflow.engine.network.operators.relations import (
@@ -39,6 +39,7 @@ INNER_OPERATORS: Mapping[str, type[FlowOperator]] = {
     "constructfunction": ConstructFunction,
     "difference": Difference,
     "formatrelation": FormatRelation,
+    "group": Group,
     "headtail": HeadTail,
     "join": Join,
     "makestream2": InlineStream,
