@@ -1,6 +1,6 @@
 """Operators that give no tuple twice: union and difference (TA13).
 
-An attribute that a tuple lacks is no value of it. Beyond what may be kept, tuples are put away by their digest
+An attribute that a tuple lacks is no value of it. Beyond what may be kept, tuples are put away by digest
 and come when the inputs are over (TA41).
 """
 
