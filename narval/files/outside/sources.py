@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from narval.core.errors import ActionError
+from narval.core.source.number_forms import NumberForm, form_of
 from narval.files.toml import Reader, TomlFile, flag, one_of, readers_of, text
 
 SOURCES = "sources"
@@ -33,8 +34,8 @@ class FlowSource(msgspec.Struct, frozen=True):
     """The name of the elements that are tuples, or the key of the list that has them."""
     write: Annotated[bool, flag] = False
     """True if statements and exports may alter it."""
-    numbers: Annotated[tuple[str, ...], _names] = ()
-    """The attributes whose texts are numbers."""
+    numbers: Annotated[Mapping[str, NumberForm | None], _numbers] = MappingProxyType({})
+    """The attributes whose texts are numbers, each with its form; None: plain ones."""
 
     def file(self, home: Path | None) -> Path:
         """Its file. Raises ActionError without one."""
@@ -51,10 +52,12 @@ def _address(value: object) -> str:
     return value
 
 
-def _names(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(name, str) and name for name in value):
-        raise ValueError('names of attributes, such as ["price"]')
-    return tuple(value)
+def _numbers(value: object) -> Mapping[str, NumberForm | None]:
+    if isinstance(value, list) and all(isinstance(name, str) and name for name in value):
+        return MappingProxyType(dict.fromkeys(value))
+    if isinstance(value, dict) and all(isinstance(text, str) for text in value.values()):
+        return MappingProxyType({name: form_of(text) for name, text in value.items()})
+    raise ValueError('names of attributes, such as ["price"], or forms by name: {price = "1.234,56"}')
 
 
 SOURCE_READERS: Mapping[str, Reader] = readers_of(FlowSource)

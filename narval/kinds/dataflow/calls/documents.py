@@ -22,6 +22,7 @@ from lxml import etree
 
 from narval.core.elements.element import Element, parse, text_within
 from narval.core.elements.error_element import xml_safe
+from narval.core.source.number_forms import NumberForm
 from narval.kinds.dataflow.calls.driver import FlowInput
 from narval.kinds.dataflow.engine.network.batches import (
     VALUE,
@@ -269,12 +270,15 @@ class NumberReader:
         self._lock = threading.Lock()
         self._unread: dict[tuple[str, int, str], UnreadNumbers] = {}
 
-    def read(self, call: OperatorCall, attribute: str, value: Any) -> int | float | None:
-        """The number that a value is; None for a blank text, and for one that is no number."""
+    def read(
+        self, call: OperatorCall, attribute: str, value: Any, form: NumberForm | None = None
+    ) -> int | float | None:
+        """The number that a value is; None for a blank text, and for one that does not fit the form."""
         if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value):
             return value
         text = str(value).lower() if isinstance(value, bool) else str(value)
-        number = number_in(text)
+        plain = text if form is None else form.plain(text)
+        number = None if plain is None else number_in(plain)
         if number is None and text.strip():
             self._note(call, attribute, text.strip()[:LONGEST_SHOWN])
         return number

@@ -51,9 +51,9 @@ def _lacking(call: OperatorCall, graph: DataflowGraph) -> Iterator[tuple[int, in
     """The place and message of each input of a union or difference that lacks what another has."""
     if call.operator.name not in ("union", "difference"):
         return
-    known = [(ref, columns) for _, _, ref in call.consumed if (columns := graph.data[ref.name].attributes)]
-    everything = dict.fromkeys(name for _, columns in known for name in columns)
-    for ref, columns in known:
+    inputs = [(ref, columns) for _, _, ref in call.consumed if (columns := graph.data[ref.name].attributes)]
+    everything = dict.fromkeys(name for _, columns in inputs for name in columns)
+    for ref, columns in inputs:
         if lacking := [name for name in everything if name not in columns]:
             message = (
                 f"{call.operator.name}: {ref.name!r} has no {', '.join(lacking)}, which is no value in its "

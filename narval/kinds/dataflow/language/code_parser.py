@@ -32,7 +32,7 @@ from narval.kinds.dataflow.language.compiling.datatypes import STREAM
 from narval.kinds.dataflow.language.compiling.vocabulary import operator_of
 from narval.kinds.dataflow.language.grammar import read_units
 from narval.kinds.dataflow.language.operators import Operator, named
-from narval.kinds.dataflow.language.rules import VALUE_TYPES
+from narval.kinds.dataflow.language.rules import TextError, value_type
 from narval.kinds.dataflow.language.syntax import OperatorSyntax
 
 
@@ -149,7 +149,11 @@ class _DataflowCodeMaker:
             return {}
         found: dict[str, str] = {}
         for name, type in attributes.items():
-            known = VALUE_TYPES.get(str(type).lower())
+            try:
+                known, _ = value_type(str(type))
+            except TextError as error:
+                self._fault(f"attributes: {name!r}: {error.message}")
+                continue
             if not isinstance(name, str) or known is None:
                 self._fault(
                     f"attributes: expected a name, and String or Number, found {name!r}: {type!r:.40}"

@@ -203,20 +203,20 @@ def _folds(text: str) -> tuple[ColumnFold, ...]:
     folds: dict[str, ColumnFold] = {}
     at = 0
     while True:
-        found = _FOLD.match(text, at)
-        if found is None:
+        piece = _FOLD.match(text, at)
+        if piece is None:
             wanted = "expected a function of a column, as in min(price) as cheapest"
             raise TextError(at, f"{wanted}, found {text[at : at + 40].strip()!r}")
-        func, column = found["func"].lower(), found["column"].strip("'\"")
+        func, column = piece["func"].lower(), piece["column"].strip("'\"")
         if func not in FUNCTIONS:
-            raise TextError(found.start("func"), f"expected one of {', '.join(FUNCTIONS)}, found {func!r}")
+            raise TextError(piece.start("func"), f"expected one of {', '.join(FUNCTIONS)}, found {func!r}")
         if column == "*" and func != "count":
-            raise TextError(found.start("column"), f"expected a column for {func}; only count takes *")
-        name = (found["name"] or (func if column == "*" else f"{func}_{column}")).strip("'\"")
+            raise TextError(piece.start("column"), f"expected a column for {func}; only count takes *")
+        name = (piece["name"] or (func if column == "*" else f"{func}_{column}")).strip("'\"")
         if name in folds:
-            raise TextError(found.start(), f"expected another name, found {name!r} again; write as NAME")
+            raise TextError(piece.start(), f"expected another name, found {name!r} again; write as NAME")
         folds[name] = ColumnFold(func, column, name)
-        at = found.end()
+        at = piece.end()
         if at == len(text):
             return tuple(folds.values())
         if text[at] != ",":

@@ -3,6 +3,7 @@
 record css:table.houses tr
 address td[1]
 price Number css:.price
+total Number("1.234,56 €") td[4]
 link Url .//a/@href
 page tuple:url
 """
@@ -15,6 +16,8 @@ from typing import Literal
 
 import msgspec
 
+from narval.core.source.number_forms import CURRENCY, NumberForm, form_of
+
 Language = Literal["xpath", "css", "json", "tuple"]
 """The languages of selectors: XPath, or what a text begins with; `tuple` is what is beside the document."""
 
@@ -22,6 +25,9 @@ VALUE_TYPES = {"string": "String", "number": "Number"}
 """The types that an attribute may have, in small letters."""
 
 _FIELD_TYPES = {**VALUE_TYPES, "url": "Url"}
+
+_FORMED = re.compile(r"""(?i:number)\s*\(\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<word>\w+))\s*\)""")
+"""A number in a form: `Number("1.234,56")`, `Number(currency)`."""
 
 
 class TextError(ValueError):
@@ -40,11 +46,15 @@ class Selector(msgspec.Struct, frozen=True):
 
 
 class ExtractField(msgspec.Struct, frozen=True):
-    """An attribute that is extracted: String, Number or Url, which is one whole by the `url` of its page."""
+    """An attribute that is extracted: String, Number or Url, which is one whole by the `url` of its page.
+
+    `form` is how its numbers are written; None of plain ones.
+    """
 
     name: str
     type: str
     selector: Selector
+    form: NumberForm | None = None
 
 
 class ExtractRules(msgspec.Struct, frozen=True):
@@ -69,6 +79,12 @@ def rules_of(text: str) -> ExtractRules:
     for at, line in _lines(text):
         words = list(_WORD.finditer(line))
         name = words[0][0]
+        formed = _FORMED.match(line, words[1].start()) if name != "record" and len(words) > 2 else None
+        if formed is not None and (rest := line[formed.end() :]).strip() and rest[0].isspace():
+            start = formed.end() + len(rest) - len(rest.lstrip())
+            form = _form(formed, at + formed.start())
+            _add(fields, ExtractField(name, "Number", _selector(line[start:], at + start), form), at)
+            continue
         typed = name != "record" and len(words) > 2 and words[1][0].lower() in _FIELD_TYPES
         if len(words) < 2 + typed:
             raise TextError(
@@ -82,17 +98,41 @@ def rules_of(text: str) -> ExtractRules:
             if record is not None:
                 raise TextError(at, "expected one record, found another; give this attribute another name")
             record = selector
-        elif name in fields:
-            raise TextError(at, f"expected another attribute, found {name!r} again")
         else:
-            fields[name] = ExtractField(
-                name, _FIELD_TYPES[words[1][0].lower()] if typed else "String", selector
-            )
+            type = _FIELD_TYPES[words[1][0].lower()] if typed else "String"
+            _add(fields, ExtractField(name, type, selector), at)
     if record is None:
         raise TextError(0, "expected a line with the selector of records, as in: record //tr")
     if not fields:
         raise TextError(len(text), "expected a line for an attribute, as in: price Number .//b")
     return ExtractRules(record, tuple(fields.values()))
+
+
+def _add(fields: dict[str, ExtractField], field: ExtractField, at: int) -> None:
+    if field.name in fields:
+        raise TextError(at, f"expected another attribute, found {field.name!r} again")
+    fields[field.name] = field
+
+
+def _form(written: re.Match[str], at: int) -> NumberForm:
+    text = next(part for part in written.groups() if part is not None)
+    try:
+        if written["word"] is not None and text.lower() != CURRENCY:
+            raise ValueError(f'an example in quotes, as in Number("1.234,56"), or {CURRENCY}')
+        return form_of(text)
+    except ValueError as error:
+        raise TextError(at, f"expected {error}, found {text!r:.40}") from None
+
+
+def value_type(text: str) -> tuple[str | None, NumberForm | None]:
+    """The type that a text names, and the form of a number that has one: `Number("1.234,56")`.
+
+    The type is None for any other text. Raises TextError for a form that is none.
+    """
+    formed = _FORMED.fullmatch(text.strip())
+    if formed is not None:
+        return "Number", _form(formed, 0)
+    return VALUE_TYPES.get(text.strip().lower()), None
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:

@@ -104,3 +104,29 @@ def test_TA40_links_are_made_whole_and_attributes_of_the_page_are_kept(tmp_path:
     links = ["http://h.example/a/b?page=2", "http://h.example/x", None, None]
     assert [row["link"] for row in taken.rows["out"]] == links
     assert {row["page"] for row in taken.rows["out"]} == {"http://h.example/a/b"}
+
+
+def test_numbers_in_a_form_are_read_and_others_are_counted(tmp_path: Path) -> None:
+    plan = r"""
+    PLAN P { INPUT: TupleStream pages; OUTPUT: out; BODY {
+      extract(pages, "
+        record //li
+        a Number(\"1.234,56\") .
+        b Number( currency ) .
+        c Number('12.50') .
+        d number(3) " : out)
+    } }
+    """.replace("\\", "\\")
+    texts = ["12,50 €", "1.250,00", "7"]
+    content = "".join(f"<li>{text}</li>" for text in texts)
+    over, taken = drive(tmp_path, plan, inputs={"pages": content})
+    assert over.state == "done", over
+    assert taken.rows["out"] == [
+        {"a": None, "b": 12.5, "c": None, "d": "3.0"},
+        {"a": 1250, "b": 1250, "c": None, "d": "3.0"},
+        {"a": 7, "b": 7, "c": 7, "d": "3.0"},
+    ]
+    assert {one.attribute: one.texts for one in taken.unread.unread} == {
+        "a": ("12,50 €",),
+        "c": ("12,50 €", "1.250,00"),
+    }

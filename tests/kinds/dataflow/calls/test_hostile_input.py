@@ -95,7 +95,7 @@ def test_TA19_an_odd_document_is_read(
 
 def test_TA19_numbers_of_a_source_are_those_that_can_be_reckoned_with(tmp_path: Path) -> None:
     text = "p\n9\n1e5\n1e999\nnan\n12 000\n" + "9" * 5_000 + "\n"
-    over, taken = read(tmp_path, "csv", text, numbers=("p",))
+    over, taken = read(tmp_path, "csv", text, numbers={"p": None})
     assert over.state == "done", over
     assert [row["p"] for row in taken.rows["out"]] == [9, 1e5, None, None, None, None]
 

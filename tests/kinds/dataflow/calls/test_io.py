@@ -187,7 +187,7 @@ def homes(query):
         body += 'extract(pages, "record json:@\nprice Number json:@" : out)'
     else:
         body = f'retrieve("{"homes" if kind == "wrapper" else "s"}", "" : out)'
-    sources = {"s": FlowSource("s", kind, path=str(tmp_path / "f"), numbers=("price",))}
+    sources = {"s": FlowSource("s", kind, path=str(tmp_path / "f"), numbers={"price": None})}
     over, taken = drive(tmp_path, flow(body), module, sources=sources)
     assert over.state == "done", over
     assert [row["price"] for row in taken.rows["out"]] == [7.5, *[None] * 5]
@@ -268,3 +268,30 @@ def ask(n):
     over, _ = drive(tmp_path, plan, module, {"ns": ns}, store=store, session="1")
     assert over.state == "done"
     assert [scope for scope in store.scopes if scope.endswith(" 1")] == []
+
+
+def test_numbers_of_a_source_and_of_a_wrapper_have_forms(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("name;price\na;12,50 €\nb;1.250,00 €\n")
+    text = '[sources.s]\nkind = "csv"\npath = "f"\nnumbers = { price = "1.234,56 €" }'
+    read, faults = parse_settings(Source.of_text("etc/narval.toml", text))
+    assert read is not None, faults
+    module = """
+from narval import wrapper
+
+@wrapper(attributes={"name": "String", "price": "Number(currency)"})
+def shop(query):
+    yield {"name": "c", "price": "£1,250.00"}
+"""
+    body = 'retrieve("s", "price > 20" : here) retrieve("shop", "" : there) union((here, there) : out)'
+    over, taken = drive(tmp_path, flow(body), module, sources=read.sources)
+    assert over.state == "done", over
+    assert sorted(taken.rows["out"], key=str) == [{"name": "b", "price": 1250}, {"name": "c", "price": 1250}]
+
+
+def test_a_form_that_could_be_two_is_a_fault_of_the_settings() -> None:
+    text = '[sources.s]\nkind = "csv"\npath = "f"\nnumbers = { price = "1.234" }'
+    read, faults = parse_settings(Source.of_text("etc/narval.toml", text))
+    assert read is None
+    assert "expected an example that shows thousands and decimals, such as 1.234,56 or 1,234.56" in str(
+        faults[0]
+    )

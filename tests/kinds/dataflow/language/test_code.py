@@ -92,6 +92,10 @@ def is_cheap(home): ...
             '@wrapper(attributes={"a": "Date"})\ndef f(query): ...',
             "3:1: @wrapper: attributes: expected a name, and String or Number, found 'a': 'Date'",
         ),
+        (
+            "@wrapper(attributes={\"a\": \"Number('1.234')\"})\ndef f(query): ...",
+            "3:1: @wrapper: attributes: 'a': expected an example that shows thousands and decimals",
+        ),
         ("@function\nclass f: ...", "3:1: @function: expected a function"),
         ("@function('a b')\ndef f(x): ...", "3:1: @function: expected a name without blanks, found 'a b'"),
     ],

@@ -83,7 +83,7 @@ def _document(schema: Schema, row: Row) -> tuple[str, str]:
 
 
 def _extracted(
-    rules: ExtractRules, text: str, type: str, at_hand: Mapping[str, Any], number: Callable[[str, Any], Any]
+    rules: ExtractRules, text: str, type: str, at_hand: Mapping[str, Any], number: Callable[..., Any]
 ) -> list[Row]:
     fields, base = rules.fields, str(at_hand.get("url") or "")
     return [
@@ -92,11 +92,11 @@ def _extracted(
     ]
 
 
-def _value(field: ExtractField, found: Any, base: str, number: Callable[[str, Any], Any]) -> Any:
+def _value(field: ExtractField, found: Any, base: str, number: Callable[..., Any]) -> Any:
     if found is None:
         return None
     if field.type == "Number":
-        return number(field.name, found)
+        return number(field.name, found, field.form)
     if isinstance(found, bool):
         return str(found).lower()
     if field.type == "Url" and isinstance(found, str):

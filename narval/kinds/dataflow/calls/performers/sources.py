@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import aclosing
 from functools import partial
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from narval.core.elements.canonical import canonical
 from narval.core.elements.element import parse
 from narval.core.memory.labels import FILE, WEB
+from narval.core.source.number_forms import NumberForm
 from narval.files.outside.sources import FlowSource
 from narval.kinds.dataflow.calls.documents import tuple_in
 from narval.kinds.dataflow.calls.performers.functions import batch_from
@@ -25,10 +26,10 @@ from narval.kinds.dataflow.engine.network.operators.conditions import chooser
 from narval.kinds.dataflow.engine.network.requests import OperatorRequest
 from narval.kinds.dataflow.language.code import DATAFLOW_CODE, DataflowDeclaration
 from narval.kinds.dataflow.language.conditions import parse_text
-from narval.kinds.dataflow.language.rules import VALUE_TYPES, TextError
+from narval.kinds.dataflow.language.rules import TextError, value_type
 
-ReadNumber = Callable[[str, Any], Any]
-"""Reads the number of an attribute from its text; what is none is no value, and is counted."""
+ReadNumber = Callable[..., Any]
+"""Reads the number of an attribute from its text, in a form; what is none is no value, and is counted."""
 
 _DECLARATION = re.compile(r"^\s*<\?xml[^>]*\?>")
 
@@ -91,16 +92,15 @@ def _chosen(source: FlowSource, text: str, number: ReadNumber, query: str) -> li
         tests = parse_text("select", query) if query.strip() else ()
     except TextError as error:
         raise FlowError("wrong-query", error.message) from None
-    whole, found = (
-        batch_of(_read(source, text, number)),
-        [],
-    )  # what some tuples lack is no value in them, wherever they stand
+    # What some tuples lack is no value in them, wherever they stand.
+    whole = batch_of(_read(source, text, number))
+    batches: list[TupleBatch] = []
     for rows in slices(whole.rows):
         for test in tests:
             rows = chooser(test, whole.schema)(rows)
         if rows:
-            found.append(whole._replace(rows=rows))
-    return found
+            batches.append(whole._replace(rows=rows))
+    return batches
 
 
 # --- forms ----------------------------------------------------------------------------------------------
@@ -116,18 +116,20 @@ def _read(source: FlowSource, text: str, number: ReadNumber) -> Iterator[dict[st
         raise FlowError("bad-document", f"{source.name}: expected {source.kind}, found {error}") from None
 
 
-def _typed(number: ReadNumber, numbers: Iterable[str], row: Any) -> Any:
+def _typed(number: ReadNumber, numbers: Mapping[str, NumberForm | None], row: Any) -> Any:
     """A tuple whose texts are numbers where its declaration says so; what is none is no value."""
     if not isinstance(row, Mapping):
         return row
-    return {**row, **{name: number(name, row[name]) for name in numbers if isinstance(row.get(name), str)}}
+    texts = {name: row[name] for name in numbers if isinstance(row.get(name), str)}
+    return {**row, **{name: number(name, text, numbers[name]) for name, text in texts.items()}}
 
 
-def _numbers_of(wrapper: Any) -> tuple[str, ...]:
-    """The attributes that a wrapper declares as numbers."""
+def _numbers_of(wrapper: Any) -> Mapping[str, NumberForm | None]:
+    """The attributes that a wrapper declares as numbers, and how each is written."""
     declaration: DataflowDeclaration | None = getattr(wrapper, DATAFLOW_CODE, None)
-    types = (declaration.attributes if declaration is not None else None) or {}
-    return tuple(name for name, type in types.items() if VALUE_TYPES.get(str(type).lower()) == "Number")
+    declared = (declaration.attributes if declaration is not None else None) or {}
+    types = {name: value_type(str(type)) for name, type in declared.items()}
+    return {name: form for name, (type, form) in types.items() if type == "Number"}
 
 
 def _of_csv(source: FlowSource, text: str, number: ReadNumber) -> Iterator[dict[str, Any]]:

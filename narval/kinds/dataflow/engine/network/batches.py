@@ -112,13 +112,13 @@ def placed_rows(batch: TupleBatch, schema: Schema) -> tuple[Schema, list[Row]]:
     own = batch.schema
     if own is schema or own == schema or not schema:
         return own, batch.rows
-    known = frozenset(own)
-    if known.isdisjoint(schema):
+    names = frozenset(own)
+    if names.isdisjoint(schema):
         raise other_attributes(own, schema)
     wider = (*schema, *[name for name in own if name not in schema])
     if len(wider) == len(own):
         return wider, list(map(picker([own.index(name) for name in wider]), batch.rows))
-    places = [own.index(name) if name in known else None for name in wider]
+    places = [own.index(name) if name in names else None for name in wider]
     return wider, [tuple([None if at is None else row[at] for at in places]) for row in batch.rows]
 
 

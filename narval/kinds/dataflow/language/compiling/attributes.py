@@ -85,8 +85,8 @@ def _of(port: str) -> Callable[[CallColumns], Columns]:
 
 def _all(given: CallColumns) -> Columns:
     """The attributes that inputs of a union have, as far as they are known."""
-    known = [columns for _, columns in given.each("in") if columns is not None]
-    return tuple(dict.fromkeys(name for columns in known for name in columns)) if known else None
+    sides = [columns for _, columns in given.each("in") if columns is not None]
+    return tuple(dict.fromkeys(name for columns in sides for name in columns)) if sides else None
 
 
 def _same(given: CallColumns) -> Columns:

@@ -111,10 +111,10 @@ class Group(FlowOperator):
             self._fold(groups, self._groups)
             return
         self._away = self._away or Parts(self.spill)
-        known = {key: some for key, some in groups.items() if key in self._groups}
-        self._fold(known, self._groups)
+        here = {key: some for key, some in groups.items() if key in self._groups}
+        self._fold(here, self._groups)
         for key, some in groups.items():
-            if key not in known:
+            if key not in here:
                 self._away.add([key] * len(some), some)
 
     def _grouped(self, rows: list[Row]) -> dict[Row, list[Row]]:

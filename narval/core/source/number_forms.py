@@ -1,0 +1,132 @@
+"""Numbers as people write them: by an example such as `1.234,56 €`, or with the sign of a currency.
+
+A form reads what fits it, and nothing else: a text that could be two numbers is none.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+import msgspec
+
+BLANKS = " \u00a0\u2009\u202f"
+"""The blanks that stand between thousands."""
+
+CURRENCY = "currency"
+"""The word for a number with the sign of a currency, in any of the common ways to write it."""
+
+_EXAMPLE = re.compile(rf"(?P<before>[^\d]*?)(?P<number>\d(?:[\d.,'’{BLANKS}]*\d)?)(?P<after>\D*)")
+_NUMBER = re.compile(
+    rf"(?P<sign>[+−-]?)\s*(?P<before>[^\s\d.,'’+−()-]{{0,5}}\.?)\s*(?P<inner>[+−-]?)\s*"
+    rf"(?P<number>\d(?:[\d.,'’{BLANKS}]*\d)?)(?P<round>[.,][-–—])?\s*(?P<after>[^\s\d,'’+−()-]{{0,5}})"
+)
+_CODE = re.compile(r"[A-Z]{3}")
+_WORDS = frozenset({"kr", "kr.", "zł", "Kč", "Ft", "Fr", "Fr.", "lei", "Rs", "Rs."})
+_UNITED = re.compile(r"[A-Z]{1,3}")
+
+
+class NumberForm(msgspec.Struct, frozen=True):
+    """A way to write numbers: what is between thousands and before decimals, "" for nothing, and the texts
+    around, which may be left out. With `is_currency` any way of writing an amount that has but one meaning.
+    """
+
+    thousands: str = ""
+    decimal: str = ""
+    before: str = ""
+    after: str = ""
+    is_currency: bool = False
+
+    def plain(self, text: str) -> str | None:
+        """The number that a text is, as digits with a point before decimals; None for any other text."""
+        text = text.strip().strip(BLANKS)
+        if self.is_currency:
+            return _amount(text)
+        sign, text = _signed(text)
+        text = text.removeprefix(self.before).removesuffix(self.after).strip().strip(BLANKS)
+        inner, text = _signed(text)
+        if sign and inner:
+            return None
+        return _digits(sign or inner, _common(text), self.thousands, self.decimal)
+
+
+def form_of(text: str) -> NumberForm:
+    """The form that a text stands for: `currency`, or an example of a number.
+
+    Raises ValueError for an example that does not tell what its separators mean.
+    """
+    if text.strip().lower() == CURRENCY:
+        return NumberForm(is_currency=True)
+    parts = _EXAMPLE.fullmatch(text.strip())
+    if parts is None:
+        raise ValueError(f"an example of a number, such as 1.234,56, or {CURRENCY}")
+    number = _common(parts["number"])
+    separators = re.findall(r"\D", number)
+    tail = number[-4:-3]
+    if not separators:
+        thousands = decimal = ""
+    elif separators[-1] not in separators[:-1] and not (len(separators) == 1 and tail == separators[0]):
+        decimal, thousands = separators[-1], "".join(dict.fromkeys(separators[:-1]))
+    elif len(separators) == 1 and separators[0] in ".,":
+        wanted = "an example that shows thousands and decimals, such as 1.234,56 or 1,234.56"
+        raise ValueError(wanted)
+    else:
+        decimal, thousands = "", separators[0]
+    around = parts["before"].strip(" +−-"), parts["after"].strip()
+    if len(thousands) > 1 or decimal in ("'", " ") or _digits("", number, thousands, decimal) is None:
+        raise ValueError("an example of a number, such as 1.234,56")
+    return NumberForm(thousands, decimal, *around)
+
+
+def _signed(text: str) -> tuple[str, str]:
+    if text[:1] in ("+", "-", "−"):
+        return ("-" if text[0] != "+" else "+"), text[1:].strip()
+    return "", text
+
+
+def _common(text: str) -> str:
+    """A text whose blanks are all the same, and whose apostrophes are."""
+    return re.sub(f"[{BLANKS}]", " ", text).replace("’", "'")
+
+
+def _digits(sign: str, text: str, thousands: str, decimal: str) -> str | None:
+    """Digits in a way of writing, as a plain number; None where they do not fit it."""
+    grouped = rf"\d{{1,3}}(?:{re.escape(thousands)}\d{{3}})+|" if thousands else ""
+    part = rf"(?:{re.escape(decimal)}(\d+))?" if decimal else "()"
+    parts = re.fullmatch(rf"({grouped}\d+){part}", text, re.ASCII)
+    if parts is None:
+        return None
+    whole = parts[1].replace(thousands, "") if thousands else parts[1]
+    return f"{'-' * (sign == '-')}{whole}{'.' if parts[2] else ''}{parts[2] or ''}"
+
+
+def _amount(text: str) -> str | None:
+    """The number in an amount, if it has but one meaning: `1,250 €` is a thousand here, and one there."""
+    parts = _NUMBER.fullmatch(text)
+    if parts is None or (parts["sign"] and parts["inner"]):
+        return None
+    if not all(_is_currency(parts[side]) for side in ("before", "after")):
+        return None
+    number = _common(parts["number"])
+    points = [sign for sign in number if sign in ".,"]
+    grouped = [sign for sign in number if sign in " '"]
+    thousands, decimal = "".join(dict.fromkeys(grouped)), ""
+    if len(points) == 1:
+        decimal = points[0]
+        whole, _, part = number.partition(decimal)
+        if len(part) == 3 and not grouped and whole != "0" and len(whole) <= 3:
+            return None
+    elif points and points[-1] in points[:-1]:
+        thousands += points[0]
+    elif points:
+        decimal, thousands = points[-1], thousands + points[0]
+    if len(thousands) > 1 or (parts["round"] and decimal):
+        return None
+    return _digits("-" if parts["sign"] + parts["inner"] in ("-", "−") else "", number, thousands, decimal)
+
+
+def _is_currency(text: str) -> bool:
+    """True of the sign of a currency, its code, or nothing."""
+    if not text or text in _WORDS or _CODE.fullmatch(text):
+        return True
+    return unicodedata.category(text[-1]) == "Sc" and (len(text) == 1 or bool(_UNITED.fullmatch(text[:-1])))
