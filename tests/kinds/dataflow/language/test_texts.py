@@ -64,7 +64,7 @@ def test_a_text_is_a_value(language: str, text: str, value: Any) -> None:
         ("rules", "record //tr", 11, "expected a line for an attribute"),
         ("rules", "record //tr\nrecord //td", 12, "expected one record"),
         ("rules", "record //tr\na [", 14, "is no XPath"),
-        ("rules", "record //tr\na Number(\"1.234\") b", 14, "such as 1.234,56 or 1,234.56, found '1.234'"),
+        ("rules", 'record //tr\na Number("1.234") b', 14, "such as 1.234,56 or 1,234.56, found '1.234'"),
         ("rules", "record //tr\na Number(euro) b", 14, "an example in quotes"),
         ("rules", "record css:", 7, "expected a selector after css:"),
         ("rules", "record //tr\nprice", 12, "expected a selector after 'price'"),
