@@ -8,6 +8,7 @@ import math
 import os
 import signal
 import sys
+from asyncio.subprocess import Process
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,9 @@ LONGEST = 4_000_000
 """Bytes of an answer: reading more would hold the daemon up."""
 
 _PIECE = 65_536
+
+_SAYS = "narval: "
+"""The start of what a command says when it cannot be done, in one line or more."""
 
 _BEGIN = """
 import ctypes, os, resource, signal, sys
@@ -38,34 +42,47 @@ main()
 """The bounds of a child, which ends with the daemon, however that ends; then the command."""
 
 
-async def json_of(arguments: Sequence[str]) -> Any:
-    """The answer of a command as `--json` gives it. Raises RequestError, also where it took too much."""
-    processor = math.ceil(SECONDS) + 1  # the clock ends it first, and says why
+async def begin(arguments: Sequence[str], seconds: float, *, longest: int = _PIECE) -> Process:
+    """A child program that does what a command does, with so many seconds of the processor's time, whose
+    lines of output have so many bytes at most. Who begins it waits for its end, and kills it.
+    """
+    processor = math.ceil(seconds) + 1  # the clock ends it first, and says why
     bounds = [str(processor), str(MEGABYTES * 2**20), str(os.getpid())]
-    child = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", _BEGIN, *bounds, *arguments, "--json",
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-c", _BEGIN, *bounds, *arguments,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
+        limit=longest,
     )  # fmt: skip
+
+
+async def end(child: Process) -> None:
+    """Kill a child, unless it has ended."""
+    with contextlib.suppress(ProcessLookupError):
+        child.kill()
+    await child.wait()
+
+
+async def json_of(arguments: Sequence[str]) -> Any:
+    """The answer of a command as `--json` gives it. Raises RequestError, also where it took too much."""
+    child = await begin([*arguments, "--json"], SECONDS)
     assert child.stdout is not None
     assert child.stderr is not None
     try:
         async with asyncio.timeout(SECONDS):
-            out, err = await asyncio.gather(_all(child.stdout), _last(child.stderr))
+            out, err = await asyncio.gather(_all(child.stdout), last_of(child.stderr))
             await child.wait()
     except TimeoutError:
         raise RequestError(
             f"it was ended after {SECONDS:.0f} s: have less time pass, or less happen"
         ) from None
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            child.kill()
-        await child.wait()
+        await end(child)
     try:
         return msgspec.json.decode(out)
     except msgspec.DecodeError:  # it ended before it had said all
-        raise RequestError(_why(err.decode("utf-8", "replace"), child.returncode)) from None
+        raise RequestError(why_ended(err, child.returncode, SECONDS)) from None
 
 
 async def _all(stream: asyncio.StreamReader) -> bytes:
@@ -80,19 +97,21 @@ async def _all(stream: asyncio.StreamReader) -> bytes:
     return bytes(output)
 
 
-async def _last(stream: asyncio.StreamReader) -> bytes:
+async def last_of(stream: asyncio.StreamReader) -> str:
     """The end of what a child complains of."""
     tail = b""
     while piece := await stream.read(_PIECE):
         tail = (tail + piece)[-_PIECE:]
-    return tail
+    return tail.decode("utf-8", "replace")
 
 
-def _why(said: str, status: int | None) -> str:
-    """The reason why a child gave no answer."""
-    if "MemoryError" in said:
+def why_ended(complaint: str, status: int | None, seconds: float) -> str:
+    """The reason why a child gave no answer, which had so many seconds."""
+    if "MemoryError" in complaint:
         return f"it was ended, for it took more than {MEGABYTES} MB"
     if status in (-signal.SIGXCPU, -signal.SIGKILL):
-        return f"it was ended by the system, for {SECONDS:.0f} s of the processor's time or too much memory"
-    lines = said.strip().splitlines()
-    return lines[-1].removeprefix("narval: ") if lines else f"it ended with status {status} and said nothing"
+        return f"it was ended by the system, for {seconds:.0f} s of the processor's time or too much memory"
+    lines = complaint.strip().splitlines()
+    first = next((at for at, line in enumerate(lines) if line.startswith(_SAYS)), len(lines) - 1)
+    said = "\n".join(lines[first:]).removeprefix(_SAYS)
+    return said.removeprefix("Error: ") or f"it ended with status {status} and said nothing"

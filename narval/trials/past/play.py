@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import tee
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -41,8 +41,19 @@ STRETCHES = 200
 
 ENDED = "it was ended"
 
-Told = Callable[[int, int], None]
-"""Given the arrivals that were played, and how many there are."""
+
+class Progress(NamedTuple):
+    """How far a play is: the moment it has reached (seconds since 1970), the arrivals that were played of how
+    many, and what makes the report so far.
+    """
+
+    reached: float
+    played: int
+    arrivals: int
+    report: Callable[[], Awaitable[PastReport]]
+
+
+Told = Callable[[Progress], Awaitable[None]]
 
 
 class Tried(msgspec.Struct, frozen=True):
@@ -91,6 +102,25 @@ async def play_past(
     comings = past.comings()
     streams = tee(comings)
     plays: list[Simulation] = []
+    reached = since
+
+    async def report() -> PastReport:
+        waiting, under_way = await _waiting(plays[0], trial.names)
+        return PastReport(
+            trial.names,
+            since,
+            until,
+            reached,
+            past.reach,
+            tuple(map(str, stores.backups)),
+            tuple(stores.left_out),
+            with_it,
+            waiting,
+            under_way,
+            changes_between(without, with_it, set(trial.names) - trial.replaced),
+            next((play.stopped for play in plays if play.stopped), ""),
+        )
+
     try:
         for names, loaded, tally, stream in (
             (_at_work(past, declared, ()) | dict.fromkeys(trial.names), trial.loaded, with_it, streams[0]),
@@ -100,7 +130,6 @@ async def play_past(
             plays.append(play)
             await play.daemon.simulate(declared)
             play.begin()
-        reached = since
         for limit in _limits(past, since, until):
             if stopped():
                 break
@@ -108,29 +137,17 @@ async def play_past(
                 await play.pass_time(lambda lines: None, limit)
                 await asyncio.sleep(0)
             reached = min(limit, until)
-            told(with_it.arrived, arrivals)
+            await told(Progress(reached, with_it.arrived, arrivals, report))
             if any(play.stopped for play in plays):
                 break
-        waiting, under_way = await _waiting(plays[0], trial.names)
+        outcome = await report()
         stores.raise_if_moved()
     finally:
         comings.close()
         for play in plays:
             await play.daemon.close()
-    return PastReport(
-        trial.names,
-        since,
-        until,
-        reached,
-        past.reach,
-        tuple(map(str, stores.backups)),
-        tuple(stores.left_out),
-        with_it,
-        waiting,
-        under_way,
-        changes_between(without, with_it, set(trial.names) - trial.replaced),
-        next((play.stopped for play in plays if play.stopped), ENDED if reached < until else ""),
-    )
+    is_short = reached < until and not outcome.stopped
+    return msgspec.structs.replace(outcome, stopped=ENDED) if is_short else outcome
 
 
 async def _waiting(play: Simulation, names: Sequence[str]) -> tuple[list[dict[str, Any]], int]:

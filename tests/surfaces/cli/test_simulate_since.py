@@ -120,6 +120,23 @@ def test_as_json(past: Path) -> None:
     assert told["counts"] == {"sent": 2, "written": 0, "asked": 0}
 
 
+def test_a_program_is_told_how_far_it_is(past: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "PACE", 0.0)
+    monkeypatch.setattr(command, "REST", 0)
+    arguments = past / "new.xml", "--since", "1h"
+    first, *lines = map(json.loads, well(past, "simulate", *arguments, "--progress").splitlines())
+    assert (first["definitions"], sorted(first)) == (["try.wonder"], ["definitions", "since", "until"])
+    assert lines[0] == {"read": 0}
+    played = [(line["played"], line["arrivals"]) for line in lines if "played" in line]
+    assert played == sorted(played)
+    assert played[-1] == (3, 3)
+    last = lines.pop()["report"]
+    whole = json.loads(well(past, "simulate", *arguments, "--json"))
+    assert {**last, "since": "", "until": ""} == {**whole, "since": "", "until": ""}
+    assert lines[-1]["report"] == last
+    assert lines[-1]["reached"] == last["until"]
+
+
 def test_what_others_would_have_done_otherwise(past: Path) -> None:
     (past / "modules" / "try.py").write_text(MORE)
     (past / "double.xml").write_text(ORDERS)
@@ -206,9 +223,10 @@ def test_a_backup_of_another_home_is_refused(past: Path, tmp_path: Path) -> None
         (("shop.sell", "--since", "2999-01-01"), "expected a moment in the past"),
         (("--since", "90d"), "expected a definition to try: its name, or its file"),
         (("shop.sold", "--since", "90d"), "there is no definition and no file 'shop.sold'; did you mean"),
-        (("shop.sell", "--since", "soon"), "expected a time after the start"),
-        (("shop.sell", "--since", "90d", "--until", "2d"), "--since goes with --backup and --all alone"),
-        (("shop.sell", "--all"), "--backup and --all go with --since"),
+        (("shop.sell", "--since", "soon"), "expected a duration such as 90d, or a date such as 2026-09-01, got 'soon'"),
+        (("shop.sell", "--since", "90d", "--until", "2d"), "--since goes with --backup, --all and --progress alone"),
+        (("shop.sell", "--all"), "--backup, --all and --progress go with --since"),
+        (("shop.sell", "--progress"), "--backup, --all and --progress go with --since"),
     ],
 )
 def test_what_cannot_be_is_said(past: Path, arguments: tuple[str, ...], why: str) -> None:
@@ -241,12 +259,12 @@ def test_an_end_in_between_tells_what_is_known_so_far(past: Path, monkeypatch: p
     monkeypatch.setattr("narval.trials.past.past.FEW", 1)
     told: list[int] = []
 
-    class Interrupted(command.Progress):
+    class Interrupted(command.ProgressLine):
         def show(self, work: str) -> None:
             if "arrivals played" in work and work.startswith("1 "):
                 signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(command, "Progress", Interrupted)
+    monkeypatch.setattr(command, "ProgressLine", Interrupted)
     told = json.loads(well(past, "simulate", "shop.sell", "--since", "1h", "--json"))
     assert (told["stopped"], told["counts"]["sent"]) == ("it was ended", 1)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -1,16 +1,21 @@
-"""The report of a trial on the past, for people and for programs."""
+"""The report of a trial on the past: its form for programs, and the sentences on it, for the terminal and pages.
+
+All sentences are made of the form, whether a command has just made it or a daemon has kept it.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from datetime import tzinfo
+from datetime import datetime, tzinfo
+from functools import partial
+from itertools import islice
 from typing import Any
 
-from narval.ask.text import clean, counted, shortened
+from narval.ask.text import Row, clean, counted, shortened
 from narval.surfaces.cli.render import answers
-from narval.surfaces.cli.render.simulation import local, shown
-from narval.trials.past.outcome import Change, Deed, PastReport
+from narval.surfaces.cli.render.simulation import local, shown_there
+from narval.trials.past.outcome import PastReport
 
 WIDTH = 200
 """The characters of what a deed is about."""
@@ -19,91 +24,146 @@ PARTICIPLES: Mapping[str, str] = {"send": "sent", "write": "written", "ask": "as
 """The past participle of each verb."""
 
 
-def told(report: PastReport, zone: tzinfo | None) -> Iterator[str]:
+def told(form: Row) -> Iterator[str]:
     """The report for people."""
-    names = ", ".join(map(clean, report.names))
-    yield f"{names} on what came from {shown(report.start, zone)} to {shown(report.reached, zone)}"
-    yield from _reach(report, zone)
+    yield heading(form)
+    yield from (f"  {line}" for line in known(form))
     yield ""
-    tally = report.tally
-    ended = ", ".join(f"{number} {phase}" for phase, number in sorted(tally.ended.items()))
-    yield f"it would have begun {counted(tally.begun, 'time')}" + (f": {ended}" if ended else "")
-    for why, number in tally.errors.most_common(10):
-        yield f"  failed {counted(number, 'time')}: {shortened(clean(why), WIDTH)}"
-    numbers = ((done, tally.verbs[verb]) for verb, done in PARTICIPLES.items())
-    deeds = ", ".join(f"{done} {counted(number, 'time')}" for done, number in numbers if number)
-    yield f"it would have {deeds}" if deeds else "it would have sent, written and asked nothing"
-    if tally.done > len(tally.deeds):
-        yield f"  the newest {len(tally.deeds)} of {tally.done:,}; --all shows all"
-    yield from (f"  {_deed(deed, zone)}" for deed in tally.deeds)
-    yield from _waiting(report)
-    yield from _changes(report.changes)
-    if report.stopped:
-        yield f"ended before its time: {clean(report.stopped)}"
+    yield begun(form)
+    yield from (f"  {line}" for line in failures(form))
+    yield done(form)
+    if left_out := newest(form):
+        yield f"  {left_out}; --all shows all"
+    yield from (f"  {_deed(deed)}" for deed in form["deeds"])
+    if form["under_way"]:
+        yield waiting(form)
+        for runs, reasons in waits(form):
+            yield f"  {runs}:"
+            yield from (f"    {line}" for line in reasons)
+    yield others(form)
+    yield from (f"  {line}" for line in differences(form))
+    if form["stopped"]:
+        yield stopped(form)
 
 
-def _reach(report: PastReport, zone: tzinfo | None) -> Iterator[str]:
-    reach = report.reach
-    came = ", ".join(f"{number:,} {clean(way)}" for way, number in reach.came.most_common())
-    yield f"  {counted(sum(reach.came.values()), 'arrival')}" + (f": {came}" if came else "")
-    oldest = f"the oldest is of {shown(reach.oldest, zone)}" if reach.oldest is not None else "there is none"
-    yield f"  memory of that day: {counted(reach.remembered, 'element')} kept, {oldest}"
-    backups = f"with {counted(len(report.backups), 'backup')}" if report.backups else "without a backup"
-    for number, when in ((reach.forgotten_before, "before"), (reach.forgotten_since, "since then")):
+def heading(form: Row) -> str:
+    """What was played, and from when to when."""
+    names = ", ".join(map(clean, form["definitions"]))
+    return f"{names} on what came from {_moment(form['since'])} to {_moment(form['until'])}"
+
+
+def known(form: Row) -> Iterator[str]:
+    """What came, and how far the past is known."""
+    known = form["known"]
+    came = ", ".join(f"{number:,} {clean(way)}" for way, number in form["came"].items())
+    yield f"{counted(sum(form['came'].values()), 'arrival')}" + (f": {came}" if came else "")
+    oldest = f"the oldest is of {_moment(known['oldest'])}" if known["oldest"] else "there is none"
+    yield f"memory of that day: {counted(known['remembered'], 'element')} kept, {oldest}"
+    backups = f"with {counted(len(known['backups']), 'backup')}" if known["backups"] else "without a backup"
+    for number, when in ((known["forgotten_before"], "before"), (known["forgotten_since"], "since then")):
         if number:
-            yield f"  forgotten, {backups}: {number:,} elements and runs of {when}"
-    if reach.unknown:
-        unknown = counted(reach.unknown, "element")
-        yield f"  left out: {unknown} of forgotten runs; nothing says any more whether they came from outside"
-    for path, why in report.left_out:
-        yield f"  left out: backup {clean(path)}: {clean(why)}"
+            yield f"forgotten, {backups}: {number:,} elements and runs of {when}"
+    if known["unknown"]:
+        unknown = counted(known["unknown"], "element")
+        yield f"left out: {unknown} of forgotten runs; nothing says any more whether they came from outside"
+    for backup in known["left_out"]:
+        yield f"left out: backup {clean(backup['path'])}: {clean(backup['why'])}"
 
 
-def _deed(deed: Deed, zone: tzinfo | None) -> str:
-    how = f" ({deed.how})" if deed.how else ""
-    text = f": {shortened(clean(deed.text), WIDTH)}" if deed.text else ""
-    return f"{local(deed.at, zone):%Y-%m-%d %H:%M:%S}  {deed.verb:<5}  {clean(deed.name)}{text}{how}"
+def begun(form: Row) -> str:
+    """How often the definitions would have begun, and how that ended."""
+    ended = ", ".join(f"{number} {phase}" for phase, number in sorted(form["ended"].items()))
+    return f"it would have begun {counted(form['begun'], 'time')}" + (f": {ended}" if ended else "")
 
 
-def _waiting(report: PastReport) -> Iterator[str]:
-    if not report.under_way:
-        return
-    yield f"{counted(report.under_way, 'run')} would still wait:"
-    told_runs: Counter[tuple[str, ...]] = Counter()
-    for answer in report.waiting:
-        told_runs[tuple(line for line in answers.why(answer) if line.strip())[1:]] += 1
-    for rest, number in told_runs.items():
-        yield f"  {counted(number, 'run')}:"
-        yield from (f"    {line}" for line in rest)
+def failures(form: Row) -> Iterator[str]:
+    """The errors by which runs failed, the most frequent first."""
+    for why, number in Counter(form["errors"]).most_common(10):
+        yield f"failed {counted(number, 'time')}: {shortened(clean(why), WIDTH)}"
 
 
-def _changes(changes: list[Change]) -> Iterator[str]:
-    if not changes:
-        yield "other definitions would have done the same"
-        return
-    yield "other definitions would have done otherwise:"
-    for change in changes:
-        what = f"calls of {clean(change.what)}" if change.what else "runs"
-        more = change.with_it - change.without
+def done(form: Row) -> str:
+    """How much would have been sent, written and asked."""
+    deeds = ", ".join(f"{word} {counted(number, 'time')}" for word, number in form["counts"].items() if number)
+    return f"it would have {deeds}" if deeds else "it would have sent, written and asked nothing"
+
+
+def newest(form: Row) -> str:
+    """How many of the deeds are listed; "" if all are."""
+    listed, number = len(form["deeds"]), sum(form["counts"].values())
+    return f"the newest {listed} of {number:,}" if number > listed else ""
+
+
+def deed_text(deed: Row) -> str:
+    """What was done, to whom or with what, and how the call was answered."""
+    how = f" ({deed['how']})" if deed["how"] else ""
+    text = f": {shortened(clean(deed['text']), WIDTH)}" if deed["text"] else ""
+    return f"{clean(deed['name'])}{text}{how}"
+
+
+def _deed(deed: Row) -> str:
+    at = datetime.fromisoformat(deed["at"])
+    return f"{at:%Y-%m-%d %H:%M:%S}  {deed['verb']:<5}  {deed_text(deed)}"
+
+
+def waiting(form: Row) -> str:
+    """How many runs would still wait."""
+    return f"{counted(form['under_way'], 'run')} would still wait:"
+
+
+def waits(form: Row) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The runs that would still wait, those with the same reasons as one, and these reasons."""
+    runs: Counter[tuple[str, ...]] = Counter()
+    for answer in form["waiting"]:
+        runs[tuple(line for line in answers.why(answer) if line.strip())[1:]] += 1
+    for reasons, number in runs.items():
+        yield counted(number, "run"), reasons
+
+
+def others(form: Row) -> str:
+    """Whether other definitions would have done otherwise."""
+    if form["others"]:
+        return "other definitions would have done otherwise:"
+    return "other definitions would have done the same"
+
+
+def differences(form: Row) -> Iterator[str]:
+    """What other definitions would have done more or less often."""
+    for change in form["others"]:
+        what = f"calls of {clean(change['action'])}" if change["action"] else "runs"
+        more = change["with"] - change["without"]
         how_many = f"{abs(more):,} {'more' if more > 0 else 'fewer'}"
-        yield f"  {clean(change.name)}: {how_many} {what}, {change.with_it:,} rather than {change.without:,}"
+        numbers = f"{change['with']:,} rather than {change['without']:,}"
+        yield f"{clean(change['definition'])}: {how_many} {what}, {numbers}"
 
 
-def json_form(report: PastReport, zone: tzinfo | None) -> dict[str, Any]:
-    """The report in the form of the command line's `--json`."""
+def stopped(form: Row) -> str:
+    """Why it ended before its time."""
+    return f"ended before its time: {clean(form['stopped'])}"
+
+
+def _moment(text: str) -> str:
+    return shown_there(datetime.fromisoformat(text))
+
+
+def moment_form(at: float, zone: tzinfo | None) -> str:
+    """A moment (seconds since 1970) in the form of the command line's `--json`."""
+    return local(at, zone).isoformat(timespec="milliseconds")
+
+
+def json_form(report: PastReport, zone: tzinfo | None, most: int | None = None) -> dict[str, Any]:
+    """The report in the form of the command line's `--json`; `most` of the deeds, the newest (None: all)."""
     tally, reach = report.tally, report.reach
-
-    def iso(at: float | None) -> str | None:
-        return None if at is None else local(at, zone).isoformat(timespec="milliseconds")
-
+    iso = partial(moment_form, zone=zone)
+    skipped = max(0, len(tally.deeds) - most) if most is not None else 0
     return {
         "definitions": list(report.names),
         "since": iso(report.start),
         "until": iso(report.reached),
         "stopped": report.stopped or None,
-        "came": dict(reach.came),
+        "came": dict(reach.came.most_common()),
         "known": {
-            "oldest": iso(reach.oldest),
+            "oldest": iso(reach.oldest) if reach.oldest is not None else None,
             "remembered": reach.remembered,
             "forgotten_before": reach.forgotten_before,
             "forgotten_since": reach.forgotten_since,
@@ -115,7 +175,7 @@ def json_form(report: PastReport, zone: tzinfo | None) -> dict[str, Any]:
         "ended": dict(tally.ended),
         "errors": dict(tally.errors),
         "counts": {PARTICIPLES[verb]: tally.verbs[verb] for verb in PARTICIPLES},
-        "deeds": [{**deed._asdict(), "at": iso(deed.at)} for deed in tally.deeds],
+        "deeds": [{**deed._asdict(), "at": iso(deed.at)} for deed in islice(tally.deeds, skipped, None)],
         "under_way": report.under_way,
         "waiting": report.waiting,
         "others": [

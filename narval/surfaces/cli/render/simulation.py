@@ -32,7 +32,11 @@ def local(at: float, zone: tzinfo | None) -> datetime:
 
 def shown(at: float, zone: tzinfo | None) -> str:
     """A moment for people, to the minute or as exactly as it is."""
-    when = local(at, zone)
+    return shown_there(local(at, zone))
+
+
+def shown_there(when: datetime) -> str:
+    """A moment for people in its own zone, to the minute or as exactly as it is."""
     return f"{when:%Y-%m-%d %H:%M:%S}" if when.second else f"{when:%Y-%m-%d %H:%M}"
 
 

@@ -8,28 +8,43 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import tzinfo
 from pathlib import Path
+from typing import Any
 
 import click
 
-from narval.ask.text import clean
+from narval.ask.text import clean, json_bytes
 from narval.core.engines.registry import runnable
 from narval.core.errors import RequestError
-from narval.surfaces.cli.documents import Progress
-from narval.surfaces.cli.render.past import json_form, told
+from narval.surfaces.cli.documents import Progress as ProgressLine
+from narval.surfaces.cli.render.past import json_form, moment_form, told
 from narval.surfaces.cli.session import Session
 from narval.system import stopwatch
 from narval.trials.past.outcome import NEWEST
-from narval.trials.past.play import play_past, tried
+from narval.trials.past.play import Progress, play_past, tried
 from narval.trials.past.stores import past_stores
 from narval.trials.simulate.scenario import When
 from narval.trials.simulate.simulated_home import SimulatedHome, simulated_home
 
+PACE = 1.0
+"""Seconds between two lines of progress for a program."""
+
+REST = 9
+"""A report so far is made again after so many times as long as it took: the play goes on meanwhile."""
+
 
 def simulate_past(
-    session: Session, names: Sequence[str], since: When, backups: Sequence[Path], *, everything: bool
+    session: Session,
+    names: Sequence[str],
+    since: When,
+    backups: Sequence[Path],
+    *,
+    everything: bool,
+    in_lines: bool,
 ) -> None:
-    """Play definitions, by names or files, on what came since a day, and tell what came of it.
+    """Play definitions, by names or files, on what came since a day, and tell what came of it; `in_lines`
+    tells a program how far it is.
 
     Raises RequestError, DefinitionError, StoreError.
     """
@@ -49,9 +64,11 @@ def simulate_past(
     trial = tried(here.loaded, files, [name for name in names if name not in files])
     with (
         _until_interrupted() as interrupted,
-        Progress() as progress,
+        ProgressLine() as line,
         past_stores(home, here.settings, session.agent, backups) as stores,
     ):
+        progress = _Lines(here.zone) if in_lines else _OnTerminal(line)
+        progress.begin(trial.names, start, until)
         playing = play_past(
             here,
             trial,
@@ -60,16 +77,71 @@ def simulate_past(
             until,
             most=None if everything else NEWEST,
             stopped=interrupted.is_set,
-            read=lambda rows: progress.show(f"read {rows:,} rows of the past"),
-            told=lambda come, of: progress.show(f"{come:,} of {of:,} arrivals played"),
+            read=progress.read,
+            told=progress.play,
         )
         with stopwatch.stopped():
             report = asyncio.run(playing)
+    if in_lines:
+        _give({"report": json_form(report, here.zone)})
+        return
+    form = json_form(report, here.zone)
     if session.as_json:
-        session.give(json_form(report, here.zone), click.echo)
+        session.give(form, click.echo)
     else:
-        for line in told(report, here.zone):
-            click.echo(line)
+        for sentence in told(form):
+            click.echo(sentence)
+
+
+class _OnTerminal:
+    """Progress as a line on the terminal."""
+
+    def __init__(self, line: ProgressLine) -> None:
+        self._line = line
+
+    def begin(self, names: Sequence[str], start: float, until: float) -> None:
+        """Say nothing yet."""
+
+    def read(self, rows: int) -> None:
+        """Say how much of the past was read."""
+        self._line.show(f"read {rows:,} rows of the past")
+
+    async def play(self, progress: Progress) -> None:
+        """Say how much of it was played."""
+        self._line.show(f"{progress.played:,} of {progress.arrivals:,} arrivals played")
+
+
+class _Lines:
+    """Progress for a program: a line of JSON for each step, with the report so far."""
+
+    def __init__(self, zone: tzinfo | None) -> None:
+        self._zone, self._next = zone, 0.0
+
+    def begin(self, names: Sequence[str], start: float, until: float) -> None:
+        """Say what is played, from when to when."""
+        moments = {"since": moment_form(start, self._zone), "until": moment_form(until, self._zone)}
+        _give({"definitions": list(names), **moments})
+
+    def read(self, rows: int) -> None:
+        """Say how much of the past was read."""
+        if time.monotonic() >= self._next:
+            _give({"read": rows})
+            self._next = time.monotonic() + PACE
+
+    async def play(self, progress: Progress) -> None:
+        """Say how much of it was played, and what came of it so far; of the deeds the newest."""
+        began = time.monotonic()
+        if began < self._next:
+            return
+        form = json_form(await progress.report(), self._zone, NEWEST)
+        _give({"reached": form["until"], "played": progress.played, "arrivals": progress.arrivals, "report": form})
+        ended = time.monotonic()
+        self._next = ended + max(PACE, REST * (ended - began))
+
+
+def _give(form: dict[str, Any]) -> None:
+    """Write a line of JSON."""
+    click.echo(json_bytes(form, indent=None))
 
 
 def _raise_if_unknown(here: SimulatedHome, file: str) -> None:

@@ -36,7 +36,9 @@ def _read(context: click.Context, option: click.Parameter, text: str | None) -> 
     try:
         return read_date(text) if option.name == "at" else read_when(text)
     except ValueError as error:
-        raise click.BadParameter(f"expected {error.args[0]}, got {text!r}") from None
+        past = "a duration such as 90d, or a date such as 2026-09-01"
+        expected = past if option.name == "since" else error.args[0]
+        raise click.BadParameter(f"expected {expected}, got {text!r}") from None
 
 
 @command(
@@ -78,6 +80,12 @@ def _read(context: click.Context, option: click.Parameter, text: str | None) -> 
 @click.option(
     "--all", "everything", is_flag=True, help="With --since: a line for each deed, not the newest fifty."
 )
+@click.option(
+    "--progress",
+    "in_lines",
+    is_flag=True,
+    help="With --since: lines of JSON on how far it is, for a program; the last has the report.",
+)
 @click.option("--brief", is_flag=True, help="Only what it came to, not what happened on the way.")
 @click.pass_context
 def simulate(
@@ -91,6 +99,7 @@ def simulate(
     since: When | None,
     backups: tuple[Path, ...],
     everything: bool,
+    in_lines: bool,
     brief: bool,
 ) -> None:
     """Tell what would happen, without anything happening.
@@ -109,14 +118,16 @@ def simulate(
     if since is not None:
         if at or until or memory or mails or brief:
             raise click.UsageError(
-                "--since goes with --backup and --all alone: it begins with the memory of that day"
+                "--since goes with --backup, --all and --progress alone: it begins with the memory of that day"
             )
         from narval.surfaces.cli.trials.past import simulate_past
 
-        simulate_past(session, names, since, backups, everything=everything)
+        simulate_past(session, names, since, backups, everything=everything, in_lines=in_lines)
         return
-    if backups or everything:
-        raise click.UsageError("--backup and --all go with --since: name the day to begin with")
+    if backups or everything or in_lines:
+        raise click.UsageError(
+            "--backup, --all and --progress go with --since: name the day to begin with"
+        )
     home = session.home if mails is None else _home_or_new(context, session)
     here = simulated_home(home, session.agent)
     for fault in here.loaded.faults:
