@@ -30,6 +30,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "attention.attention": ("attention",),
     "attention.calendar": ("calendar",),
     "trials.trials": ("simulate", "scenarios", "explore", "explored", "trial"),
+    "trials.past_jobs": ("try_on_past", "job", "jobs", "end_job"),
     "attention.incidents": ("incidents", "acknowledge", "retry_incident"),
     "daemon.people": ("people",),
     "daemon.hooks": ("hooks", "take_hook"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager
 from copy import copy
 from functools import partial
@@ -72,6 +72,7 @@ class Daemon:
         self.fleet: Fleet | None = None
         self._closing = closing
         self._watcher: FileWatcher | None = None
+        self._ends: list[Callable[[], Awaitable[None]]] = []
 
     @classmethod
     async def open(
@@ -199,11 +200,17 @@ class Daemon:
             raise RequestError(f"expected {wanted}, got {name!r}, which is not loaded")
         self.host.dispatcher.targets.stub(name, function)
 
+    def end_with(self, end: Callable[[], Awaitable[None]]) -> None:
+        """Call a function when this daemon closes, while the home is still held."""
+        self._ends.append(end)
+
     async def close(self) -> None:
         """Stop at once what still runs, and let the home go."""
         if not self.record_only:
             log.info("stopped")
         with self._closing:
+            for end in self._ends:
+                await end()
             if self._watcher is not None:
                 await self._watcher.close()
             if self.fleet is not None:

@@ -18,7 +18,7 @@ from narval.system.clock import SimulatedClock
 from tests.acceptance.home import Narval, make
 from tests.ask.work_home import PURCHASE, home_with
 
-NOTHING = {"runs": [], "elements": False, "work": False, "faults": False, "lost": False}
+NOTHING = {"runs": [], "elements": False, "work": False, "faults": False, "jobs": False, "lost": False}
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ async def changed(
     daemon: Daemon, after: int = 0, wait: float = 0.0, run: int | None = None
 ) -> dict[str, Any]:
     """The runs that changed after a turn, by eid; and if elements came or went, work of people changed, other
-    files count; `wait` seconds for a turn that changes something, if none has.
+    files count, jobs went on; `wait` seconds for a turn that changes something, if none has.
 
     `turn` is where to go on from. The last 1,024 turns are remembered while somebody asks, and for a minute
     after; `lost` says that `after` is none of them, and so all may have changed: begin so, and look at what

@@ -79,7 +79,7 @@ async def simulate(
     """
     if (definition is None) == (scenario is None):
         raise RequestError("expected a definition or a scenario, one of the two")
-    home, trials, files = _home(daemon), _trials(daemon), _files(daemon)
+    home, trials, files = home_options(daemon), _trials(daemon), files_of(daemon)
     if definition is not None and runnable(daemon.agent.library, definition) is None:
         raise no_definition(daemon, definition)
     given = {"--at": start, "--until": duration, "--memory": memory if definition is not None else None}
@@ -174,11 +174,11 @@ async def explore(daemon: Daemon, kind: str, name: str, *, asker: Asker = PROGRA
 
     They are kept for a day, by the digest of the definition.
     """
-    definition, trials, files = _definition(daemon, kind, name), _trials(daemon), _files(daemon)
+    definition, trials, files = _definition(daemon, kind, name), _trials(daemon), files_of(daemon)
     earlier = await explored(daemon, kind, name)
     if earlier is not None:
         return earlier
-    home = _home(daemon)
+    home = home_options(daemon)
     report = await trials.run(asker, [*home, "check", str(Path(home[1]) / definition.path), "--explore"])
     about = {
         what: [row for row in report[what] if row["definition"] == name] for what in ("findings", "explored")
@@ -195,7 +195,7 @@ async def explored(daemon: Daemon, kind: str, name: str) -> dict[str, Any] | Non
     if daemon.home is None:
         return None
     key, now = _key(daemon, definition), daemon.rounds.clock.now()
-    return await asyncio.to_thread(_files(daemon).get, key, None, now)
+    return await asyncio.to_thread(files_of(daemon).get, key, None, now)
 
 
 def _key(daemon: Daemon, definition: Definition) -> str:
@@ -214,13 +214,13 @@ def _definition(daemon: Daemon, kind: str, name: str) -> Definition:
 async def trial(daemon: Daemon, trial: str, *, asker: Asker = PROGRAM) -> dict[str, Any]:
     """The result of a simulation, for a day, to who asked for it."""
     key, now = f"trial {trial}", daemon.rounds.clock.now()
-    result = await asyncio.to_thread(_files(daemon).get, key, asker.person, now)
+    result = await asyncio.to_thread(files_of(daemon).get, key, asker.person, now)
     if result is None:
         raise RequestError(f"there is no result {trial!r:.40} of yours: they are kept for a day")
     return result
 
 
-def _files(daemon: Daemon) -> TrialFiles:
+def files_of(daemon: Daemon) -> TrialFiles:
     """The results that are kept. Raises RequestError where there is no home on a disk."""
     if daemon.home is None:
         raise RequestError("a home in memory has no child programs; `simulate` of the agent plays it")
@@ -231,7 +231,7 @@ def _trials(daemon: Daemon) -> Trials:
     return daemon.agents.own.listings.kept(Trials)
 
 
-def _home(daemon: Daemon) -> list[str]:
+def home_options(daemon: Daemon) -> list[str]:
     """The options that name the home and the agent."""
     assert daemon.home is not None
     agent = [] if daemon.agent.store.is_own else ["--agent", daemon.name]

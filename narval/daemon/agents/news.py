@@ -27,7 +27,7 @@ MOST_RUNS = 10_000
 
 
 class Changes(NamedTuple):
-    """The changes up to a turn: the runs by eid, memory, work of people, the files that count.
+    """The changes up to a turn: the runs by eid, memory, work of people, the files that count, jobs.
 
     `work` is for who asks to find out from the runs. `lost` says that it is not known from when on it was to
     be told: everything may have changed.
@@ -38,6 +38,7 @@ class Changes(NamedTuple):
     elements: bool = False
     work: bool = False
     faults: bool = False
+    jobs: bool = False
     lost: bool = False
 
 
@@ -71,18 +72,19 @@ class News:
         first = ring[0].turn - 1 if ring else self._last
         if after == self._last:
             return None
-        lost = Changes(self._last, elements=True, work=True, faults=True, lost=True)
+        lost = Changes(self._last, elements=True, work=True, faults=True, jobs=True, lost=True)
         if not first <= after < self._last:
             return lost
-        runs, elements, faults = set[int](), False, False
+        runs, elements, faults, jobs = set[int](), False, False, False
         for found in reversed(ring):
             if found.turn <= after or len(runs) > MOST_RUNS:
                 break
             runs.update(found.runs)
             elements, faults = elements or found.elements, faults or found.faults
+            jobs = jobs or found.jobs
         if len(runs) > MOST_RUNS:
             return lost
-        return Changes(self._last, tuple(sorted(runs)), elements, faults=faults)
+        return Changes(self._last, tuple(sorted(runs)), elements, faults=faults, jobs=jobs)
 
     async def rest(self, wait: float) -> None:
         """Let the pause go by since who waits was told something last, at most so many seconds of it."""
@@ -108,8 +110,7 @@ class News:
 
     def note(self, batch: Batch, at: float) -> None:
         """Remember what a turn changed that is recorded."""
-        if not self._asking and at - self._asked > MINUTE:
-            self.close()
+        if not self._is_followed(at):
             return
         runs = {advance.run for advance in batch.journal}
         if batch.runs:
@@ -120,15 +121,30 @@ class News:
             batch.elements or batch.outdated or batch.forgotten_elements or batch.shared or batch.undeclared
         )
         if runs or elements or self._files:
-            self._last += 1
-            self._ring.append(Changes(self._last, tuple(runs), elements, faults=self._files))
+            self._add(Changes(self._last + 1, tuple(runs), elements, faults=self._files))
             self._files = False
-            self._tell()
+
+    def note_jobs(self, at: float) -> None:
+        """Remember that a job has gone on, or has ended: no turn says so."""
+        if self.is_kept and self._is_followed(at):
+            self._add(Changes(self._last + 1, jobs=True))
 
     def close(self) -> None:
         """Remember nothing any more; who waits is told that what comes is lost."""
         self.is_kept = False
         self._ring.clear()
+        self._tell()
+
+    def _is_followed(self, at: float) -> bool:
+        """False if nobody has asked for a while; then nothing is remembered any more."""
+        if not self._asking and at - self._asked > MINUTE:
+            self.close()
+            return False
+        return True
+
+    def _add(self, changes: Changes) -> None:
+        self._last = changes.turn
+        self._ring.append(changes)
         self._tell()
 
     def _tell(self) -> None:

@@ -31,13 +31,16 @@ class Visitor(msgspec.Struct, frozen=True):
 
 
 class Follows(msgspec.Struct, frozen=True):
-    """The news that concern a page: those of one run, or of any run, elements, work, files, the log."""
+    """The news that concern a page: those of one run, or of any run, elements, work, files, jobs, the
+    log.
+    """
 
     run: int | None = None
     runs: bool = False
     elements: bool = False
     work: bool = False
     faults: bool = False
+    jobs: bool = False
     log: bool = False
 
 

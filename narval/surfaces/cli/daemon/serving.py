@@ -21,8 +21,8 @@ from narval.surfaces.http.server import PageServer
 from narval.surfaces.http.sessions import Sessions
 from narval.surfaces.web.site import PAGES, make_site
 
-SCARCE = {"simulate": 20, "explore": 20}
-"""The times an hour that a session may have something simulated or explored."""
+SCARCE = {"simulate": 20, "explore": 20, "past": 20}
+"""The times an hour that a session may have something simulated, explored, or tried on the past."""
 
 
 def pages(home: Home, folder: Path, place: WebPlace, sessions: Sessions) -> Application:

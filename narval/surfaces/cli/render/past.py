@@ -1,4 +1,4 @@
-"""The report of a trial on the past: its form for programs, and the sentences on it, for the terminal and pages.
+"""The report of a trial on the past: its form for programs, and the sentences on it for terminal and pages.
 
 All sentences are made of the form, whether a command has just made it or a daemon has kept it.
 """
@@ -78,13 +78,16 @@ def begun(form: Row) -> str:
 
 def failures(form: Row) -> Iterator[str]:
     """The errors by which runs failed, the most frequent first."""
-    for why, number in Counter(form["errors"]).most_common(10):
+    errors: Counter[str] = Counter(form["errors"])
+    for why, number in errors.most_common(10):
         yield f"failed {counted(number, 'time')}: {shortened(clean(why), WIDTH)}"
 
 
 def done(form: Row) -> str:
     """How much would have been sent, written and asked."""
-    deeds = ", ".join(f"{word} {counted(number, 'time')}" for word, number in form["counts"].items() if number)
+    deeds = ", ".join(
+        f"{word} {counted(number, 'time')}" for word, number in form["counts"].items() if number
+    )
     return f"it would have {deeds}" if deeds else "it would have sent, written and asked nothing"
 
 

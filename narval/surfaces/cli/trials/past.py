@@ -134,7 +134,14 @@ class _Lines:
         if began < self._next:
             return
         form = json_form(await progress.report(), self._zone, NEWEST)
-        _give({"reached": form["until"], "played": progress.played, "arrivals": progress.arrivals, "report": form})
+        _give(
+            {
+                "reached": form["until"],
+                "played": progress.played,
+                "arrivals": progress.arrivals,
+                "report": form,
+            }
+        )
         ended = time.monotonic()
         self._next = ended + max(PACE, REST * (ended - began))
 

@@ -118,16 +118,15 @@ def simulate(
     if since is not None:
         if at or until or memory or mails or brief:
             raise click.UsageError(
-                "--since goes with --backup, --all and --progress alone: it begins with the memory of that day"
+                "--since goes with --backup, --all and --progress alone: "
+                "it begins with the memory of that day"
             )
         from narval.surfaces.cli.trials.past import simulate_past
 
         simulate_past(session, names, since, backups, everything=everything, in_lines=in_lines)
         return
     if backups or everything or in_lines:
-        raise click.UsageError(
-            "--backup, --all and --progress go with --since: name the day to begin with"
-        )
+        raise click.UsageError("--backup, --all and --progress go with --since: name the day to begin with")
     home = session.home if mails is None else _home_or_new(context, session)
     here = simulated_home(home, session.agent)
     for fault in here.loaded.faults:

@@ -32,6 +32,7 @@ class PageNews(NamedTuple):
     elements: bool = False
     work: bool = False
     faults: bool = False
+    jobs: bool = False
     lost: bool = False
 
     def concern(self, follows: Follows | None) -> bool:
@@ -46,6 +47,7 @@ class PageNews(NamedTuple):
             or (follows.elements and self.elements)
             or (follows.work and self.work)
             or (follows.faults and self.faults)
+            or (follows.jobs and self.jobs)
         )
 
 

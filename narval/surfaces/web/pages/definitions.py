@@ -15,6 +15,17 @@ FOUND: Mapping[str, dict[str, str]] = {
 }
 """The looks of parts of which an exploration found something, by how grave it is."""
 
+NOT_TRIED: Mapping[str, str] = {"since": "30d", "all": "", "problem": ""}
+"""The fields of the form that tries a definition on the past, before somebody fills them in."""
+
+JOB_TONES: Mapping[str, str] = {
+    "running": "active", "ended": "done", "stopped": "cancelled", "failed": "failed",
+}  # fmt: skip
+"""The looks of the states of a trial on the past."""
+
+JOBS = 5
+"""So many of its trials on the past are listed with a definition."""
+
 
 @page("/a/{agent}/definitions", command="narval definitions")
 async def definitions_page(visit: Visit) -> Shown:
@@ -50,13 +61,18 @@ async def definition_page(visit: Visit) -> Shown:
     return await shown_definition(visit, visit.path["name"], visit.query.get("kind") or None)
 
 
-async def shown_definition(visit: Visit, name: str, kind: str | None, problem: str = "") -> Shown:
-    """The page of a definition, which may say why something that was asked of it was not done."""
+async def shown_definition(
+    visit: Visit, name: str, kind: str | None, problem: str = "", tried: Mapping[str, str] = NOT_TRIED
+) -> Shown:
+    """The page of a definition, which may say why something that was asked of it was not done; `tried` is what
+    was typed to try it on the past.
+    """
     answer = await visit.ask("definition", name=name, kind=kind)
     versions = [] if visit.live else await visit.ask("versions", name=name, kind=kind)
     explored = None if visit.live else await visit.ask("explored", kind=answer["kind"], name=name)
     findings = explored["findings"] if explored else []
     told = [] if visit.live else await visit.ask("tell", name=name, kind=answer["kind"])
+    jobs = await visit.ask("jobs", definition=name) if visit.visitor.role == "operator" else []
     drawn = None if visit.live else await _drawn(visit, answer, findings)
     here = f"/definitions/{segment(name)}?kind={segment(answer['kind'])}#"
     drawing = await drawing_of(visit, drawn, here) if drawn else None
@@ -76,14 +92,16 @@ async def shown_definition(visit: Visit, name: str, kind: str | None, problem: s
         "tabled": drawn is not None and is_tabled(visit, drawn),
         "drawing": drawing,
         "problem": problem,
+        "tried": tried,
+        "jobs": [{**job, "tone": JOB_TONES[job["state"]]} for job in jobs[:JOBS]],
         "here": "/definitions",
     }
     return Shown(
         "definition.html",
         values,
         answer,
-        status=400 if problem else 200,
-        follows=Follows(faults=True, runs=True),
+        status=400 if problem or tried["problem"] else 200,
+        follows=Follows(faults=True, runs=True, jobs=True),
     )
 
 

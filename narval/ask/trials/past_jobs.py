@@ -1,0 +1,375 @@
+"""Jobs: trials on the past, which child programs of the daemon play while others look at how far they are.
+
+A job ends with the daemon. Its report is kept for a day, as other results are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import signal
+import tempfile
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from narval.agent.agent import AgentState
+from narval.ask import json_forms
+from narval.ask.asker import PROGRAM, Asker
+from narval.ask.lookup import no_definition
+from narval.ask.registry import operation
+from narval.ask.trials import child_program
+from narval.ask.trials.trials import files_of, home_options
+from narval.core.definitions.parsing import suffix_of
+from narval.core.engines.registry import runnable
+from narval.core.errors import RequestError
+from narval.core.source.text import Source
+from narval.core.source.xml import read_xml
+from narval.daemon.daemon import Daemon
+
+log = logging.getLogger("narval.daemon")
+
+AT_ONCE, IN_ALL = 2, 4
+"""Jobs of an agent that are under way at once, and those of all agents of a home."""
+
+LISTED = 20
+"""So many jobs of an agent that are over are listed."""
+
+SECONDS = 1800.0
+"""The time that a job may take."""
+
+PATIENCE = 60.0
+"""Seconds for a child to say that it begins, or what is wrong."""
+
+GRACE = 10.0
+"""Seconds that a child has for its report when somebody ends it."""
+
+LONGEST_SINCE = 64
+"""The most characters of the moment to begin with."""
+
+_OF_OPTION = "Invalid value for '--since': "
+
+Form = dict[str, Any]
+
+
+class PastJob:
+    """A trial on the past of an agent: what was asked, the child that plays it, and what it has said."""
+
+    def __init__(self, agent: str, asked: Form, by: str, child: Process, now: float) -> None:
+        self.agent, self.child = agent, child
+        self.task: asyncio.Task[None] | None = None
+        self.ending = ""
+        """Why it is to end before its time, once somebody has asked for that."""
+        self.is_kept = False
+        """True once a file has what came of it."""
+        self.form: Form = {
+            "job": secrets.token_hex(8),
+            "definitions": [],
+            "asked": asked,
+            "by": by or None,
+            "state": "running",
+            "why": None,
+            "began": json_forms.moment(now),
+            "over": None,
+            "pid": child.pid,
+            "since": None,
+            "until": None,
+            "read": 0,
+            "reached": None,
+            "played": 0,
+            "arrivals": None,
+            "report": None,
+        }
+
+    @property
+    def id(self) -> str:
+        """The identifier."""
+        return str(self.form["job"])
+
+    @property
+    def key(self) -> str:
+        """The key of what is kept of it."""
+        return _key(self.agent, self.id)
+
+    @property
+    def is_over(self) -> bool:
+        """True once it has ended, however."""
+        return bool(self.form["state"] != "running")
+
+    def finish(self, state: str, why: str | None, now: float) -> None:
+        """Note that it is over; a report so far says why it is not whole."""
+        report = self.form["report"]
+        if report is not None and why:
+            report["stopped"] = why
+        self.form |= {"state": state, "why": why, "over": json_forms.moment(now), "pid": None}
+
+
+class PastJobs:
+    """The trials on the past of a daemon, the oldest first; `close` ends those under way."""
+
+    def __init__(self, agent: AgentState) -> None:
+        self.by_id: dict[str, PastJob] = {}
+        self.beginning: list[str] = []
+        """The agents of jobs that are about to begin."""
+        self.ends_with_daemon = False
+
+    def raise_if_full(self, agent: str) -> None:
+        """Raise RequestError if an agent, or all of them, have as many jobs under way as they may have."""
+        under_way = [job.agent for job in self.by_id.values() if not job.is_over] + self.beginning
+        for number, most, whose in (
+            (under_way.count(agent), AT_ONCE, f"of {agent} "),
+            (len(under_way), IN_ALL, ""),
+        ):
+            if number >= most:
+                raise RequestError(
+                    f"{number} trials on the past {whose}are under way, and no more may be: "
+                    "end one of them, or wait for its end"
+                )
+
+    def add(self, job: PastJob) -> None:
+        """List a job, and forget the oldest of its agent that are over."""
+        self.by_id[job.id] = job
+        over = [id for id, other in self.by_id.items() if other.agent == job.agent and other.is_over]
+        for id in over[:-LISTED]:
+            del self.by_id[id]
+
+    def find(self, agent: str, id: str) -> PastJob | None:
+        """A job of an agent; None where there is none, or none any more."""
+        job = self.by_id.get(id)
+        return job if job is not None and job.agent == agent else None
+
+    async def close(self) -> None:
+        """End all that are under way, as the daemon ends."""
+        tasks = [_end_at_once(job, "the daemon was stopped") for job in self.by_id.values()]
+        await asyncio.gather(*filter(None, tasks), return_exceptions=True)
+
+
+@operation("write")
+async def try_on_past(
+    daemon: Daemon,
+    since: str,
+    definition: str | None = None,
+    text: str | None = None,
+    everything: bool = False,
+    *,
+    asker: Asker = PROGRAM,
+) -> dict[str, Any]:
+    """Begin to play a definition, by its name or as the text of a file, on what came since a day: a job.
+
+    A child program plays it as `narval simulate --since` does. Two of an agent are under way at once, for
+    half an hour and with 512 MB at most. `everything` keeps a line for each deed, not for the newest fifty
+    alone. The answer is that of `job`. A moment or a text that is wrong is refused at once.
+    """
+    if (definition is None) == (text is None):
+        raise RequestError("expected a definition or the text of one, one of the two")
+    if definition is not None and runnable(daemon.agent.library, definition) is None:
+        raise no_definition(daemon, definition)
+    if not since.strip() or not since.isprintable() or len(since) > LONGEST_SINCE:
+        raise RequestError("expected a duration such as 90d, or a date such as 2026-09-01, to begin with")
+    files_of(daemon)
+    jobs, agent = _jobs(daemon), daemon.name
+    jobs.raise_if_full(agent)
+    jobs.beginning.append(agent)
+    try:
+        asked = {"definition": definition, "since": since.strip(), "everything": everything}
+        job = await _begun(daemon, asked, text, asker.person)
+        jobs.add(job)
+    finally:
+        jobs.beginning.remove(agent)
+    log.info("trial on the past %s of %s began", job.id, ", ".join(job.form["definitions"]))
+    return dict(job.form)
+
+
+async def _begun(daemon: Daemon, asked: Form, text: str | None, person: str) -> PastJob:
+    """A job whose child has said what it plays. Raises RequestError where it says what is wrong."""
+    options = [f"--since={asked['since']}", "--progress", *(["--all"] if asked["everything"] else [])]
+    with tempfile.TemporaryDirectory(prefix="narval-trial-") as folder:
+        name = asked["definition"]
+        if text is not None:
+            path = Path(folder) / f"text{await asyncio.to_thread(_suffix, text)}"
+            await asyncio.to_thread(path.write_text, text, encoding="utf-8")
+            name = str(path)
+        arguments = [*home_options(daemon), "simulate", *options, "--", name]
+        child = await child_program.begin(arguments, SECONDS, longest=child_program.LONGEST)
+        assert child.stderr is not None
+        complaint = asyncio.create_task(child_program.last_of(child.stderr))
+        job = PastJob(daemon.name, asked, person, child, daemon.rounds.clock.now())
+        try:
+            async with asyncio.timeout(PATIENCE):
+                first = await _line(child)
+        except BaseException:
+            await child_program.end(child)
+            raise
+        if first is None:
+            await child_program.end(child)
+            why = child_program.why_ended(await complaint, child.returncode, SECONDS)
+            raise RequestError(why.replace(f"{folder}/", "").removeprefix(_OF_OPTION))
+    job.form |= first
+    keep = partial(files_of(daemon).keep, job.key, None)
+    await asyncio.to_thread(keep, {**job.form, **_ABANDONED}, daemon.rounds.clock.now())
+    job.task = asyncio.create_task(_play(daemon, job, complaint))
+    return job
+
+
+_ABANDONED: Form = {"state": "stopped", "why": "the daemon ended, and the trial with it", "pid": None}
+"""What is kept of a job while it is under way: the truth about it if the daemon is killed."""
+
+
+def _suffix(text: str) -> str:
+    """The suffix of a file with a text. Raises DefinitionError."""
+    if not text.lstrip().startswith("<"):
+        return ".task"
+    return suffix_of(read_xml(Source.of_text("text.xml", text)).tag)
+
+
+async def _line(child: Process) -> Form | None:
+    """The next that a child says; None at its end. Raises RequestError where that is too long."""
+    assert child.stdout is not None
+    try:
+        line = await child.stdout.readline()
+    except ValueError:
+        most = f"{child_program.LONGEST // 1_000_000} MB"
+        raise RequestError(f"its report is longer than {most}: ask for the newest deeds alone") from None
+    try:
+        form: Form | None = msgspec.json.decode(line) if line else None
+    except msgspec.DecodeError:  # it ended within the line
+        return None
+    return form
+
+
+async def _lines(child: Process) -> AsyncIterator[Form]:
+    while (form := await _line(child)) is not None:
+        yield form
+
+
+async def _play(daemon: Daemon, job: PastJob, complaint: asyncio.Task[str]) -> None:
+    """Follow a child until it has ended, then keep what came of it."""
+    state, why = "failed", ""
+    is_whole = False
+    try:
+        async with asyncio.timeout(SECONDS):
+            async for form in _lines(job.child):
+                is_whole = form.keys() == {"report"}
+                job.form |= form
+                _tell(daemon, job)
+    except TimeoutError:
+        state, why = "stopped", f"it was ended after {SECONDS / 60:.0f} minutes"
+    except RequestError as error:
+        why = str(error)
+    finally:
+        await child_program.end(job.child)
+    if is_whole:
+        stopped = job.form["report"]["stopped"]
+        state, why = ("stopped", job.ending or stopped) if stopped else ("ended", "")
+        job.form["reached"] = job.form["report"]["until"]
+    elif job.ending:
+        state, why = "stopped", job.ending
+    elif not why:
+        why = child_program.why_ended(await complaint, job.child.returncode, SECONDS)
+    job.finish(state, why or None, daemon.rounds.clock.now())
+    log.info("trial on the past %s: %s%s", job.id, state, f", {why}" if why else "")
+    await _keep(daemon, job)
+    _tell(daemon, job)
+
+
+async def _keep(daemon: Daemon, job: PastJob) -> None:
+    """Move the report of a job that is over from memory into a file."""
+    try:
+        keep = partial(files_of(daemon).keep, job.key, None, dict(job.form))
+        await asyncio.to_thread(keep, daemon.rounds.clock.now())
+    except OSError as error:
+        log.warning("the report of trial on the past %s could not be kept: %s", job.id, error)
+    else:
+        job.form["report"], job.is_kept = None, True
+
+
+def _tell(daemon: Daemon, job: PastJob) -> None:
+    """Tell those who follow the agent that a job has gone on."""
+    agents = daemon.agents
+    own = job.agent == daemon.files.settings.name
+    host = agents.own if own else agents.supervisor.host(job.agent)
+    if host is not None:  # else nobody follows it
+        host.waiters.news.note_jobs(daemon.rounds.clock.now())
+
+
+@operation("read")
+async def job(daemon: Daemon, job: str) -> dict[str, Any]:
+    """A trial on the past: its state, how far it is, and the report, or the report so far.
+
+    `state` is `running`, `ended`, `stopped` (somebody ended it, or the daemon did: `why`) or `failed`.
+    `reached` is a moment of the past, `played` the arrivals that were played, of `arrivals`; `report` has the
+    form of `narval simulate --since --json`. It is there for a day after it is over.
+    """
+    return await form_of(daemon, job)
+
+
+async def form_of(daemon: Daemon, job: str) -> Form:
+    """The form of a job. Raises RequestError where there is none."""
+    current = _jobs(daemon).find(daemon.name, job)
+    if current is not None and not current.is_kept:
+        return dict(current.form)
+    key, now = _key(daemon.name, job), daemon.rounds.clock.now()
+    form = await asyncio.to_thread(files_of(daemon).get, key, None, now)
+    if form is None:
+        raise RequestError(f"there is no job {job!r:.40}: a report is kept for a day")
+    return form
+
+
+@operation("read")
+async def jobs(daemon: Daemon, definition: str | None = None) -> list[dict[str, Any]]:
+    """The trials on the past since the daemon began, the newest first, without their reports; those of one
+    definition, or all.
+    """
+    rows = [job.form for job in _jobs(daemon).by_id.values() if job.agent == daemon.name]
+    return [
+        {name: value for name, value in form.items() if name != "report"}
+        for form in reversed(rows)
+        if definition is None or definition in form["definitions"]
+    ]
+
+
+@operation("write")
+async def end_job(daemon: Daemon, job: str, *, asker: Asker = PROGRAM) -> dict[str, Any]:
+    """End a trial on the past, with the report so far; one that is over stays as it is.
+
+    The answer is that of `job`.
+    """
+    current = _jobs(daemon).find(daemon.name, job)
+    if current is not None and current.task is not None:
+        if not current.is_over and not current.ending:
+            current.ending = f"{asker.person or 'a program'} ended it"
+            with suppress(ProcessLookupError):
+                current.child.send_signal(signal.SIGINT)
+            await asyncio.wait([current.task], timeout=GRACE)
+            _end_at_once(current, current.ending)
+        await asyncio.wait([current.task])
+    return await form_of(daemon, job)
+
+
+def _end_at_once(job: PastJob, why: str) -> asyncio.Task[None] | None:
+    """Kill the child of a job that is under way; the task that notes its end, None of one that is over."""
+    if job.is_over or job.task is None:
+        return None
+    job.ending = job.ending or why
+    with suppress(ProcessLookupError):
+        job.child.kill()
+    return job.task
+
+
+def _jobs(daemon: Daemon) -> PastJobs:
+    """The jobs of a daemon, which end with it."""
+    jobs = daemon.agents.own.listings.kept(PastJobs)
+    if not jobs.ends_with_daemon:
+        jobs.ends_with_daemon = True
+        daemon.end_with(jobs.close)
+    return jobs
+
+
+def _key(agent: str, id: str) -> str:
+    return f"job {agent} {id}"
