@@ -128,6 +128,7 @@ def pictures(seen: dict[str, int | str]) -> Iterator[Picture]:
         "work-item": "/work/{item}",
         "simulate": "/simulate?definition=shop.parcel",
         "trial": "/simulate/{trial}",
+        "past": "/past/{job}",
         "calendar": "/calendar",
         "log": "/log",
         "search": "/search?q=mail",
@@ -202,8 +203,12 @@ def fill(home: Home) -> dict[str, int | str]:
         answer = client.ask("elements", xpath="email[@kind='ack']", limit=1)["elements"][0]
         order_of_parcel = [b"<order id='8' sum='20'/>", b"<signature parcel='8'/>"]
         trial = client.ask("simulate", definition="shop.parcel", elements=order_of_parcel, duration="1h")
+        job = client.ask("try_on_past", definition="mail.triage", since="1d")["job"]
+        while client.ask("job", job=job)["state"] == "running":
+            time.sleep(1)
         return {
             "trial": trial["trial"],
+            "job": job,
             "failed": failed, "parcel": parcel, "order": order, "asks": item["run"]["run"],
             "item": item["item"],
             "incident": incident["incident"], "answer": answer["eid"], "old": before["digest"],

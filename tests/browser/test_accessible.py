@@ -35,10 +35,11 @@ def samples(household: Household) -> Samples:
         version = client.ask("show", run=run)["definition"]
     with household.client("ann") as client:  # a result is shown to who asked for it
         trial = client.ask("simulate", definition="show.still", elements=[], duration="1h")["trial"]
+        job = client.ask("try_on_past", definition="show.still", since="1d")["job"]
     given = {
         "agent": "narval", "run": str(run), "item": str(item), "eid": str(element), "id": "last",
         "kind": "recipe", "name": "show.still", "incident": str(incident),
-        "trial": trial, "what": "cancel",
+        "trial": trial, "job": job, "what": "cancel",
     }  # fmt: skip
     many = {"?": f"?run={run}&run={process}&handled=1&done={failed}"}
     others = {"many_runs": many, "tokens_page": {"run": str(process)}, "retry_page": {"run": str(failed)}}

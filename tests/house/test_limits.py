@@ -39,6 +39,7 @@ METHODS_ALLOWED: dict[str, str] = {
 CLASSES_ALLOWED: dict[str, str] = {
     "AgentCalls": "the calls of an agent and their parts are counted, given up and ended together",
     "Agents": "what surfaces have done to an agent, and what keeps its name and number, is one thing",
+    "Daemon": "the parts of a home at work are opened, asked and closed by one object",
     "Dispatcher": "what is performed, and what is performed again after a start or an outage, is one thing",
     "Guard": "what a request must be before any page sees it is read from top to bottom",
     "Supervisor": "each command of the lifecycle is done where hosts, calls and timers are",

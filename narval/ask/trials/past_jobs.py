@@ -218,7 +218,7 @@ async def _begun(daemon: Daemon, asked: Form, text: str | None, person: str) -> 
 
 
 _ABANDONED: Form = {"state": "stopped", "why": "the daemon ended, and the trial with it", "pid": None}
-"""What is kept of a job while it is under way: the truth about it if the daemon is killed."""
+"""The end of a job that is kept while it is under way, for the case that the daemon is killed."""
 
 
 def _suffix(text: str) -> str:
@@ -255,7 +255,7 @@ async def _play(daemon: Daemon, job: PastJob, complaint: asyncio.Task[str]) -> N
     try:
         async with asyncio.timeout(SECONDS):
             async for form in _lines(job.child):
-                is_whole = form.keys() == {"report"}
+                is_whole = form.pop("last", False)
                 job.form |= form
                 _tell(daemon, job)
     except TimeoutError:
@@ -267,7 +267,6 @@ async def _play(daemon: Daemon, job: PastJob, complaint: asyncio.Task[str]) -> N
     if is_whole:
         stopped = job.form["report"]["stopped"]
         state, why = ("stopped", job.ending or stopped) if stopped else ("ended", "")
-        job.form["reached"] = job.form["report"]["until"]
     elif job.ending:
         state, why = "stopped", job.ending
     elif not why:

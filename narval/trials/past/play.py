@@ -43,11 +43,8 @@ ENDED = "it was ended"
 
 
 class Progress(NamedTuple):
-    """How far a play is: the moment it has reached (seconds since 1970), the arrivals that were played of how
-    many, and what makes the report so far.
-    """
+    """The arrivals that were played, of how many there are, and what makes the report so far."""
 
-    reached: float
     played: int
     arrivals: int
     report: Callable[[], Awaitable[PastReport]]
@@ -137,7 +134,7 @@ async def play_past(
                 await play.pass_time(lambda lines: None, limit)
                 await asyncio.sleep(0)
             reached = min(limit, until)
-            await told(Progress(reached, with_it.arrived, arrivals, report))
+            await told(Progress(with_it.arrived, arrivals, report))
             if any(play.stopped for play in plays):
                 break
         outcome = await report()

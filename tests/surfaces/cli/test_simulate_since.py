@@ -130,6 +130,7 @@ def test_a_program_is_told_how_far_it_is(past: Path, monkeypatch: pytest.MonkeyP
     played = [(line["played"], line["arrivals"]) for line in lines if "played" in line]
     assert played == sorted(played)
     assert played[-1] == (3, 3)
+    assert [line.get("last", False) for line in lines[-2:]] == [False, True]
     last = lines.pop()["report"]
     whole = json.loads(well(past, "simulate", *arguments, "--json"))
     assert {**last, "since": "", "until": ""} == {**whole, "since": "", "until": ""}

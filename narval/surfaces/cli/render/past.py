@@ -47,13 +47,13 @@ def told(form: Row) -> Iterator[str]:
 
 
 def heading(form: Row) -> str:
-    """What was played, and from when to when."""
+    """The definitions that were played, and from when to when."""
     names = ", ".join(map(clean, form["definitions"]))
     return f"{names} on what came from {_moment(form['since'])} to {_moment(form['until'])}"
 
 
 def known(form: Row) -> Iterator[str]:
-    """What came, and how far the past is known."""
+    """The arrivals, and how far the past is known."""
     known = form["known"]
     came = ", ".join(f"{number:,} {clean(way)}" for way, number in form["came"].items())
     yield f"{counted(sum(form['came'].values()), 'arrival')}" + (f": {came}" if came else "")
@@ -71,7 +71,7 @@ def known(form: Row) -> Iterator[str]:
 
 
 def begun(form: Row) -> str:
-    """How often the definitions would have begun, and how that ended."""
+    """The number of times that the definitions would have begun, and how that ended."""
     ended = ", ".join(f"{number} {phase}" for phase, number in sorted(form["ended"].items()))
     return f"it would have begun {counted(form['begun'], 'time')}" + (f": {ended}" if ended else "")
 
@@ -84,7 +84,7 @@ def failures(form: Row) -> Iterator[str]:
 
 
 def done(form: Row) -> str:
-    """How much would have been sent, written and asked."""
+    """The number of things that would have been sent, written and asked."""
     deeds = ", ".join(
         f"{word} {counted(number, 'time')}" for word, number in form["counts"].items() if number
     )
@@ -92,13 +92,13 @@ def done(form: Row) -> str:
 
 
 def newest(form: Row) -> str:
-    """How many of the deeds are listed; "" if all are."""
+    """The number of deeds that are listed, and of all; "" if all are."""
     listed, number = len(form["deeds"]), sum(form["counts"].values())
     return f"the newest {listed} of {number:,}" if number > listed else ""
 
 
 def deed_text(deed: Row) -> str:
-    """What was done, to whom or with what, and how the call was answered."""
+    """The action, to whom or with what, and how the call was answered."""
     how = f" ({deed['how']})" if deed["how"] else ""
     text = f": {shortened(clean(deed['text']), WIDTH)}" if deed["text"] else ""
     return f"{clean(deed['name'])}{text}{how}"
@@ -110,7 +110,7 @@ def _deed(deed: Row) -> str:
 
 
 def waiting(form: Row) -> str:
-    """How many runs would still wait."""
+    """The number of runs that would still wait."""
     return f"{counted(form['under_way'], 'run')} would still wait:"
 
 
@@ -124,14 +124,14 @@ def waits(form: Row) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def others(form: Row) -> str:
-    """Whether other definitions would have done otherwise."""
+    """A sentence on whether other definitions would have done otherwise."""
     if form["others"]:
         return "other definitions would have done otherwise:"
     return "other definitions would have done the same"
 
 
 def differences(form: Row) -> Iterator[str]:
-    """What other definitions would have done more or less often."""
+    """The things that other definitions would have done more or less often."""
     for change in form["others"]:
         what = f"calls of {clean(change['action'])}" if change["action"] else "runs"
         more = change["with"] - change["without"]
@@ -141,7 +141,7 @@ def differences(form: Row) -> Iterator[str]:
 
 
 def stopped(form: Row) -> str:
-    """Why it ended before its time."""
+    """The reason why it ended before its time."""
     return f"ended before its time: {clean(form['stopped'])}"
 
 

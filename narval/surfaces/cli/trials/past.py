@@ -82,10 +82,10 @@ def simulate_past(
         )
         with stopwatch.stopped():
             report = asyncio.run(playing)
-    if in_lines:
-        _give({"report": json_form(report, here.zone)})
-        return
     form = json_form(report, here.zone)
+    if in_lines:
+        _give({**_so_far(form, report.tally.arrived), "last": True})
+        return
     if session.as_json:
         session.give(form, click.echo)
     else:
@@ -134,16 +134,15 @@ class _Lines:
         if began < self._next:
             return
         form = json_form(await progress.report(), self._zone, NEWEST)
-        _give(
-            {
-                "reached": form["until"],
-                "played": progress.played,
-                "arrivals": progress.arrivals,
-                "report": form,
-            }
-        )
+        _give(_so_far(form, progress.played))
         ended = time.monotonic()
         self._next = ended + max(PACE, REST * (ended - began))
+
+
+def _so_far(form: dict[str, Any], played: int) -> dict[str, Any]:
+    """The moment that a play has reached, the arrivals that were played, and the report until there."""
+    arrivals = sum(form["came"].values())
+    return {"reached": form["until"], "played": played, "arrivals": arrivals, "report": form}
 
 
 def _give(form: dict[str, Any]) -> None:

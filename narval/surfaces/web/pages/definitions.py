@@ -64,7 +64,7 @@ async def definition_page(visit: Visit) -> Shown:
 async def shown_definition(
     visit: Visit, name: str, kind: str | None, problem: str = "", tried: Mapping[str, str] = NOT_TRIED
 ) -> Shown:
-    """The page of a definition, which may say why something that was asked of it was not done; `tried` is what
+    """The page of a definition, which may say why something that was asked was not done; `tried` is what
     was typed to try it on the past.
     """
     answer = await visit.ask("definition", name=name, kind=kind)

@@ -49,7 +49,7 @@ async def end_job(visit: Visit) -> Redirect:
 
 
 def _share(job: dict[str, Any]) -> float | None:
-    """How much of a trial is done, from 0 to 1: of the time and of the arrivals; None while it is read."""
+    """The part of a trial that is done, 0 to 1: of the time and of the arrivals; None while it is read."""
     if not job["reached"]:
         return None
     since, reached, until = (datetime.fromisoformat(job[name]) for name in ("since", "reached", "until"))
@@ -67,7 +67,7 @@ def _report(form: dict[str, Any]) -> dict[str, Any]:
         "done": _capital(sentences.done(form)),
         "newest": _capital(sentences.newest(form)),
         "deeds": [{**deed, "text": sentences.deed_text(deed)} for deed in reversed(form["deeds"])],
-        "waiting": sentences.waiting(form) if form["under_way"] else "",
+        "waiting": _capital(sentences.waiting(form)) if form["under_way"] else "",
         "waits": list(sentences.waits(form)),
         "others": _capital(sentences.others(form)),
         "differences": list(sentences.differences(form)),
