@@ -16,7 +16,7 @@ from narval.core.elements.element import Element
 from narval.core.errors import DefinitionError, Fault
 from narval.core.patterns.pattern import Condition
 from narval.kinds.recipe.language.arguments import values_outside
-from narval.kinds.recipe.language.definition import Recipe, Step
+from narval.kinds.recipe.language.definition import EACH, Recipe, Step
 
 
 class Edge(NamedTuple):
@@ -102,7 +102,8 @@ def check_step(
     faults += [Fault(path, step.line, 1, message) for message in _among_instructions(step, target)]
     misled = _check_dependencies(dependencies, prototype, target)
     faults += [Fault(path, *place, message) for place, message in misled]
-    misfit = None if step.foreach is None else _misfit(step.foreach, prototype, target)
+    is_in_arguments = any(EACH in names for names in step.values.values())
+    misfit = None if step.foreach is None else _misfit(step.foreach, prototype, target, is_in_arguments)
     return faults if misfit is None else [*faults, Fault(path, *foreach, misfit)]
 
 
@@ -132,10 +133,14 @@ def _check_dependencies(
         yield place, f"what fits {circle[0]!r} depends on itself ({way}); leave one of these variables out"
 
 
-def _misfit(foreach: Condition, prototype: Prototype, target: Definition) -> str | None:
-    """The fault where the elements of `foreach` can go to no input, or to several; None if none is proved."""
+def _misfit(
+    foreach: Condition, prototype: Prototype, target: Definition, is_in_arguments: bool
+) -> str | None:
+    """The fault where the elements of `foreach` can go to no input, and no argument is made of them, or to
+    several; None if none is proved.
+    """
     names = foreach.names
-    if not any(_may_fit(names, slot) for slot in prototype.inputs):
+    if not is_in_arguments and not any(_may_fit(names, slot) for slot in prototype.inputs):
         inputs = ", ".join(f"{slot.id} ({' and '.join(slot.match)})" for slot in prototype.inputs)
         return f"what foreach selects fits no input of {target.full_name}; its inputs: {inputs or 'none'}"
     sure = [slot.id for slot in prototype.inputs if _surely_fits(names, slot)]

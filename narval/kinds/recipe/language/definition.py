@@ -20,6 +20,9 @@ from narval.core.definitions.requirements import Context, TransitionCondition
 from narval.core.definitions.schedule import Time
 from narval.core.patterns.pattern import Condition
 
+EACH = "each"
+"""The variable that stands for the element of a call of a `foreach`."""
+
 
 class Sending(NamedTuple):
     """The way in which a step sends (G27): to the agents that its target names, or that `select`, an XPath,

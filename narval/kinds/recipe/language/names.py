@@ -9,12 +9,11 @@ from narval.core.definitions.reading.walks import reached
 from narval.core.definitions.reading.xml import Entry, Reading
 from narval.core.definitions.suggestions import closest
 from narval.kinds.recipe.language.checks import Dependency
-from narval.kinds.recipe.language.definition import Step, Transition, named
+from narval.kinds.recipe.language.definition import EACH, Step, Transition, named
 
 PARTS = ("condition", "context", "input", "output")
 """The parts of steps and transitions that have patterns."""
 
-EACH = "each"
 RESERVED = ("plan", EACH)
 """Variables that stand for something else."""
 _EACH_ELSEWHERE = "the element of a call stands in arguments and inputs alone, of a step with foreach"

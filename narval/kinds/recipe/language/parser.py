@@ -24,8 +24,8 @@ from narval.core.source.text import Source
 from narval.core.source.xml import XmlNode
 from narval.kinds.recipe.language.arguments import NOW, read_argument
 from narval.kinds.recipe.language.checks import Dependency, Edge, check_graph, check_step
-from narval.kinds.recipe.language.definition import In, Recipe, Sending, Step, Transition, link
-from narval.kinds.recipe.language.names import EACH, check_inputs, check_names
+from narval.kinds.recipe.language.definition import EACH, In, Recipe, Sending, Step, Transition, link
+from narval.kinds.recipe.language.names import check_inputs, check_names
 from narval.kinds.recipe.language.vocabulary import SEND, WORDS
 
 

@@ -473,3 +473,44 @@ def test_N36_sources_of_which_none_is_selected_yet_are_waited_for() -> None:
     assert (said.steps(run), said.errors()) == ({"a": "running"}, [])
     came = said.arrives("<address/>")
     assert given(said) == [came]
+
+
+OF_ARGUMENTS = recipe(
+    "g.r",
+    "<step id='a' type='action' target='m.a' foreach='link' max-parallel='1'>"
+    "<arguments><get url='{$each/@href}'/></arguments></step>",
+    end="a",
+)
+GETS = action("m.a", [Input("asked", "get[@url]")], [Output("page", "page")])
+
+
+def test_a_call_for_each_of_which_only_the_arguments_are_made() -> None:
+    said = Dialogue(OF_ARGUMENTS, GETS)
+    for place in ("one", "two"):
+        said.add(f"<link href='{place}'/>")
+    run = said.start("g.r")
+    for url in ("one", "two"):
+        (asked,) = given(said, "asked")
+        element = said.memory.element(asked)
+        assert element is not None
+        assert element.attributes["url"] == url
+        said.returned("a", f"<page of='{url}'/>")
+    assert said.state(run) == "done"
+    assert len(said.named("page")) == 2
+
+
+def test_an_argument_that_cannot_be_given_ends_its_own_call_alone() -> None:
+    narrow = action("m.a", [Input("asked", "get[@url='one']")], [Output("page", "page")])
+    said = Dialogue(OF_ARGUMENTS, narrow)
+    for place in ("one", "two"):
+        said.add(f"<link href='{place}'/>")
+    run = said.start("g.r")
+    said.returned("a", "<page/>")
+    assert said.state(run) == "failed"
+    (error,) = said.named("error")
+    assert error.attributes["type"] == "bad-argument"
+
+
+def test_a_foreach_that_selects_nothing_makes_no_call_of_arguments() -> None:
+    said = Dialogue(OF_ARGUMENTS, GETS)
+    assert said.state(said.start("g.r")) == "done"

@@ -312,6 +312,14 @@ def test_N13_a_foreach_that_fits_no_input_is_refused() -> None:
     )
 
 
+def test_a_foreach_of_which_arguments_are_made_may_fit_no_input() -> None:
+    text = recipe(
+        "<step id='a' type='action' target='mail.send' foreach='feed'>"
+        "<arguments><email to='{$each/@mail}'/></arguments></step>"
+    )
+    assert faults_in(text) == []
+
+
 def test_N13_a_foreach_that_fits_two_inputs_is_refused() -> None:
     assert "fits the inputs 'left' and 'right' of mail.merge" in fault_in(
         step('foreach="§email">', "mail.merge")

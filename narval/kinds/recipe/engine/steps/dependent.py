@@ -14,8 +14,8 @@ from narval.core.engines.calls.assignment import Assignment, Slot, assign
 from narval.core.engines.calls.candidates import Bindings
 from narval.core.engines.decision import Inputs
 from narval.kinds.recipe.engine.decision import RecipeDecision
-from narval.kinds.recipe.engine.steps.inputs import EACH, InputSearch, around, names_each
-from narval.kinds.recipe.language.definition import Step
+from narval.kinds.recipe.engine.steps.inputs import InputSearch, around, names_each
+from narval.kinds.recipe.language.definition import EACH, Step
 
 Dependencies = Mapping[str, frozenset[str]]
 """The inputs that depend on others, with the names that they use."""
@@ -84,18 +84,18 @@ class DependentSearch(InputSearch):
         """Let the next call have these arguments."""
         self._arguments = arguments
 
-    def assign_for(self, slot: Input, eid: int, shared: Inputs) -> Assignment:
-        """The elements of the inputs that depend on the element of a call, which `slot` takes."""
+    def assign_for(self, slot: Input | None, eid: int, shared: Inputs) -> Assignment:
+        """The elements of the inputs that depend on the element of a call; `slot` takes it, if any does."""
         self._given[EACH] = self._elements((eid,))
         later = self._later(slot)
-        inputs = dict(shared) | {slot.id: (eid,)}
+        inputs = dict(shared) if slot is None else dict(shared) | {slot.id: (eid,)}
         others = [other for other in self.inputs if other.id in later and other is not slot]
         rest = self._in_turn(others, inputs)
         return Assignment({id: eids for id, eids in rest.given.items() if id not in inputs}, rest.missing)
 
     def _later(self, slot: Input | None) -> frozenset[str]:
         """The inputs that are assigned for each call: that of its element, and those that depend on it."""
-        found = {EACH, slot.id} if slot is not None else set()
+        found = {EACH} if slot is None else {EACH, slot.id}
         while more := {id for id, names in self._depends.items() if id not in found and names & found}:
             found |= more
         return frozenset(found)

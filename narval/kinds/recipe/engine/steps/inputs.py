@@ -16,7 +16,7 @@ from narval.core.errors import ElementError
 from narval.core.patterns.pattern import Bound, Condition
 from narval.kinds.recipe.engine.decision import PLAN, RecipeDecision
 from narval.kinds.recipe.language.arguments import NOW, fill, now_element
-from narval.kinds.recipe.language.definition import Step
+from narval.kinds.recipe.language.definition import EACH, Step
 
 
 def scope_of(decision: RecipeDecision, step: Step, slot: str, use: bool) -> MarkScope | None:
@@ -36,10 +36,6 @@ def _near(decision: RecipeDecision, step: Step) -> tuple[tuple[int, ...], ...]:
         return ()
     took = decision.state.transition(via.id).took
     return (tuple(sorted(took)) if len(took) > 1 else took, decision.products_of_in_steps(via))
-
-
-EACH = "each"
-"""The variable that stands for the element of a call."""
 
 
 def names_each(decision: RecipeDecision, step: Step) -> frozenset[int]:

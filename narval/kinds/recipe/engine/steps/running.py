@@ -141,10 +141,14 @@ def _call_for_each(
 ) -> None:
     """Make a call for each selected element, given to the one input it fits; share the others.
 
-    Calls of sources go on: what is selected is followed from then on, be it nothing at first.
+    Where arguments are made of the element, it may fit no input. Calls of sources go on: what is selected is
+    followed from then on, be it nothing at first.
     """
     search = input_search(decision, step, prototype, arguments)
     found = _selected(decision, selected)
+    if found and names_each(decision, step) and not _fits_any(decision, search, found):
+        _call_with_each(decision, step, prototype, search, found)
+        return
     slot, fault = _one_input(decision, search, found)
     if fault:
         fail(decision, step, "foreach-misfit", fault)
@@ -175,6 +179,25 @@ def _call_for_each(
     call_more(decision, step)
     run = decision.state.step(step.id)
     if not source and not run.calls and not run.waiting:
+        finish(decision, step)
+
+
+def _call_with_each(
+    decision: RecipeDecision, step: Step, prototype: Prototype, search: InputSearch, eids: tuple[int, ...]
+) -> None:
+    """Make a call for each element by the arguments that are made of it; the element goes to no input."""
+    assigned = search.assign()
+    if assigned.missing:
+        _missing(decision, step, search, assigned.missing)
+        return
+    shared = search.commit_inputs(assigned)
+    reserved = search.outdated_by(shared)
+    foreach = ForeachCalls(shared=shared, listed=prototype.lists, reserved=reserved)
+    fed = decision.is_fed(search.used_up(shared))
+    decision.change(StepRunning(step.id, foreach=foreach, selected=eids, fed=fed))
+    call_more(decision, step)
+    run = decision.state.step(step.id)
+    if not run.calls and not run.waiting:
         finish(decision, step)
 
 
@@ -222,7 +245,7 @@ def call_more(decision: RecipeDecision, step: Step) -> None:
     nearby = _near_to_run(decision, step, foreach.arguments) if not foreach.input else ()
     again = decision.state.taken_before(step.id, foreach.input)
     source = _is_source(decision.view.definition(step.kind, step.target))
-    search = _search_for_each(decision, step) if foreach.input else None
+    search = _search_for_each(decision, step)
     dropped = []
     for eid in islice(run.selected, run.reached, None):
         if room <= 0:
@@ -235,9 +258,10 @@ def call_more(decision: RecipeDecision, step: Step) -> None:
         if search is not None and (rest := _inputs_for(decision, step, search, foreach, eid, source)) is None:
             continue
         room -= 1
-        if foreach.input:
+        if foreach.input or search is not None:
+            taken = ((foreach.input, (eid,)),) if foreach.input else ()
             decision.use_input(scope, foreach.outdates, (eid,))
-            reserved, inputs = (eid,) if foreach.outdates else (), (*foreach.shared, (foreach.input, (eid,)))
+            reserved, inputs = (eid,) if foreach.outdates else (), (*foreach.shared, *taken)
             if search is not None and rest:
                 reserved, inputs = (*reserved, *search.outdated_by(rest)), (*inputs, *rest)
             _call(decision, step, inputs, reserved=reserved, given=eid, listed=foreach.listed, source=source)
@@ -273,7 +297,7 @@ def _inputs_for(
     """The inputs that depend on the element of a call; None, and an error in its place, if one is left
     empty.
     """
-    slot = next(slot for slot in search.inputs if slot.id == foreach.input)
+    slot = next((slot for slot in search.inputs if slot.id == foreach.input), None)
     if names_each(decision, step):
         prototype = prototype_of(step, decision.view.definition(step.kind, step.target))
         try:
@@ -424,6 +448,12 @@ def _one_input(
             return None, f"the elements of foreach fit different inputs: {chosen.id} and {fitting[0].id}"
         chosen = fitting[0]
     return chosen, ""
+
+
+def _fits_any(decision: RecipeDecision, search: InputSearch, eids: tuple[int, ...]) -> bool:
+    """True if one of these elements fits an input."""
+    elements = (decision.view.element(eid) for eid in eids)
+    return any(element is not None and search.fitting(element) for element in elements)
 
 
 def _likely_input(inputs: tuple[Input, ...], selected: Condition) -> Input | None:
