@@ -144,6 +144,7 @@ def stop() -> etree._Element:
     runs="inline",
     pure=True,
     description="Starts a plan of a recipe, on its own.",
+    where=["start/@recipe"],
 )
 def start(start: Element) -> etree._Element:
     """Give the `start-plan` that starts a definition (N4); the children of `start` are its first context."""
@@ -157,6 +158,7 @@ def start(start: Element) -> etree._Element:
     runs="inline",
     outside=False,
     description="Writes an element to the daemon's log.",
+    where=[],
 )
 def log(element: Element) -> None:
     """Log an element as one line of XML: an error as an error, anything else for information."""
@@ -171,6 +173,7 @@ def log(element: Element) -> None:
     inputs=[Input("content", ANY.format("target")), Input("target", "target[@path]", reads="path as folder")],
     outputs=[Output("written", "written[@path]")],
     description="An element as a file: its XML, its text, or a page.",
+    where=["target/@path", "target/@folder"],
 )
 def write_file(content: Element, target: Element) -> etree._Element:
     """Write an element to the file that `<target path="…" as="xml|text|html"/>` names: wholly or not at all.

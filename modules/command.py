@@ -22,6 +22,7 @@ USUAL_SECONDS = 60.0
     inputs=[Input("command", "command[@name]", reads="name")],
     outputs=[Output("output", "*", list=True, optional=True)],
     description="Runs a program of the settings with arguments from elements.",
+    where=["command/@name", "command/argument"],
     label="program",
 )
 async def run(command: Element) -> list[bytes] | etree._Element:

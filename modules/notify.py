@@ -81,6 +81,7 @@ def note(failure: Element) -> etree._Element:
     ],
     outputs=[Output("told", "told[@way]")],
     description="Tell the user a notice: on the desktop, by mail, by a command, by a push service.",
+    where=["way", "identity/@address", "outbox"],
 )
 async def tell(
     notice: Element, way: Element, identity: Element | None = None, outbox: Element | None = None

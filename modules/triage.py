@@ -20,10 +20,11 @@ from narval import ActionError, Element, Input, NarvalError, Output, action, fit
         ),
         Input("templates", "ack-template[@name]", list=True, optional=True, reads="name"),
     ],
-    outputs=[Output("verdict", "triage[@verdict]")],
+    outputs=[Output("verdict", "triage[@verdict]", own=["@mail"])],
     runs="inline",
     pure=True,
     description="What the first rule that fits says of a mail.",
+    keeps={f"verdict/{name}": f"mail/{name}" for name in ("@from", "@subject", "@message-id")},
 )
 def judge(mail: Element, rules: list[Element], templates: list[Element]) -> etree._Element:
     """Give `<triage verdict="…" why="…" rule="…" mail="EID" …/>`; where no rule fits, the verdict is leave.
@@ -57,6 +58,10 @@ def judge(mail: Element, rules: list[Element], templates: list[Element]) -> etre
     runs="inline",
     pure=True,
     description="The verdict on a mail that is left alone after all, and why.",
+    keeps={
+        "verdict/@why": "reason",
+        **{f"verdict/{name}": f"verdict/{name}" for name in ("@mail", "@from", "@subject", "@message-id")},
+    },
 )
 def leave(verdict: Element, reason: Element) -> etree._Element:
     """Give the verdict anew, as `leave`, for the reason that `<reason>…</reason>` tells."""

@@ -36,7 +36,9 @@ CALENDAR = Input(
     holds={"days": "number", "past": "number"},
     reads="name path days past",
 )
-EVENTS = Output("events", "event[@key and @calendar]", list=True, optional=True, replaces="@key")
+EVENTS = Output(
+    "events", "event[@key and @calendar]", list=True, optional=True, replaces="@key", own=["@calendar"]
+)
 GONE = Output("gone", "outdated[@key and @calendar]", list=True, optional=True, replaces="event/@key")
 TROUBLES = Output("troubles", "error[@calendar]", list=True, optional=True)
 """Declared, so that the trouble of an hour does not end a source that goes on."""
@@ -52,6 +54,7 @@ Elements = list[etree._Element]
     inputs=[CALENDAR],
     outputs=[EVENTS, GONE, TROUBLES],
     description="The events of a calendar, as they are entered, moved and cancelled.",
+    where=["calendar/@name", "calendar/@path"],
     label="calendar",
 )
 async def watch(calendar: Element) -> AsyncIterator[Elements]:
@@ -101,6 +104,7 @@ async def watch(calendar: Element) -> AsyncIterator[Elements]:
     inputs=[CALENDAR],
     outputs=[EVENTS, GONE, TROUBLES],
     description="The events that a calendar has now, each time that one occurs.",
+    where=["calendar/@name", "calendar/@path"],
     label="calendar",
     outside=False,
 )
@@ -131,6 +135,7 @@ CHANGE = Input("change", "change", reads=WRITTEN)
     inputs=[ENTRY],
     outputs=[ENTERED],
     description="Enters an event into a calendar.",
+    where=["entry/@calendar"],
     describe="Enter {$entry/@summary} at {$entry/@start} into calendar {$entry/@calendar}",
 )
 async def add(entry: Element) -> etree._Element:
@@ -142,6 +147,7 @@ async def add(entry: Element) -> etree._Element:
     inputs=[EVENT, CHANGE],
     outputs=[ENTERED],
     description="Alters an event of a calendar.",
+    where=["event/@calendar", "event/@uid"],
     describe="Alter {$event/@summary} at {$event/@start} in calendar {$event/@calendar}",
 )
 async def change(event: Element, change: Element) -> etree._Element:
@@ -153,6 +159,7 @@ async def change(event: Element, change: Element) -> etree._Element:
     inputs=[EVENT],
     outputs=[ENTERED],
     description="Removes an event from a calendar.",
+    where=["event/@calendar", "event/@uid"],
     describe="Remove {$event/@summary} at {$event/@start} from calendar {$event/@calendar}",
 )
 async def remove(event: Element) -> etree._Element:

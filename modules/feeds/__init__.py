@@ -23,7 +23,9 @@ from .reading import LONGEST, FeedError, Items, cut, line_of
 USUAL_SECONDS, SHORTEST_SECONDS = 900.0, 1.0
 
 FEED = Input("feed", "feed[@url or @path]", holds={"every": "number"}, reads="url path name every")
-ITEMS = Output("items", "item[@feed and @id]", list=True, optional=True, unique="concat(@feed,' ',@id)")
+ITEMS = Output(
+    "items", "item[@feed and @id]", list=True, optional=True, unique="concat(@feed,' ',@id)", own=["@feed"]
+)
 TROUBLES = Output("troubles", "error[@feed]", list=True, optional=True)
 """Declared, so that the trouble of an hour does not end a source that goes on."""
 
@@ -36,6 +38,7 @@ TROUBLES = Output("troubles", "error[@feed]", list=True, optional=True)
     inputs=[FEED],
     outputs=[ITEMS, TROUBLES],
     description="The items of a feed, as they appear.",
+    where=["feed/@url", "feed/@path"],
     label="feed",
 )
 async def watch(feed: Element) -> AsyncIterator[Items]:
@@ -61,7 +64,13 @@ async def watch(feed: Element) -> AsyncIterator[Items]:
             await origin.news()
 
 
-@action(inputs=[FEED], outputs=[ITEMS], description="The items that a feed holds now.", label="feed")
+@action(
+    inputs=[FEED],
+    outputs=[ITEMS],
+    description="The items that a feed holds now.",
+    where=["feed/@url", "feed/@path"],
+    label="feed",
+)
 async def read(feed: Element) -> Items:
     """Give the items that a feed holds now; one that cannot be read is an error."""
     source = Feed.of(feed)

@@ -43,6 +43,7 @@ FILES = Output(
     list=True,
     optional=True,
     unique="concat(@path,' ',@stamp,' ',@event='deleted')",
+    own=["@event", "@folder", "@size", "@modified", "@stamp", "@sha256"],
 )
 TROUBLES = Output("troubles", "error[@folder]", list=True, optional=True)
 """Declared, so that a file no one may read does not end a source that goes on."""
@@ -56,6 +57,7 @@ TROUBLES = Output("troubles", "error[@folder]", list=True, optional=True)
     inputs=[FOLDER],
     outputs=[FILES, TROUBLES],
     description="The files of a folder, as they change.",
+    where=["folder/@path"],
     label="file",
 )
 async def watch(folder: Element) -> AsyncIterator[list[etree._Element]]:
@@ -114,6 +116,7 @@ MARKS = {
     outputs=[Output("text", "text[@path]")],
     outside=False,
     description="The text of a file.",
+    where=["file/@path", "file/@folder"],
     label="file",
 )
 def read_text(file: Element) -> etree._Element:
@@ -129,7 +132,12 @@ def read_text(file: Element) -> etree._Element:
     return element
 
 
-@action(inputs=[TEXT], outputs=[DONE], description="A file with the text of an element.")
+@action(
+    inputs=[TEXT],
+    outputs=[DONE],
+    description="A file with the text of an element.",
+    where=["text/@path", "text/@folder"],
+)
 def write(text: Element) -> etree._Element:
     """Write the text of an element to the path that it names: wholly or not at all."""
     path = place(text)
@@ -138,7 +146,12 @@ def write(text: Element) -> etree._Element:
     return _done(path, "written", text)
 
 
-@action(inputs=[TEXT], outputs=[DONE], description="A file with one more line at its end.")
+@action(
+    inputs=[TEXT],
+    outputs=[DONE],
+    description="A file with one more line at its end.",
+    where=["text/@path", "text/@folder"],
+)
 def append(text: Element) -> etree._Element:
     """Add the text of an element to the end of the file that it names, as a line; once for each call."""
     path = place(text)
@@ -147,7 +160,12 @@ def append(text: Element) -> etree._Element:
     return _done(path, "appended", text)
 
 
-@action(inputs=[FILE, TO], outputs=[DONE], description="A second file with the same content.")
+@action(
+    inputs=[FILE, TO],
+    outputs=[DONE],
+    description="A second file with the same content.",
+    where=["file/@path", "file/@folder", "to/@path", "to/@folder"],
+)
 def copy(file: Element, to: Element) -> etree._Element:
     """Copy a file, with its time; another that is there already is an error unless `replace="yes"`."""
     source = place(file)
@@ -159,7 +177,12 @@ def copy(file: Element, to: Element) -> etree._Element:
     return _done(target, "copied", to, file)
 
 
-@action(inputs=[FILE, TO], outputs=[DONE], description="The file, at another place.")
+@action(
+    inputs=[FILE, TO],
+    outputs=[DONE],
+    description="The file, at another place.",
+    where=["file/@path", "file/@folder", "to/@path", "to/@folder"],
+)
 def move(file: Element, to: Element) -> etree._Element:
     """Move a file, also to another disk; another that is there already is an error unless `replace="yes"`."""
     source = place(file)
@@ -179,7 +202,7 @@ def move(file: Element, to: Element) -> etree._Element:
     return _done(target, "moved", to, file)
 
 
-@action(inputs=[FILE], outputs=[DONE], description="The file, gone.")
+@action(inputs=[FILE], outputs=[DONE], description="The file, gone.", where=["file/@path", "file/@folder"])
 def delete(file: Element) -> etree._Element:
     """Delete a file; one that is gone already is no error, as the call may have been tried before."""
     path = place(file)

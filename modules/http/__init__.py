@@ -36,8 +36,11 @@ SAID = 500
             reads="service url path method accept once most seconds",
         )
     ],
-    outputs=[Output("response", "response[@status]")],
+    outputs=[Output("response", "response[@status]", own=["@status", "@size"])],
     description="A request to a service of the settings, or to a public address.",
+    where=[
+        f"request/{part}" for part in ("@url", "@service", "@path", "@method", "segment", "header", "save")
+    ],
     label="web",
 )
 async def request(request: Element) -> etree._Element:

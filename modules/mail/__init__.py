@@ -44,7 +44,14 @@ MAILBOX = Input(
     holds={"kind": ("maildir", "mbox", "imap"), "since": "date"},
     reads="name kind path host port tls user secret folder account since",
 )
-MAILS = Output("mails", "email[not(@kind)]", list=True, optional=True, unique="@key")
+MAILS = Output(
+    "mails",
+    "email[not(@kind)]",
+    list=True,
+    optional=True,
+    unique="@key",
+    own=["@key", "@size", "@mailbox", "@account", "@seen", "@answered", "raw"],
+)
 TROUBLES = Output("troubles", "error[@mailbox]", list=True, optional=True, unique="@key")
 """Declared, so that one bad mail does not end the reading of the others, and each is told of once."""
 IDENTITY = Input("identity", "identity[@address]", reads="name address")
@@ -56,7 +63,10 @@ OUTBOX = Input(
     holds={"kind": ("maildir", "smtp")},
     reads="name kind path host port tls user secret",
 )
-SENT = Output("sent", "sent")
+SENT = Output("sent", "sent", own=["@at"])
+COMPOSED = ["@kind", "@date", "@message-id", "@auto"]
+"""The parts of a composed mail that are the same whoever writes and whatever it says."""
+WRITER = {"@from": "identity/@address", "@from-name": "identity/@name"}
 
 
 @action(
@@ -64,6 +74,7 @@ SENT = Output("sent", "sent")
     inputs=[MAILBOX],
     outputs=[MAILS, TROUBLES],
     description="Each mail of a mailbox.",
+    where=["mailbox"],
     label="mail",
 )
 async def watch(mailbox: Element) -> AsyncIterator[list[bytes]]:
@@ -124,6 +135,7 @@ async def watch(mailbox: Element) -> AsyncIterator[list[bytes]]:
     outputs=[MAILS, TROUBLES],
     outside=False,
     description="The mails that a mailbox holds now.",
+    where=["mailbox"],
     label="mail",
 )
 def read(mailbox: Element) -> list[bytes]:
@@ -148,10 +160,18 @@ def read(mailbox: Element) -> list[bytes]:
         Input("template", "ack-template", optional=True, reads="name"),
         SIGNATURE,
     ],
-    outputs=[Output("answer", "email[@kind='ack']", optional=True, unique="@once")],
+    outputs=[Output("answer", "email[@kind='ack']", optional=True, unique="@once", own=COMPOSED)],
     runs="inline",
     description="Compose an acknowledgement of a mail that a person wrote, one for an address in a day.",
     pure=True,
+    keeps={f"answer/{part}": source for part, source in WRITER.items()}
+    | {"answer/@to": ["mail/@return-path", "mail/@from"], "answer/@subject": "mail/@subject"}
+    | {
+        "answer/body": [
+            *("template", "signature"),
+            *("mail/@from", "mail/@from-name", "mail/@return-path", "mail/@subject", "mail/@date"),
+        ]
+    },
 )
 def acknowledge(
     mail: Element, identity: Element, template: Element | None = None, signature: Element | None = None
@@ -186,9 +206,12 @@ def acknowledge(
 
 @action(
     inputs=[Input("mail", "email[@from and not(@kind)]"), DRAFT, IDENTITY, SIGNATURE],
-    outputs=[Output("answer", "email[@kind='reply']")],
+    outputs=[Output("answer", "email[@kind='reply']", own=COMPOSED)],
     description="Compose an answer to a mail.",
     pure=True,
+    keeps={f"answer/{part}": source for part, source in WRITER.items()}
+    | {"answer/@to": ["mail/@reply-to", "mail/@from"], "answer/@subject": "mail/@subject"}
+    | {"answer/body": ["draft", "signature"]},
 )
 def reply(mail: Element, draft: Element, identity: Element, signature: Element | None = None) -> bytes:
     """Compose an answer to a mail; the draft holds its text. It goes to one address, however many are asked
@@ -201,9 +224,12 @@ def reply(mail: Element, draft: Element, identity: Element, signature: Element |
 
 @action(
     inputs=[DRAFT, IDENTITY, SIGNATURE],
-    outputs=[Output("mail", "email[@kind='new']")],
+    outputs=[Output("mail", "email[@kind='new']", own=["@kind", "@date", "@message-id", "@thread"])],
     description="Compose a mail from a draft.",
     pure=True,
+    keeps={f"mail/{part}": source for part, source in WRITER.items()}
+    | {f"mail/{part}": f"draft/{part}" for part in ("@to", "@cc", "@subject", "@auto")}
+    | {"mail/body": ["draft", "signature"]},
 )
 def compose(draft: Element, identity: Element, signature: Element | None = None) -> bytes:
     """Compose a mail: `<draft to="…" cc="…" subject="…" auto="…">text</draft>`."""
@@ -214,6 +240,7 @@ def compose(draft: Element, identity: Element, signature: Element | None = None)
     inputs=[DRAFT, IDENTITY, OUTBOX, SIGNATURE],
     outputs=[SENT],
     description="Compose a mail from a draft and deliver or send it, in one.",
+    where=["draft/@to", "draft/@cc", "outbox"],
     describe="To {$draft/@to}: {$draft/@subject}\n\n{substring($draft, 1, 4000)}",
 )
 async def write(
@@ -227,6 +254,7 @@ async def write(
     inputs=[Input("mail", "email[@kind]", use=True), OUTBOX],
     outputs=[SENT],
     description="Deliver a composed mail to a Maildir, or send it by SMTP.",
+    where=["mail/@to", "mail/@cc", "outbox"],
     describe="To {$mail/@to}: {$mail/@subject}\n\n{substring($mail/body, 1, 4000)}",
 )
 async def send(mail: Element, outbox: Element) -> bytes:

@@ -27,6 +27,7 @@ _KEYWORD = re.compile(r"[A-Za-z0-9$_.-]{1,64}")
     inputs=[MAIL, Input("move", "move[@to]", reads="to"), MAILBOXES],
     outputs=[Output("moved", "moved[@to]")],
     description="A letter in another folder of its mailbox.",
+    where=["mail/@mailbox", "mail/raw", "move/@to", "mailboxes"],
     describe='Move "{substring($mail/@subject, 1, 80)}" to {$move/@to}',
 )
 def move(mail: Element, move: Element, mailboxes: list[Element]) -> etree._Element:
@@ -42,6 +43,7 @@ def move(mail: Element, move: Element, mailboxes: list[Element]) -> etree._Eleme
     inputs=[MAIL, Input("flag", "flag[@add or @remove]", reads="add remove"), MAILBOXES],
     outputs=[Output("flagged", "flagged[@mail]")],
     description="A letter with other flags.",
+    where=["mail/@mailbox", "mail/raw", "mailboxes"],
     describe='Flag "{substring($mail/@subject, 1, 80)}"',
 )
 def flag(mail: Element, flag: Element, mailboxes: list[Element]) -> etree._Element:

@@ -26,6 +26,7 @@ USUAL_SECONDS = 120.0
     outside=False,
     model="prompt",
     description="Asks a language model, and gives its answer as elements that fit.",
+    where=["prompt/@model"],
 )
 async def ask(prompt: Element) -> list[etree._Element]:
     """Ask the model of `<prompt model="NAME" answer="ELEMENT">…</prompt>`, again if its answer does not fit.
@@ -56,6 +57,7 @@ async def ask(prompt: Element) -> list[etree._Element]:
     outputs=[Output("spent", "spent[@model]")],
     outside=False,
     description="Tells what a language model has cost today, and may cost yet.",
+    where=["prompt/@model"],
 )
 def spent(prompt: Element) -> etree._Element:
     """Give `<spent model="…" day="…" tokens="…" money="…"/>`, and what is left where there is a limit."""

@@ -219,16 +219,21 @@ def action(action: Action) -> dict[str, Any]:
         "line": action.line,
         "runs": action.where,
         "outside": action.outside,
+        "where": None if action.says_where is None else list(map(str, action.says_where)),
         **prototype(action.prototype),
         "description": description(action.descriptions),
     }
 
 
 def prototype(prototype: Prototype) -> dict[str, Any]:
-    """The inputs and outputs of a prototype."""
+    """The inputs and outputs of a prototype, and the parts of outputs that are passed on."""
     return {
         "inputs": [_slot(slot, "use", "list", "optional", "outdates", "newest") for slot in prototype.inputs],
-        "outputs": [_slot(slot, "list", "optional", "unique", "replaces") for slot in prototype.outputs],
+        "outputs": [
+            {**_slot(slot, "list", "optional", "unique", "replaces"), "own": list(slot.own)}
+            for slot in prototype.outputs
+        ],
+        "keeps": {str(keep.part): list(map(str, keep.sources)) for keep in prototype.keeps},
     }
 
 

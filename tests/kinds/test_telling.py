@@ -46,7 +46,12 @@ UNTOLD = {
     ("recipe", "step", "id"): "alone it is a fault: transitions name it",
     **{
         ("recipe", word, name): "a step does not tighten it"
-        for word, name in (("input", "newest"), ("output", "unique"), ("output", "replaces"))
+        for word, name in (
+            ("input", "newest"),
+            ("output", "unique"),
+            ("output", "replaces"),
+            ("output", "own"),
+        )
     },
 }
 """Attributes whose change is not told, and why."""

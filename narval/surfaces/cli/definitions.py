@@ -87,10 +87,11 @@ def actions(rows: list[Row]) -> None:
     """List the actions there are, with their inputs and outputs.
 
     An input in [brackets] is optional; one with … takes a list. "outside" says that what it does can be seen
-    outside the home: after a language model's answer it asks first. "asks first" is the work by which the
-    home has somebody agree before a call (etc/people.toml). A module that ships is loaded when something in
-    the home names it; --shipped lists the actions of all of them, and the module of the home that has taken
-    the place of theirs, if one has.
+    outside the home: after a language model's answer it asks first. "where" has the parts of its inputs that
+    say where it goes, as its author declares them; "any part" if nobody has. "asks first" is the work by
+    which the home has somebody agree before a call (etc/people.toml). A module that ships is loaded when
+    something in the home names it; --shipped lists the actions of all of them, and the module of the home
+    that has taken the place of theirs, if one has.
     """
     listing(ACTIONS, rows, "no actions are loaded; narval actions --shipped lists those that ship")
 

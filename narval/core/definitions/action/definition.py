@@ -36,7 +36,8 @@ class Action(ModuleDefinition, frozen=True, eq=False, kw_only=True):
     `outside` says that what a call does can be seen outside the home. With `model` it gives what a language
     model answers, which the input of that id names. What it gives has the `label`, if any. `resources`
     are those that it needs of a worker of the cluster, by name. `says_where` are the parts of its inputs that
-    say where the call goes; None if nobody has said, so that each may. `xml` is the `action` element that
+    say where the call goes; None if nobody has said, so that each may: not of a pure one, which goes nowhere.
+    `xml` is the `action` element that
     memory shows.
     """
 
@@ -181,7 +182,7 @@ def render(action: Action, runs: str | None, source: bool, outside: bool | None)
         root.set("model", action.model)
     if action.label:
         root.set("label", action.label)
-    if action.says_where is not None:
+    if action.says_where is not None and not (action.pure and not action.says_where):
         root.set("where", " ".join(map(str, action.says_where)))
     if action.prototype.keeps:
         root.set("keeps", " ".join(map(str, action.prototype.keeps)))

@@ -397,7 +397,7 @@ class _Tree:
             model=entry.get("model", ""),
             label=entry.get("label", ""),
             resources=entry.get("resources", ()),
-            says_where=entry.get("where"),
+            says_where=entry.get("where", () if entry.get("pure", False) else None),
             warnings=reading.warnings_so_far(),
         )
         _check_sentence(described, (slot.id for slot in prototype.inputs))

@@ -32,7 +32,9 @@ class DeclaredParts(NamedTuple):
 
 def with_parts(prototype: Prototype, declaration: ActionDeclaration) -> DeclaredParts:
     """A prototype with what `@action` declares of its parts."""
-    says_where, odd_where = _read_where(declaration.where)
+    says_where, odd_where = _read_where(
+        () if declaration.pure and declaration.where is None else declaration.where
+    )
     keeps, odd_keeps = _read_keeps(declaration.keeps)
     made = Prototype(prototype.inputs, prototype.outputs, keeps)
     odd_own = (

@@ -9,7 +9,8 @@ from narval.core.definitions.action.resources import shown_resources
 from narval.core.definitions.library import Library
 from narval.core.definitions.telling.sentence import Sentence
 from narval.core.definitions.telling.slots import takes, template
-from narval.core.definitions.telling.words import quoted
+from narval.core.definitions.telling.words import listed, quoted
+from narval.core.trust.paths import SlotPath
 
 _PLACES = {
     "thread": "It runs in a thread beside the others.",
@@ -38,8 +39,28 @@ def _facts(action: Action) -> Iterator[str]:
         yield "What it does can be seen outside the home."
     else:
         yield "What it does cannot be seen outside the home."
+    yield from _of_parts(action)
     if action.describe is not None:
         yield f"People who must agree to a call of it read {template(action.describe)}."
     yield _PLACES[action.where]
     if action.resources:
         yield f"It needs of the cluster: {shown_resources(action.resources)}."
+
+
+def _of_parts(action: Action) -> Iterator[str]:
+    """The sentences that tell what its author declares of parts."""
+    prototype = action.prototype
+    if action.says_where:
+        yield f"Where it goes is said by {listed(map(_part, action.says_where))}."
+    elif action.says_where is None and prototype.inputs:
+        yield "Any part of what it takes may say where it goes."
+    for keep in prototype.keeps:
+        yield f"In {_part(keep.part)} it says what {listed(map(_part, keep.sources))} says, and nothing else."
+    for output in prototype.outputs:
+        if output.own:
+            own = (_part(SlotPath(output.id, path)) for path in output.own)
+            yield f"In {listed(own)} it says nothing of what it reads."
+
+
+def _part(part: SlotPath) -> str:
+    return f"{quoted(part.path)} of {quoted(part.slot)}" if part.path else quoted(part.slot)

@@ -109,6 +109,13 @@ def _runs_of(row: Row) -> str:
     return ", ".join([*under_way, *(f"{count} {phase}" for phase, count in row["ended"].items())])
 
 
+def _where(row: Row) -> str:
+    """The parts of what an action takes that say where it goes."""
+    if row.get("where") is None:
+        return "any part" if row["inputs"] else ""
+    return ", ".join(row["where"])
+
+
 def _parameter(slot: Row) -> str:
     name = f"{slot['id']}…" if slot["list"] else str(slot["id"])
     return f"[{name}]" if slot["optional"] else name
@@ -228,6 +235,7 @@ ACTIONS = (
     Column("replaced by", lambda row: row.get("replaced_by") or ""),
     Column("takes", lambda row: ", ".join(map(_parameter, row["inputs"]))),
     Column("gives", lambda row: ", ".join(map(_parameter, row["outputs"]))),
+    Column("where", _where, most=60),
     Column("asks first", lambda row: ", ".join(row.get("asks", ()))),
     Column("description", of("description")),
 )
