@@ -1,4 +1,4 @@
-"""What ships declares which parts of its calls say where they go, and parts of elements that there are (F5)."""
+"""The actions that ship: each says which parts of its inputs say where it goes (F5)."""
 
 from __future__ import annotations
 

@@ -56,10 +56,6 @@ def _of_parts(action: Action) -> Iterator[str]:
         yield "Any part of what it takes may say where it goes."
     for keep in prototype.keeps:
         yield f"In {_part(keep.part)} it says what {listed(map(_part, keep.sources))} says, and nothing else."
-    for output in prototype.outputs:
-        if output.own:
-            own = (_part(SlotPath(output.id, path)) for path in output.own)
-            yield f"In {listed(own)} it says nothing of what it reads."
 
 
 def _part(part: SlotPath) -> str:

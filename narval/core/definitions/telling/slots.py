@@ -14,7 +14,15 @@ from narval.core.definitions.requirements import Context
 from narval.core.definitions.telling.patterns import element_phrase, texts_phrase
 from narval.core.definitions.telling.sentence import description_of
 from narval.core.definitions.telling.values import value_phrase
-from narval.core.definitions.telling.words import an, first_sentence, listed, on_one_line, quoted, verbatim
+from narval.core.definitions.telling.words import (
+    an,
+    first_sentence,
+    listed,
+    names,
+    on_one_line,
+    quoted,
+    verbatim,
+)
 from narval.core.elements.canonical import parse_untrusted
 
 _PIECES = re.compile(r"\{\{|\{([^{}]*)\}")
@@ -57,6 +65,7 @@ def _output(slot: Output) -> str:
         *(["or nothing"] if slot.optional else []),
         *([f"never two with the same {_key(slot.unique)}"] if slot.unique else []),
         *([f"in place of {_replaced(slot.replaces)}"] if slot.replaces else []),
+        *([f"which says nothing of what is read in {names(slot.own)}"] if slot.own else []),
     ]
     return ", ".join([element, *marks])
 
