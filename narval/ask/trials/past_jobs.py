@@ -203,16 +203,20 @@ async def _begun(daemon: Daemon, asked: Form, text: str | None, person: str) -> 
         try:
             async with asyncio.timeout(PATIENCE):
                 first = await _line(child)
-        except BaseException:
+            if first is None:
+                await child_program.end(child)
+                why = child_program.why_ended(await complaint, child.returncode, SECONDS)
+                raise RequestError(why.replace(f"{folder}/", "").removeprefix(_OF_OPTION))
+            job.form |= first
+            keep = partial(files_of(daemon).keep, job.key, None)
+            await asyncio.to_thread(keep, {**job.form, **_ABANDONED}, daemon.rounds.clock.now())
+        except BaseException as error:
             await child_program.end(child)
+            if isinstance(error, TimeoutError):
+                raise RequestError(f"it did not begin within {PATIENCE:.0f} s: try again later") from None
+            if isinstance(error, OSError):
+                raise RequestError(f"its report could not be kept: {error}") from None
             raise
-        if first is None:
-            await child_program.end(child)
-            why = child_program.why_ended(await complaint, child.returncode, SECONDS)
-            raise RequestError(why.replace(f"{folder}/", "").removeprefix(_OF_OPTION))
-    job.form |= first
-    keep = partial(files_of(daemon).keep, job.key, None)
-    await asyncio.to_thread(keep, {**job.form, **_ABANDONED}, daemon.rounds.clock.now())
     job.task = asyncio.create_task(_play(daemon, job, complaint))
     return job
 

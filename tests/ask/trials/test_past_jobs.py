@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from asyncio.subprocess import Process
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 import narval as library
-from narval.ask.trials import past_jobs
+from narval.ask.trials import child_program, past_jobs
 from narval.core.errors import RequestError
 from narval.files.home import Home
 from narval.surfaces.control.client import Client
@@ -157,6 +158,37 @@ def test_what_is_wrong_is_refused_at_once(client: Client, asked: dict[str, str],
         client.ask("try_on_past", **asked)
     assert "narval-trial-" not in str(refused.value)
     assert len(client.ask("jobs")) == before
+
+
+def test_one_that_does_not_begin_leaves_no_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    began: list[Process] = []
+
+    async def begin(*arguments: Any, **named: Any) -> Process:
+        began.append(await child_program_begin(*arguments, **named))
+        return began[-1]
+
+    child_program_begin = child_program.begin
+    monkeypatch.setattr(child_program, "begin", begin)
+    monkeypatch.setattr(past_jobs, "PATIENCE", 0.0)
+    home = make_slow_shop(tmp_path / "shop")
+    with library.open(home) as agent, pytest.raises(RequestError, match="it did not begin within 0 s"):
+        agent.ask("try_on_past", since="90d", definition="try.hourly")
+    (child,) = began
+    assert child.returncode is not None
+
+
+def test_another_agent_has_jobs_of_its_own(client: Client, home: Path) -> None:
+    client.ask("add_agent", name="ada")
+    path = Home(home).known_socket()
+    assert path is not None
+    with Client(path, agent="ada") as ada:
+        begun = ada.ask("try_on_past", since="1d", definition="shop.sell")
+        form = once(ada, begun["job"], has="over")
+        assert (form["state"], form["arrivals"]) == ("ended", 0)
+        assert [row["job"] for row in ada.ask("jobs")] == [begun["job"]]
+    assert begun["job"] not in [row["job"] for row in client.ask("jobs")]
+    with pytest.raises(RequestError, match="there is no job"):
+        client.ask("job", job=begun["job"])
 
 
 def test_there_is_no_such_job(client: Client) -> None:

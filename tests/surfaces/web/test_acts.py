@@ -288,6 +288,7 @@ def forms(pages: PagesOfHome) -> dict[str, tuple[str, dict[str, str]]]:
     )  # fmt: skip
     (token,) = pages.ask("tokens", run=process)["tokens"]
     (incident,) = (row["incident"] for row in pages.ask("incidents") if row["definition"] == "demo.fail")
+    job = pages.ask("try_on_past", definition="show.stages", since="1d")["job"]
     return {
         "act_on_runs": ("/runs/all/cancel", {"these": str(stages)}),
         "cancel_run": (f"/runs/{await_}/cancel", {"reason": "enough"}),
@@ -300,6 +301,8 @@ def forms(pages: PagesOfHome) -> dict[str, tuple[str, dict[str, str]]]:
         "outdate_element": (f"/memory/{letter}/outdate", {"reason": "old"}),
         "explore": ("/definitions/show.stages/explore", {"kind": "recipe"}),
         "simulate": ("/simulate", {"definition": "show.stages", "duration": "1h"}),
+        "try_on_past": ("/definitions/show.stages/past", {"kind": "recipe", "since": "1d"}),
+        "end_job": (f"/past/{job}/end", {}),
         "acknowledge_incident": (f"/errors/{incident}/acknowledge", {"reason": "known"}),
         "work_act": (f"/work/{item}/claim", {}),
     }
