@@ -153,7 +153,8 @@ KINDS: dict[str, Kind] = {
         operations={
             "operations.items": ("worklist", "work_item"),
             "operations.acts": (
-                "claim", "release", "save", "delegate", "answer", "take_back", "refuse", "reassign",
+                "claim", "release", "save", "move", "delegate", "answer", "take_back", "refuse",
+                "reassign",
                 "forget_person",
             ),
             "operations.log": ("work_log",),

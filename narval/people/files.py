@@ -16,9 +16,11 @@ from narval.agent.turn import Turn
 from narval.core.definitions.people.directory import Person, day_of
 from narval.core.elements.canonical import elements_of
 from narval.core.elements.element import local_name, parse
+from narval.core.engines.engine import Lookup
 from narval.core.engines.events import PersonsAct, Plain, Signalled
 from narval.core.engines.view import View
 from narval.core.errors import ElementError
+from narval.kinds.work.engine.eligibility import task_ways
 from narval.kinds.work.engine.listing import Worklist, acts_open_to, may_see
 from narval.kinds.work.engine.state import WorkState
 from narval.kinds.work.language.definition import WorkDefinition
@@ -35,12 +37,15 @@ MOST_BYTES_OF_ANSWER = 1 << 20
 
 
 class FiledAnswer(NamedTuple):
-    """The answer that a file holds; `shown` is the digest of the text that was shown."""
+    """The answer that a file holds, or with `state` where it moves the task that asks; `shown` is the digest
+    of the text that was shown.
+    """
 
     item: int
     shown: str
     outcome: str
     fields: dict[str, list[str]]
+    state: str = ""
 
 
 def name_of(run: Run) -> str:
@@ -69,8 +74,11 @@ def items_asked(
             yield run
 
 
-def offered_file(run: Run, person: str, text: str) -> str:
-    """The file that is offered to a person: the item's text as a comment, and an answer to be filled in."""
+def offered_file(run: Run, person: str, text: str, element: Lookup) -> str:
+    """The file that is offered to a person: the item's text as a comment, and an answer to be filled in.
+
+    `element` has the element of the task that asks, whose states one may choose.
+    """
     item, definition, state = run.eid, run.definition, run.state
     fields = {**state.defaults, **state.drafts.get(person, {})}
     lines = [
@@ -80,7 +88,12 @@ def offered_file(run: Run, person: str, text: str) -> str:
     ]
     outcomes = ", ".join(outcome.name for outcome in definition.outcomes)
     instructions = f"Say an outcome ({outcomes}), fill in the fields, and move this file to done/."
-    root = f'<answer item="{item}" shown="{state.shown}" outcome="">'
+    ways, moves = task_ways(state, element), ""
+    if ways is not None and ways.moves:
+        where = f"The task is in {ways.at or 'no state yet'}. To move it, say a state"
+        instructions += f"\n{where} ({', '.join(ways.moves)}) in place of an outcome."
+        moves = ' state=""'
+    root = f'<answer item="{item}" shown="{state.shown}" outcome=""{moves}>'
     comment = _in_comment(f"{text}\n{instructions}\n")
     return "\n".join(
         ['<?xml version="1.0" encoding="utf-8"?>', f"<!--\n{comment}-->", root, *lines, "</answer>", ""]
@@ -103,7 +116,10 @@ def read_answer(content: bytes) -> FiledAnswer:
             raise ElementError("invalid", f"{name}: expected a text, found elements")
         if text := (child.text or "").strip():
             fields.setdefault(name, []).append(text)
-    return FiledAnswer(int(item), shown, root.get("outcome", "").strip(), fields)
+    outcome, state = root.get("outcome", "").strip(), root.get("state", "").strip()
+    if outcome and state:
+        raise ElementError("invalid", "expected an outcome, which ends the task, or a state to move it to")
+    return FiledAnswer(int(item), shown, outcome, fields, state)
 
 
 def deliver_answer(turn: Turn, person: Person, owner: str, path: str, answer: FiledAnswer) -> str:
@@ -112,13 +128,11 @@ def deliver_answer(turn: Turn, person: Person, owner: str, path: str, answer: Fi
     state = state_of(agent, run) if run is not None and name_of(run) else None
     if run is None or state is None or not _sees(turn, run, state, person.name):
         return f"no-item: there is no item {answer.item} that you may see"
-    arguments: dict[str, Plain] = {
-        "outcome": answer.outcome,
-        "fields": {**answer.fields},
-        "shown": answer.shown,
-    }
-    way = PersonsAct(FILE, path)
-    act = Signalled(0, 0.0, "", "answer", arguments=arguments, by=person.name, actor=owner, act=way)
+    arguments: dict[str, Plain] = {"state": answer.state, "shown": answer.shown}
+    if not answer.state:
+        arguments = {"outcome": answer.outcome, "fields": {**answer.fields}, "shown": answer.shown}
+    way, what = PersonsAct(FILE, path), "move" if answer.state else "answer"
+    act = Signalled(0, 0.0, "", what, arguments=arguments, by=person.name, actor=owner, act=way)
     answers = list(deliver_act(turn, run.eid, act))
     if not answers:
         return f"over: it is {state.status} already"

@@ -172,7 +172,7 @@ class WorkFolders:
         for name in wanted.keys() - set(there):
             run = wanted[name]
             shown = text_shown(self._host.agent.store, run.eid)
-            text = offered_file(run, person.name, shown)
+            text = offered_file(run, person.name, shown, view.element)
             await asyncio.to_thread(write_offered, folder, name, text)
 
 

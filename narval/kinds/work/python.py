@@ -14,6 +14,7 @@ class OfWork:
     claim = forward(acts.claim)
     release = forward(acts.release)
     save = forward(acts.save)
+    move = forward(acts.move)
     delegate = forward(acts.delegate)
     answer = forward(acts.answer)
     take_back = forward(acts.take_back)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 ACTS = ("claim", "release", "refuse")
 """The words that are no outcomes, and may stand on the first line."""
 
+_MOVE = re.compile(r"move[ \t]+(\S+)")
 _FIELD = re.compile(r"([A-Za-z][\w.-]*)[ \t]*:[ \t]*(.*)")
 
 
@@ -22,14 +23,16 @@ class MailAnswer(NamedTuple):
 def read_answer(body: str, outcomes: Collection[str]) -> MailAnswer:
     """The act that a text asks for. Raises ValueError with the line that is not understood, "" for none.
 
-    The first line that is neither blank nor quoted is an outcome or another act, alone. The lines after it,
-    up to a blank one, a quotation or `-- `, are fields.
+    The first line that is neither blank nor quoted is an outcome or another act, alone, or `move STATE`. The
+    lines after it, up to a blank one, a quotation or `-- `, are fields.
     """
     lines = [line.strip() for line in body.splitlines()]
     first = next((at for at, line in enumerate(lines) if line and not line.startswith(">")), None)
     if first is None:
         raise ValueError("")
     word, fields = lines[first].lower(), dict[str, Any]()
+    if (moved := _MOVE.fullmatch(word)) is not None:
+        return MailAnswer("move", {"state": moved[1]})
     if word not in outcomes and word not in ACTS:
         raise ValueError(lines[first])
     for line in lines[first + 1 :]:

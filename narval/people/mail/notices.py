@@ -22,7 +22,9 @@ from narval.calls.context import call as call_of
 from narval.calls.record import Outcome
 from narval.calls.targets import PreparedCall
 from narval.core.engines.commands import Call
+from narval.core.engines.engine import Lookup
 from narval.core.errors import ActionError
+from narval.kinds.work.engine.eligibility import task_ways
 from narval.people.acting import text_shown
 from narval.people.mail.account import MailAccount
 from narval.people.mail.texts import timestamp
@@ -131,7 +133,9 @@ class Notices:
             return await send_text(account, to, f"{beginning}{title}", text, about=f"work.{run.eid}.")
         key = await self._key()
         token = token_of(key, self._id, run.eid, call.step, call_of().id, payload["shown"], until)
-        text = f"{text_shown(self._agent.store, run.eid)}\n{_how(run.definition, token, until)}"
+        text = (
+            f"{text_shown(self._agent.store, run.eid)}\n{_how(run, token, until, self._agent.memory.element)}"
+        )
         subject = f"{_SUBJECTS[why]}{title} [{token}]"
         return await send_text(account, to, subject, text, about=f"work.{run.eid}.")
 
@@ -168,8 +172,11 @@ def _finished(result: dict[str, Any], outcome: Outcome) -> Outcome:
 # --- what is written ------------------------------------------------------------------------------------
 
 
-def _how(work: WorkDefinition, token: str, until: float) -> str:
+def _how(run: Run, token: str, until: float, element: Lookup) -> str:
     """The lines that say how a notice is answered."""
+    work: WorkDefinition = run.definition
+    ways = task_ways(run.state, element)
+    moves = ", ".join(f"move {state}" for state in ways.moves) if ways is not None else ""
     outcomes = [outcome.name for outcome in work.outcomes]
     end = timestamp(datetime.fromtimestamp(until, UTC))
     fields = [f"{name}: …" for name in work.fields]
@@ -181,6 +188,7 @@ def _how(work: WorkDefinition, token: str, until: float) -> str:
         *fields,
         "",
         f"Outcomes: {', '.join(outcomes)}. Or write one of claim, release, refuse.",
+        *([f"To move the task to another state, write instead: {moves}."] if moves else ()),
         f"This mail is for you alone; it can be answered until {end}.",
         f"Token: {token}",
     ]

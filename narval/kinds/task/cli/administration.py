@@ -5,9 +5,11 @@ from __future__ import annotations
 import click
 
 from narval.ask.text import Row, clean
+from narval.core.errors import RequestError
 from narval.kinds.task.cli.programs import types
 from narval.surfaces.cli import completion
-from narval.surfaces.cli.command import asking
+from narval.surfaces.cli.command import asking, command
+from narval.surfaces.cli.session import Session
 
 
 def _at_work(context: click.Context, incomplete: str) -> completion.Choices:
@@ -44,6 +46,38 @@ def finish(answer: Row) -> None:
     click.echo(clean(f"task {answer['task']} is in {answer['state']}"))
 
 
+def _moves(context: click.Context, incomplete: str) -> completion.Choices:
+    """The states to which the task that was named before may be moved."""
+    item = _item_of(completion.asked(context, "tasks"), context.params["run"])
+    for state in completion.asked(context, "work_item", item=item)["task"]["moves"]:
+        yield state, ""
+
+
+def _item_of(rows: list[Row], task: int) -> int:
+    """The item by which people are asked to do a task. Raises RequestError where nobody is asked."""
+    found = next((row for row in rows if row["eid"] == task), None)
+    if found is None:
+        raise RequestError(f"no task {task} is at work; `narval task` lists those that are")
+    if not found["item"]:
+        who = f"{found['code']} does" if found["code"] else "a program or its scripts do"
+        raise RequestError(f"task {task} of {found['type']} asks nobody: {who} the work, and move it")
+    return int(found["item"])
+
+
+@command("move", example="narval task move 57 checking", alters=True)
+@run_argument
+@click.argument("state", shell_complete=completion.source(_moves))
+def move(session: Session, run: int, state: str) -> None:
+    """Move a task for people to another of its states, along an edge.
+
+    You take its item of work by that, as by `narval work claim`, and must be one of those who may. A state in
+    which the task is over is the answer to the item: `narval work answer`.
+    """
+    item = _item_of(session.ask("tasks"), run)
+    answer = {"task": run, **session.ask("move", item=item, state=state)}
+    session.give(answer, lambda found: click.echo(clean(f"task {run} goes to {found['to']}")))
+
+
 @asking("retry", "task_retry", example="narval task retry 57 --object 31 --to bank.verify", alters=True)
 @click.argument("case", type=int, shell_complete=completion.source(completion.of_runs, kind="task-case"))
 @click.option("--object", type=int, default=0, metavar="EID", help="Only this object, rather than all held.")
@@ -63,4 +97,4 @@ def retry(answer: Row) -> None:
     click.echo(clean(f"case {answer['case']} is {answer['state']}"))
 
 
-COMMANDS = (stop, finish, retry)
+COMMANDS = (move, stop, finish, retry)

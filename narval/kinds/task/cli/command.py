@@ -29,8 +29,8 @@ def task(session: Session, page: Page, follow: bool) -> None:
 
     A task type of a `.task` file has a queue of objects, and instances that work on them. `put` begins the
     way of an object. A program works as a task by `init`, `get`, `assert`, `raise`, `wait` and `down`; the
-    handle that `init` prints is kept in NARVAL_TASK. `stop`, `finish` and `retry` are for people who
-    interfere; the others answer questions.
+    handle that `init` prints is kept in NARVAL_TASK. People `move` a task that asks them. `stop`, `finish`
+    and `retry` are for people who interfere; the others answer questions.
     """
     if follow:
         _follow(session)

@@ -9,8 +9,14 @@ from narval.surfaces.cli.render.tables import Column, of, plain
 
 
 def _who(row: Row) -> str:
+    """The person or program that works, or the people of whom nobody has taken it yet."""
+    if row["item"]:
+        asked = row["asked"] or "somebody"
+        has = f"{row['claimed_by']} has" if row["claimed_by"] else f"for {asked}:"
+        return f"{has} item {row['item']}"
     role = f" ({row['role']})" if row["role"] else ""
-    return f"{row['user'] or ('a program' if row['program'] else '')}{role}"
+    agent = f" on {row['agent']}" if row["agent"] else ""
+    return f"{row['user'] or ('a program' if row['program'] else row['code'] or '')}{role}{agent}"
 
 
 def _called(row: Row) -> str:

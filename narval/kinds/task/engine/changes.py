@@ -81,7 +81,7 @@ class CallBack(TaskChange, frozen=True):
 
     def apply(self, state: InstanceState) -> None:
         if state.calls.pop(self.call, None) == "code":
-            state.reserved = ()
+            state.reserved, state.asks = (), False
         state.answered.pop(self.call, None)
 
 
@@ -92,7 +92,7 @@ class CallDropped(TaskChange, frozen=True):
 
     def apply(self, state: InstanceState) -> None:
         if state.calls[self.call] == "code":
-            state.reserved = ()
+            state.reserved, state.asks = (), False
         state.calls[self.call] = GONE
 
 
@@ -229,13 +229,14 @@ class ScriptsDropped(TaskChange, frozen=True):
 
 
 class CodeBegan(TaskChange, frozen=True):
-    """The code of the task, or the work of a person, was called for; it `reserved` elements."""
+    """The code of the task was called for, which `reserved` elements, or the work that `asks` people."""
 
     call: str
     reserved: tuple[int, ...] = ()
+    asks: bool = False
 
     def apply(self, state: InstanceState) -> None:
-        state.code, state.reserved = "called", self.reserved
+        state.code, state.reserved, state.asks = "called", self.reserved, self.asks
         state.calls[self.call] = "code"
 
 

@@ -46,6 +46,10 @@ def render(definition: TaskDefinition, state: InstanceState, context: Iterable[i
     for name, value in told.items():
         if value:
             root.set(name, str(value))
+    if state.asks and state.stage == "busy":
+        ways = definition.ways_from(state.place)
+        root.set("ways", "" if state.frames else " ".join(ways.moves))
+        root.set("ends", " ".join(ways.ends))
     add_caller(root, state, "parent_run")
     return finished(root, context)
 
@@ -58,7 +62,7 @@ def waiting_for(
         return
     where = state.place or definition.name
     for call, purpose in state.calls.items():
-        if purpose == "code" and definition.is_interactive:
+        if purpose == "code" and (state.asks or definition.is_interactive):
             yield Wait(where, "person", f"{_asked(definition)} to do the work", calls=(call,))
         else:
             yield Wait(where, "call", _CALLS[purpose], calls=(call,))
@@ -87,7 +91,7 @@ def _ways_on(found: TaskState) -> Iterator[Wait]:
 
 def _asked(definition: TaskDefinition) -> str:
     names = [*definition.users, *(f"role {role}" for role in definition.roles)]
-    return ", ".join(names)
+    return ", ".join(names) or "somebody"
 
 
 def parts(definition: TaskDefinition, state: InstanceState) -> dict[str, list[dict[str, Any]]]:

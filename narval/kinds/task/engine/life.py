@@ -10,8 +10,7 @@ from narval.kinds.task.engine.decision import InstanceDecision
 from narval.kinds.task.engine.signals import hear
 from narval.kinds.task.engine.state import ScriptFrame
 from narval.kinds.task.engine.values import ScriptFault
-from narval.kinds.task.language.definition import ABORT, COMMIT, EXCEPTION, FORWARD
-from narval.kinds.task.language.people import outcome_of
+from narval.kinds.task.language.definition import ABORT, COMMIT, EXCEPTION, FORWARD, outcome_of
 
 # --- going on -------------------------------------------------------------------------------------------
 
@@ -125,7 +124,7 @@ def _begin_code(decision: InstanceDecision) -> bool:
             reserved = decision.call_action(call, kind, name, near)
             decision.change(changes.CodeBegan(call, reserved))
             return True
-        decision.change(changes.CodeBegan(call))
+        decision.change(changes.CodeBegan(call, asks=kind == ASKING))
         decision.call(call, kind, name, near)
     elif definition.program:
         decision.change(changes.CodeBegan(call))
@@ -133,7 +132,7 @@ def _begin_code(decision: InstanceDecision) -> bool:
             call, definition.program, scripts.environment(decision.view, {}, state.object), state.object
         )
     elif definition.is_interactive:
-        decision.change(changes.CodeBegan(call))
+        decision.change(changes.CodeBegan(call, asks=True))
         decision.call(call, ASKING, definition.full_name, near)
     else:
         return False
@@ -156,7 +155,7 @@ def code_back(decision: InstanceDecision, event: Returned, reserved: tuple[int, 
     target = (asked.kind, asked.name) if asked is not None else (ASKING, definition.full_name)
     eids = scripts.keep(decision, event, target, reserved)
     decision.change(changes.CodeOver(event.at, eids))
-    if definition.is_interactive:
+    if target[0] == ASKING:
         answers = [decision.view.element(eid) for eid in event.eids]
         outcome = next((found.attributes.get("outcome", "") for found in answers if found is not None), "")
         ends = (name for name in definition.states if definition.is_terminal(name))

@@ -14,6 +14,7 @@ from narval.kinds.task.engine.decision import InstanceDecision
 from narval.kinds.task.engine.moves import begin_end
 from narval.kinds.task.engine.state import KeptSignal, ScriptFrame
 from narval.kinds.task.engine.values import RefusedSignal, ScriptFault
+from narval.kinds.task.language.definition import outcome_of
 
 Arguments = Mapping[str, Plain]
 
@@ -32,6 +33,8 @@ def signalled(decision: InstanceDecision, event: Signalled) -> None:
     elif event.name in _AT_ONCE:
         _renew(decision)
         _AT_ONCE[event.name](decision, event)
+    elif event.name == "move" and event.sender:
+        _move(decision, event)
     elif event.name == "act" if event.sender else event.name in _IN_TURN and event.name != "act":
         _renew(decision)
         if state.frames or state.line or state.stage not in ("", "busy"):
@@ -122,6 +125,28 @@ def _raise_edge(decision: InstanceDecision, signal: str, kept: KeptSignal) -> No
             "no-edge", f"state {state} has no edge {event}; it has {', '.join(edges) or 'none'}"
         )
     _go(decision, signal, edges[event])
+
+
+def _move(decision: InstanceDecision, event: Signalled) -> None:
+    """Go along an edge to the state that a person chose, whose item asks for it (K16)."""
+    state, word = decision.state, _text(event.arguments, "state")
+    caller = decision.view.caller(event.sender)
+    if caller is None or caller.run != state.eid:
+        decision.refuse(event, "not-listening", f"run {event.sender} is not asked by this task")
+    elif state.stage != "busy" or state.frames or state.line:
+        decision.refuse(event, "busy", "the scripts of the last move run; try again")
+    else:
+        edges = decision.definition.states[state.state].edges.values()
+        target = next((name for name in edges if outcome_of(name) == word), word)
+        try:
+            scripts.follow(decision)
+            moves.move(decision, target)
+        except ScriptFault as fault:
+            if fault.kind != "no-edge":
+                raise
+            decision.refuse(event, fault.kind, fault.message)
+        else:
+            decision.answer(event, state=target)
 
 
 def _need_state(decision: InstanceDecision) -> None:

@@ -139,6 +139,8 @@ class InstanceState(RunState, omit_defaults=True):
     """The case of the object."""
     code: Literal["", "called", "done"] = ""
     """The progress of the task's code: not called, called, done."""
+    asks: bool = False
+    """True while people are asked: they move it, and answer with the state in which it ends."""
     reserved: tuple[int, ...] = ()
     """The elements that the code has reserved."""
     goal: str = ""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from shlex import split
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import msgspec
 
@@ -94,6 +95,16 @@ FORWARD, COMMIT, ABORT, EXCEPTION = "FORWARD", "COMMIT", "ABORT", "EXCEPTION"
 PREDEFINED = (FORWARD, COMMIT, ABORT, EXCEPTION)
 """The terminal states that every task has (K28)."""
 
+_WORD = re.compile(r"[a-z][a-z0-9-]*")
+_LONGEST_WORD = 64
+
+
+def outcome_of(state: str) -> str:
+    """The word by which people name a state: they answer with it, or move the task there."""
+    word = state.lower().replace("_", "-")
+    return (word if _WORD.fullmatch(word) else f"state-{word}")[:_LONGEST_WORD]
+
+
 Invocation = Literal["manual", "auto", "compensation", "periodic"]
 """The ways in which an instance comes to be (K44)."""
 
@@ -142,6 +153,15 @@ class TaskState(msgspec.Struct, frozen=True):
     """The line in the file."""
     column: int = 1
     """The column there."""
+
+
+class WaysOn(NamedTuple):
+    """The ways from a state, by the words of states: those that are one edge away and in which the task goes
+    on, and those in which it may end, however far they are.
+    """
+
+    moves: tuple[str, ...] = ()
+    ends: tuple[str, ...] = ()
 
 
 class TaskDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
@@ -233,6 +253,15 @@ class TaskDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
             yield self.rule
         for state in self.states.values():
             yield from state.rules
+
+    def ways_from(self, state: str) -> WaysOn:
+        """The ways that people may choose from a state."""
+        found = self.states.get(state)
+        if found is None:
+            return WaysOn()
+        near = dict.fromkeys(target for target in found.edges.values() if not self.is_terminal(target))
+        ends = (name for name in self.states if self.is_terminal(name) and self.way_to(state, name))
+        return WaysOn(tuple(map(outcome_of, near)), tuple(map(outcome_of, ends)))
 
     def way_to(self, state: str, target: str) -> tuple[str, ...] | None:
         """The states on the shortest way from a state to another, which is last; None where there is none.

@@ -27,9 +27,10 @@ from narval.kinds.task.language.definition import (
     Rule,
     TaskDefinition,
     TaskState,
+    outcome_of,
 )
 from narval.kinds.task.language.grammar import read
-from narval.kinds.task.language.people import outcome_of, work_of
+from narval.kinds.task.language.people import work_of
 from narval.kinds.task.language.rules import TypeFacts, compensators, complaints, cycles_of
 from narval.kinds.task.language.states import StateTable
 from narval.kinds.task.language.texts_of import definition_text

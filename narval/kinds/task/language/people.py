@@ -11,21 +11,13 @@ from narval.core.definitions.library import Parsed
 from narval.core.definitions.parsing import parse
 from narval.core.kinds import ASKING
 from narval.core.source.text import Source
-from narval.kinds.task.language.definition import TaskDefinition
+from narval.kinds.task.language.definition import TaskDefinition, outcome_of
 
 INPUT = "object"
 """The id of the input that is the object."""
 
 PERSON = re.compile(r"[a-z][a-z0-9-]{0,31}")
 ROLE = re.compile(r"[a-z][a-z0-9-]{0,63}")
-_WORD = re.compile(r"[a-z][a-z0-9-]*")
-_LONGEST = 64
-
-
-def outcome_of(state: str) -> str:
-    """The word by which people answer that the task is to end in a state."""
-    word = state.lower().replace("_", "-")
-    return (word if _WORD.fullmatch(word) else f"state-{word}")[:_LONGEST]
 
 
 def work_of(task: TaskDefinition, ends: Iterable[str]) -> Parsed:

@@ -15,6 +15,7 @@ from narval.ask.lookup import command
 from narval.ask.paging import gathered
 from narval.ask.registry import operation
 from narval.core.errors import RequestError, TaskRefusedError
+from narval.core.kinds import ASKING
 from narval.core.memory.lineage import current
 from narval.daemon.daemon import Daemon
 from narval.kinds.task.engine.case.state import CaseState, Member, where
@@ -78,20 +79,38 @@ def known_of(rows: Iterable[Form]) -> list[list[Any]]:
     return [[row["eid"], row["state"], row["object"]] for row in rows]
 
 
+def _who_works(daemon: Daemon, run: Run, state: InstanceState) -> Form:
+    """The one that works: the item of the people who are asked, and who has it; else what the code is."""
+    call = next((call for call, purpose in state.calls.items() if purpose == "code"), "")
+    asked = run.calls.get(call)
+    called = daemon.agent.runs.get(daemon.agent.runs.by_call.get(call, 0))
+    item = called if called is not None and called.engine.kind == ASKING else None
+    element = daemon.agent.memory.element(item.eid) if item is not None else None
+    told = element.attributes if element is not None else {}
+    code = f"{asked.kind}:{asked.name}" if asked is not None and asked.kind != ASKING else None
+    return {
+        "item": item.eid if item is not None else None,
+        "claimed_by": told.get("claimed") or None,
+        "asked": told.get("for") or None,
+        "code": code,
+        "agent": (asked.agent or None) if asked is not None else None,
+    }
+
+
 async def _at_work(
     daemon: Daemon, at_work: TasksAtWork, name: str | None, limit: int | None, before: int | None
 ) -> list[Form]:
     active = daemon.agent.runs.active
     eids = sorted(at_work.eids, reverse=limit is not None)
     found = (active[eid] for eid in eids if eid in active and (before is None or eid < before))
-    return await gathered((_task(run) if name in (None, run.name) else None for run in found), limit)
+    return await gathered((_task(daemon, run) if name in (None, run.name) else None for run in found), limit)
 
 
 def _is(run: Run, state: type) -> bool:
     return run.engine.state_type is state
 
 
-def _task(run: Run) -> Form | None:
+def _task(daemon: Daemon, run: Run) -> Form | None:
     state = run.state
     if not isinstance(state, InstanceState):
         return None  # the store could not give it back: `narval runs` tells
@@ -105,6 +124,7 @@ def _task(run: Run) -> Form | None:
         "user": state.user or None,
         "role": state.role or None,
         "program": state.program,
+        **_who_works(daemon, run, state),
         "started": moment(run.started),
     }
 

@@ -18,6 +18,7 @@ from narval.kinds.work.engine.table import (
     OUTCOME,
     REASON,
     SHOWN,
+    STATE,
     TO,
     VALUES,
     WORD,
@@ -46,12 +47,13 @@ narval work --follow"""
 def work(session: Session, most: int | None, follow: bool, **query: Any) -> None:
     """List what you are asked, and answer it.
 
-    You are who your login says (etc/people.toml); without that file there is no one but you. `answer` without
-    --set asks for each field at a terminal. `claim` keeps others from doing it meanwhile, `release` gives it
-    back, `save` keeps a draft, `delegate` hands it to another, `refuse` takes you out for good, `take-back`
-    undoes a vote. Administrators may `reassign` it to others, or `renew` it: withdraw it, and offer it anew
-    as its definition is now. `log` tells who did what, `folder PERSON` makes the folder by whose files a
-    person answers, and `forget --person P` erases the items that have ended in which P did something.
+    You are who your login says (etc/people.toml); without that file there is no one but you. `answer`
+    without --set asks for each field at a terminal. `claim` keeps others from doing it meanwhile,
+    `release` gives it back, `save` keeps a draft, `move` brings the task that asks to another of its
+    states, `delegate` hands it to another, `refuse` takes you out for good, `take-back` undoes a vote.
+    Administrators may `reassign` it to others, or `renew` it: withdraw it, and offer it anew as its
+    definition is now. `log` tells who did what, `folder PERSON` makes the folder by whose files a person
+    answers, and `forget --person P` erases the items that have ended in which P did something.
     """
     _follow(session, query) if follow else _list(session, query, most)
 
@@ -68,6 +70,13 @@ def _outcomes(context: click.Context, incomplete: str) -> completion.Choices:
     """The outcomes of the item that was named before."""
     for outcome in completion.asked(context, "work_item", item=context.params["item"])["outcomes"]:
         yield outcome["name"], ""
+
+
+def _states(context: click.Context, incomplete: str) -> completion.Choices:
+    """The states to which the task may be moved that asks the item which was named before."""
+    task = completion.asked(context, "work_item", item=context.params["item"])["task"]
+    for state in task["moves"] if task else ():
+        yield state, f"from {task['state']}"
 
 
 def _values(_context: click.Context, _option: click.Parameter, pairs: Pairs) -> dict[str, list[str]]:
@@ -104,6 +113,7 @@ _GIVEN: Mapping[Field, tuple[Callable[..., Any], str]] = {
     TO: (_person_argument("to", metavar="PERSON"), "ben"),
     ALL_TO: (_person_argument("to", metavar="PERSON...", nargs=-1), "ben eva"),
     OUTCOME: (click.argument("outcome", default="", shell_complete=completion.source(_outcomes)), "approve"),
+    STATE: (click.argument("state", shell_complete=completion.source(_states)), "checking"),
     VALUES: (_values_option, "--set comment=fine"),
     REASON: (_reason_option("reason"), "--reason 'no time'"),
     WORD: (_reason_option("word"), "--reason 'you know them'"),
@@ -238,6 +248,7 @@ def _print_item(item: Row) -> None:
             ("claimed", f"by {claimed['by']} since {moment(claimed['since'])}{until}" if claimed else None),
             ("asked by", f"step {asked['step']} of run {asked['run']}" if asked else None),
             ("deadline", moment(item["deadline"])),
+            ("the task", _of_task(item["task"]) if item["task"] else None),
             ("outcome", item["outcome"]),
             ("requested by", ", ".join(item["requesters"])),
             ("you may", f"{', '.join(item['may'])}{_by_right(item['right'])}" if item["may"] else None),
@@ -247,6 +258,12 @@ def _print_item(item: Row) -> None:
         click.echo(f"\n{clean_lines(item['text'])}\n")
     for name, values in item["draft"].items():
         click.echo(clean(f"draft: {name} = {' '.join(values)}"))
+
+
+def _of_task(task: Row) -> str:
+    """The state of the task that asks, and what one may do about it."""
+    moves = f", may be moved to {' or '.join(task['moves'])}" if task["moves"] else ""
+    return f"is in {task['state'] or 'no state'}{moves}, may end in {' or '.join(task['ends'])}"
 
 
 def _by_right(right: Row | None) -> str:

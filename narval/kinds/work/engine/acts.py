@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from narval.core.definitions.suggestions import closest, nearest
+from narval.core.engines import commands
 from narval.core.engines.events import Plain, Signalled
 from narval.kinds.work.engine import ending, votes
-from narval.kinds.work.engine.changes import ClaimReleased, Delegated, Reassigned, Refused, Saved
+from narval.kinds.work.engine.changes import (
+    ClaimReleased,
+    Delegated,
+    Reassigned,
+    Refused,
+    Saved,
+    TaskMoved,
+)
 from narval.kinds.work.engine.claims import by_whom, hand_back, lease_from, may_answer, take
 from narval.kinds.work.engine.decision import NotSoError, WorkDecision
-from narval.kinds.work.engine.eligibility import asked, offers
+from narval.kinds.work.engine.eligibility import TaskWays, asked, offers, task_ways
 from narval.kinds.work.engine.forms import checked, draft, given_values
 from narval.kinds.work.engine.moments import in_utc
 from narval.kinds.work.engine.table import ACTS_ON_ITEMS, No
@@ -87,6 +95,36 @@ def _save(decision: WorkDecision, event: Signalled) -> None:
     decision.answer(event, state=decision.state.status)
 
 
+def _move(decision: WorkDecision, event: Signalled) -> None:
+    """Move the task that asks along an edge; it runs the code of its states by itself."""
+    state, ways = decision.state, task_ways(decision.state, decision.view.element)
+    may_answer(decision, event.by)
+    if ways is None or state.caller is None:
+        raise NotSoError("no-state", "no task asks this, so there is no state to move to; answer it")
+    word = _text(event, "state").lower().replace("_", "-")
+    if word not in ways.moves:
+        raise NotSoError("no-state", _no_way(ways, word))
+    right = take(decision, event)
+    decision.change(TaskMoved(**by_whom(event, right), to=word))
+    run, step = state.caller.run, state.caller.step
+    call = decision.identifier()
+    decision.command(
+        commands.telling(call, decision.definition.full_name, step, "move", {"state": word}, run=run)
+    )
+    decision.answer(event, state=state.status, to=word)
+
+
+def _no_way(ways: TaskWays, word: str) -> str:
+    """The sentence that says why a task cannot be moved to a state, and what it can."""
+    if word in ways.ends:
+        return f"{word!r:.80} ends the task: answer with it"
+    end = f"; to end it, answer {' or '.join(ways.ends)}" if ways.ends else ""
+    if not ways.moves:
+        return f"the task is moved to no other state now{f': it is in {ways.at}' if ways.at else ''}{end}"
+    there = f"expected {' or '.join(ways.moves)}, the states that follow {ways.at or 'where it is'}"
+    return f"{there}, got {word!r:.80}{closest(word[:80], ways.moves)}{end}"
+
+
 def _delegate(decision: WorkDecision, event: Signalled) -> None:
     state, rules, to = decision.state, decision.definition.rules, _text(event, "to")
     may_answer(decision, event.by)
@@ -130,6 +168,12 @@ def _is_asked(decision: WorkDecision, person: str) -> bool:
 def _answer(decision: WorkDecision, event: Signalled) -> None:
     right = may_answer(decision, event.by)
     outcome = _outcome(decision, event)
+    ways = task_ways(decision.state, decision.view.element)
+    if ways is not None and outcome.name not in ways.ends:
+        there = f"answer {' or '.join(ways.ends)}, or move it first"
+        raise NotSoError(
+            "no-outcome", f"from {ways.at or 'where it is'} the task cannot end in {outcome.name}; {there}"
+        )
     fields = checked(decision, outcome, given_values(decision, _values(event)))
     if decision.definition.is_voted:
         votes.vote(decision, event, right, outcome, fields)
@@ -208,6 +252,7 @@ _ACTS: Mapping[str, Callable[[WorkDecision, Signalled], None]] = {
     "claim": _claim,
     "release": _release,
     "save": _save,
+    "move": _move,
     "delegate": _delegate,
     "answer": _answer,
     "take-back": _take_back,

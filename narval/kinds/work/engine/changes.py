@@ -134,6 +134,15 @@ class Saved(PersonAct, frozen=True):
         state.drafts[self.by] = self.fields
 
 
+class TaskMoved(PersonAct, frozen=True):
+    """The task that asks was moved to another of its states."""
+
+    to: str = ""
+
+    def apply(self, state: WorkState) -> None:
+        """The state is the task's own."""
+
+
 class Delegated(PersonAct, frozen=True):
     """The claimant handed the item to another, `until` a moment if it is not taken up."""
 

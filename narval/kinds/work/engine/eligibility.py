@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from narval.core.engines.engine import Lookup
 from narval.kinds.work.engine.state import Handed, WorkState
 from narval.kinds.work.language.definition import WorkDefinition
 
@@ -39,6 +40,24 @@ def offers(
             askings = []
         askings.append(Asking(people[at + 1], escalation.audience.roles))
     return askings
+
+
+class TaskWays(NamedTuple):
+    """The state of the task that asks, the states to which a person may move it, and those in which it may
+    end now.
+    """
+
+    at: str
+    moves: tuple[str, ...]
+    ends: tuple[str, ...]
+
+
+def task_ways(state: WorkState, element: Lookup) -> TaskWays | None:
+    """The ways of the task that asks, by its element in memory; None if no task asks."""
+    found = element(state.caller.run) if state.caller is not None else None
+    if found is None or "ends" not in (told := found.attributes):
+        return None
+    return TaskWays(told.get("at", ""), tuple(told["ways"].split()), tuple(told["ends"].split()))
 
 
 def asked(work: WorkDefinition, state: WorkState) -> str:

@@ -12,7 +12,7 @@ from narval.core.definitions.people.directory import Directory, Right
 from narval.core.engines.events import Signalled
 from narval.core.engines.view import View
 from narval.kinds.work.engine.decision import WorkDecision
-from narval.kinds.work.engine.eligibility import offers
+from narval.kinds.work.engine.eligibility import offers, task_ways
 from narval.kinds.work.engine.explain import is_overdue
 from narval.kinds.work.engine.state import WorkState
 from narval.kinds.work.engine.table import ACTS_ON_ITEMS, No
@@ -43,6 +43,7 @@ def acts_open_to(
         "refuse": look.right_of(person, state.refused) is not None,
         "take-back": person in state.votes,
         "delegate": may_answer and definition.rules.delegate != "no",
+        "move": may_answer and bool((ways := task_ways(state, view.element)) and ways.moves),
         "release": True,
         "reassign": is_admin,
     }

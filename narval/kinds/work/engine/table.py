@@ -54,6 +54,7 @@ WORD = Field("word", label="reason")
 TO = Field("to", is_required=True)
 ALL_TO = Field("to", "list[str]", is_required=True)
 OUTCOME = Field("outcome")
+STATE = Field("state", is_required=True)
 VALUES = Field("fields", "dict[str, str | list[str]] | None", None)
 
 
@@ -89,6 +90,10 @@ ACTS_ON_ITEMS: Mapping[str, Act] = MappingProxyType(
         "save": Act(
             "eligible", "claimed", "claimed", TAKEN, "offered", (VALUES,),
             "Keep a draft of the fields, and take the item.",
+        ),
+        "move": Act(
+            "eligible", "claimed", "claimed", TAKEN, SHARED, (STATE, SHOWN),
+            "Move the task that asks to another of its states, and take the item.",
         ),
         "delegate": Act(
             "eligible", "offered", "offered", TAKEN, SHARED, (TO, WORD),
@@ -131,7 +136,7 @@ PHASES: Mapping[str, str] = MappingProxyType(
 DRAWN: tuple[tuple[str, str, str], ...] = (
     ("ready", "offered", "offered"),
     ("ready", "failed", "bad-text, unknown-person, …"),
-    ("offered", "claimed", "claim, save"),
+    ("offered", "claimed", "claim, save, move"),
     ("claimed", "offered", "release, delegate, refuse, reassign, lease ends"),
     ("offered", "done", "answer, deadline's outcome, enough votes"),
     ("claimed", "done", "answer, deadline's outcome"),

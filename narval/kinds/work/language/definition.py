@@ -29,6 +29,7 @@ ACTS = (
     "claim",
     "release",
     "save",
+    "move",
     "delegate",
     "answer",
     "refuse",

@@ -83,6 +83,7 @@ def _operation(name: str) -> Operation[..., Coroutine[Any, Any, dict[str, Any]]]
 claim = _operation("claim")
 release = _operation("release")
 save = _operation("save")
+move = _operation("move")
 delegate = _operation("delegate")
 answer = _operation("answer")
 take_back = _operation("take-back")

@@ -16,7 +16,7 @@ from narval.core.definitions.people.directory import Right, day_of
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import RequestError, UnreadableError, WorkRefusedError
 from narval.daemon.daemon import Daemon
-from narval.kinds.work.engine.eligibility import asked
+from narval.kinds.work.engine.eligibility import asked, task_ways
 from narval.kinds.work.engine.explain import is_overdue
 from narval.kinds.work.engine.listing import Worklist, acts_open_to, may_see, right_to_answer, shows_votes
 from narval.kinds.work.engine.state import WorkState
@@ -231,11 +231,18 @@ async def work_item(daemon: Daemon, item: int, *, asker: Asker = PROGRAM) -> dic
             for outcome in definition.outcomes
         ],
         "fields": [_field(definition, state, name) for name in definition.fields],
+        "task": _task(state, look),
         "draft": {name: list(values) for name, values in state.drafts.get(person, {}).items()},
         "answers": [_vote(vote) for vote in state.votes.values()] if sees_votes else None,
         "answer": state.answer or None,
         "ways": list(definition.ways),
     }
+
+
+def _task(state: WorkState, look: WorkView) -> Form | None:
+    """The state of the task that asks, and those to which one may move it, or in which it may end."""
+    ways = None if state.over else task_ways(state, look.view.element)
+    return None if ways is None else {"state": ways.at or None, "moves": [*ways.moves], "ends": [*ways.ends]}
 
 
 def _field(definition: WorkDefinition, state: WorkState, name: str) -> Form:

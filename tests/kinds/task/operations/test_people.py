@@ -1,0 +1,164 @@
+"""People who do a task: who has it, and where they may move it (K12, K13, K16, K25, K49, KA25)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import narval
+from narval.ask.asker import Asker
+from narval.core.errors import WorkRefusedError
+from narval.system.clock import SimulatedClock
+
+PEOPLE = """
+[people.ann]
+roles = ["helper"]
+[people.ben]
+roles = ["helper"]
+[people.cleo]
+roles = ["boss"]
+[admin]
+roles = ["boss"]
+"""
+DESK = """
+TASK TYPE ticket
+  ROLES: helper
+  INITIAL triage
+  STATE triage EXPOSED
+    ON EVENT taken GOTO Working_On
+    ON EVENT spam GOTO ABORT
+  STATE Working_On EXPOSED
+    ON EVENT asked GOTO 3
+    ON EVENT solved GOTO COMMIT
+  STATE 3 waiting EXPOSED
+    ON ASSERT { if (obj.slow) raise(ticket, ev.nothing); }
+    ON EVENT reply GOTO Working_On
+    ON EVENT ev.nothing SYNC
+      AFTER 1 HRS CONDITION ACTION
+
+TASK TYPE book
+  TASK CODE "desk.ask"
+  INITIAL booking
+  STATE booking EXPOSED
+    ON EVENT booked GOTO COMMIT
+"""
+
+ASK = """<recipe group="desk" name="ask" start_step="ask" end_step="ask">
+  <step id="ask" type="work"><work><title>Which account?</title></work></step>
+</recipe>"""
+
+
+class Desk:
+    """A home in which people do tasks, and one ticket."""
+
+    def __init__(self, path: Path) -> None:
+        self.clock = SimulatedClock(1_000_000.0)
+        self.agent = narval.open(path, clock=self.clock)
+
+    def puts(self, xml: bytes = b"<ticket/>", type: str = "desk.ticket") -> None:
+        self.does("cleo", "task_put", type, [xml])
+        self.agent.until_idle()
+        (self.row,) = self.agent.tasks(type)
+        self.item, self.task = self.row["item"], self.row["eid"]
+
+    def does(self, by: str, operation: str, *arguments: Any, **named: Any) -> Any:
+        self.agent.asker = Asker(by, 0, "python")
+        return getattr(self.agent, operation)(*arguments, **named)
+
+    def refusal(self, by: str, operation: str, *arguments: Any) -> tuple[str, str]:
+        with pytest.raises(WorkRefusedError) as raised:
+            self.does(by, operation, *arguments)
+        return raised.value.kind, str(raised.value)
+
+    def state(self) -> str | None:
+        self.agent.until_idle()
+        return next((str(row["state"]) for row in self.agent.tasks()), None)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    for path, text in {"etc/people.toml": PEOPLE, "recipes/desk.task": DESK, "recipes/desk.xml": ASK}.items():
+        file = tmp_path / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    made = Desk(tmp_path)
+    with made.agent:
+        yield made
+
+
+def test_K61_the_list_says_who_is_asked_and_who_has_it(desk: Desk) -> None:
+    desk.puts()
+    assert (desk.row["asked"], desk.row["claimed_by"]) == ("a person with the role helper", None)
+    desk.does("ann", "claim", desk.item)
+    (row,) = desk.agent.tasks()
+    assert (row["item"], row["claimed_by"], row["code"]) == (desk.item, "ann", None)
+
+
+def test_K61_the_list_says_which_code_works(desk: Desk) -> None:
+    desk.puts(type="desk.book")
+    assert (desk.row["item"], desk.row["code"], desk.row["agent"]) == (None, "recipe:desk.ask", None)
+
+
+def test_K49_a_person_moves_a_task_along_its_edges_and_has_it_by_that(desk: Desk) -> None:
+    desk.puts()
+    assert desk.does("ann", "work_item", desk.item)["task"] == {
+        "state": "triage",
+        "moves": ["working-on"],
+        "ends": ["commit", "abort"],
+    }
+    assert desk.does("ann", "move", desk.item, "Working_On")["to"] == "working-on"
+    assert desk.state() == "Working_On"
+    assert desk.does("ann", "move", desk.item, "waiting")["state"] == "claimed"
+    assert desk.state() == "waiting"
+    assert [row["did"] for row in desk.agent.work_log(desk.item)] == [
+        "Offered",
+        "Claimed",
+        "TaskMoved",
+        "TaskMoved",
+    ]
+    assert [row["state"] for row in desk.agent.task_log() if "state" in row] == [
+        "triage",
+        "Working_On",
+        "waiting",
+    ]
+    assert desk.does("ann", "answer", desk.item, "commit")["state"] == "done"
+    assert desk.state() is None
+
+
+def test_K49_where_a_task_may_not_be_moved_is_told_with_where_it_may(desk: Desk) -> None:
+    desk.puts()
+    kind, why = desk.refusal("ann", "move", desk.item, "waiting")
+    assert kind == "no-state"
+    assert why.startswith("expected working-on, the states that follow triage, got 'waiting'")
+    assert desk.refusal("ann", "move", desk.item, "commit")[1] == "'commit' ends the task: answer with it"
+    assert "to end it, answer commit or abort" in desk.refusal("ann", "move", desk.item, "nowhere")[1]
+    desk.does("ann", "move", desk.item, "working-on")
+    kind, why = desk.refusal("ann", "answer", desk.item, "abort")
+    assert (kind, why) == (
+        "no-outcome",
+        "from Working_On the task cannot end in abort; answer commit, or move it first",
+    )
+    assert (desk.state(), desk.does("ann", "work_item", desk.item)["state"]) == ("Working_On", "claimed")
+
+
+def test_K10_K13_KA25_who_may_not_have_the_task_does_not_move_it(desk: Desk) -> None:
+    desk.puts()
+    assert desk.refusal("cleo", "move", desk.item, "working-on")[0] == "not-eligible"
+    desk.does("ann", "move", desk.item, "working-on")
+    kind, why = desk.refusal("ben", "move", desk.item, "waiting")
+    assert kind == "claimed"
+    assert why.startswith("claimed by ann since")
+    assert desk.state() == "Working_On"
+    assert desk.item not in [row["item"] for row in desk.does("ben", "worklist")]
+
+
+def test_K49_while_the_code_of_a_state_runs_the_task_is_moved_nowhere(desk: Desk) -> None:
+    desk.puts(b"<ticket slow='yes'/>")
+    desk.does("ann", "move", desk.item, "working-on")
+    desk.does("ann", "move", desk.item, "waiting")
+    found = desk.does("ann", "work_item", desk.item)
+    assert (found["task"]["moves"], "move" in found["may"]) == ([], False)
+    assert desk.refusal("ann", "move", desk.item, "working-on")[0] == "no-state"
