@@ -49,7 +49,7 @@ def finish(answer: Row) -> None:
 def _moves(context: click.Context, incomplete: str) -> completion.Choices:
     """The states to which the task that was named before may be moved."""
     item = _item_of(completion.asked(context, "tasks"), context.params["run"])
-    for state in completion.asked(context, "work_item", item=item)["task"]["moves"]:
+    for state in completion.asked(context, "work_item", item=item)["states"]["moves"]:
         yield state, ""
 
 

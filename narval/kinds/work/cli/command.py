@@ -74,9 +74,9 @@ def _outcomes(context: click.Context, incomplete: str) -> completion.Choices:
 
 def _states(context: click.Context, incomplete: str) -> completion.Choices:
     """The states to which the task may be moved that asks the item which was named before."""
-    task = completion.asked(context, "work_item", item=context.params["item"])["task"]
-    for state in task["moves"] if task else ():
-        yield state, f"from {task['state']}"
+    states = completion.asked(context, "work_item", item=context.params["item"])["states"]
+    for state in states["moves"] if states else ():
+        yield state, f"from {states['now']}"
 
 
 def _values(_context: click.Context, _option: click.Parameter, pairs: Pairs) -> dict[str, list[str]]:
@@ -248,7 +248,7 @@ def _print_item(item: Row) -> None:
             ("claimed", f"by {claimed['by']} since {moment(claimed['since'])}{until}" if claimed else None),
             ("asked by", f"step {asked['step']} of run {asked['run']}" if asked else None),
             ("deadline", moment(item["deadline"])),
-            ("the task", _of_task(item["task"]) if item["task"] else None),
+            ("the task", _where(item["states"]) if item["states"] else None),
             ("outcome", item["outcome"]),
             ("requested by", ", ".join(item["requesters"])),
             ("you may", f"{', '.join(item['may'])}{_by_right(item['right'])}" if item["may"] else None),
@@ -260,10 +260,10 @@ def _print_item(item: Row) -> None:
         click.echo(clean(f"draft: {name} = {' '.join(values)}"))
 
 
-def _of_task(task: Row) -> str:
+def _where(states: Row) -> str:
     """The state of the task that asks, and what one may do about it."""
-    moves = f", may be moved to {' or '.join(task['moves'])}" if task["moves"] else ""
-    return f"is in {task['state'] or 'no state'}{moves}, may end in {' or '.join(task['ends'])}"
+    moves = f", may be moved to {' or '.join(states['moves'])}" if states["moves"] else ""
+    return f"is in {states['now'] or 'no state'}{moves}, may end in {' or '.join(states['ends'])}"
 
 
 def _by_right(right: Row | None) -> str:

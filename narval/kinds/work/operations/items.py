@@ -231,7 +231,7 @@ async def work_item(daemon: Daemon, item: int, *, asker: Asker = PROGRAM) -> dic
             for outcome in definition.outcomes
         ],
         "fields": [_field(definition, state, name) for name in definition.fields],
-        "task": _task(state, look),
+        "states": _states(state, look),
         "draft": {name: list(values) for name, values in state.drafts.get(person, {}).items()},
         "answers": [_vote(vote) for vote in state.votes.values()] if sees_votes else None,
         "answer": state.answer or None,
@@ -239,10 +239,10 @@ async def work_item(daemon: Daemon, item: int, *, asker: Asker = PROGRAM) -> dic
     }
 
 
-def _task(state: WorkState, look: WorkView) -> Form | None:
+def _states(state: WorkState, look: WorkView) -> Form | None:
     """The state of the task that asks, and those to which one may move it, or in which it may end."""
     ways = None if state.over else task_ways(state, look.view.element)
-    return None if ways is None else {"state": ways.at or None, "moves": [*ways.moves], "ends": [*ways.ends]}
+    return None if ways is None else {"now": ways.at or None, "moves": [*ways.moves], "ends": [*ways.ends]}
 
 
 def _field(definition: WorkDefinition, state: WorkState, name: str) -> Form:

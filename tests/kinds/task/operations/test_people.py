@@ -104,8 +104,8 @@ def test_K61_the_list_says_which_code_works(desk: Desk) -> None:
 
 def test_K49_a_person_moves_a_task_along_its_edges_and_has_it_by_that(desk: Desk) -> None:
     desk.puts()
-    assert desk.does("ann", "work_item", desk.item)["task"] == {
-        "state": "triage",
+    assert desk.does("ann", "work_item", desk.item)["states"] == {
+        "now": "triage",
         "moves": ["working-on"],
         "ends": ["commit", "abort"],
     }
@@ -160,5 +160,5 @@ def test_K49_while_the_code_of_a_state_runs_the_task_is_moved_nowhere(desk: Desk
     desk.does("ann", "move", desk.item, "working-on")
     desk.does("ann", "move", desk.item, "waiting")
     found = desk.does("ann", "work_item", desk.item)
-    assert (found["task"]["moves"], "move" in found["may"]) == ([], False)
+    assert (found["states"]["moves"], "move" in found["may"]) == ([], False)
     assert desk.refusal("ann", "move", desk.item, "working-on")[0] == "no-state"
