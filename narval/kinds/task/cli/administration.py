@@ -55,13 +55,13 @@ def _moves(context: click.Context, incomplete: str) -> completion.Choices:
 
 def _item_of(rows: list[Row], task: int) -> int:
     """The item by which people are asked to do a task. Raises RequestError where nobody is asked."""
-    found = next((row for row in rows if row["eid"] == task), None)
-    if found is None:
+    at_work = next((row for row in rows if row["eid"] == task), None)
+    if at_work is None:
         raise RequestError(f"no task {task} is at work; `narval task` lists those that are")
-    if not found["item"]:
-        who = f"{found['code']} does" if found["code"] else "a program or its scripts do"
-        raise RequestError(f"task {task} of {found['type']} asks nobody: {who} the work, and move it")
-    return int(found["item"])
+    if not at_work["item"]:
+        who = f"{at_work['code']} does" if at_work["code"] else "a program or its scripts do"
+        raise RequestError(f"task {task} of {at_work['type']} asks nobody: {who} the work, and move it")
+    return int(at_work["item"])
 
 
 @command("move", example="narval task move 57 checking", alters=True)

@@ -256,10 +256,10 @@ class TaskDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
 
     def ways_from(self, state: str) -> WaysOn:
         """The ways that people may choose from a state."""
-        found = self.states.get(state)
-        if found is None:
+        here = self.states.get(state)
+        if here is None:
             return WaysOn()
-        near = dict.fromkeys(target for target in found.edges.values() if not self.is_terminal(target))
+        near = dict.fromkeys(target for target in here.edges.values() if not self.is_terminal(target))
         ends = (name for name in self.states if self.is_terminal(name) and self.way_to(state, name))
         return WaysOn(tuple(map(outcome_of, near)), tuple(map(outcome_of, ends)))
 

@@ -86,12 +86,12 @@ def _who_works(daemon: Daemon, run: Run, state: InstanceState) -> Form:
     called = daemon.agent.runs.get(daemon.agent.runs.by_call.get(call, 0))
     item = called if called is not None and called.engine.kind == ASKING else None
     element = daemon.agent.memory.element(item.eid) if item is not None else None
-    told = element.attributes if element is not None else {}
+    attributes = element.attributes if element is not None else {}
     code = f"{asked.kind}:{asked.name}" if asked is not None and asked.kind != ASKING else None
     return {
         "item": item.eid if item is not None else None,
-        "claimed_by": told.get("claimed") or None,
-        "asked": told.get("for") or None,
+        "claimed_by": attributes.get("claimed") or None,
+        "asked": attributes.get("for") or None,
         "code": code,
         "agent": (asked.agent or None) if asked is not None else None,
     }

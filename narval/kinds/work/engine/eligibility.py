@@ -54,10 +54,10 @@ class TaskWays(NamedTuple):
 
 def task_ways(state: WorkState, element: Lookup) -> TaskWays | None:
     """The ways of the task that asks, by its element in memory; None if no task asks."""
-    found = element(state.caller.run) if state.caller is not None else None
-    if found is None or "ends" not in (told := found.attributes):
+    task = element(state.caller.run) if state.caller is not None else None
+    if task is None or "ends" not in (says := task.attributes):
         return None
-    return TaskWays(told.get("at", ""), tuple(told["ways"].split()), tuple(told["ends"].split()))
+    return TaskWays(says.get("at", ""), tuple(says["ways"].split()), tuple(says["ends"].split()))
 
 
 def asked(work: WorkDefinition, state: WorkState) -> str:
