@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Any
 
 from narval.core.errors import DefinitionError, RequestError
-from narval.surfaces.cli.render import past as sentences
 from narval.surfaces.http.page import OPERATORS, Follows, Redirect, Shown, Visit, act, page, segment
 from narval.surfaces.web.pages.definitions import JOB_TONES, shown_definition
 
@@ -60,6 +59,8 @@ def _share(job: dict[str, Any]) -> float | None:
 
 def _report(form: dict[str, Any]) -> dict[str, Any]:
     """The sentences of a report, as the terminal has them, by what they are about."""
+    from narval.surfaces.cli.render import past as sentences  # here: a simulation comes with it
+
     return {
         "known": list(map(_capital, sentences.known(form))),
         "begun": _capital(sentences.begun(form)),
