@@ -14,6 +14,7 @@ from narval.ask.places import place_of
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.prototype import Input, Output, Prototype
 from narval.core.elements.changes import MarkScope
+from narval.core.elements.control_elements import is_sending
 from narval.core.elements.element import Element, Origin
 from narval.core.elements.error_element import read_error
 from narval.core.engines.commands import Call
@@ -21,6 +22,7 @@ from narval.core.engines.engine import resumed_from
 from narval.core.engines.events import Caller
 from narval.core.errors import Fault
 from narval.core.memory.labels import endorsement
+from narval.core.memory.memory import Memory
 from narval.core.source.secrets import without_secrets
 from narval.files.agents.webhooks import ORIGIN
 from narval.system.clock import utc
@@ -177,8 +179,26 @@ def element(agent: AgentState, element: Element) -> dict[str, Any]:
         "labels": said,
         "decided_by": deciding,
         "hearsay": labels.is_hearsay(own),
-        "used_by": [_use(*use) for use in agent.memory.used_by(element.eid)],
+        **uses_of(agent.memory.used_by(element.eid)),
         "outdated": element.eid in agent.memory.outdated,
+    }
+
+
+CURRENT = "current"
+"""The word for an element that conditions and inputs may take."""
+
+
+def stands(memory: Memory, eid: int) -> str:
+    """The standing of an element, in a word."""
+    return "outdated" if eid in memory.outdated else CURRENT
+
+
+def uses_of(marks: Iterable[tuple[MarkScope, int]]) -> Form:
+    """The inputs and conditions that have used an element, and the agents that it was sent to."""
+    uses = list(marks)
+    return {
+        "used_by": [_use(*use) for use in uses if not is_sending(use[0])],
+        "sent_to": [{"agent": scope[2], "run": run or None} for scope, run in uses if is_sending(scope)],
     }
 
 

@@ -39,6 +39,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "memory.trust": ("trust", "endorse"),
     "memory.listing": ("memory", "count", "elements", "facets"),
     "memory.element": ("element",),
+    "memory.origins": ("origin", "uses"),
     "runs.acts": ("start", "cancel", "retry", "wait"),
     "runs.listing": ("runs",),
     "runs.showing": ("show", "xml"),

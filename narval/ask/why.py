@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from heapq import heappop, heappush
 from itertools import chain, repeat
 from typing import Any
 
@@ -17,6 +18,7 @@ from narval.ask import json_forms
 from narval.ask.asker import Asker
 from narval.ask.json_forms import moment
 from narval.ask.lookup import definition_and_state, find_run, standing_of
+from narval.ask.memory.origins import descent_of
 from narval.ask.places import place_of
 from narval.ask.registry import operation
 from narval.ask.runs.conditions import judged, obstacle_of
@@ -27,7 +29,6 @@ from narval.core.elements.outdated_element import OUTDATED, reason_in
 from narval.core.engines.commands import SIGNAL, Call
 from narval.core.engines.engine import Wait
 from narval.core.errors import RequestError
-from narval.core.memory.lineage import made_of
 from narval.core.source.secrets import without_secrets
 from narval.daemon.agents.lifecycle import ELSEWHERE
 from narval.daemon.daemon import Daemon
@@ -109,11 +110,19 @@ async def _story(daemon: Daemon, element: Element) -> dict[str, Any]:
     agent, eid = daemon.agent, element.eid
     memory, time_slice = agent.memory, TimeSlice()
     made, count, successor = list[dict[str, Any]](), 0, None
-    for line in made_of(memory, eid):
+    descent = await descent_of(memory, time_slice)
+    first = descent.of(eid)
+    ahead, family = list(first), {eid, *first}
+    while ahead:
         await time_slice.yield_if_due()
-        if line is None:
+        made_eid = heappop(ahead)
+        younger, directly = memory.element(made_eid), made_eid in first
+        for later in descent.of(made_eid):
+            if later not in family:
+                family.add(later)
+                heappush(ahead, later)
+        if younger is None:
             continue
-        younger, directly = line
         count += 1
         if len(made) < TOLD:
             made.append(_relative(agent, younger) | {"directly": directly})

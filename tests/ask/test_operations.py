@@ -166,6 +166,7 @@ def test_an_element_has_the_promised_form(agent: Agent) -> None:
         "decided_by",
         "hearsay",
         "used_by",
+        "sent_to",
         "outdated",
     }
     assert (element["eid"], element["name"], element["origin"], element["outdated"]) == (

@@ -8,6 +8,20 @@ from narval.core.elements.element import CONTROL
 ACTED: MarkScope = ("narval", "start-plan", "acted")
 """The scope that marks the `start-plan` and `task-object` elements that have been executed."""
 
+SENT = "sent"
+"""The place of the scopes that mark what was sent to other agents."""
+
+
+def sent_to(receiver: str) -> MarkScope:
+    """The scope that marks what was sent to an agent, or was in what was sent."""
+    return "narval", SENT, receiver
+
+
+def is_sending(scope: MarkScope) -> bool:
+    """True if a scope marks what was sent to an agent."""
+    return scope[:2] == ("narval", SENT)
+
+
 START_PLAN, QUIT = "start-plan", "quit"
 START_PLANS = (START_PLAN, f"{{{CONTROL}}}{START_PLAN}")
 """The root names of elements that start a run: plain, or in the control namespace."""

@@ -51,6 +51,10 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """`web` if it came by the monitor."""
     session: str = ""
     """The number of the login there (M67)."""
+    sent_as: tuple[int, ...] = ()
+    """Its eid at the agent that sent it, if that has it in memory."""
+    made_there: tuple[int, ...] = ()
+    """The eids that it was made from at the agent that sent it, if it was never in memory there."""
 
 
 class Element(msgspec.Struct, eq=False, gc=False):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import takewhile
 from math import inf
 
 from narval.core.elements.changes import MarkScope
-from narval.core.elements.element import Element
 from narval.core.memory.memory import Memory
 from narval.core.patterns.pattern import Bound
 
@@ -74,20 +72,3 @@ def made_from(memory: Memory, eid: int) -> tuple[int, ...]:
     """The eids that an element was made from; none where it is forgotten, or nothing is known of it."""
     element = memory.element(eid)
     return element.origin.inputs if element is not None and element.origin is not None else ()
-
-
-def made_of(memory: Memory, eid: int) -> Iterator[tuple[Element, bool] | None]:
-    """Each younger element, oldest first: with True if it was made from the element, with False if from what
-    was made of it; None for one that was not.
-    """
-    family = {eid}
-    for younger in memory:
-        if younger <= eid or memory.is_run(younger):
-            continue
-        element = memory.element(younger)
-        inputs = element.origin.inputs if element is not None and element.origin is not None else ()
-        if element is None or family.isdisjoint(inputs):
-            yield None
-        else:
-            family.add(younger)
-            yield element, eid in inputs

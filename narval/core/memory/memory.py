@@ -17,6 +17,7 @@ from narval.core.elements.changes import Change, MarkScope
 from narval.core.elements.element import Element, Tree
 from narval.core.index.element_index import ElementIndex
 from narval.core.memory.contexts import Contexts
+from narval.core.memory.descent import Descent
 from narval.core.memory.labels import Labels
 from narval.core.memory.packed import ElementTable
 from narval.core.patterns.pattern import Bound
@@ -43,6 +44,8 @@ class Memory:
         self.elements = ElementTable()
         self._rendered: dict[int, Callable[[int], Element]] = {}
         self.index = ElementIndex(self.elements)
+        self.descent: Descent | None = None
+        """What was made from each element; made when it is first asked for, and kept up from then on."""
 
     # --- reading --------------------------------------------------------------------------------------
 
@@ -124,6 +127,12 @@ class Memory:
         """The eids of elements with one of these root names (None: all), oldest first."""
         return self if names is None else self.index.named(names)
 
+    def reading_descent(self) -> Iterator[None]:
+        """What is left to do before `descent` is complete, an element at a time."""
+        if self.descent is None:
+            self.descent = Descent(self.elements)
+        return self.descent.reading
+
     def used_by(self, eid: int) -> list[tuple[MarkScope, int]]:
         """The inputs and conditions that have used an element, each with the run that did (0: none)."""
         return [(scope, runs[eid]) for scope, runs in self.marks.items() if eid in runs]
@@ -199,6 +208,8 @@ class Memory:
             self.contexts.join(change.held, (eid,))
         if eid >= self.next_eid:
             self.next_eid = eid + 1
+        if self.descent is not None:
+            self.descent.add(element)
         return change
 
     def _remove(self, eid: int) -> None:
@@ -206,6 +217,8 @@ class Memory:
         if element is not None:
             self.index.discard(element)
             self.declared.pop(eid, None)
+            if self.descent is not None:
+                self.descent.discard(element)
 
     def _unadd(self, change: changes.Added) -> None:
         if change.held:

@@ -31,7 +31,7 @@ _HEAD = Struct("<dHH")
 """Moment, number of the root name, length of the origin; the origin and the XML follow."""
 _LONGEST = (1 << 16) - 1
 _USUAL = Origin.__struct_fields__.index("way")
-"""So many fields of an origin are packed; the others only of what came by the monitor."""
+"""So many fields of an origin are packed; the others only of what came by the monitor, or as a message."""
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Fields).decode
 
@@ -127,7 +127,8 @@ class ElementTable:
         origin = b""
         if made is not None:
             fields = astuple(made)
-            origin = _encode(fields if made.way else fields[:_USUAL])
+            whole = made.way or made.sent_as or made.made_there
+            origin = _encode(fields if whole else fields[:_USUAL])
         if len(xml) > LARGE or len(origin) > _LONGEST or number > _LONGEST:
             return element
         return _HEAD.pack(element.added, number, len(origin)) + origin + xml

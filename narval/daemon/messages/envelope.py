@@ -31,6 +31,8 @@ class Envelope(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     hearsay: bool = False
     """As it was recorded before there were labels."""
     labels: tuple[str, ...] = ()
+    made_from: tuple[int, ...] = ()
+    """The eids that it was made from where it was never in memory, as the sender has them."""
 
 
 seal = msgspec.msgpack.Encoder().encode

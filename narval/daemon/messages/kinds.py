@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from msgspec.structs import replace
+
 from narval.agent.turn import Turn
 from narval.core.elements.element import Element, Origin
 from narval.core.elements.error_element import read_error
@@ -36,7 +38,8 @@ def take_element(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Enve
     fault = turn.host_api.schema_fault(row.data)
     if fault is not None:
         return Refusal("invalid", f"refused by its schema: {fault}")
-    turn.add(stamped(row.data, envelope.sender, row.id), _origin(row, envelope))
+    origin = replace(_origin(row, envelope), sent_as=envelope.inputs, made_there=envelope.made_from)
+    turn.add(stamped(row.data, envelope.sender, row.id), origin)
     return None
 
 

@@ -7,6 +7,8 @@ from collections import Counter
 from msgspec.structs import replace
 
 from narval.agent.turn import Turn
+from narval.core.elements import changes
+from narval.core.elements.control_elements import sent_to
 from narval.daemon.messages.envelope import Envelope, seal
 from narval.daemon.messages.post_office import PostOffice
 from narval.store.batch import AgentRow, Batch, MessageRow
@@ -68,6 +70,9 @@ class Outbox:
             envelope = replace(
                 envelope, labels=labels.names(labels.join(sent, labels.number(envelope.labels)))
             )
+        memory = turn.agent.memory
+        if sources := tuple([eid for eid in envelope.inputs or envelope.made_from if eid in memory]):
+            turn.transaction.change(changes.Used(sent_to(receiver.name), sources, envelope.run))
         self._last[receiver.id] = number = self.know(receiver) + 1
         self._office.expect(receiver)
         batch = turn.transaction.batch

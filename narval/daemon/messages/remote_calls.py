@@ -156,8 +156,7 @@ class RemoteCalls:
 
     def _call(self, turn: Turn, run: Run, call: Call) -> None:
         receiver = self._office.find(call.agent)
-        eids = tuple(dict.fromkeys((*call.elements, *(eid for _, given in call.inputs for eid in given))))
-        elements = self._bytes_of(eids)
+        eids, elements = self._there((*call.elements, *(eid for _, given in call.inputs for eid in given)))
         depth = self._depth(run) + 1
         problem = None
         if receiver is None:
@@ -202,13 +201,17 @@ class RemoteCalls:
         how = f'offers = {{"{name}" = ["{sender}"]}}'
         return Failure("not-granted", f"{here} does not offer {kind} {name} to {sender}: {how}", final=True)
 
-    def reply(self, turn: Turn, to: str, id: str, reply: Reply, run: int = 0) -> None:
-        """Send what came of a call to the agent that asked, if that is still there; `run` has answered it."""
+    def reply(
+        self, turn: Turn, to: str, id: str, reply: Reply, run: int = 0, eids: tuple[int, ...] = ()
+    ) -> None:
+        """Send what came of a call to the agent that asked, if that is still there; `run` has answered it,
+        with the elements `eids`.
+        """
         caller = self._office.find_same(to, id.partition(".")[0])
         if caller is None:
             log.info("what came of call %s was dropped: %s is not there any more", id, to)
             return
-        self._outbox.send(turn, caller, RETURNED, id, self._outbox.envelope(run), _encode(reply))
+        self._outbox.send(turn, caller, RETURNED, id, self._outbox.envelope(run, inputs=eids), _encode(reply))
 
     def notify_of_gone(self, turn: Turn, name: str, asked: Iterable[tuple[str, str]]) -> None:
         """Tell who waits for an agent that was removed, given who that is and the ids of their calls."""
@@ -222,14 +225,17 @@ class RemoteCalls:
         caller = _caller_of(run)
         assert caller is not None
         problem = None if end.phase == "done" else failure_of(turn.transaction, run)
-        elements = self._bytes_of(end.eids)
+        eids, elements = self._there(end.eids)
         if sum(map(len, elements)) > MOST_BYTES:
-            elements, problem = (), _too_large(f"what {run.name} of {self._identity.name} gave")
-        self.reply(turn, caller.agent, caller.call, Reply(caller.asked_by, elements, problem), run.eid)
+            eids, elements, problem = (), (), _too_large(f"what {run.name} of {self._identity.name} gave")
+        reply = Reply(caller.asked_by, elements, problem)
+        self.reply(turn, caller.agent, caller.call, reply, run.eid, eids)
 
-    def _bytes_of(self, eids: Iterable[int]) -> tuple[bytes, ...]:
-        found = (self._agent.memory.element(eid) for eid in eids)
-        return tuple(element.xml for element in found if element is not None)
+    def _there(self, eids: Iterable[int]) -> tuple[tuple[int, ...], tuple[bytes, ...]]:
+        """Those of these elements that are there, each once, and their bytes."""
+        elements = [self._agent.memory.element(eid) for eid in dict.fromkeys(eids)]
+        there = [element for element in elements if element is not None]
+        return tuple([element.eid for element in there]), tuple([element.xml for element in there])
 
 
 def _caller_of(run: Run) -> Caller | None:

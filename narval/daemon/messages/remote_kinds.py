@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from narval.agent.agent import OVER_LIMIT
 from narval.agent.run import Run
 from narval.agent.runs import cannot_start
@@ -63,8 +65,7 @@ def take_return(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envel
         if unfit is not None:
             return (), unfit
         origin = Origin(run.eid, call.step, call.call, agent=envelope.sender, message=row.id)
-        stamps = (stamped(xml, envelope.sender, row.id) for xml in reply.elements)
-        return tuple([turn.add(xml, origin) for xml in stamps]), reply.problem
+        return _add_all(turn, row, envelope, reply.elements, origin), reply.problem
 
     receiver.calls.come_back(turn, row.id, reply.run, add)
     return None
@@ -81,12 +82,22 @@ def take_undelivered(receiver: Receiver, turn: Turn, row: MessageRow) -> bool:
 
 def _begin(turn: Turn, row: MessageRow, envelope: Envelope, asked: RunAsked) -> None:
     origin = Origin(by=envelope.by, actor=envelope.actor, agent=envelope.sender, message=row.id)
-    eids = tuple([turn.add(stamped(xml, envelope.sender, row.id), origin) for xml in asked.elements])
+    eids = _add_all(turn, row, envelope, asked.elements, origin)
     caller = Caller(0, envelope.step, row.id, (), envelope.sender, envelope.run, asked.depth)
     begun = turn.start(
         asked.name, eids, kind=asked.kind, caller=caller, environment=asked.environment, origin=origin
     )
     assert begun is not None, "it was seen that one can begin"
+
+
+def _add_all(
+    turn: Turn, row: MessageRow, envelope: Envelope, elements: tuple[bytes, ...], origin: Origin
+) -> tuple[int, ...]:
+    """Add the elements that came along; each knows its eid at the sender."""
+    there = envelope.inputs if len(envelope.inputs) == len(elements) else ()  # older messages do not say
+    origins = [replace(origin, sent_as=(eid,)) for eid in there] or [origin] * len(elements)
+    stamps = (stamped(xml, envelope.sender, row.id) for xml in elements)
+    return tuple([turn.add(xml, of) for xml, of in zip(stamps, origins, strict=True)])
 
 
 def _cannot_begin(turn: Turn, asked: RunAsked) -> Failure | None:

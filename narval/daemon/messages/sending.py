@@ -102,10 +102,12 @@ def send_outputs(mail: AgentMail, turn: Turn, run: Run, event: Returned | Produc
     if lacking is not None:
         mail.wait(*lacking, event.call, partial(mail.post, Delivery(run.eid, event)))
         return False
+    call = run.calls.get(event.call)
+    made_from = tuple(dict.fromkeys(eid for _, eids in call.inputs for eid in eids)) if call else ()
     if not turn.tell(run.eid, replace(event, elements=kept)):
         return False
     by, actor = _by(turn, run)
-    envelope = mail.outbox.envelope(run.eid, by=by, actor=actor)
+    envelope = replace(mail.outbox.envelope(run.eid, by=by, actor=actor), made_from=made_from)
     for output, id in zip(sent, _ids(mail, event.call), strict=False):
         mail.send(turn, output.to, ELEMENT, id, envelope, output.xml)
     return True

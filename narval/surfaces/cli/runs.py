@@ -176,17 +176,59 @@ def history(
             click.echo(NOTHING_MORE, err=True)
 
 
-@asking("why", "why", example="narval why 12\nnarval why 12 send\nnarval why 87")
+_WHY = """\
+narval why 12
+narval why 12 send
+narval why 87 --origin
+narval why 87 --uses --svg uses.svg"""
+
+
+@command("why", example=_WHY)
 @run_argument
 @click.argument("id", metavar="[ID]", required=False, shell_complete=completion.parts)
-def why(answer: Row) -> None:
+@click.option("--origin", is_flag=True, help="Of an element: what it was made from, back to what came in.")
+@click.option("--uses", is_flag=True, help="Of an element: what was made from it, and who had it.")
+@click.option("--dot", "as_dot", is_flag=True, help="That as a graph, in the language of Graphviz.")
+@click.option("--svg", type=click.File("wb"), metavar="FILE", help="Draw it into FILE (- is the output).")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Tell of N elements at most (1000).")
+def why(
+    session: Session,
+    run: int,
+    id: str | None,
+    origin: bool,
+    uses: bool,
+    as_dot: bool,
+    svg: BinaryIO | None,
+    limit: int | None,
+) -> None:
     """Tell what a run waits for, or what became of an element.
 
     ID is a part that did not go on: a step, transition, node or state. For each condition this names the
     nearest element, the predicate that failed, and the value found there. With the eid of an element for RUN:
     what it was made from, who used it and holds it, what was made of it, what outdated it, who wants such.
+    With --origin the whole way back to what came from outside, with --uses the whole way forward.
     """
-    click.echo("\n".join(answers.why(answer)))
+    if not (origin or uses):
+        if as_dot or svg is not None or limit is not None:
+            raise click.UsageError("--dot, --svg and --limit go with --origin or --uses")
+        session.give(session.ask("why", run=run, id=id), lambda row: click.echo("\n".join(answers.why(row))))
+        return
+    if (origin and uses) or id is not None or (as_dot and svg is not None):
+        raise click.UsageError("expected one of --origin and --uses, without ID, with --dot or --svg or none")
+    from narval.surfaces.cli.render import origins
+
+    bounded = {} if limit is None else {"limit": limit}
+    is_drawn = as_dot or svg is not None
+    answer = session.ask("origin" if origin else "uses", eid=run, drawn=is_drawn, **bounded)
+    if svg is not None:
+        from narval.surfaces.cli.render.svg import svg as drawn
+
+        svg.write(drawn(answer["dot"]))
+    elif as_dot:
+        session.give(answer, lambda reply: click.echo(reply["dot"].encode("utf-8"), nl=False))
+    else:
+        told = origins.origin if origin else origins.uses
+        session.give(answer, lambda reply: click.echo("\n".join(told(reply))))
 
 
 _CANCEL = """\

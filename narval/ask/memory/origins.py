@@ -1,0 +1,334 @@
+"""The operations `origin` and `uses`: where an element came from, back to what came from outside; what was
+made from it, and who used, consulted or was sent it. Both go across agents.
+
+Back it goes by what origins name, forward by the index of what was made from each element
+(`narval.core.memory.descent`). So the cost depends on what is shown, once that index is there.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from contextlib import AsyncExitStack
+from typing import Any
+
+from narval.agent.agent import AgentState
+from narval.ask import json_forms
+from narval.ask.json_forms import CURRENT
+from narval.ask.lookup import command
+from narval.ask.memory.provenance import Makers
+from narval.ask.registry import operation
+from narval.ask.runs.dot import dot
+from narval.core.elements.changes import MarkScope
+from narval.core.elements.control_elements import is_sending
+from narval.core.elements.element import Element, Origin
+from narval.core.engines.graph import Graph, GraphEdge, GraphNode, Tone, clipped
+from narval.core.errors import NarvalError, RequestError
+from narval.core.memory.descent import Descent
+from narval.core.memory.memory import Memory
+from narval.daemon.daemon import Daemon
+from narval.system.time_slice import TimeSlice
+
+MOST = 1000
+"""The most elements that are told of at once."""
+MOST_AGENTS = 16
+"""The most agents that are asked besides the one whose element it is."""
+MOST_RUNS = 20
+"""The most runs that are named of those that consulted an element."""
+MOST_IN_A_LINE = 60
+"""The most characters in a line of a drawing."""
+
+Form = dict[str, Any]
+Place = tuple[str, int]
+"""An element of an agent: the name of the agent, "" for the one that is asked, and the eid."""
+
+
+@operation("read")
+async def origin(daemon: Daemon, eid: int, limit: int = MOST, drawn: bool = False) -> Form:
+    """Where an element came from: by which step of which run it was made, and from which elements, back to
+    what came from outside.
+
+    `elements` begins with itself, nearest first; each has the ids that it was made `from`, and `outside`
+    where it came from outside. Of what another agent sent, the way goes on there. Of one that was forgotten
+    nothing is kept but its number. `more` says if there are more than `limit`. If it is to be `drawn`, `dot`
+    is the same in the language of Graphviz.
+    """
+    return await _trail(daemon, eid, limit, drawn, forward=False)
+
+
+@operation("read")
+async def uses(daemon: Daemon, eid: int, limit: int = MOST, drawn: bool = False) -> Form:
+    """What was made from an element, directly or not, and by what; who used, consulted or was sent it.
+
+    `elements` begins with itself, oldest first; each has the ids that it was made `from`. What was sent to
+    other agents is followed there. `more` says if there are more than `limit`. If it is to be `drawn`, `dot`
+    is the same in the language of Graphviz.
+    """
+    return await _trail(daemon, eid, limit, drawn, forward=True)
+
+
+async def descent_of(memory: Memory, time_slice: TimeSlice) -> Descent:
+    """The index of what was made from each element of a memory, made now if nobody has asked for it."""
+    for _ in memory.reading_descent():
+        await time_slice.yield_if_due()
+    assert memory.descent is not None
+    return memory.descent
+
+
+async def _trail(daemon: Daemon, eid: int, limit: int, drawn: bool, *, forward: bool) -> Form:
+    memory = daemon.agent.memory
+    element = memory.element(eid)
+    if element is None or memory.is_run(eid):
+        raise RequestError(_absent(daemon, eid))
+    async with AsyncExitStack() as stack:
+        agents = _Agents(daemon, stack)
+        found, more = await _found(agents, eid, max(limit, 1), forward=forward)
+        elements = agents.forms(found, forward=forward)
+    answer = {"element": eid, "name": element.name, "elements": elements, "more": more}
+    return {**answer, "dot": dot(_graph(eid, elements, forward=forward))} if drawn else answer
+
+
+def _absent(daemon: Daemon, eid: int) -> str:
+    memory = daemon.agent.memory
+    if memory.is_run(eid):
+        return f"{eid} is a run, not an element; `{command(daemon, f'why {eid}')}` tells what it waits for"
+    if 0 < eid < memory.next_eid:
+        return f"element {eid} was forgotten: nothing is kept of it"
+    return f"there is no element {eid}; `{command(daemon, 'memory')}` lists those there are"
+
+
+async def _found(
+    agents: _Agents, eid: int, limit: int, *, forward: bool
+) -> tuple[dict[Place, tuple[int, list[Place]]], bool]:
+    """The elements that are reached, each with its distance and the places it was made from; and True where
+    there are more.
+    """
+    time_slice = TimeSlice()
+    found: dict[Place, tuple[int, list[Place]]] = {("", eid): (0, [])}
+    ahead, more = deque(found), False
+    while ahead:
+        place = ahead.popleft()
+        await time_slice.yield_if_due()
+        if place[0] not in agents.opened:
+            await agents.open(place[0])
+        if forward:
+            await agents.open_receivers(place, time_slice)
+        neighbours = agents.made_of(place) if forward else agents.made_from(place)
+        for other in neighbours:
+            if other not in found:
+                if len(found) >= limit:
+                    more = True
+                    continue
+                found[other] = found[place][0] + 1, []
+                ahead.append(other)
+            before, after = (place, other) if forward else (other, place)
+            found[after][1].append(before)
+    return found, more
+
+
+class _Agents:
+    """The agents that a trail leads to; each is opened when it is first needed, and stays so meanwhile."""
+
+    def __init__(self, daemon: Daemon, stack: AsyncExitStack) -> None:
+        self._daemon, self._stack, self._own = daemon, stack, daemon.name
+        self.opened: dict[str, tuple[AgentState, Makers] | str] = {"": (daemon.agent, Makers(daemon.agent))}
+        """The agents that were opened; of one that cannot be looked at, why not."""
+        self._elements: dict[Place, Element | None] = {}
+        self._descents: dict[str, Descent] = {}
+        self._sendings: dict[str, list[tuple[str, Mapping[int, int]]]] = {}
+        """By agent the receivers of what it has sent, each with the eids."""
+
+    async def open(self, name: str) -> None:
+        """Have an agent at hand, or the reason why it cannot be looked at."""
+        if name in self.opened:
+            return
+        if len(self.opened) > MOST_AGENTS:
+            self.opened[name] = f"not looked at: it is one of more than {MOST_AGENTS} agents"
+            return
+        try:
+            seen = await self._stack.enter_async_context(self._daemon.of(name, reads=True))
+        except NarvalError as error:
+            self.opened[name] = f"cannot be looked at: {error}"
+        else:
+            self.opened[name] = seen.agent, Makers(seen.agent)
+
+    async def open_receivers(self, place: Place, time_slice: TimeSlice) -> None:
+        """Have at hand what was made from elements, of an agent and of those that it sent an element to."""
+        for name in (place[0], *self._receivers(place)):
+            await self.open(name)
+            state = self._state(name)
+            if name not in self._descents and state is not None:
+                self._descents[name] = await descent_of(state.memory, time_slice)
+
+    def made_from(self, place: Place) -> list[Place]:
+        """The elements that one was made from, here or where it was sent from."""
+        agent = place[0]
+        element = self._element(place)
+        origin = element.origin if element is not None else None
+        if origin is None:
+            return []
+        here = [(agent, before) for before in dict.fromkeys(origin.inputs)]
+        if not origin.agent:
+            return here
+        sender = self._known_as(origin.agent)
+        return here + [(sender, before) for before in dict.fromkeys((*origin.sent_as, *origin.made_there))]
+
+    def made_of(self, place: Place) -> list[Place]:
+        """The elements that were made from one, here and where it was sent to."""
+        agent, eid = place
+        if agent not in self._descents:
+            return []
+        made = [(agent, after) for after in self._descents[agent].of(eid)]
+        for name in self._receivers(place):
+            if name in self._descents:
+                received = self._descents[name].received(agent or self._own, eid)
+                made += [(name, after) for after in received]
+        return made
+
+    def _receivers(self, place: Place) -> list[str]:
+        """The agents that an element was sent to, or that were sent what was made from it."""
+        agent, eid = place
+        if agent not in self._sendings:
+            state = self._state(agent)
+            marks = state.memory.marks.items() if state is not None else ()
+            sendings = ((self._known_as(scope[2]), runs) for scope, runs in marks if is_sending(scope))
+            self._sendings[agent] = list(sendings)
+        return [receiver for receiver, runs in self._sendings[agent] if eid in runs]
+
+    def forms(self, found: Mapping[Place, tuple[int, list[Place]]], *, forward: bool) -> list[Form]:
+        """The elements that were found, as they are told of."""
+        by_agent: dict[str, set[int]] = {}
+        for agent, eid in found:
+            by_agent.setdefault(agent, set()).add(eid)
+        marks: dict[Place, list[tuple[MarkScope, int]]] = {}
+        for agent, eids in by_agent.items() if forward else ():
+            state = self._state(agent)
+            for scope, runs in state.memory.marks.items() if state is not None else ():
+                for eid in () if runs.keys().isdisjoint(eids) else runs.keys() & eids:
+                    marks.setdefault((agent, eid), []).append((scope, runs[eid]))
+        rows = []
+        for place, (depth, before) in found.items():
+            rows.append(self._form(place, depth, before))
+            if forward:
+                rows[-1] |= self._users(place, marks.get(place, ()))
+        return rows
+
+    def _form(self, place: Place, depth: int, before: list[Place]) -> Form:
+        agent, eid = place
+        opened, element = self.opened[agent], self._element(place)
+        row: Form = {"id": _id(place), "eid": eid, "agent": agent or self._own, "depth": depth}
+        row |= {"from": [_id(one) for one in before], "name": None, "added": None, "origin": None}
+        if isinstance(opened, str):
+            return {**row, "stands": opened, "outside": None}
+        state, makers = opened
+        if element is None:
+            return {**row, "stands": "forgotten", "outside": None}
+        return row | {
+            "name": element.name,
+            "stands": json_forms.stands(state.memory, eid),
+            "added": json_forms.moment(element.added),
+            "origin": json_forms.origin(element.origin),
+            **makers.maker(element),
+            "outside": _outside(state, element),
+        }
+
+    def _users(self, place: Place, marks: Iterable[tuple[MarkScope, int]]) -> Form:
+        state, element = self._state(place[0]), self._element(place)
+        if state is None or element is None:
+            return {"used_by": [], "sent_to": [], "consulted_by": [], "given_to": []}
+        maker = element.origin.run if element.origin is not None else 0
+        holders = [run for run in state.memory.contexts.holders(element.eid) if run != maker]
+        under_way = (run for run in holders if run in state.runs.active)
+        calls = (call for run in under_way for call in state.runs[run].calls.values())
+        given = [call for call in calls if element.eid in json_forms.given_to(call)]
+        return {
+            **json_forms.uses_of(marks),
+            "consulted_by": [{"run": run, **_run(state, run)} for run in sorted(holders)[:MOST_RUNS]],
+            "given_to": [{"call": call.call, "step": call.step, "target": call.name} for call in given],
+        }
+
+    def _known_as(self, name: str) -> str:
+        return "" if name == self._own else name
+
+    def _state(self, agent: str) -> AgentState | None:
+        opened = self.opened[agent]
+        return None if isinstance(opened, str) else opened[0]
+
+    def _element(self, place: Place) -> Element | None:
+        if place not in self._elements:
+            state = self._state(place[0])
+            self._elements[place] = state.memory.element(place[1]) if state is not None else None
+        return self._elements[place]
+
+
+def _run(state: AgentState, eid: int) -> Form:
+    run = state.runs.get(eid)
+    return {"run_of": run.name if run is not None else None, "state": run.status if run is not None else None}
+
+
+def _id(place: Place) -> str:
+    agent, eid = place
+    return f"{agent}:{eid}" if agent else str(eid)
+
+
+def _outside(state: AgentState, element: Element) -> str | None:
+    """The way by which an element came from outside, in words; None if something of the home made it."""
+    memory, origin = state.memory, element.origin
+    if element.eid in memory.declared:
+        return "declared by " + memory.declared[element.eid].partition(":")[0]
+    if origin is None:
+        return "from outside; it is not known by whom"
+    if origin.inputs:
+        return None
+    if origin.agent:
+        return None if origin.sent_as or origin.made_there else f"agent {origin.agent}"
+    if not origin.run:
+        return _came(json_forms.origin(origin) or {}, origin)
+    said, _ = memory.labels.told(memory.labels.of((element.eid,)))
+    run = state.runs.get(origin.run)
+    if said:
+        return ", ".join(said)
+    return f"begun by {run.by}" if run is not None and run.by else None
+
+
+def _came(form: Mapping[str, Any], origin: Origin) -> str:
+    """The way of what no run made: a webhook, a file, a client, a person."""
+    hook = f"webhook {form['hook']}" if "hook" in form else ""
+    file = f"file {form['file']}" if "file" in form else ""
+    way = {"web": "the monitor", "": ""}.get(origin.way, origin.way)
+    by = f"by {origin.by}" if origin.by else ""
+    return ", ".join(filter(None, (hook, file, way, by))) or "from outside"
+
+
+# --- drawing --------------------------------------------------------------------------------------------
+
+
+def _graph(eid: int, elements: list[Form], *, forward: bool) -> Graph:
+    ids = {row["id"] for row in elements}
+    nodes = [_node(row) for row in elements]
+    edges = [
+        GraphEdge(before, row["id"], tooltip=_made(row))
+        for row in elements
+        for before in row["from"]
+        if before in ids
+    ]
+    return Graph(f"{'uses' if forward else 'origin'} of {eid}", (*nodes, *edges))
+
+
+def _node(row: Form) -> GraphNode:
+    name = row["name"] or "(unknown)"
+    lines = (f"{row['id']} {name}", row["outside"] or _made(row))
+    label = tuple(clipped(line, MOST_IN_A_LINE) for line in lines if line)
+    stands = row["stands"] if row["stands"] != CURRENT else ""
+    tone: Tone = "active" if not row["depth"] else "done" if row["outside"] else "idle"
+    if row["name"] is None or stands:
+        tone = "cancelled" if row["depth"] else "active"
+    return GraphNode(row["id"], label, stands, tone=tone)
+
+
+def _made(row: Form) -> str:
+    origin = row["origin"] or {}
+    if not origin.get("run"):
+        return ""
+    of = f" of {row['run_of']}" if row.get("run_of") else ""
+    return f"{origin['step'] or 'run'}{of}, run {origin['run']}"

@@ -1,0 +1,87 @@
+"""Where an element came from, and what was made from it, as lines that go in by their distance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from narval.ask.text import Row, clean, moment
+
+MOST_LINES = 400
+"""The most lines of a tree: an element that several were made from stands below each once."""
+
+
+def origin(answer: Row) -> Iterator[str]:
+    """The elements that one was made from, each below what was made from it."""
+    rows = {row["id"]: row for row in answer["elements"]}
+    below = {key: row["from"] for key, row in rows.items()}
+    yield from _tree(answer, rows, below, "nothing is known of where it came from")
+
+
+def uses(answer: Row) -> Iterator[str]:
+    """The elements that were made from one, each below what it was made from, and who had them."""
+    rows = {row["id"]: row for row in answer["elements"]}
+    below: dict[str, list[str]] = {key: [] for key in rows}
+    for key, row in rows.items():
+        for before in row["from"]:
+            below.setdefault(before, []).append(key)
+    yield from _tree(answer, rows, below, "")
+
+
+def _tree(answer: Row, rows: dict[str, Row], below: dict[str, list[str]], nothing: str) -> Iterator[str]:
+    first = answer["elements"][0]["id"]
+    seen, ahead, lines = set[str](), [(first, 0)], 0
+    while ahead and lines < MOST_LINES:
+        key, depth = ahead.pop()
+        lines += 1
+        if key not in rows:
+            yield f"{'  ' * depth}{key} (not told of: see --limit)"
+        elif key in seen:
+            yield f"{'  ' * depth}{_named(rows[key])} (see above)"
+        else:
+            seen.add(key)
+            came = _came(rows[key]) or ("" if below[key] else nothing)
+            yield f"{'  ' * depth}{_named(rows[key])}{f': {came}' if came else ''}"
+            yield from (f"{'  ' * depth}    {line}" for line in _users(rows[key]))
+            ahead += [(other, depth + 1) for other in reversed(below[key])]
+    if ahead or answer["more"]:
+        yield "there is more: --limit N tells of N elements, --json of all these"
+
+
+def _named(row: Row) -> str:
+    if row["name"] is None:
+        return f"{row['id']} ({clean(row['stands'])})"
+    stands = f" ({row['stands']})" if row["stands"] != "current" else ""
+    return f"{row['id']} {clean(row['name'])}{stands}"
+
+
+def _came(row: Row) -> str:
+    """The step that made an element, and where it came from outside."""
+    origin = row["origin"] or {}
+    made = ""
+    if origin.get("run"):
+        step = f"step {origin['step']} of " if origin["step"] else ""
+        made = f"made by {step}{row.get('run_of') or 'a run that is forgotten'} (run {origin['run']})"
+    if origin.get("endorsed"):
+        made = f"endorsed: {origin['endorsed']}"
+    outside = f"from outside: {row['outside']}" if row["outside"] else ""
+    return clean(", ".join(filter(None, (made, outside, moment(row["added"])))))
+
+
+def _users(row: Row) -> Iterator[str]:
+    """The inputs and conditions that used an element, the runs that consulted it, and where it was sent."""
+    users = set[int]()
+    for use in row.get("used_by", ()):
+        place = f"transition {use['transition']}" if "transition" in use else f"step {use['step']}"
+        in_run = f", run {use['run']}" if use["run"] else ""
+        users.add(use["run"])
+        yield clean(f"used by {place} of {use['definition']}{in_run}")
+    given = {(call["step"], call["target"]) for call in row.get("given_to", ())}
+    for step, target in sorted(given):
+        yield clean(f"given to {target}, step {step}, which is under way")
+    for run in row.get("consulted_by", ()):
+        if run["run"] not in users:
+            of = f" of {run['run_of']}" if run["run_of"] else ""
+            yield clean(f"consulted by run {run['run']}{of}")
+    for sent in row.get("sent_to", ()):
+        in_run = f" by run {sent['run']}" if sent["run"] else ""
+        yield clean(f"sent to agent {sent['agent']}{in_run}")
