@@ -1,4 +1,4 @@
-"""Where an element came from, and what was made from it: `origin` and `uses` (F13, G91)."""
+"""Where an element came from, and what was made from it: `origin` and `uses` (F13)."""
 
 from __future__ import annotations
 
