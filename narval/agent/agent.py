@@ -201,9 +201,12 @@ class AgentState:
             return False
         memory = self.memory
         if (watch.or_outdated or watch.elements) and (
-            event.eid in memory.outdated or event.eid not in memory
+            event.eid in memory.outdated or event.eid in memory.doubtful or event.eid not in memory
         ):
             return True
+        if event.eid in memory.doubtful:
+            asking = zip(watch.conditions, watch.scopes, strict=False)
+            return any(bound.asks_doubtful and memory.is_available(event.eid, of) for bound, of in asking)
         return any(memory.is_available(event.eid, scope) for scope in watch.scopes)
 
     def clock_was_set(self, by: float) -> None:

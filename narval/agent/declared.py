@@ -23,7 +23,7 @@ from narval.core.elements import changes
 from narval.core.elements.control_elements import ACTED, STARTING
 from narval.core.elements.element import Element, Origin, identity, parse
 from narval.core.elements.error_element import make_error
-from narval.core.elements.outdated_element import make_outdated
+from narval.core.elements.outdated_element import OUTDATED, make_note
 from narval.core.errors import Fault
 from narval.core.kinds import IN_MODULES
 from narval.core.memory.memory import Memory
@@ -133,7 +133,7 @@ def declare_memory(turn: Turn, elements: list[bytes]) -> None:
 def outdate_elements(turn: Turn, eids: tuple[int, ...], reason: str, origin: Origin | None = None) -> int:
     """Let elements count no more; the eid of the element that says so, and why."""
     outdate(turn.transaction, eids)
-    return turn.add(make_outdated(eids, reason), replace(origin or Origin(), inputs=eids))
+    return turn.add(make_note(OUTDATED, eids, reason), replace(origin or Origin(), inputs=eids))
 
 
 def replace_element(turn: Turn, old: int, xml: bytes, origin: Origin, declared: str | None = None) -> int:

@@ -18,6 +18,7 @@ from narval.agent.replay import definition_of, rebuild, state_of
 from narval.agent.run import Run, begin_again
 from narval.agent.waiting import unanswered
 from narval.core.definitions.library import Library
+from narval.core.elements import changes
 from narval.core.elements.element import Element
 from narval.core.engines.commands import SIGNAL
 from narval.core.engines.events import Caller, Returned, Started
@@ -102,6 +103,12 @@ def restoring_memory(agent: AgentState) -> Generator[Read, Any, None]:
             marks = memory.marks.setdefault((definition, place, slot), {})
             marks[eid] = known_runs.setdefault(run, run)
         if len(used) < PIECE:
+            break
+    stored_withdrawals = store.withdrawals()
+    while taken_back := (yield partial(_some, stored_withdrawals)):
+        for eid, why, doubtful in taken_back:
+            memory.apply(changes.Doubted((eid,)) if doubtful else changes.Withdrawn((eid,), why))
+        if len(taken_back) < PIECE:
             break
     stored_labels = store.labels()
     while labelled := (yield partial(_some, stored_labels)):

@@ -25,6 +25,7 @@ from narval.core.elements.element import Element, Origin
 from narval.core.elements.error_element import make_error, read_error
 from narval.core.engines.commands import Call, Finish, Outer
 from narval.core.engines.registry import is_standing, knows_inputs
+from narval.core.memory.doubting import is_doubtful
 from narval.core.memory.labels import NONE
 from narval.core.memory.retention import IdleTracker
 from narval.store.batch import Batch, MomentRow, Offer
@@ -127,13 +128,17 @@ class Transaction:
         self.unsettled = False
         pending, idle = self.pending, self.agent.clockwork.idle
         if pending.facts:
-            may_spread = self.comes_with or self.agent.memory.labels.pages
+            memory = self.agent.memory
+            may_spread = self.comes_with or memory.labels.pages
+            may_doubt = memory.withdrawn or memory.doubtful
             for fact in pending.facts:
                 self.batch.record(fact)
                 if type(fact) is changes.Added:
                     self._enter(fact.element)
                 if may_spread:
                     self._spread(fact)
+                if may_doubt and type(fact) is changes.Added and is_doubtful(memory, fact.element):
+                    self._doubt(fact.element)
                 if idle is not None:
                     _note_use(idle, fact, self.at)
             pending.facts.clear()
@@ -148,6 +153,12 @@ class Transaction:
             self.pending.offered.append(element.eid)
         if name in CONTROLS:
             self.pending.controls.append(element)
+
+    def _doubt(self, element: Element) -> None:
+        """Let a new element be doubtful: it was made of nothing else."""
+        fact = changes.Doubted((element.eid,))
+        if self.agent.memory.apply(fact) is not None:
+            self.batch.record(fact)
 
     def _spread(self, fact: Change) -> None:
         """Label what a fact gives labels."""

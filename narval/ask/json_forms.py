@@ -181,6 +181,8 @@ def element(agent: AgentState, element: Element) -> dict[str, Any]:
         "hearsay": labels.is_hearsay(own),
         **uses_of(agent.memory.used_by(element.eid)),
         "outdated": element.eid in agent.memory.outdated,
+        "withdrawn": agent.memory.withdrawn.get(element.eid),
+        "doubtful": element.eid in agent.memory.doubtful,
     }
 
 
@@ -190,7 +192,11 @@ CURRENT = "current"
 
 def stands(memory: Memory, eid: int) -> str:
     """The standing of an element, in a word."""
-    return "outdated" if eid in memory.outdated else CURRENT
+    if eid in memory.withdrawn:
+        return "withdrawn"
+    if eid in memory.outdated:
+        return "outdated"
+    return "doubtful" if eid in memory.doubtful else CURRENT
 
 
 def uses_of(marks: Iterable[tuple[MarkScope, int]]) -> Form:

@@ -152,6 +152,9 @@ async def _story(daemon: Daemon, element: Element) -> dict[str, Any]:
         "made": count,
         "held_by": [{"run": run} | _run_of(agent, run) for run in sorted(memory.contexts.holders(eid))],
         "outdated": form["outdated"],
+        "withdrawn": form["withdrawn"],
+        "doubtful": form["doubtful"],
+        "sent_to": form["sent_to"],
         "outdated_by": _successor(agent, successor) if form["outdated"] and successor is not None else None,
         "waiting": waiting,
     }
@@ -194,7 +197,8 @@ def _waits_for(agent: AgentState, run: Run, element: Element) -> Iterator[dict[s
         absent = wait.absent or repeat(False)
         for bound, scope, none in zip(wait.conditions, wait.scopes, absent, strict=False):
             if bound.test(memory.tree(element)):
-                free = memory.is_available(element.eid, scope)
+                is_asked = bound.asks_doubtful or element.eid not in memory.doubtful
+                free = is_asked and memory.is_available(element.eid, scope)
                 obstacle = "" if free else ": ".join(obstacle_of(memory, element.eid, scope))
                 pattern = f"none fits {bound.text}" if none else bound.text
                 part = {"run": run.eid, "id": wait.id, "for": wait.what, "pattern": pattern}

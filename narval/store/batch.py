@@ -141,6 +141,14 @@ class MomentRow(NamedTuple):
     data: bytes
 
 
+class WithdrawalRow(NamedTuple):
+    """An element that was withdrawn, and why; or one that is doubtful, because it was made from such."""
+
+    eid: Eid
+    why: str
+    doubtful: bool | int
+
+
 class MarkRow(NamedTuple):
     """An element that an input or condition has used (N18): which of which definition, in which run.
 
@@ -249,6 +257,7 @@ class Batch(msgspec.Struct, eq=False):
     held: list[tuple[int, int]] = _rows()
     """Run, eid."""
     marks: list[MarkRow] = _rows()
+    withdrawals: list[WithdrawalRow] = _rows()
     labels: list[tuple[int, str]] = _rows()
     """Eid of an element or a run, a label that it has from now on."""
     keys: list[tuple[str, str, str]] = _rows()
@@ -272,6 +281,8 @@ class Batch(msgspec.Struct, eq=False):
     """Scope, key."""
     dropped_scopes: list[str] = _rows()
     """The scopes of which all results go."""
+    confirmed: list[int] = _rows()
+    """The elements that are doubtful no more."""
     dequeued: list[int] = _rows()
     moments_done: list[str] = _rows()
     letters_settled: list[int] = _rows()
@@ -323,6 +334,15 @@ def _put_used(batch: Batch, change: changes.Used) -> None:
     batch.marks.extend(MarkRow(*change.scope, eid, change.run) for eid in change.eids)
 
 
+def _put_withdrawn(batch: Batch, change: changes.Withdrawn) -> None:
+    batch.outdated.extend(change.eids)
+    batch.withdrawals.extend(WithdrawalRow(eid, change.why, False) for eid in change.eids)
+
+
+def _put_doubted(batch: Batch, change: changes.Doubted) -> None:
+    batch.withdrawals.extend(WithdrawalRow(eid, "", True) for eid in change.eids)
+
+
 def _put_forgotten(batch: Batch, change: changes.Forgotten) -> None:
     batch.forgotten_elements.extend(change.eids)
     batch.forgotten_runs.extend(change.runs)
@@ -334,6 +354,9 @@ _PUT: dict[type, Callable[[Batch, Any], None]] = {
     changes.Unheld: lambda batch, change: batch.unheld.extend((change.run, eid) for eid in change.eids),
     changes.Used: _put_used,
     changes.Outdated: lambda batch, change: batch.outdated.extend(change.eids),
+    changes.Withdrawn: _put_withdrawn,
+    changes.Doubted: _put_doubted,
+    changes.Confirmed: lambda batch, change: batch.confirmed.extend(change.eids),
     changes.Keyed: lambda batch, change: batch.keys.append((change.name, change.expression, change.value)),
     changes.Labelled: lambda batch, change: batch.labels.extend((change.eid, name) for name in change.labels),
     changes.Undeclared: lambda batch, change: batch.undeclared.extend(change.eids),

@@ -23,6 +23,7 @@ from narval.store.batch import (
     ResultRow,
     RunRow,
     SnapshotRow,
+    WithdrawalRow,
     new_agent,
 )
 from narval.store.codec import encode_entry
@@ -43,6 +44,10 @@ class AlwaysNew(AgentStore):
         return iter(())
 
     def marks(self) -> Iterator[MarkRow]:
+        """None."""
+        return iter(())
+
+    def withdrawals(self) -> Iterator[WithdrawalRow]:
         """None."""
         return iter(())
 

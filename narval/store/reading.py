@@ -20,6 +20,7 @@ from narval.store.batch import (
     ResultRow,
     RunRow,
     SnapshotRow,
+    WithdrawalRow,
 )
 from narval.store.codec import decode_origin
 from narval.store.letters import DatabaseLetters
@@ -174,6 +175,10 @@ class DatabaseAgent(AgentStore):
     def marks(self) -> Iterator[MarkRow]:
         """The uses of elements."""
         return self._typed(MarkRow, "marks")
+
+    def withdrawals(self) -> Iterator[WithdrawalRow]:
+        """The elements that were withdrawn, and those that are doubtful."""
+        return self._typed(WithdrawalRow, "withdrawals")
 
     def labels(self) -> Iterator[tuple[int, str]]:
         """Eid and label, of elements and runs."""

@@ -33,6 +33,7 @@ from narval.store.tables import (
     SNAPSHOTS,
     TAKEN,
     TEXTS,
+    WITHDRAWALS,
     Columns,
     Table,
 )
@@ -217,6 +218,7 @@ WRITTEN: tuple[Slot, ...] = (
     _slot("undeclared", _row(eid=int), _set(ELEMENTS, "declared = ''", "eid")),
     _into(CONTEXTS, "keep", held=_held_rows),
     _into(MARKS, "keep"),
+    _into(WITHDRAWALS, "replace"),
     _into(LABELS, "keep"),
     _into(KEYS, "keep"),
     _into(RUNS, "replace"),
@@ -232,6 +234,7 @@ WRITTEN: tuple[Slot, ...] = (
     _slot("trimmed", _row(run=int, seq=int, keep=int), Each(_TRIM)),
     _slot("dropped_results", _row(scope=str, key=str), _drop(RESULTS, "scope key")),
     _slot("dropped_scopes", _row(scope=str), _drop(RESULTS, "scope")),
+    _slot("confirmed", _row(eid=int), _drop(WITHDRAWALS, "eid")),
     _slot("dequeued", _row(id=int), _drop(QUEUE, "id")),
     _slot("moments_done", _row(id=str), _drop(MOMENTS, "id")),
     _slot("letters_settled", _row(line=int), _drop(DEAD_LETTERS, "line")),
@@ -242,7 +245,9 @@ WRITTEN: tuple[Slot, ...] = (
         _drop(CONTEXTS, "run eid"),
     ),
     _slot(
-        "forgotten_elements", _row(eid=int), _drop(ELEMENTS, "eid"), _drop(MARKS, "eid"), _drop(LABELS, "eid")
+        "forgotten_elements",
+        _row(eid=int),
+        *(_drop(table, "eid") for table in (ELEMENTS, MARKS, WITHDRAWALS, LABELS)),
     ),
     _slot(
         "forgotten_runs",

@@ -60,6 +60,7 @@ QUERIES = {
         OR EXISTS (SELECT 1 FROM runs WHERE runs.agent = contexts.agent AND runs.eid = contexts.eid))
         ORDER BY run, eid""",
     "marks": "SELECT {marks} WHERE agent = ? ORDER BY eid, definition, place, slot",
+    "withdrawals": "SELECT {withdrawals} WHERE agent = ? ORDER BY eid",
     "labels": "SELECT {labels} WHERE agent = ? ORDER BY eid, label",
     "keys": "SELECT {keys} WHERE agent = ? ORDER BY name, expression, value",
     "events": "SELECT {queue} WHERE agent = ? ORDER BY id",

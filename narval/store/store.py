@@ -26,6 +26,7 @@ from narval.store.batch import (
     ResultRow,
     RunRow,
     SnapshotRow,
+    WithdrawalRow,
 )
 from narval.store.letters import Letters
 from narval.store.rows import ScopeRow
@@ -63,6 +64,9 @@ class StartReader(Protocol):
 
     def marks(self) -> Iterator[MarkRow]:
         """The uses of elements, oldest element first."""
+
+    def withdrawals(self) -> Iterator[WithdrawalRow]:
+        """The elements that were withdrawn, and those that are doubtful, by eid."""
 
     def labels(self) -> Iterator[tuple[int, str]]:
         """Eid and label, of elements and runs, by eid."""

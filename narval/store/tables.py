@@ -35,10 +35,11 @@ from narval.store.batch import (
     RunRow,
     SnapshotRow,
     TakenRow,
+    WithdrawalRow,
 )
 from narval.store.rows import ElementRow, FactRow, HeldRow, KeyRow, LabelRow
 
-HEAD = 7
+HEAD = 8
 """The version of the tables: the number of the last file under `migrations`."""
 
 Columns = Mapping[str, Any]
@@ -142,6 +143,7 @@ CONTEXTS = _table("contexts", _columns(HeldRow), "run eid")
 # eid before the rest: what is forgotten takes its marks along by a search, not a scan.
 MARKS = _table("marks", _columns(MarkRow), "eid definition place slot")
 LABELS = _table("labels", _columns(LabelRow), "eid label")
+WITHDRAWALS = _table("withdrawals", _columns(WithdrawalRow, doubtful=bool), "eid")
 KEYS = _table("keys", _columns(KeyRow), "name expression value")
 RUNS = _table("runs", _columns(RunRow), "eid")
 JOURNAL = _table("journal", _columns(JournalRow), "", "INDEX journal_by_run ON journal (agent, run)")
@@ -165,8 +167,8 @@ AGENTS = Table(
 )
 
 TABLES = (
-    VERSION, TEXTS, META, ELEMENTS, CONTEXTS, MARKS, LABELS, KEYS, RUNS, JOURNAL, SNAPSHOTS, QUEUE, MOMENTS,
-    DEFINITIONS, RESULTS, MESSAGES, TAKEN, DEAD_LETTERS, AGENTS,
+    VERSION, TEXTS, META, ELEMENTS, CONTEXTS, MARKS, WITHDRAWALS, LABELS, KEYS, RUNS, JOURNAL, SNAPSHOTS,
+    QUEUE, MOMENTS, DEFINITIONS, RESULTS, MESSAGES, TAKEN, DEAD_LETTERS, AGENTS,
 )  # fmt: skip
 
 OF_AGENTS = tuple(table for table in TABLES if table.is_of_agents)

@@ -168,6 +168,8 @@ def test_an_element_has_the_promised_form(agent: Agent) -> None:
         "used_by",
         "sent_to",
         "outdated",
+        "withdrawn",
+        "doubtful",
     }
     assert (element["eid"], element["name"], element["origin"], element["outdated"]) == (
         eid,

@@ -174,6 +174,8 @@ def portrait(agent: AgentState, *, over: bool = True) -> dict[str, Any]:
         "elements": {eid: _of(memory.element(eid)) for eid in elements},
         "declared": dict(memory.declared),
         "outdated": set(memory.outdated),
+        "withdrawn": dict(memory.withdrawn),
+        "doubtful": set(memory.doubtful),
         "reserved": set(memory.reserved),
         "marks": {scope: dict(uses) for scope, uses in memory.marks.items() if uses},
         "labels": set(memory.labels.all()),
@@ -209,6 +211,8 @@ def outcome(agent: AgentState) -> dict[str, Counter[Any]]:
     return {
         "elements": Counter(text.values()),
         "outdated": Counter(text[eid] for eid in memory.outdated),
+        "withdrawn": Counter((text[eid], why) for eid, why in memory.withdrawn.items()),
+        "doubtful": Counter(text[eid] for eid in memory.doubtful),
         "reserved": Counter(text[eid] for eid in memory.reserved),
         "marks": Counter(
             (scope, text[eid]) for scope, eids in memory.marks.items() for eid in eids if eid in text

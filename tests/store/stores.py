@@ -28,6 +28,7 @@ from narval.store.batch import (
     RunRow,
     SnapshotRow,
     TakenRow,
+    WithdrawalRow,
 )
 from narval.store.open import open_store
 from narval.store.store import Store
@@ -71,6 +72,7 @@ def content(kept: Store, agent: int = HOME_AGENT) -> dict[str, Any]:
         "elements": [(*_plain(kept.element), kept.declared, kept.outdated) for kept in store.elements()],
         "contexts": list(store.contexts()),
         "marks": list(store.marks()),
+        "withdrawals": list(store.withdrawals()),
         "labels": list(store.labels()),
         "keys": list(store.keys()),
         "runs": store.runs(),
@@ -168,6 +170,7 @@ def filled_store(path: Path, *, clean: bool) -> dict[str, Any]:
                 runs=[running(1000 + number % 7)],
                 held=[(1000 + number % 7, number + 1), (1000, number // 2 + 1)],
                 marks=[MarkRow("a", "s", str(number), number + 1, 1000)],
+                withdrawals=[WithdrawalRow(number + 1, "" if number % 2 else "why", bool(number % 2))],
                 labels=[(number + 1, "mail"), (number + 1, "model:far")],
                 keys=[("n", "@x", str(number) * 5)],
                 journal=[entry(1000 + number % 7, number * 3 + 1)],

@@ -27,6 +27,7 @@ from narval.store.batch import (
     ResultRow,
     SnapshotRow,
     TakenRow,
+    WithdrawalRow,
 )
 from narval.store.open import open_store
 from narval.store.store import Store
@@ -46,6 +47,7 @@ def of(agent: int, turn: int) -> Batch:
         elements=[added(turn, f"<e of='{own}'/>".encode(), f"by:{own}", Origin(50, own))],
         held=[(50, turn), (51, turn)],
         marks=[MarkRow("r", "s", "i", turn, 50 + agent)],
+        withdrawals=[WithdrawalRow(turn, own, False)],
         labels=[(turn, own)],
         keys=[("e", "@of", own)],
         runs=[running(50, name=own), running(51)],
@@ -74,6 +76,7 @@ READERS: dict[str, Any] = {
     ],
     "contexts": lambda store: list(store.contexts()),
     "marks": lambda store: list(store.marks()),
+    "withdrawals": lambda store: list(store.withdrawals()),
     "labels": lambda store: list(store.labels()),
     "keys": lambda store: list(store.keys()),
     "queue": lambda store: store.queue(),
@@ -202,6 +205,6 @@ def test_an_agent_that_is_not_there_is_refused(path: Path) -> None:
 def test_every_slot_that_brings_something_is_among_the_readers() -> None:
     going = {"retired", "outdated", "undeclared", "trimmed", "dequeued", "moments_done", "unheld"}
     going |= {"forgotten_elements", "forgotten_runs", "removed_agents", "letters_settled"}
-    going |= {"dropped_results", "dropped_scopes"}
+    going |= {"dropped_results", "dropped_scopes", "confirmed"}
     filled = of(1, 1)
     assert {slot for slot in SLOTS if getattr(filled, slot)} == set(SLOTS) - going

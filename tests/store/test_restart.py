@@ -17,6 +17,7 @@ from narval.store.batch import (
     MarkRow,
     MomentRow,
     QueuedRow,
+    WithdrawalRow,
 )
 from narval.store.open import open_store
 from tests.store.stores import added, batch, reopened, running
@@ -151,6 +152,10 @@ _slots = st.fixed_dictionaries(
             max_size=3,
         ),
         "unheld": st.lists(st.tuples(_runs, _eids), max_size=2),
+        "withdrawals": st.lists(
+            st.builds(WithdrawalRow, _eids, st.sampled_from(["", "why"]), st.booleans()), max_size=3
+        ),
+        "confirmed": st.lists(_eids, max_size=1),
         "labels": st.lists(st.tuples(st.integers(1, 36), st.sampled_from(["mail", "model:far"])), max_size=3),
         "keys": st.lists(st.tuples(st.just("n"), st.just("@x"), st.text(max_size=3)), max_size=3),
         "forgotten_elements": st.lists(_eids, max_size=2, unique=True),
@@ -172,6 +177,7 @@ class Model:
         self.runs: set[int] = set()
         self.held: set[tuple[int, int]] = set()
         self.marks: dict[tuple[Any, ...], int] = {}
+        self.withdrawals: dict[int, WithdrawalRow] = {}
         self.labels: set[tuple[int, str]] = set()
         self.keys: set[tuple[str, str, str]] = set()
 
@@ -183,6 +189,9 @@ class Model:
         self.held -= set(filled.unheld)
         for mark in filled.marks:
             self.marks.setdefault(mark[:4], mark.run)
+        self.withdrawals.update((row.eid, row) for row in filled.withdrawals)
+        for eid in (*filled.confirmed, *filled.forgotten_elements):
+            self.withdrawals.pop(eid, None)
         self.labels.update(filled.labels)
         self.keys.update(filled.keys)
         for eid in filled.forgotten_elements:
@@ -233,6 +242,7 @@ def test_the_store_keeps_of_each_agent_what_a_model_of_sets_keeps(
         assert {row.eid for row in known.runs()} == model.runs
         assert list(known.contexts()) == sorted(model.held)
         assert {mark[:4]: mark.run for mark in known.marks()} == model.marks
+        assert list(known.withdrawals()) == [model.withdrawals[eid] for eid in sorted(model.withdrawals)]
         assert list(known.labels()) == sorted(model.labels)
         assert set(known.keys()) == model.keys
     store.close()

@@ -72,7 +72,7 @@ async def outdate(
 
     def work(turn: Turn) -> dict[str, Any]:
         outdated = turn.agent.memory.outdated
-        found = [_outdatable(daemon, eid).eid for eid in dict.fromkeys(eids)]
+        found = [outdatable(daemon, eid).eid for eid in dict.fromkeys(eids)]
         fresh = tuple([eid for eid in found if eid not in outdated])
         note = outdate_elements(turn, fresh, reason, asker.origin()) if fresh else None
         return {"eids": list(fresh), "note": note}
@@ -82,13 +82,13 @@ async def outdate(
 
 def replaceable(daemon: Daemon, eid: int) -> Element:
     """The element of that number, which another may take the place of. Raises RequestError."""
-    element = _outdatable(daemon, eid)
+    element = outdatable(daemon, eid)
     if eid in daemon.agent.memory.outdated:
         raise RequestError(f"element {eid} was replaced before: `narval why {eid}` tells by what")
     return element
 
 
-def _outdatable(daemon: Daemon, eid: int) -> Element:
+def outdatable(daemon: Daemon, eid: int) -> Element:
     """The element of that number, which may be outdated by people. Raises RequestError."""
     memory = daemon.agent.memory
     element = memory.element(eid)

@@ -69,9 +69,8 @@ async def uses(daemon: Daemon, eid: int, limit: int = MOST, drawn: bool = False)
 
 async def descent_of(memory: Memory, time_slice: TimeSlice) -> Descent:
     """The index of what was made from each element of a memory, made now if nobody has asked for it."""
-    for _ in memory.reading_descent():
+    for _ in memory.descent.reading:
         await time_slice.yield_if_due()
-    assert memory.descent is not None
     return memory.descent
 
 

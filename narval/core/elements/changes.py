@@ -67,6 +67,27 @@ class Outdated(msgspec.Struct, frozen=True, gc=False):
     eids: tuple[int, ...]
 
 
+class Withdrawn(msgspec.Struct, frozen=True, gc=False):
+    """These elements should never have counted, and `why`: no input or condition gets them any more."""
+
+    eids: tuple[int, ...]
+    why: str = ""
+
+
+class Doubted(msgspec.Struct, frozen=True, gc=False):
+    """These elements were made from what was withdrawn or is doubtful: only patterns that ask for doubtful
+    ones get them.
+    """
+
+    eids: tuple[int, ...]
+
+
+class Confirmed(msgspec.Struct, frozen=True, gc=False):
+    """These elements are doubtful no more."""
+
+    eids: tuple[int, ...]
+
+
 class Keyed(msgspec.Struct, frozen=True, gc=False):
     """An output with `unique` gave this value: an equal one is dropped, even after forgetting."""
 
@@ -101,5 +122,18 @@ class Forgotten(msgspec.Struct, frozen=True, gc=False):
 
 
 Change = (
-    Added | Held | Unheld | Used | Reserved | Released | Outdated | Keyed | Undeclared | Labelled | Forgotten
+    Added
+    | Held
+    | Unheld
+    | Used
+    | Reserved
+    | Released
+    | Outdated
+    | Withdrawn
+    | Doubted
+    | Confirmed
+    | Keyed
+    | Undeclared
+    | Labelled
+    | Forgotten
 )

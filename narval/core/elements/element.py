@@ -21,6 +21,9 @@ CONTROL = "http://www.logilab.org/namespaces/Narval/1.2"
 SIGNAL = "signal"
 """The root name of an element sent to a run by `narval signal`."""
 
+DOUBTFUL = f"{{{CONTROL}}}doubtful"
+"""The attribute that the root of a doubtful element has for patterns (docs/reference/patterns.md)."""
+
 _BYTES_A_NODE = 4
 """No element or attribute is shorter."""
 _TRUSTED = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=True)
@@ -139,16 +142,17 @@ class Element(msgspec.Struct, eq=False, gc=False):
 class Tree:
     """An element as patterns see it: `root`, the only child of `context`, a `memory` node.
 
-    Parsed on demand: `get` reads attributes from the bytes where they stand plainly. A tree belongs to the
-    thread that made it.
+    Parsed on demand: `get` reads attributes from the bytes where they stand plainly. A `doubtful` one has the
+    attribute `DOUBTFUL`. A tree belongs to the thread that made it.
     """
 
-    __slots__ = ("_context", "_element", "_flat", "size")
+    __slots__ = ("_context", "_doubtful", "_element", "_flat", "size")
 
-    def __init__(self, element: Element) -> None:
+    def __init__(self, element: Element, doubtful: bool = False) -> None:
         self._element = element
         self._context: etree._Element | None = None
-        self._flat = flat_values(element.xml)
+        self._doubtful = doubtful
+        self._flat = flat_values(element.xml) if not doubtful else None
         self.size = len(element.xml)
 
     @property
@@ -181,6 +185,8 @@ class Tree:
             context = self._context = etree.fromstring(b"<memory>" + element.xml + b"</memory>", _TRUSTED)
             if element.eid:
                 context[0].set("eid", str(element.eid))
+            if self._doubtful:
+                context[0].set(DOUBTFUL, "yes")
         return context
 
     def has_more_nodes(self, most: int) -> bool:

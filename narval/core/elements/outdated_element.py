@@ -1,4 +1,6 @@
-"""The `outdated` element: which elements count no more though nothing replaced them, and why (N18)."""
+"""Notes on what became of elements: `outdated`, which count no more though nothing replaced them (N18);
+`withdrawn`, which should never have counted; `confirmed`, which are doubtful no more; each with the reason.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,15 @@ from lxml import etree
 from narval.core.elements.element import Element, parse
 from narval.core.elements.error_element import xml_safe
 
-OUTDATED = "outdated"
+OUTDATED, WITHDRAWN, CONFIRMED = "outdated", "withdrawn", "confirmed"
+
+NOTES = frozenset({OUTDATED, WITHDRAWN, CONFIRMED})
+"""The root names of such notes."""
 
 
-def make_outdated(eids: Iterable[int], reason: str) -> bytes:
-    """The bytes of `<outdated elements="3 4" reason="…"/>`; a reason of "" is left out."""
-    root = etree.Element(OUTDATED, elements=" ".join(map(str, eids)))
+def make_note(name: str, eids: Iterable[int], reason: str) -> bytes:
+    """The bytes of a note, as `<outdated elements="3 4" reason="…"/>`; a reason of "" is left out."""
+    root = etree.Element(name, elements=" ".join(map(str, eids)))
     if reason:
         root.set("reason", xml_safe(reason))
     return etree.tostring(root, encoding="utf-8")

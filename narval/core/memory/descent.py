@@ -27,7 +27,19 @@ class Descent:
     def __init__(self, elements: ElementTable) -> None:
         self._elements = elements
         self._made: dict[int | Sent, list[int]] = {}
-        self.reading = self._read(list(elements))
+        self._reading: Iterator[None] | None = None
+
+    @property
+    def is_used(self) -> bool:
+        """True if somebody has asked, so that what comes is to be noted."""
+        return self._reading is not None
+
+    @property
+    def reading(self) -> Iterator[None]:
+        """What is left to do before it is complete, an element at a time."""
+        if self._reading is None:
+            self._reading = self._read(list(self._elements))
+        return self._reading
 
     def add(self, element: Element) -> None:
         """Note what an element was made from."""

@@ -27,9 +27,10 @@ class Memory:
     """All elements of an agent, their marks and contexts.
 
     `marks` are the elements that each input or condition has used, each with the run that did, `reserved`
-    those that a call under way will replace, `outdated` those that have been replaced; `declared` tells
-    by what an element is protected; `unique_values` are those that outputs with `unique` have given; `labels`
-    say where what elements hold came from.
+    those that a call under way will replace, `outdated` those that have been replaced, and `withdrawn` those
+    of these that should never have counted, each with the reason; `doubtful` were made from such; `declared`
+    tells by what an element is protected; `unique_values` are those that outputs with `unique` have given;
+    `labels` say where what elements hold came from.
     """
 
     def __init__(self) -> None:
@@ -40,12 +41,13 @@ class Memory:
         self.unique_values: set[tuple[str, str, str]] = set()
         self.marks: dict[MarkScope, dict[int, int]] = {}
         self.outdated: set[int] = set()
+        self.withdrawn: dict[int, str] = {}
         self.reserved: set[int] = set()
         self.elements = ElementTable()
+        self.doubtful = self.elements.doubtful
         self._rendered: dict[int, Callable[[int], Element]] = {}
         self.index = ElementIndex(self.elements)
-        self.descent: Descent | None = None
-        """What was made from each element; made when it is first asked for, and kept up from then on."""
+        self.descent = Descent(self.elements)
 
     # --- reading --------------------------------------------------------------------------------------
 
@@ -84,6 +86,8 @@ class Memory:
     def among(self, eids: Iterable[int], bound: Bound, scope: MarkScope | None) -> Iterator[int]:
         """The `eids` that fit and are available, in the order given."""
         outdated, reserved, name_of = self.outdated, self.reserved, self.elements.name
+        if self.doubtful and not bound.asks_doubtful:
+            eids = without(eids, self.doubtful)
         used = self.marks.get(scope, ()) if scope is not None else ()
         for eid in eids:
             if eid in used or eid in outdated or eid in reserved:
@@ -102,6 +106,9 @@ class Memory:
         run.
         """
         index = self.index
+        if self.doubtful and bound.asks_doubtful:  # what it asks of them is in no index
+            eids = sorted({*self._candidates(bound), *self.doubtful}, reverse=newest_first)
+            return self.among(index.unaddressed(eids), bound, scope)
         result_set = index.result_sets.get(bound)
         if result_set is None:
             candidates = self._candidates(bound)
@@ -115,8 +122,11 @@ class Memory:
         return (eid for eid in found if eid not in self.reserved)
 
     def select(self, bound: Bound) -> Iterator[int]:
-        """All elements that fit, replaced and reserved ones too, oldest first."""
-        return (eid for eid in self._candidates(bound) if self._fits(eid, bound))
+        """All elements that fit, replaced, doubtful and reserved ones too, oldest first."""
+        eids = self._candidates(bound)
+        if self.doubtful and bound.asks_doubtful:
+            eids = sorted({*eids, *self.doubtful})
+        return (eid for eid in eids if self._fits(eid, bound))
 
     def reserved_for(self, bound: Bound, scope: MarkScope | None) -> bool:
         """True if an element would fit, were it not reserved by a call under way."""
@@ -126,12 +136,6 @@ class Memory:
     def named(self, names: Iterable[str] | None) -> Iterable[int]:
         """The eids of elements with one of these root names (None: all), oldest first."""
         return self if names is None else self.index.named(names)
-
-    def reading_descent(self) -> Iterator[None]:
-        """What is left to do before `descent` is complete, an element at a time."""
-        if self.descent is None:
-            self.descent = Descent(self.elements)
-        return self.descent.reading
 
     def used_by(self, eid: int) -> list[tuple[MarkScope, int]]:
         """The inputs and conditions that have used an element, each with the run that did (0: none)."""
@@ -194,8 +198,9 @@ class Memory:
         return self if candidates is None else candidates
 
     def _current(self, bound: Bound) -> Iterator[int]:
-        """All elements that fit and have not been replaced."""
-        return (eid for eid in self._candidates(bound) if eid not in self.outdated and self._fits(eid, bound))
+        """All elements that fit, have not been replaced, and are not doubtful."""
+        eids = without(without(self._candidates(bound), self.outdated), self.doubtful)
+        return (eid for eid in eids if self._fits(eid, bound))
 
     def _add(self, change: changes.Added) -> Change:
         element = change.element
@@ -208,7 +213,7 @@ class Memory:
             self.contexts.join(change.held, (eid,))
         if eid >= self.next_eid:
             self.next_eid = eid + 1
-        if self.descent is not None:
+        if self.descent.is_used:
             self.descent.add(element)
         return change
 
@@ -217,8 +222,9 @@ class Memory:
         if element is not None:
             self.index.discard(element)
             self.declared.pop(eid, None)
-            if self.descent is not None:
-                self.descent.discard(element)
+            self.descent.discard(element)
+            self.withdrawn.pop(eid, None)
+            self.doubtful.discard(eid)
 
     def _unadd(self, change: changes.Added) -> None:
         if change.held:
@@ -288,6 +294,35 @@ def _unoutdate(memory: Memory, change: changes.Outdated) -> None:
         memory.index.result_sets.drop_named(element.name)
 
 
+def _withdraw(memory: Memory, change: changes.Withdrawn) -> Change | None:
+    new = tuple([eid for eid in _without(change.eids, memory.withdrawn) if eid in memory.elements])
+    _outdate(memory, changes.Outdated(new))
+    _confirm(memory, changes.Confirmed(new))
+    memory.withdrawn.update(dict.fromkeys(new, change.why))
+    return _news(change, new)
+
+
+def _doubt(memory: Memory, change: changes.Doubted) -> Change | None:
+    new = tuple([eid for eid in _without(change.eids, memory.doubtful) if eid in memory.elements])
+    memory.doubtful.update(new)
+    for element in filter(None, map(memory.elements.get, new)):
+        memory.index.result_sets.discard(element)
+    return _news(change, new)
+
+
+def _confirm(memory: Memory, change: changes.Confirmed) -> Change | None:
+    new = tuple([eid for eid in change.eids if eid in memory.doubtful])
+    memory.doubtful.difference_update(new)
+    for element in filter(None, map(memory.elements.get, new)):
+        memory.index.result_sets.drop_named(element.name)
+    return _news(change, new)
+
+
+def without(eids: Iterable[int], excluded: Container[int]) -> Iterable[int]:
+    """The eids that are not excluded, lazily."""
+    return (eid for eid in eids if eid not in excluded)
+
+
 def _without(eids: tuple[int, ...], excluded: Container[int]) -> tuple[int, ...]:
     return tuple([eid for eid in eids if eid not in excluded])
 
@@ -334,6 +369,9 @@ _APPLY: dict[type, Callable[[Memory, Any], Change | None]] = {
     changes.Reserved: _reserve,
     changes.Released: _release,
     changes.Outdated: _outdate,
+    changes.Withdrawn: _withdraw,
+    changes.Doubted: _doubt,
+    changes.Confirmed: _confirm,
     changes.Keyed: _key,
     changes.Undeclared: _undeclare,
     changes.Labelled: _label,

@@ -39,7 +39,7 @@ _decode = msgspec.msgpack.Decoder(_Fields).decode
 class ElementTable:
     """Elements by eid, in the order in which they were added, and their trees."""
 
-    __slots__ = ("_kept", "_names", "_numbers", "_trees", "_young", "bytes")
+    __slots__ = ("_kept", "_names", "_numbers", "_trees", "_young", "bytes", "doubtful")
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -50,6 +50,8 @@ class ElementTable:
         self._numbers: dict[str, int] = {}
         """The position of each root name in `_names`."""
         self._trees = TreeCache()
+        self.doubtful: set[int] = set()
+        """Those that patterns see as doubtful."""
 
     def add(self, element: Element) -> None:
         """Add the youngest element."""
@@ -80,7 +82,10 @@ class ElementTable:
 
     def tree(self, element: Element) -> Tree:
         """The tree of an element; from a bounded cache if it is one of these."""
-        return self._trees.of(element) if element.eid in self._kept else Tree(element)
+        eid = element.eid
+        if eid in self.doubtful:
+            return Tree(element, doubtful=True)
+        return self._trees.of(element) if eid in self._kept else Tree(element)
 
     def name(self, eid: int) -> str | None:
         """The root name of an element, which is not unpacked; None when there is none of that eid."""

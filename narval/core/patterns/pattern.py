@@ -13,7 +13,7 @@ from typing import Any
 
 from lxml import etree
 
-from narval.core.elements.element import CONTROL, Element, Tree
+from narval.core.elements.element import CONTROL, DOUBTFUL, Element, Tree
 from narval.core.errors import PatternError
 from narval.core.patterns.budget.held import most_nodes
 from narval.core.patterns.compiled import compile_shape
@@ -26,6 +26,8 @@ from narval.core.patterns.lexer import ExpressionError
 from narval.core.patterns.syntax import parse
 from narval.core.patterns.terms import ShapeSource, term_of
 
+_DOUBTFUL = etree.QName(DOUBTFUL).localname
+
 Nodes = Mapping[str, list[etree._Element]]
 """The nodes that variables stand for, as lxml takes them."""
 
@@ -33,7 +35,7 @@ Nodes = Mapping[str, list[etree._Element]]
 class Pattern:
     """One XPath expression, known to be valid. Patterns are equal when their text and namespaces are."""
 
-    __slots__ = ("_arguments", "_literals", "_prefixes", "shape", "text")
+    __slots__ = ("_arguments", "_literals", "_prefixes", "asks_doubtful", "shape", "text")
 
     def __init__(self, text: str, prefixes: Prefixes = ()) -> None:
         """Use `compile_pattern`, which caches patterns."""
@@ -43,6 +45,10 @@ class Pattern:
         """The expression without its literals: its root names, its language, its limit."""
         self._arguments: dict[str, Any] | None = None
         """The literals by name, once they have been needed for an evaluation."""
+        self.asks_doubtful = any(
+            f"{prefix}:{_DOUBTFUL}" in text for prefix, uri in prefixes if uri == CONTROL
+        )
+        """True if it says something of doubtful elements: no other is tried on them."""
 
     @property
     def namespaces(self) -> dict[str, str]:
@@ -235,6 +241,11 @@ class Bound:
     def text(self) -> str:
         """The patterns as one text, for people."""
         return " and ".join(pattern.text for pattern in self.patterns)
+
+    @property
+    def asks_doubtful(self) -> bool:
+        """True if it says something of doubtful elements: no other is tried on them."""
+        return any(pattern.asks_doubtful for pattern in self.patterns)
 
     @property
     def keys(self) -> tuple[Key, ...] | None:

@@ -30,8 +30,8 @@ from narval.store.reading import CHUNK, ReadTables, Tables
 from narval.store.store import Durability
 
 AT_THE_START = (
-    "agent", "meta", "elements", "contexts", "marks", "labels", "keys", "events", "moments", "runs", "taken",
-    "current versions",
+    "agent", "meta", "elements", "contexts", "marks", "withdrawals", "labels", "keys", "events",
+    "moments", "runs", "taken", "current versions",
 )  # fmt: skip
 """The queries of what is read of every agent before its first turn is recorded."""
 

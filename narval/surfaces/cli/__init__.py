@@ -15,10 +15,9 @@ from narval.surfaces.cli.command import Command, CommandGroup, Commands, common_
 
 _ORDER = [
     "init", "run", "status", "stop", "reload", "web", "agents", "check", "collection", "simulate",
-    "automaton", "dataflow", "start", "add", "outdate", "trust", "memory", "element", "part", "timeline",
-    "send", "letters", "runs", "show", "history", "why", "cancel", "signal", "retry", "renew", "attention",
-    "errors",
-    "calendar", "work", "people", "hooks", "task", "complete", "backtrack", "rerun", "tokens",
+    "automaton", "dataflow", "start", "add", "outdate", "withdraw", "confirm", "trust", "memory", "element",
+    "part", "timeline", "send", "letters", "runs", "show", "history", "why", "cancel", "signal", "retry",
+    "renew", "attention", "errors", "calendar", "work", "people", "hooks", "task", "complete", "backtrack", "rerun", "tokens",
     "environment", "remembered", "definitions", "tell", "actions", "diff", "take", "log", "backup", "restore",
     "service", "completion",
 ]  # fmt: skip
@@ -29,7 +28,7 @@ _WHERE = {
     "reload": "daemon.control", "web": "daemon.web", "agents": "daemon.agents", "check": "daemon.homes",
     "collection": "daemon.collection", "simulate": "trials.simulate",
     "start": "memory", "add": "memory", "outdate": "memory", "memory": "memory",
-    "trust": "trust",
+    "trust": "trust", "withdraw": "withdrawing", "confirm": "withdrawing",
     "element": "monitor.elements", "part": "monitor.runs", "timeline": "monitor.runs",
     "send": "memory", "letters": "memory",
     "runs": "runs", "show": "runs", "history": "runs", "why": "runs", "cancel": "runs", "signal": "runs",

@@ -16,11 +16,12 @@ from narval.agent.agent import AgentState
 from narval.ask.lookup import files_of
 from narval.core.definitions.reading.vocabulary import one_of
 from narval.core.errors import RequestError
+from narval.core.memory.memory import Memory
 from narval.core.source.text import Source
 from narval.daemon.daemon import Daemon
 from narval.files.agents.collections import AGENTS
 from narval.files.memory_file import SHOWN as MEMORY
-from narval.store.batch import SUSPENDED, AgentRow, KeptElement, MarkRow
+from narval.store.batch import SUSPENDED, AgentRow, KeptElement, MarkRow, WithdrawalRow
 from narval.surfaces.cli.render.simulation import json_form
 from narval.surfaces.python.runner import Runner
 from narval.trials.simulate import files
@@ -109,10 +110,16 @@ def _remembered(agent: AgentState) -> Remembered:
             if element is not None
         ],
         [MarkRow(*scope, *use) for scope, uses in memory.marks.items() for use in uses.items()],
+        _withdrawals(memory),
         list(memory.labels.all()),
         list(memory.unique_values),
         memory.next_eid,
     )
+
+
+def _withdrawals(memory: Memory) -> list[WithdrawalRow]:
+    withdrawn = [WithdrawalRow(eid, why, False) for eid, why in memory.withdrawn.items()]
+    return withdrawn + [WithdrawalRow(eid, "", True) for eid in sorted(memory.doubtful)]
 
 
 @contextmanager

@@ -149,7 +149,8 @@ class Past:
         days = {kept.element.eid for kept in self.memory.elements}
         marks = {mark for mark in self._stores.marks() if mark.eid in days and self._was_made(mark)}
         labels = sorted({(eid, label) for eid, label in self._stores.labels() if eid in days})
-        used: dict[str, Any] = {"marks": sorted(marks), "labels": labels}
+        withdrawals = [row for row in self._stores.withdrawals() if row.eid in days and not row.doubtful]
+        used: dict[str, Any] = {"withdrawals": withdrawals, "marks": sorted(marks), "labels": labels}
         self.memory = msgspec.structs.replace(self.memory, **used, next_eid=first)
         self.reach.read_to_the_end = not self._stopped()
 

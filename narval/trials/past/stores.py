@@ -14,7 +14,7 @@ from narval.core.errors import NarvalError, RequestError, StoreError
 from narval.files.home import Home
 from narval.files.settings import Settings
 from narval.store.backups.restore import opened
-from narval.store.batch import AgentRow, JournalRow, KeptElement, MarkRow, RunRow
+from narval.store.batch import AgentRow, JournalRow, KeptElement, MarkRow, RunRow, WithdrawalRow
 from narval.store.look import Look, PastReader
 from narval.store.open import look_into
 from narval.store.sqlite import BESIDE
@@ -69,6 +69,11 @@ class PastStores:
         """The entries of all runs from a moment on; one may come twice."""
         for reader in self._readers:
             yield from reader.journal_since(since)
+
+    def withdrawals(self) -> Iterator[WithdrawalRow]:
+        """What was withdrawn, and what is doubtful; one may come twice."""
+        for reader in self._readers:
+            yield from reader.withdrawals()
 
     def labels(self) -> Iterator[tuple[int, str]]:
         """The labels of elements and runs."""

@@ -13,7 +13,7 @@ from narval.core.elements.element import Element
 from narval.core.errors import RequestError, StoreError
 from narval.files.home import Home
 from narval.files.settings import Settings
-from narval.store.batch import ACTIVE, HOME_AGENT, AgentRow, Batch, KeptElement, MarkRow
+from narval.store.batch import ACTIVE, HOME_AGENT, AgentRow, Batch, KeptElement, MarkRow, WithdrawalRow
 from narval.store.memory import VolatileAgent, VolatileStore
 from narval.store.open import look_into
 from narval.store.postgresql import urls
@@ -25,10 +25,13 @@ ATTEMPTS = 5
 
 
 class Remembered(msgspec.Struct, frozen=True):
-    """A memory without its runs: elements, marks, labels, and the values of unique outputs."""
+    """A memory without its runs: elements, marks, what was withdrawn, labels, and the values of unique
+    outputs.
+    """
 
     elements: Sequence[KeptElement] = ()
     marks: Sequence[MarkRow] = ()
+    withdrawals: Sequence[WithdrawalRow] = ()
     labels: Sequence[tuple[int, str]] = ()
     keys: Sequence[tuple[str, str, str]] = ()
     next_eid: int = 1
@@ -60,8 +63,8 @@ def remembered(home: Home, settings: Settings, agent: str = "") -> Remembered:
 def stored(agent: AgentStore) -> Remembered:
     """The memory that a store has of an agent. Raises StoreError, ValueError."""
     next_eid = number(agent.meta, "next_eid", 1)
-    marks, labels = list(agent.marks()), list(agent.labels())
-    return Remembered(list(agent.elements()), marks, labels, list(agent.keys()), next_eid)
+    marks, withdrawals, labels = list(agent.marks()), list(agent.withdrawals()), list(agent.labels())
+    return Remembered(list(agent.elements()), marks, withdrawals, labels, list(agent.keys()), next_eid)
 
 
 def other_agents(home: Home, settings: Settings) -> list[AgentRow]:
@@ -144,6 +147,10 @@ class _SimulatedAgent(VolatileAgent):
     def marks(self) -> Iterator[MarkRow]:
         """The uses of elements."""
         return iter(self._recalled.marks)
+
+    def withdrawals(self) -> Iterator[WithdrawalRow]:
+        """The elements that were withdrawn, and those that are doubtful."""
+        return iter(self._recalled.withdrawals)
 
     def labels(self) -> Iterator[tuple[int, str]]:
         """Eid and label, of elements and runs."""

@@ -123,6 +123,8 @@ def test_without_a_home_every_command_says_how_to_make_one(command: click.Comman
         "send": ["ada", "-"],
         "outdate": ["1"],
         "trust": ["1"],
+        "withdraw": ["1", "--dry-run"],
+        "confirm": ["1"],
         "start": ["a.b"],
         "tell": ["a.b"],
     } | {

@@ -36,7 +36,11 @@ def _lines(answer: Row) -> Iterator[str]:
     if answer["forgotten"]:
         run, at = answer["forgotten"]["run"], moment(answer["forgotten"]["at"])
         yield f"  forgotten at {at}{f', with run {run}' if run else ', if nothing uses it until then'}"
-    if answer["outdated"]:
+    if answer["withdrawn"] is not None:
+        yield f"  withdrawn: {clean(answer['withdrawn'])}"
+    elif answer["doubtful"]:
+        yield f"  doubtful: made from what was withdrawn; `narval confirm {answer['eid']}` lets it count"
+    elif answer["outdated"]:
         yield "  outdated: a newer version counts in its place, or none"
     if answer["before"] or answer["after"]:
         versions = [*reversed(answer["before"]), answer["eid"], *answer["after"]]

@@ -256,7 +256,13 @@ def _story(answer: Row) -> Iterator[str]:
         yield f"              and {answer['made'] - len(answer['made_of_it'])} more"
     for run in answer["held_by"]:
         yield f"  held by    {_in_run(run).removeprefix(',').removeprefix(' in')}"
-    if answer["outdated"]:
+    for sent in answer["sent_to"]:
+        yield f"  sent to     agent {clean(sent['agent'])}"
+    if answer["withdrawn"] is not None:
+        yield f"  withdrawn   {clean(answer['withdrawn'])}"
+    elif answer["doubtful"]:
+        yield f"  doubtful    made from what was withdrawn; to confirm: `narval confirm {answer['element']}`"
+    elif answer["outdated"]:
         yield f"  outdated    {_outdated_by(answer['outdated_by'])}"
     for wait in answer["waiting"]:
         why_not = f"; not this one: expected {clean(wait['not'])}" if wait["not"] else ""

@@ -94,8 +94,10 @@ def came_from(row: Row) -> str:
 
 
 def _uses(row: Row) -> str:
-    if row.get("outdated"):
-        return "outdated"
+    if row.get("withdrawn") is not None:
+        return "withdrawn"
+    if row.get("outdated") or row.get("doubtful"):
+        return "outdated" if row["outdated"] else "doubtful"
     return counted(len(row["used_by"]), "use") if row["used_by"] else ""
 
 

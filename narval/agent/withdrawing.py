@@ -1,0 +1,85 @@
+"""Withdrawing: an element should never have counted, and what was made of it alone is doubtful.
+
+All of it is changes of one turn: the element, what is doubtful now, the note that says why, what runs that
+relied on it are told, and the word to the agents that it was sent to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from narval.agent.effects import notify_of_gone
+from narval.agent.transaction import Transaction
+from narval.core.elements import changes
+from narval.core.elements.element import Origin
+from narval.core.elements.outdated_element import CONFIRMED, WITHDRAWN, make_note
+from narval.core.memory.doubting import cleared_after, doubtful_after
+from narval.core.memory.memory import Memory
+
+
+class Consequences(NamedTuple):
+    """What follows of withdrawing: the elements that are withdrawn now, those of them that `cascade` adds,
+    and those that are doubtful.
+    """
+
+    withdrawn: tuple[int, ...]
+    cascaded: tuple[int, ...]
+    doubtful: tuple[int, ...]
+
+
+def consequences(memory: Memory, eids: Iterable[int], *, cascade: bool) -> Consequences:
+    """What would follow, were some elements withdrawn now."""
+    eids = tuple(dict.fromkeys(eids))
+    fresh = tuple([eid for eid in eids if eid not in memory.withdrawn])
+    after = tuple(doubtful_after(memory, eids))
+    if cascade:
+        return Consequences((*fresh, *after), after, ())
+    return Consequences(fresh, (), tuple([eid for eid in after if eid not in memory.doubtful]))
+
+
+def withdraw(
+    transaction: Transaction,
+    eids: tuple[int, ...],
+    why: str,
+    origin: Origin | None = None,
+    *,
+    cascade: bool = False,
+) -> tuple[Consequences, int | None]:
+    """Withdraw elements; what came of it, and the eid of the note that says why: None if nothing did.
+
+    Those that were withdrawn before stay as they are. With `cascade` what is doubtful because of them is
+    withdrawn too.
+    """
+    memory = transaction.agent.memory
+    what = consequences(memory, eids, cascade=cascade)
+    if not what.withdrawn and not what.doubtful:
+        return what, None
+    if what.withdrawn:
+        transaction.change(changes.Withdrawn(what.withdrawn, why))
+    if what.doubtful:
+        transaction.change(changes.Doubted(what.doubtful))
+    notify_of_gone(transaction.agent, (*what.withdrawn, *what.doubtful))
+    for eid in what.doubtful:
+        if (element := memory.element(eid)) is not None:
+            transaction.offer(element)  # to those who ask for doubtful ones
+    note = transaction.add(make_note(WITHDRAWN, what.withdrawn, why), origin) if what.withdrawn else None
+    transaction.settle()
+    return what, note
+
+
+def confirm(
+    transaction: Transaction, eids: tuple[int, ...], why: str, origin: Origin | None = None
+) -> tuple[int, ...]:
+    """Let elements be doubtful no more, and what is doubtful because of them alone; which these are."""
+    memory = transaction.agent.memory
+    fresh = tuple([eid for eid in dict.fromkeys(eids) if eid in memory.doubtful])
+    if not fresh:
+        return ()
+    cleared = (*fresh, *cleared_after(memory, fresh))
+    transaction.change(changes.Confirmed(cleared))
+    for eid in cleared:
+        if (element := memory.element(eid)) is not None:
+            transaction.offer(element)
+    transaction.add(make_note(CONFIRMED, cleared, why), origin)
+    return cleared

@@ -1,0 +1,129 @@
+"""Operations that take something back: withdraw an element, say what would follow, confirm a doubtful one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from narval.agent.agent import AgentState
+from narval.agent.turn import Turn
+from narval.agent.withdrawing import Consequences, consequences
+from narval.agent.withdrawing import confirm as confirm_in
+from narval.agent.withdrawing import withdraw as withdraw_in
+from narval.ask.asker import PROGRAM, Asker
+from narval.ask.lookup import command
+from narval.ask.memory.changing import outdatable
+from narval.ask.memory.origins import descent_of
+from narval.ask.registry import operation
+from narval.core.elements.control_elements import is_sending
+from narval.core.elements.outdated_element import NOTES
+from narval.core.errors import RequestError
+from narval.core.memory.memory import Memory
+from narval.daemon.daemon import Daemon
+from narval.system.time_slice import TimeSlice
+
+Form = dict[str, Any]
+
+
+@operation("write")
+async def withdraw(
+    daemon: Daemon, eid: int, why: str, cascade: bool = False, *, asker: Asker = PROGRAM
+) -> Form:
+    """Withdraw an element that should never have counted: no input or condition takes it any more, and it
+    stays in view with the reason.
+
+    What was made from it alone is doubtful: only patterns that ask for doubtful elements take it, until it is
+    confirmed. With `cascade` it is withdrawn too. An element that was withdrawn before stays so.
+    """
+    reason = _reason(why, "the element should never have counted")
+    await descent_of(daemon.agent.memory, TimeSlice())
+
+    def work(turn: Turn) -> Form:
+        memory = turn.agent.memory
+        if eid not in memory.withdrawn:
+            outdatable(daemon, eid)
+        what, note = withdraw_in(turn.transaction, (eid,), reason, asker.origin(), cascade=cascade)
+        return {**_form(turn.agent, eid, what), "note": note}
+
+    return dict(await daemon.host.submit(work))
+
+
+@operation("read")
+async def withdrawal(daemon: Daemon, eid: int, cascade: bool = False) -> Form:
+    """What would follow, were an element withdrawn: the elements that would be doubtful, or withdrawn too,
+    the runs that relied on it, the agents it was sent to. Nothing is changed.
+    """
+    agent = daemon.agent
+    await descent_of(agent.memory, TimeSlice())
+    if eid not in agent.memory.withdrawn:
+        outdatable(daemon, eid)
+    return _form(agent, eid, consequences(agent.memory, (eid,), cascade=cascade))
+
+
+@operation("write")
+async def confirm(daemon: Daemon, eid: int, why: str = "", *, asker: Asker = PROGRAM) -> Form:
+    """Confirm a doubtful element: it may be taken again, and so may what is doubtful because of it alone."""
+    await descent_of(daemon.agent.memory, TimeSlice())
+
+    def work(turn: Turn) -> Form:
+        memory = turn.agent.memory
+        if eid not in memory.doubtful:
+            raise RequestError(_not_doubtful(daemon, memory, eid))
+        cleared = confirm_in(turn.transaction, (eid,), " ".join(why.split()), asker.origin())
+        return {"element": eid, "confirmed": [_row(turn.agent, one) for one in cleared]}
+
+    return dict(await daemon.host.submit(work))
+
+
+def _reason(text: str, what: str) -> str:
+    reason = " ".join(text.split())
+    if not reason:
+        raise RequestError(f"expected a reason why {what}, got an empty text")
+    return reason
+
+
+def _not_doubtful(daemon: Daemon, memory: Memory, eid: int) -> str:
+    element = memory.element(eid)
+    if element is None:
+        return f"there is no element {eid}; `{command(daemon, 'memory')}` lists those there are"
+    if eid in memory.withdrawn:
+        return f"element {eid} was withdrawn: {memory.withdrawn[eid]}; add it anew if it counts after all"
+    return f"element {eid} ({element.name}) is not doubtful, so there is nothing to confirm"
+
+
+def _form(agent: AgentState, eid: int, what: Consequences) -> Form:
+    memory = agent.memory
+    return {
+        "element": eid,
+        "withdrawn": [_row(agent, one) for one in what.withdrawn],
+        "doubtful": [_row(agent, one) for one in what.doubtful],
+        "also_made_from": [_row(agent, one) for one in _others(memory, (eid, *what.cascaded), what)],
+        "sent_to": _sent(memory, (*what.withdrawn, *what.doubtful)),
+    }
+
+
+def _others(memory: Memory, eids: Iterable[int], what: Consequences) -> list[int]:
+    """The elements that were made from withdrawn or doubtful ones and from others too, which still hold."""
+    taken = {*what.withdrawn, *what.doubtful, *memory.withdrawn, *memory.doubtful}
+    sources = {*eids, *what.withdrawn, *what.doubtful}
+    made = {one for source in sources for one in memory.descent.of(source)}
+    notes = (one for one in made - taken if (element := memory.element(one)) and element.name not in NOTES)
+    return sorted(notes)
+
+
+def _sent(memory: Memory, eids: Iterable[int]) -> list[str]:
+    eids = set(eids)
+    sendings = ((scope[2], runs) for scope, runs in memory.marks.items() if is_sending(scope))
+    return sorted({receiver for receiver, runs in sendings if not runs.keys().isdisjoint(eids)})
+
+
+def _row(agent: AgentState, eid: int) -> Form:
+    element = agent.memory.element(eid)
+    run = element.origin.run if element is not None and element.origin is not None else 0
+    made_by = agent.runs.get(run) if run else None
+    return {
+        "eid": eid,
+        "name": element.name if element is not None else None,
+        "run": run or None,
+        "run_of": made_by.name if made_by is not None else None,
+    }

@@ -1,0 +1,73 @@
+"""The commands withdraw and confirm: what should never have counted, and what counts after all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+
+from narval.ask.text import Row, clean, counted
+from narval.surfaces.cli import completion
+from narval.surfaces.cli.command import asking, command
+from narval.surfaces.cli.session import Session
+
+_WITHDRAW = """\
+narval withdraw 12 --dry-run
+narval withdraw 12 --why 'the mail was forged'
+narval withdraw 12 --why 'the mail was forged' --cascade"""
+
+_WORDS = {
+    "withdrawn": "withdrawn",
+    "doubtful": "doubtful",
+    "also_made_from": "not doubtful, for other sources hold",
+}
+
+
+@command("withdraw", example=_WITHDRAW, alters=True)
+@click.argument("eid", type=int, shell_complete=completion.elements)
+@click.option("--why", metavar="TEXT", help="Why it should never have counted; kept with it.")
+@click.option("--cascade", is_flag=True, help="Withdraw what was made from it alone, too.")
+@click.option("--dry-run", is_flag=True, help="Tell what would follow, and change nothing.")
+def withdraw(session: Session, eid: int, why: str | None, cascade: bool, dry_run: bool) -> None:
+    """Withdraw an element that should never have counted.
+
+    No step or condition gets it from then on. What was made from it alone is doubtful, and matched only by
+    patterns that ask for doubtful elements, until narval confirm says that it counts. What was right until
+    now, and counts no more, is outdated (narval outdate).
+    """
+    if dry_run == (why is not None):
+        raise click.UsageError("expected one of --why TEXT and --dry-run")
+    if dry_run:
+        answer = session.ask("withdrawal", eid=eid, cascade=cascade)
+    else:
+        answer = session.ask("withdraw", eid=eid, why=why, cascade=cascade)
+    session.give(answer, lambda row: click.echo("\n".join(_lines(row, dry_run))))
+
+
+def _lines(answer: Row, dry_run: bool) -> Iterator[str]:
+    would = "would be " if dry_run else ""
+    if not answer["withdrawn"]:
+        yield f"element {answer['element']} was withdrawn before"
+    for key, words in _WORDS.items():
+        for row in answer[key]:
+            yield f"{would if key != 'also_made_from' else ''}{words}: {_element(row)}"
+    if answer["sent_to"]:
+        yield f"{would}told: {clean(', '.join(answer['sent_to']))}, which it was sent to"
+
+
+def _element(row: Row) -> str:
+    made = f", of {row['run_of']}" if row["run_of"] else ""
+    run = f", run {row['run']}" if row["run"] else ""
+    return clean(f"{row['eid']} {row['name'] or '(forgotten)'}{made}{run}")
+
+
+@asking("confirm", "confirm", example="narval confirm 14 --why 'I have asked her'", alters=True)
+@click.argument("eid", type=int, shell_complete=completion.elements)
+@click.option("--why", default="", metavar="TEXT", help="Why it counts after all; kept with it.")
+def confirm(answer: Row) -> None:
+    """Confirm a doubtful element: it counts again.
+
+    So does what is doubtful because of it alone.
+    """
+    count = counted(len(answer["confirmed"]), "element")
+    click.echo(f"{count} confirmed: {', '.join(_element(row) for row in answer['confirmed'])}")
