@@ -17,7 +17,8 @@ _ORDER = [
     "init", "run", "status", "stop", "reload", "web", "agents", "check", "collection", "simulate",
     "automaton", "dataflow", "start", "add", "outdate", "withdraw", "confirm", "trust", "memory", "element",
     "part", "timeline", "send", "letters", "runs", "show", "history", "why", "cancel", "signal", "retry",
-    "renew", "attention", "errors", "calendar", "work", "people", "hooks", "task", "complete", "backtrack", "rerun", "tokens",
+    "renew", "attention", "errors", "calendar", "work", "people", "hooks", "task", "complete", "backtrack",
+    "rerun", "tokens",
     "environment", "remembered", "definitions", "tell", "actions", "diff", "take", "log", "backup", "restore",
     "service", "completion",
 ]  # fmt: skip
