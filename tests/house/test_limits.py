@@ -23,6 +23,7 @@ FILES_ALLOWED: dict[str, str] = {
     "narval.daemon.agents.supervisor": "commands of the lifecycle are done where hosts, calls, timers are",
     "narval.agent.loop": "what waits, the turn made of it and the budget of a turn are read together",
     "narval.daemon.rounds": "a round, its commit and what wakes the next are one way, followed on one page",
+    "narval.core.patterns.pattern": "a pattern, a condition of several and a bound one are tried as one thing",
     "narval.surfaces.cli.render.tables": "the columns of all tables stand in one place",
 }
 """Modules with more lines, and why."""
@@ -42,6 +43,7 @@ CLASSES_ALLOWED: dict[str, str] = {
     "Daemon": "the parts of a home at work are opened, asked and closed by one object",
     "Dispatcher": "what is performed, and what is performed again after a start or an outage, is one thing",
     "Guard": "what a request must be before any page sees it is read from top to bottom",
+    "Memory": "what elements, marks, contexts and doubts come to is asked and changed in one place",
     "Supervisor": "each command of the lifecycle is done where hosts, calls and timers are",
     "Simulation": "a scenario is played by one object, from its first moment to its report",
 }

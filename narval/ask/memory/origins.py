@@ -81,8 +81,8 @@ async def _trail(daemon: Daemon, eid: int, limit: int, drawn: bool, *, forward: 
         raise RequestError(_absent(daemon, eid))
     async with AsyncExitStack() as stack:
         agents = _Agents(daemon, stack)
-        found, more = await _found(agents, eid, max(limit, 1), forward=forward)
-        elements = agents.forms(found, forward=forward)
+        reached, more = await _found(agents, eid, max(limit, 1), forward=forward)
+        elements = agents.forms(reached, forward=forward)
     answer = {"element": eid, "name": element.name, "elements": elements, "more": more}
     return {**answer, "dot": dot(_graph(eid, elements, forward=forward))} if drawn else answer
 
@@ -103,8 +103,8 @@ async def _found(
     there are more.
     """
     time_slice = TimeSlice()
-    found: dict[Place, tuple[int, list[Place]]] = {("", eid): (0, [])}
-    ahead, more = deque(found), False
+    reached: dict[Place, tuple[int, list[Place]]] = {("", eid): (0, [])}
+    ahead, more = deque(reached), False
     while ahead:
         place = ahead.popleft()
         await time_slice.yield_if_due()
@@ -114,15 +114,15 @@ async def _found(
             await agents.open_receivers(place, time_slice)
         neighbours = agents.made_of(place) if forward else agents.made_from(place)
         for other in neighbours:
-            if other not in found:
-                if len(found) >= limit:
+            if other not in reached:
+                if len(reached) >= limit:
                     more = True
                     continue
-                found[other] = found[place][0] + 1, []
+                reached[other] = reached[place][0] + 1, []
                 ahead.append(other)
             before, after = (place, other) if forward else (other, place)
-            found[after][1].append(before)
-    return found, more
+            reached[after][1].append(before)
+    return reached, more
 
 
 class _Agents:
@@ -194,10 +194,10 @@ class _Agents:
             self._sendings[agent] = list(sendings)
         return [receiver for receiver, runs in self._sendings[agent] if eid in runs]
 
-    def forms(self, found: Mapping[Place, tuple[int, list[Place]]], *, forward: bool) -> list[Form]:
-        """The elements that were found, as they are told of."""
+    def forms(self, reached: Mapping[Place, tuple[int, list[Place]]], *, forward: bool) -> list[Form]:
+        """The elements that were reached, as they are told of."""
         by_agent: dict[str, set[int]] = {}
-        for agent, eid in found:
+        for agent, eid in reached:
             by_agent.setdefault(agent, set()).add(eid)
         marks: dict[Place, list[tuple[MarkScope, int]]] = {}
         for agent, eids in by_agent.items() if forward else ():
@@ -206,7 +206,7 @@ class _Agents:
                 for eid in () if runs.keys().isdisjoint(eids) else runs.keys() & eids:
                     marks.setdefault((agent, eid), []).append((scope, runs[eid]))
         rows = []
-        for place, (depth, before) in found.items():
+        for place, (depth, before) in reached.items():
             rows.append(self._form(place, depth, before))
             if forward:
                 rows[-1] |= self._users(place, marks.get(place, ()))

@@ -227,8 +227,8 @@ def why(
     elif as_dot:
         session.give(answer, lambda reply: click.echo(reply["dot"].encode("utf-8"), nl=False))
     else:
-        told = origins.origin if origin else origins.uses
-        session.give(answer, lambda reply: click.echo("\n".join(told(reply))))
+        render = origins.origin if origin else origins.uses
+        session.give(answer, lambda reply: click.echo("\n".join(render(reply))))
 
 
 _CANCEL = """\
