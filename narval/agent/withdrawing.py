@@ -19,7 +19,7 @@ from narval.core.memory.memory import Memory
 
 
 class Consequences(NamedTuple):
-    """What follows of withdrawing: the elements that are withdrawn now, those of them that `cascade` adds,
+    """The consequences of withdrawing: the elements that are withdrawn now, those of them that `cascade` adds,
     and those that are doubtful.
     """
 
@@ -29,7 +29,7 @@ class Consequences(NamedTuple):
 
 
 def consequences(memory: Memory, eids: Iterable[int], *, cascade: bool) -> Consequences:
-    """What would follow, were some elements withdrawn now."""
+    """The consequences that withdrawing some elements would have now."""
     eids = tuple(dict.fromkeys(eids))
     fresh = tuple([eid for eid in eids if eid not in memory.withdrawn])
     after = tuple(doubtful_after(memory, eids))

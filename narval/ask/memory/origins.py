@@ -45,7 +45,7 @@ Place = tuple[str, int]
 
 @operation("read")
 async def origin(daemon: Daemon, eid: int, limit: int = MOST, drawn: bool = False) -> Form:
-    """Where an element came from: by which step of which run it was made, and from which elements, back to
+    """The origin of an element: by which step of which run it was made, and from which elements, back to
     what came from outside.
 
     `elements` begins with itself, nearest first; each has the ids that it was made `from`, and `outside`
@@ -58,7 +58,7 @@ async def origin(daemon: Daemon, eid: int, limit: int = MOST, drawn: bool = Fals
 
 @operation("read")
 async def uses(daemon: Daemon, eid: int, limit: int = MOST, drawn: bool = False) -> Form:
-    """What was made from an element, directly or not, and by what; who used, consulted or was sent it.
+    """The elements made from one, directly or not, and by what; who used, consulted or was sent it.
 
     `elements` begins with itself, oldest first; each has the ids that it was made `from`. What was sent to
     other agents is followed there. `more` says if there are more than `limit`. If it is to be `drawn`, `dot`

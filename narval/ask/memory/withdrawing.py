@@ -50,7 +50,7 @@ async def withdraw(
 
 @operation("read")
 async def withdrawal(daemon: Daemon, eid: int, cascade: bool = False) -> Form:
-    """What would follow, were an element withdrawn: the elements that would be doubtful, or withdrawn too,
+    """The consequences of withdrawing an element: the elements that would be doubtful, or withdrawn too,
     the runs that relied on it, the agents it was sent to. Nothing is changed.
     """
     agent = daemon.agent

@@ -36,7 +36,7 @@ class Descent:
 
     @property
     def reading(self) -> Iterator[None]:
-        """What is left to do before it is complete, an element at a time."""
+        """The work that is left before it is complete, an element at a time."""
         if self._reading is None:
             self._reading = self._read(list(self._elements))
         return self._reading

@@ -51,7 +51,7 @@ class ElementTable:
         """The position of each root name in `_names`."""
         self._trees = TreeCache()
         self.doubtful: set[int] = set()
-        """Those that patterns see as doubtful."""
+        """The elements that patterns see as doubtful."""
 
     def add(self, element: Element) -> None:
         """Add the youngest element."""

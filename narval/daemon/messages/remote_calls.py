@@ -232,7 +232,7 @@ class RemoteCalls:
         self.reply(turn, caller.agent, caller.call, reply, run.eid, eids)
 
     def _there(self, eids: Iterable[int]) -> tuple[tuple[int, ...], tuple[bytes, ...]]:
-        """Those of these elements that are there, each once, and their bytes."""
+        """The elements of these that are there, each once, and their bytes."""
         elements = [self._agent.memory.element(eid) for eid in dict.fromkeys(eids)]
         there = [element for element in elements if element is not None]
         return tuple([element.eid for element in there]), tuple([element.xml for element in there])

@@ -71,7 +71,7 @@ class PastStores:
             yield from reader.journal_since(since)
 
     def withdrawals(self) -> Iterator[WithdrawalRow]:
-        """What was withdrawn, and what is doubtful; one may come twice."""
+        """The withdrawn elements, and the doubtful ones; one may come twice."""
         for reader in self._readers:
             yield from reader.withdrawals()
 

@@ -1,4 +1,4 @@
-"""Where an element came from, and what was made from it, as lines that go in by their distance."""
+"""The origin of an element, and what was made from it, as lines that go in by their distance."""
 
 from __future__ import annotations
 
