@@ -19,7 +19,7 @@ from narval.core.memory.memory import Memory
 
 
 class Consequences(NamedTuple):
-    """The consequences of withdrawing: the elements that are withdrawn now, those of them that `cascade` adds,
+    """The consequences of withdrawing: the elements withdrawn now, those of them that `cascade` adds,
     and those that are doubtful.
     """
 
