@@ -15,7 +15,7 @@ from narval.core.kinds import NESTS_CURRENT
 from narval.core.memory import labels
 from narval.core.memory.labels import ANY_MODEL, MODEL
 from narval.core.memory.memory import Memory
-from narval.core.trust.rules import Rules
+from narval.core.trust.rules import Rules, RuleUses
 
 BRINGING_IN = frozenset({PROGRAM, FLOW})
 """The kinds of calls, besides some actions, of which something comes in from outside."""
@@ -29,6 +29,8 @@ class Lookup:
         self.people = Directory()
         self.rules: Rules | None = None
         """The rules of what may go where; None in a home without."""
+        self.rule_uses = RuleUses()
+        """The calls that each rule has judged."""
         self.trusted: frozenset[str] = frozenset()
         """The language models after whose answers nothing is asked first."""
         self.mail: Mapping[str, str] | None = None

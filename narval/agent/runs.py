@@ -11,7 +11,7 @@ from narval.agent.run import Run
 from narval.agent.transaction import Transaction, inherit
 from narval.agent.waiting import unanswered
 from narval.core.definitions.library import Definition, RunDefinition
-from narval.core.definitions.people.directory import APPROVED
+from narval.core.definitions.people.directory import ALWAYS, APPROVED, ONCE, day_of
 from narval.core.elements import changes
 from narval.core.elements.element import Element, Origin
 from narval.core.elements.error_element import read_error
@@ -148,7 +148,7 @@ def _decide_held(transaction: Transaction, run: Run, caller: Caller, held: HeldC
         elif refusal is not None:
             back = Returned(0, 0.0, call, problem=refusal)
         else:
-            back = CallApproved(0, 0.0, call, run.name, held.version)
+            back = CallApproved(0, 0.0, call, run.name, held.version, _rules_agreed(transaction, held, end))
         agent.queue.append((0, caller.run, back))
 
 
@@ -158,11 +158,20 @@ def _refusal(transaction: Transaction, run: Run, held: HeldCalls, end: Finish) -
         return msgspec.structs.replace(failure_of(transaction, run), final=True)
     answer = transaction.agent.memory.element(end.eids[0]) if end.eids else None
     said = answer.attributes if answer is not None else {}
-    if said.get("outcome") == APPROVED:
+    if said.get("outcome") in (APPROVED, *((ONCE, ALWAYS) if held.parts else ())):
         return None
     whom = f" by {said['by']}" if said.get("by") else ""
     message = f"{held.name} is not called: {run.name} ({run.eid}) was answered {said.get('outcome')}{whom}"
     return Failure("rejected", message, final=True)
+
+
+def _rules_agreed(transaction: Transaction, held: HeldCalls, end: Finish) -> str:
+    """The rules that are to be added because the answer is for ever, with a line on who gave it."""
+    answer = transaction.agent.memory.element(end.eids[0]) if end.eids else None
+    if answer is None or not held.always or answer.attributes.get("outcome") != ALWAYS:
+        return ""
+    day = day_of(transaction.at, transaction.agent.clockwork.zone)
+    return f"# added {day} by {answer.attributes.get('by', '')}\n{held.always}"
 
 
 def _error_of(transaction: Transaction, run: Run) -> Element | None:

@@ -47,7 +47,7 @@ UNANSWERED = frozenset(
     {
         *("bad-prompt", "over-budget", "no-such-service", "no-secret", "unreachable", "too-slow"),
         *("model-busy", "model-failed", "timeout", "interrupted", "no-worker"),
-        *("unknown-target", "no-function", "rejected"),
+        *("unknown-target", "no-function", "rejected", "refused-by-rule"),
     }
 )
 """The errors of a call by which nothing came in. All others may have the words of whoever was asked."""

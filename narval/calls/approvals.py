@@ -1,5 +1,6 @@
 """Calls of actions that are held back until somebody agrees: as their step says (P72), or their home (P73);
-and those of actions and programs that go outside because of a language model's answer.
+and those of actions and programs that go outside, as the rules of the home say, or where it has none because
+of a language model's answer.
 
 A call that waits is in force like any other, and its item is found by its id, as a run that answers it is.
 So it is cancelled, explained and found after a crash in the same ways; nothing else is kept of it. Who makes
@@ -9,8 +10,10 @@ the call knows nothing of all this, and so cannot lift it.
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -22,12 +25,20 @@ from narval.agent.run import Run
 from narval.agent.turn import Turn
 from narval.calls.book import Post, refused
 from narval.calls.nested_runs import begin_run
+from narval.calls.verdicts import facts_of, lines_about, refused_by_rule
 from narval.core.definitions.action.definition import Action
-from narval.core.definitions.people.directory import AFTER_A_MODEL, Approval
+from narval.core.definitions.people.directory import AFTER_A_MODEL, BY_A_RULE, Approval
 from narval.core.engines.commands import PROGRAM, Call
 from narval.core.engines.decision import Inputs
 from narval.core.engines.events import Failure, HeldCalls, Returned
+from narval.core.errors import NarvalError
 from narval.core.kinds import ASKING
+from narval.core.trust.always import always
+from narval.core.trust.rules import Verdict, decide
+from narval.files.trust_file import TRUST_FILE, add_rules
+from narval.system.clock import RunClock
+
+log = logging.getLogger("narval.perform")
 
 MOST_CALLS = 100
 """The calls at most that one item lists; where a `foreach` makes more, each has its own."""
@@ -68,30 +79,54 @@ def comes_of_a_model(agent: AgentState, run: Run, call: Call) -> bool:
     return labels.is_hearsay(labels.of((*callers, *inputs)))
 
 
-class Approvals:
-    """The calls of one agent's actions for which somebody is to be asked first."""
+class Stop(NamedTuple):
+    """The news that a call is not made now: it is refused, or somebody is asked first."""
 
-    def __init__(self, agent: AgentState, post: Post) -> None:
-        self._agent, self._post = agent, post
+    refusal: Returned | None = None
+
+
+class Approvals:
+    """The calls of one agent's actions for which somebody is to be asked first, or which rules refuse.
+
+    `home` is the folder to whose rules those are added that a person agrees to, unless time is simulated.
+    """
+
+    def __init__(self, agent: AgentState, post: Post, home: Path | None, clock: RunClock) -> None:
+        self._agent, self._post, self._clock = agent, post, clock
+        self._home = home if clock.standing() is None else None
         self._asking: dict[_Asking, dict[str, Call]] = {}
         """The calls that were asked for since the last turn, by their ids."""
 
-    def hold(self, run: Run, call: Call) -> bool:
-        """Have somebody asked before a call is made, unless they all agreed; False if it may be made.
-
-        One that is held twice is asked for once.
+    def stop(self, run: Run, call: Call) -> Stop | None:
+        """Refuse a call that a rule refuses, or have somebody asked before it is made; None if it may be
+        made: nobody has to be asked, or they all agreed. One that is stopped twice is asked for once.
         """
-        work = self._next_work(run, call)
+        verdict = self._verdict(run, call)
+        if verdict is not None and verdict.then == "refuse":
+            return Stop(refused(call, refused_by_rule(run, call.name, verdict)))
+        work = self._next_work(run, call, verdict)
         if not work:
-            return False
+            self._add_rules(call, verdict)
+            return None
         key = (run.eid, call.step, call.name, work)
         if key not in self._asking:
             self._asking[key] = {}
             self._post(Request(partial(self._ask, key)))
         self._asking[key][call.call] = call
-        return True
+        return Stop()
 
-    def _next_work(self, run: Run, call: Call) -> str:
+    def _verdict(self, run: Run, call: Call) -> Verdict | None:
+        """The verdict of the home's rules on a call that goes outside; None where nothing is to be judged."""
+        lookup = self._agent.lookup
+        if lookup.rules is None or not self._agent.memory.labels.pages or not self._goes_outside(run, call):
+            return None
+        action = self._action(run, call) if call.kind == Action.kind else None
+        verdict = decide(lookup.rules, facts_of(self._agent, lookup.rules, run, call, action))
+        if not call.approved:
+            lookup.rule_uses.note(verdict, self._clock.now())
+        return verdict
+
+    def _next_work(self, run: Run, call: Call, verdict: Verdict | None) -> str:
         """The work that asks next whether a call may be made; "" where none has to.
 
         What was agreed to in another version of the action counts no more.
@@ -101,13 +136,26 @@ class Approvals:
             works += [rule.work for rule in self._agent.lookup.people.approvals if self._fits(rule, call)]
             if call.approve and call.approve not in works:
                 works.append(call.approve)
-        if not works and comes_of_a_model(self._agent, run, call) and self._goes_outside(run, call):
-            works.append(AFTER_A_MODEL)
+        if not works:
+            if verdict is not None:
+                works += [BY_A_RULE] * (verdict.then == "ask")
+            elif self._agent.lookup.rules is None and comes_of_a_model(self._agent, run, call):
+                works += [AFTER_A_MODEL] * self._goes_outside(run, call)
         if not works:
             return ""
         called = self._called(run, call)
         agreed = call.approved if called is not None and called.version == call.version else ()
         return next((work for work in works if work not in agreed), "")
+
+    def _add_rules(self, call: Call, verdict: Verdict | None) -> None:
+        """Add the rules that somebody agreed to with a call that would ask still."""
+        if not call.always or self._home is None or verdict is None or verdict.then != "ask":
+            return
+        try:
+            if add_rules(self._home, call.always):
+                log.info("%s has a rule more: %s", TRUST_FILE, call.always.partition("\n")[0])
+        except (OSError, NarvalError) as error:
+            log.warning("no rule was added to %s, so the next call asks again: %s", TRUST_FILE, error)
 
     def _goes_outside(self, run: Run, call: Call) -> bool:
         """True of a program, and of an action that can be seen outside the home."""
@@ -152,8 +200,9 @@ class Approvals:
         calls = [call for call in asked.values() if call.call in run.calls and call.call not in known]
         called = self._called(run, calls[0]) if calls else None
         why = f"there is no {calls[0].kind} named {name}" if calls and called is None else ""
-        if work == AFTER_A_MODEL and turn.agent.lookup.definition(run, ASKING, work) is None:
-            why = f"{BECAUSE}, so {work} is to agree to {name}; take it: narval take recipes/model.xml"
+        if work in _SHIPPED and calls and turn.agent.lookup.definition(run, ASKING, work) is None:
+            because = BECAUSE if work == AFTER_A_MODEL else "a rule asks first"
+            why = f"{because}, so {work} is to agree to {name}; take it: narval take {_SHIPPED[work]}"
         if why or called is None:
             for call in calls:
                 turn.tell(eid, refused(call, Failure("unknown-target", why, final=True)))
@@ -173,6 +222,12 @@ class Approvals:
 
     def _offer(self, turn: Turn, run: Run, called: Called, work: str, calls: list[Call]) -> None:
         first = calls[0]
+        parts: list[str] = []
+        always: dict[str, None] = {}
+        for number, call in enumerate(calls, 1) if work == BY_A_RULE else ():
+            asking, rules = self._said(run, call)
+            parts += (f"Call {number}: {line}" if len(calls) > 1 else line for line in asking)
+            always[rules] = None
         listed: tuple[tuple[str, Inputs], ...] = tuple((call.call, call.inputs) for call in calls)
         held = HeldCalls(
             first.kind,
@@ -183,6 +238,28 @@ class Approvals:
             calls=listed,
             void=first.version if first.version != called.version else "",
             because=BECAUSE if work == AFTER_A_MODEL else "",
+            parts=tuple(parts),
+            always="" if "" in always else "\n".join(always),
         )
         eids = dict.fromkeys(eid for _, inputs in listed for _, taken in inputs for eid in taken)
         begin_run(run, replace(first, kind=ASKING, name=work, elements=tuple(eids), inputs=()), turn, held)
+
+    def _said(self, run: Run, call: Call) -> tuple[list[str], str]:
+        """The lines about the parts of a call because of which rules ask, and the rules that would allow the
+        same for ever.
+        """
+        rules, memory = self._agent.lookup.rules, self._agent.memory
+        if rules is None:
+            return [], ""
+        action = self._action(run, call) if call.kind == Action.kind else None
+        facts = facts_of(self._agent, rules, run, call, action)
+        verdict = decide(rules, facts)
+        inputs = {
+            slot: [element for eid in eids if (element := memory.element(eid)) is not None]
+            for slot, eids in call.inputs
+        }
+        return list(lines_about(self._agent, verdict)), always(verdict, facts, inputs)
+
+
+_SHIPPED = {AFTER_A_MODEL: "recipes/model.xml", BY_A_RULE: "recipes/trust.xml"}
+"""The files that have the work which asks where neither step nor home does."""

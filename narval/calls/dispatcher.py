@@ -64,7 +64,7 @@ class Dispatcher:
         in_turn: Mapping[str, InTurn],
     ) -> None:
         self._agent, self.calls, self.targets = agent, calls, targets
-        self._approvals = Approvals(agent, post)
+        self._approvals = Approvals(agent, post, targets.home, calls.book.executor.clock)
         self.identity, self._executor = identity, calls.book.executor
         self.is_stopping, self._timeout, self._post = False, timeout, post
         self._ways: dict[str, Callable[[Run, Call], Returned | None]] = {
@@ -205,8 +205,8 @@ class Dispatcher:
     def _call_target(self, run: Run, call: Call) -> Returned | None:
         """Call an action, apply a stylesheet, or run a program (hot path, counted by test_work_counted)."""
         may_ask = call.approve or self._agent.lookup.people.approvals or self._agent.memory.labels.pages
-        if may_ask and self._approvals.hold(run, call):
-            return None
+        if may_ask and (stopped := self._approvals.stop(run, call)) is not None:
+            return stopped.refusal
         target = self.targets.find(run, call)
         if target is None:
             return refused(call, Failure("unknown-target", f"there is no {call.kind} named {call.name}"))

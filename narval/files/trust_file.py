@@ -14,8 +14,10 @@ from narval.core.definitions.suggestions import closest
 from narval.core.errors import Fault, PatternError, SettingsError
 from narval.core.patterns.pattern import Pattern, compile_pattern
 from narval.core.source.text import Source
+from narval.core.trust.parts import Part
 from narval.core.trust.rules import ALL, FROM, KNOWN, OF_SECRETS, SEVERITY, Holding, PartWord, Rule, Rules
 from narval.files.toml import TomlFile
+from narval.system.regular_file import read_source
 from narval.system.unexpected import unexpected
 
 TRUST_FILE = "etc/trust.toml"
@@ -57,6 +59,57 @@ def parse_trust(source: Source) -> tuple[Rules | None, list[Fault]]:
     return _read(TomlFile(source))
 
 
+def add_rules(home: Path, text: str) -> bool:
+    """Add rules to the file of a home, before the first that would ask about the same; False if they are
+    there already.
+
+    All that stands there stays, comments too, and others see the whole file or none of it. Raises
+    SettingsError where the file cannot be read, or the rules would be no rules there, and OSError.
+    """
+    path = home / TRUST_FILE
+    source = read_source(path, TRUST_FILE)
+    body = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
+    if body in source.text:
+        return False
+    before, faults = parse_trust(source)
+    after, more = parse_trust(Source.of_text(TRUST_FILE, f"{source.text}\n{text}"))
+    if before is None or after is None:
+        raise SettingsError("\n".join(map(str, faults or more)))
+    at = min(
+        (
+            asking.line
+            for rule in after.rules[len(before.rules) :]
+            for asking in before.rules
+            if asking.then == "ask" and _overlaps(rule, asking)
+        ),
+        default=0,
+    )
+    lines = source.text.splitlines(keepends=True)
+    place = at - 1 if at else len(lines)
+    while at and place > 0 and lines[place - 1].startswith("#"):
+        place -= 1
+    head, tail = "".join(lines[:place]), "".join(lines[place:])
+    gap = "" if not head or head.endswith("\n\n") else "\n" if head.endswith("\n") else "\n\n"
+    _write_whole(path, f"{head}{gap}{text.rstrip()}\n{'' if not tail else chr(10)}{tail}")
+    return True
+
+
+def _overlaps(rule: Rule, other: Rule) -> bool:
+    """True if another rule may judge what a rule with one part, action and recipe is about."""
+    part = Part("x" if rule.part != "whether" else "", where=rule.part == "where")
+    labels = (*rule.origins, *(f"{OF_SECRETS}{name}" for name in rule.secrets))
+    return any(other.is_about(rule.actions[0], rule.recipes[0], part, label) for label in labels)
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Write a file that is there whole or not at all, with the rights that it had."""
+    path = path.resolve()
+    scratch = path.with_name(f".{path.name}.new")
+    scratch.write_text(text, encoding="utf-8")
+    scratch.chmod(path.stat().st_mode & 0o777)
+    scratch.replace(path)
+
+
 def _read(file: TomlFile) -> tuple[Rules | None, list[Fault]]:
     try:
         rules = _Reading(file).rules() if not file.faults else None
@@ -77,18 +130,18 @@ class _Reading:
             if key not in TOP_KEYS:
                 self._file.note((key,), f"unknown key {key!r}{closest(key, TOP_KEYS)}")
         secrets = self._patterns("secret", "note[@topic='health']")
-        known = self._patterns("known", "contact/@mail")
-        rules = tuple(self._rule(number, secrets, known) for number in self._numbers())
-        return Rules(rules, tuple(secrets.items()), known)
+        lists = self._patterns("known", "contact/@mail")
+        rules = tuple(self._rule(number, secrets, lists) for number in self._numbers())
+        return Rules(rules, tuple(secrets.items()), lists)
 
     def _patterns(self, table: str, example: str) -> dict[str, Pattern]:
         """The patterns of a table, by name."""
-        found = self._file.table.get(table, {})
-        if not isinstance(found, dict):
-            self._expected(f"a table, [{table}], with patterns by name", found, table)
+        value = self._file.table.get(table, {})
+        if not isinstance(value, dict):
+            self._expected(f"a table, [{table}], with patterns by name", value, table)
             return {}
         patterns: dict[str, Pattern] = {}
-        for name, text in found.items():
+        for name, text in value.items():
             if not _NAME.fullmatch(name):
                 self._file.note((table, name), f"expected {_NAMED}, found {name!r:.80}")
             elif (pattern := self._pattern(text, f'a pattern, such as "{example}"', table, name)) is not None:
@@ -97,24 +150,24 @@ class _Reading:
         return patterns
 
     def _numbers(self) -> Iterator[int]:
-        found = self._file.table.get("rule", [])
-        if not isinstance(found, list) or not all(isinstance(rule, dict) for rule in found):
+        value = self._file.table.get("rule", [])
+        if not isinstance(value, list) or not all(isinstance(rule, dict) for rule in value):
             self._file.note(("rule",), "rule: expected tables, each begun by [[rule]]")
-        elif len(found) > MOST_RULES:
+        elif len(value) > MOST_RULES:
             self._file.note(
-                ("rule", MOST_RULES), f"expected at most {MOST_RULES:,} rules, found {len(found):,}"
+                ("rule", MOST_RULES), f"expected at most {MOST_RULES:,} rules, found {len(value):,}"
             )
         else:
-            yield from range(len(found))
+            yield from range(len(value))
 
-    def _rule(self, number: int, secrets: Mapping[str, Pattern], known: Mapping[str, Pattern]) -> Rule:
+    def _rule(self, number: int, secrets: Mapping[str, Pattern], lists: Mapping[str, Pattern]) -> Rule:
         path = "rule", number
         table = self._file.table["rule"][number]
         for key in table:
             if key not in RULE_KEYS:
                 self._file.note((*path, key), f"unknown key {key!r}{closest(key, RULE_KEYS)}")
-        origins = self._names(*path, "from", fits=_is_label, wanted=_LABELLED)
-        of_secrets = self._names(*path, "secret", fits=_is_label, wanted='names of [secret], or "*"')
+        origins = self._names(*path, "from", fits=_is_label, expected=_LABELLED)
+        of_secrets = self._names(*path, "secret", fits=_is_label, expected='names of [secret], or "*"')
         for position, name in enumerate(of_secrets):
             if not name.endswith(ALL) and name not in secrets:
                 message = f"[secret] has no {name!r}{closest(name, secrets)}"
@@ -126,14 +179,14 @@ class _Reading:
             self._file.note(path, 'a rule needs then, such as then = "ask"')
         to = self._pattern(table["to"], "a pattern over an input", *path, "to") if "to" in table else None
         if to is not None:
-            self._refuse_variables(to.variables, (FROM, *(f"{KNOWN}{name}" for name in known)), *path, "to")
+            self._refuse_variables(to.variables, (FROM, *(f"{KNOWN}{name}" for name in lists)), *path, "to")
         return Rule(
             self._one_of(SEVERITY, "refuse", *path, "then"),
             origins,
             of_secrets,
             self._one_of(get_args(PartWord), "any", *path, "part"),
-            self._names(*path, "action", fits=_TARGET.fullmatch, wanted=_TARGETED),
-            self._names(*path, "recipe", fits=_TARGET.fullmatch, wanted=_TARGETED),
+            self._names(*path, "action", fits=_TARGET.fullmatch, expected=_TARGETED),
+            self._names(*path, "recipe", fits=_TARGET.fullmatch, expected=_TARGETED),
             to,
             self._words(get_args(Holding), *path, "holds"),
             self._text(*path, "why"),
@@ -144,49 +197,49 @@ class _Reading:
 
     def _at(self, *path: str | int) -> Any:
         """The value at a path; None where there is none."""
-        found: Any = self._file.table
+        value: Any = self._file.table
         for key in path:
-            found = found.get(key) if isinstance(found, dict) else found[key]
-        return found
+            value = value.get(key) if isinstance(value, dict) else value[key]
+        return value
 
-    def _names(self, *path: str | int, fits: Callable[[str], object], wanted: str) -> tuple[str, ...]:
+    def _names(self, *path: str | int, fits: Callable[[str], object], expected: str) -> tuple[str, ...]:
         """The texts of a list, or the one that stands in its place; those that do not fit are noted."""
-        found = self._at(*path)
-        if found is None:
+        value = self._at(*path)
+        if value is None:
             return ()
-        listed = found if isinstance(found, list) else [found]
+        listed = value if isinstance(value, list) else [value]
         if not listed:
-            self._expected(wanted, found, *path)
+            self._expected(expected, value, *path)
         for position, item in enumerate(listed):
             if not isinstance(item, str) or not fits(item):
-                at = (*path, position) if isinstance(found, list) else path
-                self._expected(wanted, item, *at)
+                at = (*path, position) if isinstance(value, list) else path
+                self._expected(expected, item, *at)
         return tuple(item for item in listed if isinstance(item, str))
 
     def _words(self, words: tuple[Any, ...], *path: str | int) -> tuple[Any, ...]:
-        return self._names(*path, fits=words.__contains__, wanted=_either(words))
+        return self._names(*path, fits=words.__contains__, expected=_either(words))
 
     def _one_of(self, words: tuple[Any, ...], default: Any, *path: str | int) -> Any:
-        found = self._at(*path)
-        if found is None:
+        value = self._at(*path)
+        if value is None:
             return default
-        if not isinstance(found, str) or found not in words:
-            self._expected(_either(words), found, *path)
+        if not isinstance(value, str) or value not in words:
+            self._expected(_either(words), value, *path)
             return default
-        return found
+        return value
 
     def _text(self, *path: str | int) -> str:
-        found = self._at(*path)
-        if found is not None and (not isinstance(found, str) or not found.strip()):
-            self._expected("a text", found, *path)
-        return " ".join(found.split()) if isinstance(found, str) else ""
+        value = self._at(*path)
+        if value is not None and (not isinstance(value, str) or not value.strip()):
+            self._expected("a text", value, *path)
+        return " ".join(value.split()) if isinstance(value, str) else ""
 
-    def _pattern(self, found: object, wanted: str, *path: str | int) -> Pattern | None:
-        if not isinstance(found, str) or not found.strip():
-            self._expected(wanted, found, *path)
+    def _pattern(self, value: object, expected: str, *path: str | int) -> Pattern | None:
+        if not isinstance(value, str) or not value.strip():
+            self._expected(expected, value, *path)
             return None
         try:
-            pattern = compile_pattern(found)
+            pattern = compile_pattern(value)
         except PatternError as error:
             message = f"no XPath that narval can try: {error.message}"
             self._file.note(path, message, of_value=True)
@@ -200,10 +253,10 @@ class _Reading:
             there = f"; there are {', '.join(f'${one}' for one in may)}" if may else "; none is there"
             self._file.note(path, f"expected no variable ${name}{there}", of_value=True)
 
-    def _expected(self, wanted: str, found: object, *path: str | int) -> None:
+    def _expected(self, expected: str, value: object, *path: str | int) -> None:
         name = next(key for key in reversed(path) if isinstance(key, str))
-        shown = f"{found!r:.80}" if isinstance(found, str) else f"{found!s:.80}"
-        self._file.note(path, f"{name}: expected {wanted}, found {shown}", of_value=True)
+        excerpt = f"{value!r:.80}" if isinstance(value, str) else f"{value!s:.80}"
+        self._file.note(path, f"{name}: expected {expected}, found {excerpt}", of_value=True)
 
 
 def _is_label(text: str) -> bool:

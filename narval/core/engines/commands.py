@@ -240,6 +240,8 @@ class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """The works that have approved it, of this `version`; the runtime keeps them."""
     version: str = ""
     """The version of what it calls, as it was approved."""
+    always: str = ""
+    """The rules that somebody agreed to with it: they are added before it is made."""
 
 
 def telling(

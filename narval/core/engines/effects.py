@@ -51,7 +51,9 @@ class InForce(msgspec.Struct, kw_only=True, eq=False):
             if (call := self.calls.get(event.call)) is not None:
                 before = call.approved if call.version == event.version else ()
                 works = (*before, event.work)
-                self.calls[call.call] = replace(call, approved=works, version=event.version)
+                self.calls[call.call] = replace(
+                    call, approved=works, version=event.version, always=event.always
+                )
         elif type(event) is TimerFired:
             self.wakes.pop(event.wake, None)
 

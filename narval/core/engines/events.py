@@ -40,21 +40,28 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class HeldCalls(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Calls of one step that are not made before somebody agrees: each with what it is given, by input.
-
-    They are of the definition `name` in its `version`, a digest, and run at the place `where`; the step is of
-    a run of `asking`. `void` is the version that was agreed to before, if the definition is another since.
-    `because` says why somebody is asked, where neither step nor home does.
-    """
+    """Calls of one step that are not made before somebody agrees."""
 
     kind: str
+    """The kind of the definition that they call."""
     name: str
+    """Its name."""
     version: str
+    """Its version, a digest."""
     where: str
+    """The place where it runs."""
     asking: str
+    """The definition of the run whose step it is."""
     calls: tuple[tuple[str, tuple[tuple[str, tuple[int, ...]], ...]], ...]
+    """Each call with what it is given, by input."""
     void: str = ""
+    """The version that was agreed to before, if the definition is another since."""
     because: str = ""
+    """The reason why somebody is asked, where neither step nor home asks."""
+    parts: tuple[str, ...] = ()
+    """The lines about the parts of the calls because of which rules ask."""
+    always: str = ""
+    """The rules that would allow the same for ever; "" where these cannot be said."""
 
 
 class Caller(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -174,14 +181,18 @@ class CallStarting(msgspec.Struct, frozen=True, tag=True, gc=False):
     call: str
 
 
-class CallApproved(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """An agreement to a call, by some `work`, in a `version` of what it calls: it may be made."""
+class CallApproved(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+    """An agreement to a call, by some `work`, in a `version` of what it calls: it may be made.
+
+    `always` are rules that its person agreed to as well: they are added to those of the home.
+    """
 
     id: int
     at: float
     call: str
     work: str
     version: str
+    always: str = ""
 
 
 class Produced(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):

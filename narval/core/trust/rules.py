@@ -16,6 +16,7 @@ import msgspec
 
 from narval.core.memory.labels import MODEL
 from narval.core.patterns.pattern import Pattern
+from narval.core.trust.parts import Part
 
 Then = Literal["allow", "ask", "refuse"]
 """The ends that a call can come to by rules, the mildest first."""
@@ -45,21 +46,6 @@ FROM = "from"
 
 KNOWN = "known."
 """The start of the variables that stand for the values of `[known]`."""
-
-
-class Part(msgspec.Struct, frozen=True):
-    """A piece of what a call is given, with the labels of what its value came from."""
-
-    input: str
-    """The id of the input."""
-    path: str = ""
-    """The piece of it: `@to`, `child/@x`; "" for the whole."""
-    where: bool = False
-    """True if it says where something goes."""
-    labels: tuple[str, ...] = ()
-    """The labels, those of secrets too."""
-    eids: tuple[int, ...] = ()
-    """The elements that these came from."""
 
 
 class Rule(msgspec.Struct, frozen=True, dict=True):
@@ -226,3 +212,30 @@ def _counts(rule: Rule, facts: Facts, part: Part, label: str) -> bool:
 def _fits(pattern: str, name: str) -> bool:
     """True if a name is the one that a rule has, or begins as that does before its `*`."""
     return name.startswith(pattern[:-1]) if pattern.endswith(ALL) else name == pattern
+
+
+class RuleUse(NamedTuple):
+    """The calls that a rule has judged, and the moment of the last one."""
+
+    calls: int = 0
+    last: float = 0.0
+
+
+class RuleUses:
+    """The calls that each rule has judged, wherever it stands in the file; a call counts once a rule."""
+
+    def __init__(self) -> None:
+        self._uses: dict[Rule, RuleUse] = {}
+
+    def note(self, verdict: Verdict, at: float) -> None:
+        """Count a verdict at a moment."""
+        for rule in {_without_line(one.rule) for one in verdict.judgements if one.rule is not None}:
+            self._uses[rule] = RuleUse(self.of(rule).calls + 1, at)
+
+    def of(self, rule: Rule) -> RuleUse:
+        """The calls that a rule has judged."""
+        return self._uses.get(_without_line(rule), RuleUse())
+
+
+def _without_line(rule: Rule) -> Rule:
+    return msgspec.structs.replace(rule, line=0)

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from narval.core.patterns.pattern import compile_pattern
-from narval.core.trust.rules import SEVERITY, Facts, Part, Rule, Rules, Verdict, decide, unsaid, word_of
+from narval.core.trust.parts import Part
+from narval.core.trust.rules import SEVERITY, Facts, Rule, Rules, Verdict, decide, unsaid, word_of
 
 TO = Part("email", "@to", True, ("mail",))
 BODY = Part("email", "body", False, ("mail", "model:near"))

@@ -27,6 +27,13 @@ AFTER_A_MODEL = "model.approve"
 """The work that asks, where neither step nor home does, before a call goes outside after a model's answer."""
 
 
+BY_A_RULE = "trust.ask"
+"""The work that asks because of a rule of the home about what may go where."""
+
+ONCE, ALWAYS = "once", "always"
+"""The outcomes of that work by which a call is made: this one, or from now on."""
+
+
 class Away(msgspec.Struct, frozen=True):
     """An absence, of whole days in the zone of the home: the first and the last one (None: open).
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import to_builtins
 from msgspec.structs import replace
 
+from narval.agent.agent import AgentState
 from narval.agent.run import Run
 from narval.agent.turn import Turn
 from narval.calls.approvals import BECAUSE, comes_of_a_model
@@ -19,10 +20,13 @@ from narval.calls.context import Target, call
 from narval.calls.of_kinds import CallsOfAgent, Prepare
 from narval.calls.record import Outcome
 from narval.calls.targets import PreparedCall
+from narval.calls.verdicts import refused_by_rule
 from narval.core.elements.element import parse
 from narval.core.engines.commands import Call
 from narval.core.engines.events import Returned
 from narval.core.errors import ActionError
+from narval.core.trust.parts import Part
+from narval.core.trust.rules import Facts, Rule, Rules, decide
 from narval.kinds.dataflow.calls.documents import GatheredOutputs, inputs_of
 from narval.kinds.dataflow.calls.driver import FlowInput, with_place
 from narval.kinds.dataflow.calls.earlier_file import take_over
@@ -61,6 +65,36 @@ NOBODY_AGREES = (
 )
 
 
+_ASKS = "{}: {}, and nobody can agree to what a dataflow does outside; write a rule into etc/trust.toml"
+
+
+def judge_flow(agent: AgentState, rules: Rules, run: Run, eids: Iterable[int]) -> None:
+    """Raise ActionError unless rules allow a dataflow that acts outside to be given elements: what it makes
+    of them is not followed, so each may say where something goes.
+    """
+    definition: DataflowDefinition = run.definition
+    graphs = definition.graphs.values()
+    if not any(call.operator.io or call.operator.effect for graph in graphs for call in graph.calls):
+        return
+    labels, having = agent.memory.labels, tuple(eid for eid in eids if eid)
+    said, deciding = labels.told(labels.of((*having, run.eid)))
+    parts = (Part("inputs", "", True, tuple(said), having), Part("", labels=tuple(deciding)))
+    verdict = decide(rules, Facts(run.name, run.name, parts, _holds_of_all))
+    agent.lookup.rule_uses.note(verdict, run.started)
+    if verdict.then == "refuse":
+        problem = refused_by_rule(run, run.name, verdict)
+        raise ActionError(problem.message, problem.kind, final=True)
+    if verdict.then == "ask":
+        raise ActionError(
+            _ASKS.format(run.name, verdict.why or "a rule asks first"), "asks-first", final=True
+        )
+
+
+def _holds_of_all(rule: Rule, part: Part) -> bool:
+    """True if a rule fits whatever is in a part: a pattern has nothing to be tried on."""
+    return rule.to is None and (not rule.holds or "text" in rule.holds or rule.then != "allow")
+
+
 def preparer(of: CallsOfAgent) -> Prepare:
     """The preparer of the sessions of one agent."""
     return FlowCalls(of).prepare
@@ -80,12 +114,17 @@ class FlowCalls:
     def prepare(self, run: Run, asked: Call, timeout: float | None) -> PreparedCall:
         """The call that runs a session.
 
-        Raises ActionError for inputs that cannot be read, and for a run that comes of a model's answer.
+        Raises ActionError for inputs that cannot be read, and for a run that comes of a model's answer, or is
+        not allowed by the rules of the home.
         """
-        if comes_of_a_model(self._agent, run, asked):
+        payload: Mapping[str, Any] = asked.payload or {}
+        judge: Callable[[Iterable[int]], None] | None = None
+        if self._agent.lookup.rules is not None:
+            judge = partial(judge_flow, self._agent, self._agent.lookup.rules, run)
+            judge((payload.get("input", 0), *asked.elements))
+        elif comes_of_a_model(self._agent, run, asked):
             raise ActionError(f"{run.name}: {BECAUSE}, {NOBODY_AGREES}", "asks-first", final=True)
         definition: DataflowDefinition = run.definition
-        payload: Mapping[str, Any] = asked.payload or {}
         try:
             inputs = self._inputs(definition, asked, payload)
         except FlowError as error:
@@ -93,7 +132,7 @@ class FlowCalls:
         value: dict[str, Any] = {}
         functions, ttl = self._targets.functions_for(run), payload.get("ttl")
         session = f"{self._id} {run.eid} {payload['input']}.{payload['place']}"
-        side = HomeSide(self._agent, self._post, self._targets.home, run.eid, asked.step)
+        side = HomeSide(self._agent, self._post, self._targets.home, run.eid, asked.step, judge=judge)
         work = partial(self._work, definition, inputs, functions, side, session, ttl, value)
         target = Target(action=definition.full_name, where="async", function=work)
         return PreparedCall(target, {}, asked.timeout, partial(_finished, value))

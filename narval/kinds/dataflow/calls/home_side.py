@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,10 +27,22 @@ _HEARSAY = (
 
 
 class HomeSide:
-    """The home of an agent, for a session of a run, its step."""
+    """The home of an agent, for a session of a run, its step.
 
-    def __init__(self, agent: AgentState, post: Post, home: Path | None, run: int, step: str) -> None:
-        self._agent, self._post, self._home = agent, post, home
+    `judge` raises ActionError where rules of the home do not let it have elements; None where there are none.
+    """
+
+    def __init__(
+        self,
+        agent: AgentState,
+        post: Post,
+        home: Path | None,
+        run: int,
+        step: str,
+        *,
+        judge: Callable[[Iterable[int]], None] | None = None,
+    ) -> None:
+        self._agent, self._post, self._home, self._judge = agent, post, home, judge
         self._origin = Origin(run, step)
         self.labels: set[str] = set()
         """The labels of what the session has got from memory or from outside."""
@@ -45,7 +57,8 @@ class HomeSide:
     def elements(self, pattern: str) -> list[tuple[int, str, str]]:
         """The elements that match a pattern and count: eid, name and text.
 
-        Raises ActionError: `asks-first` where one is hearsay, as nobody is asked what is done with it.
+        Raises ActionError: `asks-first` where one is hearsay, or a rule asks, as nobody is asked what is done
+        with it; `refused-by-rule`.
         """
         try:
             bound = condition(pattern).bind()
@@ -53,7 +66,9 @@ class HomeSide:
             raise ActionError(str(error), "wrong-text", final=True) from None
         memory = self._agent.memory
         eids = list(memory.matching(bound, None))
-        if memory.labels.is_hearsay(memory.labels.of(eids)):
+        if self._judge is not None:
+            self._judge(eids)
+        elif memory.labels.is_hearsay(memory.labels.of(eids)):
             raise ActionError(_HEARSAY.format(pattern), "asks-first", final=True)
         self.labels.update(memory.labels.names(memory.labels.of(eids)))
         elements = [memory.element(eid) for eid in eids]

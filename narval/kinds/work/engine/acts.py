@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from narval.core.definitions.people.directory import ALWAYS, ONCE
 from narval.core.definitions.suggestions import closest, nearest
 from narval.core.engines import commands
 from narval.core.engines.events import Plain, Signalled
@@ -174,6 +175,7 @@ def _answer(decision: WorkDecision, event: Signalled) -> None:
         raise NotSoError(
             "no-outcome", f"from {ways.at or 'where it is'} the task cannot end in {outcome.name}; {there}"
         )
+    _check_always(decision, event, outcome)
     fields = checked(decision, outcome, given_values(decision, _values(event)))
     if decision.definition.is_voted:
         votes.vote(decision, event, right, outcome, fields)
@@ -181,6 +183,27 @@ def _answer(decision: WorkDecision, event: Signalled) -> None:
         ending.answer(decision, event, right, outcome.name, fields)
     state = decision.state
     decision.answer(event, state=state.status, outcome=outcome.name, answer=state.answer or None)
+
+
+WAYS_FOR_ALWAYS = ("terminal", "web", "mail")
+"""The ways by which somebody may have a rule added."""
+
+
+def _check_always(decision: WorkDecision, event: Signalled, outcome: WorkOutcome) -> None:
+    """Raise NotSoError where a person may not agree to all such calls to come, or no rule says them."""
+    caller = decision.state.caller
+    held = caller.held if caller is not None else None
+    if held is None or not held.parts or outcome.name != ALWAYS:
+        return
+    person = decision.people.person(event.by)
+    is_operator = person is not None and person.web == "operator"
+    way = event.act.way if event.act is not None else ""
+    if not (is_operator or event.by == decision.people.owner) or way not in WAYS_FOR_ALWAYS:
+        message = 'only the owner and operators (web = "operator" in etc/people.toml) may answer always'
+        raise NotSoError("not-eligible", f"{message}, by {', '.join(WAYS_FOR_ALWAYS)}; answer {ONCE}")
+    if not held.always:
+        message = "what is shown cannot be said in a rule: it is long, has parts, or is several"
+        raise NotSoError("no-outcome", f"{message}; answer {ONCE}, or write a rule into etc/trust.toml")
 
 
 def _outcome(decision: WorkDecision, event: Signalled) -> WorkOutcome:

@@ -7,7 +7,7 @@ from datetime import date
 
 from narval.core.definitions.appointment import Appointment
 from narval.core.definitions.library import Library
-from narval.core.definitions.people.directory import Directory
+from narval.core.definitions.people.directory import BY_A_RULE, Directory
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import Fault
 from narval.kinds.work.language.definition import Audience, WorkDefinition
@@ -41,10 +41,14 @@ def _seconds(length: Appointment) -> float:
 
 
 def doubts(works: Iterable[WorkDefinition], people: Directory, *, writes: bool = True) -> list[Fault]:
-    """Warnings about work as it is asked of the people of a home, which can write mail or not."""
+    """Warnings about work as it is asked of the people of a home, which can write mail or not; what ships for
+    rules is for either.
+    """
     works = list(works)
     unsent = "mail is a way, and there is no server to send by; add [mail] to etc/narval.toml"
-    by_mail = [] if writes else [work for work in works if "mail" in work.ways]
+    by_mail = (
+        [] if writes else [work for work in works if "mail" in work.ways and work.full_name != BY_A_RULE]
+    )
     return [
         *(Fault(work.path, work.line, 1, f"{work.full_name}: {unsent}", warning=True) for work in by_mail),
         *_doubts_of_people(works, people),

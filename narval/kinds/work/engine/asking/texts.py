@@ -93,9 +93,12 @@ def lines_of_calls(
         yield f"This was approved in version {held.void[:16]}, and is another now: it is asked anew"
     if held.because:
         yield f"Because: {shown_as(held.because)}"
+    yield from (shown_as(line) for line in held.parts)
     yield f"Asked by: step {shown_as(caller.step)} of {shown_as(held.asking)} (run {caller.run})"
     for text in says:
         yield from ("It says:", *_value(text))
+    if held.always:
+        yield from ("Answered always, this is added to etc/trust.toml:", *_value(held.always.rstrip()))
     several = len(held.calls) > 1
     if several:
         yield f"Calls: {len(held.calls)}, all of which are made if this is approved"

@@ -1,0 +1,225 @@
+"""Verdicts: what the rules of the home make of a call that goes outside (docs/reference/trust.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from html import escape
+
+from lxml.etree import _Element
+
+from narval.agent.agent import AgentState
+from narval.agent.run import Run
+from narval.core.definitions.action.definition import Action
+from narval.core.elements.element import Element, Origin, text_within
+from narval.core.engines.commands import PROGRAM, Call
+from narval.core.engines.events import Failure
+from narval.core.errors import InternalError
+from narval.core.memory.memory import Memory
+from narval.core.patterns.pattern import Bound, Condition, Pattern
+from narval.core.trust.contents import is_free, leading_in, values_of, written
+from narval.core.trust.origins import Chosen, came_in, chosen
+from narval.core.trust.parts import Part, parts_of
+from narval.core.trust.rules import FROM, KNOWN, Facts, Judgement, Rule, Rules, Verdict
+from narval.files.trust_file import TRUST_FILE
+
+MOST_SOURCES = 10
+"""The elements at most from which a line tells that a part came."""
+
+PROGRAMS = "program:"
+"""The start of the names by which rules name programs."""
+
+VALUES = "values"
+"""The name, as of an input, of the values that a run gives a program."""
+
+
+def facts_of(agent: AgentState, rules: Rules, run: Run, call: Call, action: Action | None) -> Facts:
+    """A call as rules are tried on it; `action` is what it calls, None for a program."""
+    callers, above = [run.eid], run
+    while above.caller is not None and (caller := agent.runs.get(above.caller.run)) is not None:
+        above = caller
+        callers.append(above.eid)
+    memory = agent.memory
+    all_parts = parts_of(memory, call, None if action is None else action.says_where, callers)
+    inputs = {
+        slot: [element for eid in eids if (element := memory.element(eid)) is not None]
+        for slot, eids in call.inputs
+    }
+    parts = tuple(part for part in all_parts if part.labels and _is_there(part, inputs))
+    if call.program is not None and call.program.environment:  # of what the run has in it
+        labels = memory.labels.names(memory.labels.whole(memory.labels.of((run.eid,))))
+        parts = (Part(VALUES, "", True, labels, (run.eid,)), *parts)
+    name = f"{PROGRAMS}{call.name}" if call.kind == PROGRAM else call.name
+    return Facts(name, run.name, parts, _Holding(memory, rules, run, inputs, parts).holds)
+
+
+def shown_part(part: Part) -> str:
+    """A part, for people."""
+    if not part.input:
+        return "whether it is made"
+    return f"`{part.path or part.input}` of {part.input}" if part.path else f"`{part.input}`"
+
+
+def refused_by_rule(run: Run, called: str, verdict: Verdict) -> Failure:
+    """The problem of a call that a rule refuses."""
+    rule, part, judgement = verdict.rule, verdict.part, verdict.judgement
+    if rule is None or part is None or judgement is None:
+        raise InternalError(f"expected the rule that refuses {called}, got none")
+    where, why = f"line {rule.line} of {TRUST_FILE}", f": {rule.why}" if rule.why else ""
+    what = f"{shown_part(part)}, which has the label {judgement.label}"
+    return Failure(
+        "refused-by-rule",
+        f"{run.name} may not call {called}: the rule on {where} refuses {what}{why}",
+        final=True,
+    )
+
+
+def lines_about(agent: AgentState, verdict: Verdict) -> Iterator[str]:
+    """Lines on each part because of which a call asks: its labels, the rule that asks, and how they came
+    there.
+    """
+    asking: dict[Part, list[Judgement]] = {}
+    for judgement in verdict.judgements:
+        if judgement.then == "ask":
+            asking.setdefault(judgement.part, []).append(judgement)
+    for part, judgements in asking.items():
+        rule, why = judgements[0].rule, judgements[0].why
+        line = f"the rule on line {rule.line} of {TRUST_FILE} asks" if rule is not None else "so it asks"
+        labels = ", ".join(judgement.label for judgement in judgements)
+        yield f"{shown_part(part)} has {labels}; {line}{f': {why}' if why else ''}"
+        arrived = came_in(agent.memory, part.eids, models=True) if part.input else None
+        sources = arrived or part.eids
+        yield from (_came(agent, part, eid) for eid in sources[:MOST_SOURCES])
+        if len(sources) > MOST_SOURCES:
+            yield f"{shown_part(part)} comes from {len(sources) - MOST_SOURCES:,} elements more"
+
+
+def _came(agent: AgentState, part: Part, eid: int) -> str:
+    """A line on how what is in a part came there."""
+    run, element = agent.runs.get(eid), agent.memory.element(eid)
+    verb = "comes from" if part.input else "was decided by"
+    if run is not None:
+        return f"{shown_part(part)} {verb} run {eid} of {run.name}"
+    if element is None:
+        return f"{shown_part(part)} {verb} {eid}, which is forgotten"
+    origin = element.origin or Origin()
+    maker = agent.runs.get(origin.run)
+    by = f" by step {origin.step}" if origin.step else ""
+    of = f" of {maker.name}" if maker is not None else ""
+    sent = f" from the agent {origin.agent}" if origin.agent else ""
+    return f"{shown_part(part)} {verb} {element.name} {eid}{by}{of}{sent}"
+
+
+def _is_there(part: Part, inputs: Mapping[str, Sequence[Element]]) -> bool:
+    """False for a part that no element has which is inputs: an address that is not there goes nowhere."""
+    if not part.path or part.input not in inputs:
+        return True
+    return any(any(values_of(element.xml, part.path)) for element in inputs[part.input])
+
+
+class _Holding:
+    """The conditions of rules on one call that memory must tell, tried when a rule needs them."""
+
+    def __init__(
+        self,
+        memory: Memory,
+        rules: Rules,
+        run: Run,
+        inputs: Mapping[str, Sequence[Element]],
+        parts: Sequence[Part],
+    ) -> None:
+        self._memory, self._rules, self._definition = memory, rules, run.definition
+        self._given, self._parts = inputs, parts
+
+    def holds(self, rule: Rule, part: Part) -> bool:
+        """True if `to` and `holds` of a rule hold of a part."""
+        return (rule.to is None or self._fits(rule, rule.to)) and (
+            not rule.holds or self._contains(rule, part)
+        )
+
+    # --- to -------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _arrived(self) -> list[Element] | None:
+        """The elements by which what the call is inputs came in; None where that is not known."""
+        eids = came_in(self._memory, (eid for part in self._parts if part.input for eid in part.eids))
+        elements = (self._memory.element(eid) for eid in eids or ())
+        return None if eids is None else [element for element in elements if element is not None]
+
+    def _fits(self, rule: Rule, pattern: Pattern) -> bool:
+        """True if the inputs of which a pattern may be fit it, for each element that came in.
+
+        A rule that allows needs all of them, any other one.
+        """
+        condition = Condition((pattern,))
+        values = {name: self._known(name) for name in pattern.variables if name.startswith(KNOWN)}
+        arrived: Iterable[Element | None] = (None,)
+        if FROM in pattern.variables:
+            arrived = self._arrived or ()
+        tried = [
+            self._try(rule, condition.bind(values if came is None else {**values, FROM: (came,)}), element)
+            for came in arrived
+            for element in self._possible(condition)
+        ]
+        return bool(tried) and (all(tried) if rule.then == "allow" else any(tried))
+
+    def _possible(self, condition: Condition) -> Iterator[Element]:
+        names = condition.names
+        for elements in self._given.values():
+            yield from (element for element in elements if names is None or element.name in names)
+
+    def _try(self, rule: Rule, bound: Bound, element: Element) -> bool:
+        """True if an element fits; one that is too large to be tried fits what does not allow."""
+        tree = self._memory.tree(element)
+        if bound.test(tree):
+            return True
+        too_large = any(
+            pattern.outgrown_by(tree, most) for pattern, most in zip(bound.patterns, bound.room, strict=True)
+        )
+        return too_large and rule.then != "allow"
+
+    def _known(self, variable: str) -> list[Element]:
+        """The values that a name of `[known]` stands for: those of elements without labels that count."""
+        pattern, memory = self._rules.known[variable.removeprefix(KNOWN)], self._memory
+        values: dict[str, None] = {}
+        for eid in memory.named(Condition((pattern,)).names):
+            element = memory.element(eid)
+            if element is None or memory.labels.of((eid,)) or not memory.is_available(eid, None):
+                continue
+            if not pattern.outgrown_by(memory.tree(element), None):
+                values.update(dict.fromkeys(_texts(element.xpath(pattern.text))))
+        return [Element(0, f"<value>{escape(value, quote=False)}</value>".encode()) for value in values]
+
+    # --- holds ----------------------------------------------------------------------------------------
+
+    def _contains(self, rule: Rule, part: Part) -> bool:
+        if part.input not in self._given:
+            return bool(part.input) and "text" in rule.holds  # what a program has in its environment
+        values = list(self._values(part))
+        choices = self._chosen(part)
+        free = [value for value in values if is_free(value, choices, numbers=not part.where)]
+        if "text" in rule.holds and free:
+            return True
+        author = self._definition.xml if self._definition is not None else b""
+        return any(
+            leading_in(value, kind) - (written(author, kind) if author else frozenset())
+            for kind in rule.holds
+            if kind != "text"
+            for value in free
+        )
+
+    def _values(self, part: Part) -> Iterator[str]:
+        others = [other.path for other in self._parts if other.input == part.input and other.path]
+        for element in self._given[part.input]:
+            yield from values_of(element.xml, part.path, others)
+
+    def _chosen(self, part: Part) -> Chosen:
+        return chosen(self._memory, part.eids)
+
+
+def _texts(result: object) -> Iterator[str]:
+    """The texts that an expression gives."""
+    for item in result if isinstance(result, list) else [result]:
+        text = item if isinstance(item, str) else text_within(item) if isinstance(item, _Element) else ""
+        if text.strip():
+            yield text.strip()

@@ -1,0 +1,120 @@
+"""Always: the rule that allows, of a call that asks, exactly what is shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from narval.core.elements.element import Element, Tree, children
+from narval.core.errors import PatternError
+from narval.core.patterns.pattern import Condition, compile_pattern
+from narval.core.trust.contents import values_of
+from narval.core.trust.parts import Part
+from narval.core.trust.rules import OF_SECRETS, Facts, Verdict, word_of
+
+MOST = 2_000
+"""The most characters of a value that a rule has."""
+
+_NAME = re.compile(r"[\w.-]+")
+_LABEL = re.compile(r"[^\s?\"\\]{1,200}")
+
+
+def always(verdict: Verdict, facts: Facts, inputs: Mapping[str, Sequence[Element]]) -> str:
+    """The rules, as text, that allow each part because of which a call asks, with the values that it has;
+    "" where one cannot be said: of several elements, or of a value that is too long or has parts itself.
+    """
+    asking: dict[Part, list[str]] = {}
+    for judgement in verdict.judgements:
+        if judgement.then == "ask":
+            asking.setdefault(judgement.part, []).append(judgement.label)
+    texts: dict[str, None] = {}
+    for part, labels in asking.items():
+        text = _rule(part, labels, facts, inputs.get(part.input, ()))
+        if not text:
+            return ""
+        texts[text] = None
+    return "\n".join(texts)
+
+
+def _rule(part: Part, labels: list[str], facts: Facts, elements: Sequence[Element]) -> str:
+    pattern = ""
+    if part.input and not (pattern := _exactly(part, elements)):
+        return ""
+    if not all(map(_LABEL.fullmatch, (facts.action, facts.recipe, *labels))):
+        return ""
+    secrets = [name.removeprefix(OF_SECRETS) for name in labels if name.startswith(OF_SECRETS)]
+    origins = [name for name in labels if not name.startswith(OF_SECRETS)]
+    lines = [
+        "[[rule]]",
+        *(f"from = {_toml(origins)}" for _ in origins[:1]),
+        *(f"secret = {_toml(secrets)}" for _ in secrets[:1]),
+        f'part = "{word_of(part)}"',
+        f"action = {_text(facts.action)}",
+        f"recipe = {_text(facts.recipe)}",
+        *(f"to = {_text(pattern)}" for _ in pattern[:1]),
+        'then = "allow"',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _exactly(part: Part, elements: Sequence[Element]) -> str:
+    """The pattern of the one element that is inputs, with the value that a part of it has; "" if none is."""
+    if len(elements) != 1 or not _NAME.fullmatch(elements[0].name):
+        return ""
+    element = elements[0]
+    tests = "".join(f"[{test}]" for test in _tests(part.path, element))
+    text = f"{element.name}{tests}"
+    try:
+        fits = bool(tests) and Condition((compile_pattern(text),)).bind().test(Tree(element))
+    except PatternError:
+        return ""
+    return text if fits else ""
+
+
+def _tests(path: str, element: Element) -> Iterator[str]:
+    """The tests that hold of an element with the value of a part; none where they cannot be said."""
+    root = element.tree()
+    if path:
+        values = list(values_of(element.xml, path))
+        if len(values) != 1 or len(values[0]) > MOST:
+            return
+        literal, last = _literal(values[0]), path.rpartition("/")[2]
+        if last.startswith("@"):
+            yield f"{path}={literal}"
+            yield from [f"count({path})=1"] * ("/" in path)
+        elif path == "text()":
+            yield f"not(*) and .={literal} and string(text())={literal}"
+        elif last != "text()":
+            yield f"count({path})=1 and {path}[not(*) and not(@*)]={literal}"
+        return
+    attributes = {str(name): str(value) for name, value in root.attrib.items() if name != "eid"}
+    text = root.text or ""
+    if children(root) or len(text) + sum(map(len, attributes.values())) > MOST:
+        return
+    if any(not _NAME.fullmatch(name) for name in attributes):
+        return
+    yield f"not(*) and count(@*)={len(root.attrib)}"
+    yield from (f"@{name}={_literal(value)}" for name, value in attributes.items())
+    yield f".={_literal(text)}"
+
+
+def _literal(value: str) -> str:
+    """A text as XPath writes it."""
+    if "'" not in value:
+        return f"'{value}'"
+    if '"' not in value:
+        return f'"{value}"'
+    pieces = ', "\'", '.join(f"'{piece}'" for piece in value.split("'"))
+    return f"concat({pieces})"
+
+
+def _toml(names: Iterable[str]) -> str:
+    texts = [_text(name) for name in names]
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+
+
+def _text(value: str) -> str:
+    """A text as TOML writes it."""
+    return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")

@@ -1,0 +1,127 @@
+"""Contents: the values of a part of an element, and what in them leads somewhere."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+
+from lxml import etree
+
+from narval.core.elements.element import children, parse, text_within
+from narval.core.trust.origins import Chosen
+from narval.core.trust.rules import Holding
+
+_APART = r"\s<>()\[\]{},;\"'"
+"""The characters that part addresses and links from what is around them."""
+
+_ADDRESS = rf"(?<![^{_APART}:@])[^{_APART}:@]+@[^{_APART}:@]+\.[^\W\d_]{{2,}}"
+_SCHEME = rf"(?<![a-z0-9+.-])(?:[a-z][a-z0-9+.-]*://|www\.)[^{_APART}]+"
+_HOST = rf"(?<![\w@.-])(?:[\w-]+\.)+[^\W\d_]{{2,24}}(?:[/:?#][^{_APART}]*)?(?![\w@])"
+_LINK = f"{_SCHEME}|{_HOST}"
+_IBAN = r"(?<!\w)[a-z]{2}\d{2}(?:[ -]?[a-z0-9]{2,4}){3,8}(?!\w)"
+_DIGITS = r"(?<![\w.])\+?\d(?:[ ./()-]{0,2}\d){6,}(?!\w)"
+_COIN = r"(?<!\w)(?:0x[0-9a-f]{40}|(?:bc1|tb1)[a-z0-9]{20,80}|[13][a-z0-9]{25,34})(?!\w)"
+_DAY = re.compile(r"(?<!\d)\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?)?(?!\d)")
+"""A date, which is no account, though it has as many digits."""
+
+_PATTERNS: dict[Holding, re.Pattern[str]] = {
+    "link": re.compile(_LINK, re.IGNORECASE),
+    "address": re.compile(_ADDRESS, re.IGNORECASE),
+    "account": re.compile(f"{_COIN}|{_IBAN}|{_DIGITS}", re.IGNORECASE),
+}
+_INVISIBLE = ("Cf", "Mn")
+"""The categories of characters that are not seen, and could part a word that is read as one."""
+
+
+def values_of(xml: bytes, path: str, others: Iterable[str] = ()) -> Iterator[str]:
+    """The values of a part of an element: texts and attributes of all that is in it; of the whole without
+    what is in `others`.
+    """
+    root = parse(xml)
+    if path:
+        yield from _at(root, path)
+        return
+    for other in others:
+        for node, name in _nodes(root, other):
+            if name == "text()":
+                node.text = None
+            elif name:
+                node.attrib.pop(name, None)
+            elif (above := node.getparent()) is not None:
+                above.remove(node)
+    yield from _all(root)
+
+
+def _at(root: etree._Element, path: str) -> Iterator[str]:
+    for node, name in _nodes(root, path):
+        if name == "text()":
+            yield "".join([node.text or "", *(child.tail or "" for child in node)])
+        elif name:
+            yield str(node.get(name, ""))
+        else:
+            yield from _all(node)
+
+
+def _nodes(root: etree._Element, path: str) -> Iterator[tuple[etree._Element, str]]:
+    """The nodes at a path, each with the attribute or text of it that is meant, "" for all of it."""
+    *steps, last = path.split("/")
+    if not last.startswith("@") and last != "text()":
+        steps, last = [*steps, last], ""
+    reached = [root]
+    for step in steps:
+        reached = [
+            child for node in reached for child in children(node) if etree.QName(child).localname == step
+        ]
+    for node in reached:
+        if last.startswith("@"):
+            names = [str(name) for name in node.attrib if etree.QName(str(name)).localname == last[1:]]
+            yield from ((node, name) for name in names)
+        else:
+            yield node, last
+
+
+def _all(root: etree._Element) -> Iterator[str]:
+    """All values within a node, its texts as one."""
+    yield text_within(root)
+    for node in root.iter("*"):
+        yield from map(str, node.attrib.values())
+
+
+def leading_in(text: str, kind: Holding) -> set[str]:
+    """The links, addresses or accounts in a text, as they are compared: without case, blanks, dashes
+    and characters that are not seen.
+    """
+    plain = _plain(text)
+    if kind == "account":
+        plain = _DAY.sub(" ", plain)
+    return {_compared(match[0], kind) for match in _PATTERNS[kind].finditer(plain)}
+
+
+def is_free(value: str, choices: Chosen, *, numbers: bool) -> bool:
+    """True of a value that says something, and is none of those that a model chose among what its author
+    wrote; `numbers` are such too, unless told otherwise.
+    """
+    words = value.strip()
+    return bool(words) and words not in choices.words and not (numbers and words in choices.numbers)
+
+
+@lru_cache(maxsize=64)
+def written(xml: bytes, kind: Holding) -> frozenset[str]:
+    """The links, addresses or accounts that stand in a definition, where its author wrote them."""
+    root = parse(xml)
+    texts = [str(node.text or "") + " " + str(node.tail or "") for node in root.iter("*")]
+    attributes = [str(value) for node in root.iter("*") for value in node.attrib.values()]
+    return frozenset(one for text in (*texts, *attributes) for one in leading_in(text, kind))
+
+
+def _plain(text: str) -> str:
+    normal = unicodedata.normalize("NFKC", text)
+    return "".join(one for one in normal if unicodedata.category(one) not in _INVISIBLE)
+
+
+def _compared(text: str, kind: Holding) -> str:
+    if kind == "account":
+        return re.sub(r"[\s./()-]", "", text).lower()
+    return text.rstrip(".,;:!?)]}'\"").lower()

@@ -1,0 +1,100 @@
+"""Origins: back from what a call is given to what came in, and to what a model was free to say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from narval.core.elements.element import Element, Origin, children
+from narval.core.memory.labels import MODEL, WHETHER
+from narval.core.memory.memory import Memory
+from narval.core.trust.rules import OF_SECRETS
+
+MOST = 10_000
+"""The elements at most whose origin is looked at; what came of more is not known."""
+
+
+def came_in(memory: Memory, eids: Iterable[int], *, models: bool = False) -> tuple[int, ...] | None:
+    """The elements by which labels about `from` came into some elements; None where that is not known: an
+    element is forgotten, another agent sent it, or a run made it of values that it kept.
+
+    What a language model answered did not come in by itself, unless `models` are asked for: what it was asked
+    with did.
+    """
+    pending, seen, arrived = list(eids), set[int](), dict[int, None]()
+    while pending:
+        eid = pending.pop()
+        if eid in seen:
+            continue
+        seen.add(eid)
+        element = memory.element(eid)
+        if element is None or len(seen) > MOST:
+            return None
+        names = _ways(memory, (eid,))
+        if not names:
+            continue
+        origin = element.origin or Origin()
+        if any(made_of not in memory for made_of in origin.inputs):
+            return None
+        pending += origin.inputs
+        new = names - _ways(memory, origin.inputs)
+        if new := {name for name in new if models or not name.startswith(MODEL)}:
+            if origin.agent or (not origin.call and new & _ways(memory, (origin.run,))):
+                return None
+            arrived[eid] = None
+    return tuple(sorted(arrived))
+
+
+def _ways(memory: Memory, eids: Iterable[int]) -> set[str]:
+    """The labels of elements that say by which way something came in."""
+    labels = memory.labels
+    said = labels.names(labels.of(eids))
+    return {name for name in said if name[-1] != WHETHER and not name.startswith(OF_SECRETS)}
+
+
+class Chosen(NamedTuple):
+    """The values that language models gave where their author had left them no words of their own: among
+    words, yes or no; and numbers.
+    """
+
+    words: frozenset[str] = frozenset()
+    numbers: frozenset[str] = frozenset()
+
+
+def chosen(memory: Memory, eids: Iterable[int]) -> Chosen:
+    """The values that stand in answers of language models, from which some elements came, and which their
+    prompts bound; an answer whose prompt is forgotten has none.
+    """
+    pending, seen = list(eids), set[int]()
+    words, numbers = set[str](), set[str]()
+    while pending and len(seen) < MOST:
+        eid = pending.pop()
+        element = memory.element(eid)
+        if eid in seen or element is None or not _has_model(memory, eid):
+            continue
+        seen.add(eid)
+        inputs = element.origin.inputs if element.origin is not None else ()
+        pending += inputs
+        for made_of in inputs:
+            for name, is_number in _bound(memory.element(made_of)):
+                if (value := element.attributes.get(name)) is not None:
+                    (numbers if is_number else words).add(value)
+    return Chosen(frozenset(words), frozenset(numbers))
+
+
+def _has_model(memory: Memory, eid: int) -> bool:
+    return any(name.startswith(MODEL) for name in _ways(memory, (eid,)))
+
+
+_NUMBERS = ("number", "integer")
+"""The types of fields that are numbers."""
+
+
+def _bound(prompt: Element | None) -> Iterator[tuple[str, bool]]:
+    """The fields of a prompt that leave a model no words of its own, each with True if it is a number."""
+    if prompt is None or prompt.name != "prompt":
+        return
+    for node in children(prompt.tree()):
+        kind = node.get("type")
+        if node.tag == "field" and (node.get("words") or kind in ("yes-no", *_NUMBERS)):
+            yield node.get("name", ""), kind in _NUMBERS and not node.get("words")

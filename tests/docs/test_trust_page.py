@@ -1,0 +1,42 @@
+"""The page of etc/trust.toml: its examples are rules, and it has every word of them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from narval.core.source.text import Source
+from narval.core.trust.rules import SEVERITY, Holding, PartWord
+from narval.files.trust_file import RULE_KEYS, TOP_KEYS, TRUST_FILE, parse_trust
+
+ROOT = Path(__file__).parents[2]
+PAGES = ("docs/reference/trust.md", "docs/explanation/strangers.md")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_each_example_is_rules_without_faults(page: str) -> None:
+    examples = re.findall(r"```toml\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+    assert examples
+    for example in examples:
+        rules, faults = parse_trust(Source.of_text(page, example))
+        assert faults == []
+        assert rules is not None
+
+
+def test_the_page_has_every_word() -> None:
+    text = (ROOT / PAGES[0]).read_text()
+    rows = re.findall(r"^\| `([a-z]+)` \|", text, re.MULTILINE)
+    assert set(RULE_KEYS) <= set(rows)
+    words = (*get_args(PartWord), *get_args(Holding), *SEVERITY)
+    assert [word for word in words if f'`"{word}"`' not in text] == []
+    assert [word for word in TOP_KEYS if f"[{word}]" not in text] == []
+
+
+def test_the_file_that_ships_has_no_faults() -> None:
+    rules, faults = parse_trust(Source.of_text(TRUST_FILE, (ROOT / TRUST_FILE).read_text()))
+    assert faults == []
+    assert rules is not None
+    assert [rule.then for rule in rules.rules] == ["allow", "ask", "ask", "allow", "ask"]
