@@ -26,7 +26,7 @@ from narval.core.elements.error_element import make_error, read_error
 from narval.core.engines.commands import Call, Finish, Outer
 from narval.core.engines.registry import is_standing, knows_inputs
 from narval.core.memory.doubting import is_doubtful
-from narval.core.memory.labels import NONE
+from narval.core.memory.labels import NONE, MadeOf
 from narval.core.memory.retention import IdleTracker
 from narval.store.batch import Batch, MomentRow, Offer
 
@@ -104,6 +104,8 @@ class Transaction:
         self.quit = self.unsettled = False
         self.comes_with = NONE
         self.pending = Pending()
+        self._made_of: dict[int, MadeOf] = {}
+        """The sources of the parts of elements that are not settled yet."""
         self._altered: dict[int, Run] = {}
         """Runs whose rows are others now."""
         self.in_use.reset()
@@ -162,9 +164,17 @@ class Transaction:
 
     def _spread(self, fact: Change) -> None:
         """Label what a fact gives labels."""
-        knows = type(fact) is changes.Added and self._knows_inputs(fact.element)
-        for eid, labels in self.agent.memory.labels.spread(fact, self.comes_with, knows_inputs=knows):
-            self.label(eid, labels)
+        knows, made_of = False, None
+        if type(fact) is changes.Added:
+            knows = self._knows_inputs(fact.element)
+            made_of = self._made_of.pop(fact.element.eid, None) or declared_parts(self.agent, fact.element)
+        labels = self.agent.memory.labels
+        for eid, number in labels.spread(fact, self.comes_with, knows_inputs=knows, made_of=made_of):
+            self.label(eid, number)
+
+    def note_sources(self, eid: int, made_of: MadeOf) -> None:
+        """Note what the parts of a new element say something of, for their labels."""
+        self._made_of[eid] = made_of
 
     def _knows_inputs(self, element: Element) -> bool:
         """True if an element says only what is in the inputs that its origin names."""
@@ -190,17 +200,19 @@ class Transaction:
     def coming_with(self, labels: int) -> Iterator[None]:
         """Let what is added meanwhile have these labels, and those of what it is added within."""
         before = self.comes_with
-        self.comes_with = self.agent.memory.labels.join(before, labels)
+        of_memory = self.agent.memory.labels
+        self.comes_with = of_memory.coming = of_memory.join(before, labels)
         try:
             yield
         finally:
-            self.comes_with = before
+            self.comes_with = of_memory.coming = before
 
     def undo(self) -> None:
         """Take back what is not settled."""
         for fact in reversed(self.pending.facts):
             self.agent.memory.revert(fact)
         self.pending = Pending()
+        self._made_of.clear()
 
     # --- what no engine asked for -----------------------------------------------------------------------
 
@@ -265,6 +277,31 @@ def inherit(transaction: Transaction, eid: int, others: Iterable[int]) -> None:
     labels = transaction.agent.memory.labels
     if labels.pages:
         transaction.label(eid, labels.of(others))
+
+
+def declared_parts(agent: AgentState, element: Element) -> MadeOf | None:
+    """The sources of the parts of what a call gave, as its action or transform declares them; None where it
+    declares nothing.
+    """
+    origin = element.origin
+    run = agent.runs.active.get(origin.run) if origin is not None and origin.call else None
+    call = run.calls.get(origin.call) if run is not None and origin is not None else None
+    prototype = call and getattr(agent.lookup.definition(run, call.kind, call.name), "prototype", None)
+    if call is None or not prototype or not (prototype.keeps or any(slot.own for slot in prototype.outputs)):
+        return None
+    if prototype.output_variables:
+        return None
+    tree = agent.memory.tree(element)
+    output = next((output for output, bound in prototype.bound_outputs if bound.test(tree)), None)
+    if output is None:
+        return None
+    inputs = dict(call.inputs)
+    parts = {
+        keep.part.path: [(eid, source.path) for source in keep.sources for eid in inputs.get(source.slot, ())]
+        for keep in prototype.keeps
+        if keep.part.slot == output.id
+    }
+    return MadeOf(parts, output.own)
 
 
 def _note_use(idle: IdleTracker, fact: Change, at: float) -> None:

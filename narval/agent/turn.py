@@ -65,7 +65,10 @@ class Turn:
         self.agent, self.host_api = agent, host_api
         self.transaction = Transaction(agent, record_only=record_only)
         self._effects = TurnEffects(self.transaction)
-        self.view = TurnView(agent, host_api, self._effects.apply, self.transaction.label)
+        transaction = self.transaction
+        self.view = TurnView(
+            agent, host_api, self._effects.apply, transaction.label, transaction.note_sources
+        )
         self.controls = Controls(self.transaction, host_api.schema_fault)
         self.add = self.controls.add
         self.start = partial(start_run, self.transaction)

@@ -18,7 +18,7 @@ from narval.core.engines.commands import Call, Command, Watch
 from narval.core.engines.events import Caller, Event, Plain, Produced, Returned
 from narval.core.engines.view import GuardVerdict, verdict_of
 from narval.core.errors import ActionError
-from narval.core.memory.labels import NONE
+from narval.core.memory.labels import NONE, MadeOf
 from narval.core.memory.lineage import current, fits_since
 from narval.core.memory.memory import Memory
 from narval.core.patterns.pattern import Bound
@@ -71,7 +71,7 @@ class LiveMemory:
         self.current, self.text_of = partial(current, memory), text_of
         self.matching, self.among = memory.matching, memory.among
         self.reserved, self.context = memory.reserved_for, memory.contexts.of
-        self.schema_fault = schemas.schema_fault
+        self.schema_fault, self.labels = schemas.schema_fault, memory.labels
         self._memory = memory
 
     @property
@@ -95,7 +95,8 @@ class LiveMemory:
 class TurnView(LiveMemory):
     """The engines' `View` within a turn; `advance` has an engine decide.
 
-    `apply` lets a command of a run take effect, `label` gives a run labels.
+    `apply` lets a command of a run take effect, `label` gives a run labels, `note_sources` has the parts of a
+    new element have those of their sources.
     """
 
     def __init__(
@@ -104,9 +105,10 @@ class TurnView(LiveMemory):
         host_api: HostApi,
         apply: Callable[[int, Command], None],
         label: Callable[[int, int], None],
+        note_sources: Callable[[int, MadeOf], None],
     ) -> None:
         super().__init__(agent.memory, host_api)
-        self.apply, self._label = apply, label
+        self.apply, self._label, self.note_sources = apply, label, note_sources
         self._agent, self._host_api = agent, host_api
         self._run: Run | None = None
         self._at = 0.0

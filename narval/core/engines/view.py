@@ -11,6 +11,7 @@ from narval.core.elements.changes import MarkScope
 from narval.core.elements.element import Element
 from narval.core.engines.commands import Call, Command, Watch
 from narval.core.engines.events import Caller, Plain
+from narval.core.memory.labels import Labels, MadeOf
 from narval.core.patterns.pattern import Bound, Pattern
 
 
@@ -35,6 +36,10 @@ class MemoryView(Protocol):
 
     def element(self, eid: int) -> Element | None:
         """The element, or None when it was forgotten."""
+
+    @property
+    def labels(self) -> Labels:
+        """The labels of elements and runs."""
 
     def matching(self, bound: Bound, scope: MarkScope | None, *, newest_first: bool = False) -> Iterator[int]:
         """All of memory that fits and may be taken (not marked in `scope`), oldest first or newest."""
@@ -99,6 +104,9 @@ class RunView(Protocol):
 
     def definition(self, kind: str, name: str) -> Any:
         """The current definition of that kind and name, or None."""
+
+    def note_sources(self, eid: int, made_of: MadeOf, /) -> None:
+        """Have the parts of a new element have the labels of what they say something of."""
 
     def pending_call(self, call: str) -> Call | None:
         """A call that the run has under way, as it was asked."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from narval.core.elements.changes import Added, Change, Held
 from narval.core.elements.element import Origin
@@ -205,12 +206,27 @@ def _parts_in(names: Iterable[str]) -> dict[str, frozenset[str]]:
     return parts
 
 
+class MadeOf(NamedTuple):
+    """The sources of the parts of a new element: by path the parts of others that each says something of, as
+    eids and paths. Its `own` parts have no label of where something came from. With `nothing_else` all other
+    parts say nothing; else they may say anything of what the element was made of.
+    """
+
+    parts: Mapping[str, Iterable[tuple[int, str]]]
+    own: tuple[str, ...] = ()
+    nothing_else: bool = False
+
+
 class Labels(LabelSets):
-    """The labels of the elements and runs of a memory; `pages` has none where nothing has a label."""
+    """The labels of the elements and runs of a memory; `pages` has none where nothing has a label.
+
+    `coming` is the set of labels that what is added just now comes with.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.pages: dict[int, array[int]] = {}
+        self.coming = NONE
 
     def of(self, eids: Iterable[int]) -> int:
         """The set of all the labels that one of these elements or runs has, in whichever part."""
@@ -272,13 +288,19 @@ class Labels(LabelSets):
                 yield from (((place << _BITS) + offset, name) for name in self._names[number])
 
     def spread(
-        self, change: Change, came_with: int = NONE, *, knows_inputs: bool = False
+        self,
+        change: Change,
+        came_with: int = NONE,
+        *,
+        knows_inputs: bool = False,
+        made_of: MadeOf | None = None,
     ) -> Iterator[tuple[int, int]]:
         """The elements and runs that a change gives labels, each with the number of a set.
 
         An element has those of what it was made of, of the run that made it, or of which it says something,
         and those that it `came_with`, unless the owner endorsed it; a run has those of what it holds. Where
         what made an element `knows_inputs`, its run has decided that it came to be, and said nothing in it.
+        Parts of which more is known, as `made_of` tells, have the labels of their sources.
         """
         if type(change) is Held:
             yield change.run, self.of(change.eids)
@@ -288,5 +310,25 @@ class Labels(LabelSets):
                 of_run = self.of((origin.run,))
                 number = self.join(number, self.whether(of_run) if knows_inputs else of_run)
                 number = NONE if endorsement(origin) else self.join(number, self.of(origin.inputs))
+                if number and made_of is not None:
+                    number = self._by_parts(number, made_of, self.join(came_with, of_run))
             yield change.element.eid, number
             yield change.held, number
+
+    def _by_parts(self, number: int, made_of: MadeOf, deciding: int) -> int:
+        """The set of an element that would have these labels, by what is known of its parts."""
+        said, _ = self.told(number)
+        parts = {
+            path: frozenset[str]().union(*(self.told_of(eid, within) for eid, within in sources))
+            for path, sources in made_of.parts.items()
+        }
+        if made_of.nothing_else:
+            some = {path: labels for path, labels in parts.items() if labels}
+            return self.number_of(self.names(self.whether(deciding)), some)
+        secret = frozenset(name for name in said if name.startswith(SECRET))
+        own = dict.fromkeys(made_of.own, secret)
+        return self.number_of(self.names(number), {**own, **parts})
+
+    def told_of(self, eid: int, path: str) -> frozenset[str]:
+        """The labels of what a part of an element says."""
+        return frozenset(name for name in self.of_part(self.own(eid), path) if name[-1] != WHETHER)

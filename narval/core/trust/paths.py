@@ -91,3 +91,8 @@ def paths_in(text: str) -> tuple[str, ...]:
     if not words or not all(map(is_path, words)):
         raise ValueError(WRITTEN)
     return words
+
+
+def local_part(name: object) -> str:
+    """The name of an element or attribute as it stands in a path: without its namespace."""
+    return str(name).rpartition("}")[2]

@@ -25,6 +25,7 @@ from narval.core.engines.commands import Call, Command
 from narval.core.engines.effects import EFFECTS
 from narval.core.engines.events import Caller, OutputElement, Plain
 from narval.core.engines.view import GuardVerdict, verdict_of
+from narval.core.memory.labels import Labels, MadeOf
 from narval.core.patterns.pattern import Bound, Condition, Pattern, condition
 from narval.trials.explore.assumptions import ANY, Assumptions
 from narval.trials.explore.choices import Choices, TooManyWays
@@ -114,6 +115,7 @@ class AnyMemory:
     """
 
     people = Directory.of_owner("somebody")
+    labels = Labels()
     zone = "UTC"
     up_since = 0.0
 
@@ -172,6 +174,9 @@ class AnyMemory:
     def judge(self, eids: Iterable[int], bound: Bound) -> GuardVerdict:
         """The verdict of a guard: nothing here has labels."""
         return verdict_of(eids)
+
+    def note_sources(self, eid: int, made_of: MadeOf) -> None:
+        """Keep nothing: there are no labels here."""
 
     def fits(self, element: Element, bound: Bound) -> bool:
         """True if an element fits; known of an argument that the definition holds as it is."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -162,6 +163,15 @@ class TextTemplate(msgspec.Struct, frozen=True):
 def values_in(text: str) -> Iterator[str]:
     """The values in a text, in their braces."""
     return (piece[0] for piece in _PIECES.finditer(text) if piece[0] != "{{")
+
+
+def argument_values(text: str) -> Iterator[ArgumentValue]:
+    """The values in a text that can be evaluated."""
+    for piece in _PIECES.finditer(text):
+        with suppress(PatternError):
+            part = _part(piece)
+            if isinstance(part, ArgumentValue):
+                yield part
 
 
 def filled(text: str, bindings: Bindings, zone: str, times: int = 1) -> str:

@@ -22,6 +22,7 @@ from narval.core.definitions.reading.values import (
     Bindings,
     Used,
     argument_value,
+    argument_values,
     filled,
     template_from,
     values_in,
@@ -32,6 +33,8 @@ from narval.core.elements.canonical import canonical, parse_untrusted
 from narval.core.elements.element import CONTROL, Element, parse
 from narval.core.errors import ElementError, PatternError
 from narval.core.source.xml import XmlNode
+from narval.core.trust.paths import TEXT, local_part
+from narval.core.trust.reads import Bound, BoundElements, Source, sources
 
 FOREACH = "foreach"
 """The attribute of an element within an argument that stands there once for each of some elements."""
@@ -137,6 +140,53 @@ def fill(xml: bytes, bindings: Bindings, zone: str) -> bytes:
     root = parse_untrusted(xml)
     _Filling(zone).fill(root, bindings)
     return canonical(root)
+
+
+def sources_of(xml: bytes, bound: BoundElements, zone: str) -> dict[str, frozenset[Source]]:
+    """The parts of elements of memory that the values of an argument come from, by its own parts; what its
+    author wrote is in none.
+    """
+    made: dict[str, frozenset[Source]] = {}
+    _note_sources(made, parse_untrusted(xml), "", bound, zone, frozenset())
+    return made
+
+
+def _note_sources(
+    made: dict[str, frozenset[Source]],
+    node: etree._Element,
+    path: str,
+    bound: BoundElements,
+    zone: str,
+    chosen_by: frozenset[Source],
+) -> None:
+    """Note the sources of the parts of an element, each of which is there because of others too."""
+    texts = [(f"@{local_part(name)}", str(text)) for name, text in node.attrib.items()]
+    for part, text in (*texts, (TEXT, node.text or ""), *((TEXT, child.tail or "") for child in node)):
+        _note(
+            made,
+            f"{path}{part}",
+            chosen_by.union(*(sources(value, bound, zone) for value in argument_values(text))),
+        )
+    for child in node:
+        if not isinstance(child.tag, str):
+            continue
+        inner = f"{path}{local_part(child.tag)}"
+        if (repeat := _repeat_of(child)) is None:
+            _note_sources(made, child, f"{inner}/", bound, zone, chosen_by)
+            continue
+        name, value = repeat
+        chosen = chosen_by | sources(value, bound, zone)
+        _note(made, inner, chosen)
+        del child.attrib[FOREACH]
+        for element in value.elements_for(
+            {of: [one.element for one in some] for of, some in bound.items()}, zone, 1
+        ):
+            _note_sources(made, child, f"{inner}/", {**bound, name: [Bound(element, chosen)]}, zone, chosen)
+
+
+def _note(made: dict[str, frozenset[Source]], path: str, found: frozenset[Source]) -> None:
+    if found:
+        made[path] = made.get(path, frozenset()) | found
 
 
 class _Filling:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from narval.core.definitions.prototype import Input, Prototype
 from narval.core.elements.changes import MarkScope
@@ -13,9 +13,12 @@ from narval.core.engines.calls.candidates import Bindings, CandidateSearch
 from narval.core.engines.decision import Inputs
 from narval.core.engines.events import Failure
 from narval.core.errors import ElementError
+from narval.core.memory.labels import MadeOf
 from narval.core.patterns.pattern import Bound, Condition
+from narval.core.trust.reads import Bound as BoundElement
+from narval.core.trust.reads import Source
 from narval.kinds.recipe.engine.decision import PLAN, RecipeDecision
-from narval.kinds.recipe.language.arguments import NOW, fill, now_element
+from narval.kinds.recipe.language.arguments import NOW, fill, now_element, sources_of
 from narval.kinds.recipe.language.definition import EACH, Step
 
 
@@ -58,21 +61,53 @@ def arguments_of(
     Raises ElementError where that makes no element, or with a prototype one that does not fit it.
     """
     arguments: list[Element] = []
-    zone = decision.view.zone
+    zone, labels = decision.view.zone, decision.view.labels
     later = names_each(decision, step) if each is None else ()
     for at, xml in enumerate(step.arguments):
-        origin = None
         if at in later:
             continue
         if at in step.values:
             bindings = _value_bindings(decision, step.values[at], each)
-            xml = fill(xml, bindings, zone)
-            made_of = (element.eid for elements in bindings.values() for element in elements if element.eid)
-            origin = Origin(decision.state.eid, step.id, inputs=tuple(dict.fromkeys(made_of)))
-        arguments.append(Element(-1 - len(arguments), xml, origin=origin))
+            if labels.pages or labels.coming:
+                arguments.append(_traced(decision, step, xml, bindings, -1 - len(arguments)))
+            else:
+                made_of = (
+                    element.eid for elements in bindings.values() for element in elements if element.eid
+                )
+                origin = Origin(decision.state.eid, step.id, inputs=tuple(dict.fromkeys(made_of)))
+                arguments.append(Element(-1 - len(arguments), fill(xml, bindings, zone), origin=origin))
+        elif labels.pages or labels.coming:
+            arguments.append(Argument(-1 - len(arguments), xml))
+        else:
+            arguments.append(Element(-1 - len(arguments), xml))
         if isinstance(prototype, Prototype):
             _check_fit(decision, prototype, arguments[-1])
     return tuple(arguments)
+
+
+class Argument(Element):
+    """An argument in a memory that has labels: its `parts` are by path the parts of elements that its values
+    come from. What its author wrote comes from nowhere.
+    """
+
+    parts: Mapping[str, frozenset[Source]] = {}
+
+
+def _traced(decision: RecipeDecision, step: Step, xml: bytes, bindings: Bindings, eid: int) -> Argument:
+    """An argument filled in, with what its parts come from. Raises ElementError."""
+    zone, run = decision.view.zone, decision.state.eid
+    filled = fill(xml, bindings, zone)
+    bound = {
+        name: [
+            BoundElement(each, frozenset([(each.eid, "")]) if each.eid not in (0, run) else frozenset())
+            for each in elements
+        ]
+        for name, elements in bindings.items()
+    }
+    parts = sources_of(xml, bound, zone)
+    made_of = dict.fromkeys(eid for sources in parts.values() for eid, _ in sorted(sources))
+    origin = Origin(run, step.id, inputs=tuple(made_of))
+    return Argument(eid, filled, origin=origin, parts=parts)
 
 
 def _value_bindings(decision: RecipeDecision, variables: frozenset[str], each: int | None) -> Bindings:
@@ -119,7 +154,10 @@ def _bound_alone(decision: RecipeDecision, slot: Input) -> Bound | None:
 def add_argument(decision: RecipeDecision, step: Step, argument: Element) -> int:
     """Let an argument enter memory; its eid."""
     inputs = argument.origin.inputs if argument.origin is not None else ()
-    return decision.add(Element(0, argument.xml), step.id, inputs=inputs)
+    eid = decision.add(Element(0, argument.xml), step.id, inputs=inputs)
+    if type(argument) is Argument:
+        decision.view.note_sources(eid, MadeOf(argument.parts, nothing_else=True))
+    return eid
 
 
 class InputSearch:

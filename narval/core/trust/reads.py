@@ -1,0 +1,194 @@
+"""Reads: the parts of elements that a value in braces comes from, by what it selects and its predicates read.
+
+Of `$mails[@from = $boss/@mail][1]/@subject` these are the mail that was selected, and the boss. An element
+that was left out by a predicate is none of them: that something is not there says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from lxml import etree
+
+from narval.core.definitions.reading.date_functions import functions_in
+from narval.core.definitions.reading.values import ArgumentValue
+from narval.core.elements.element import Element, Tree
+from narval.core.patterns.syntax import (
+    Expression,
+    Filter,
+    FunctionCall,
+    Path,
+    PathStep,
+    Variable,
+    parse,
+    parts,
+    walk,
+)
+from narval.core.patterns.syntax import variables as variables_of
+from narval.core.patterns.xpath1 import string_of
+from narval.core.trust.paths import TEXT, local_part
+
+Source = tuple[int, str]
+"""The eid of an element, and the path of a part of it; "" is the whole."""
+
+_COUNTING = frozenset({"position", "last", "true", "false"})
+"""The functions without arguments that read nothing of an element."""
+
+_DOWNWARD = frozenset({"child", "attribute", "self", "descendant", "descendant-or-self"})
+"""The axes that lead nowhere outside of an element."""
+
+
+_OF_EACH = "{urn:narval:each}memory"
+"""The element in which each element stands while several are looked at together."""
+
+
+class Bound(NamedTuple):
+    """An element that a variable stands for, and the parts of memory that it is, or was copied from."""
+
+    element: Element
+    sources: frozenset[Source] = frozenset()
+
+
+BoundElements = Mapping[str, Sequence[Bound]]
+"""The elements that variables stand for."""
+
+
+class _Rooted(NamedTuple):
+    """A path from a variable within an expression."""
+
+    variable: str
+    text: str
+    is_exact: bool
+    """True if the nodes that it selects are all that it reads of their elements."""
+    is_inside: bool
+    """True if it leads to no node outside of the elements that the variable stands for."""
+
+
+def sources(value: ArgumentValue, bound: BoundElements, zone: str) -> frozenset[Source]:
+    """The parts of elements of memory that a value comes from."""
+    found: set[Source] = set()
+    for rooted in _rooted_in(value.text):
+        elements = bound.get(rooted.variable, ())
+        if not any(one.sources for one in elements):
+            continue
+        if rooted.is_inside:
+            found.update(_selected(rooted, bound, zone))
+        else:
+            found.update(*(one.sources for one in elements))
+    return frozenset(found)
+
+
+def _selected(rooted: _Rooted, bound: BoundElements, zone: str) -> Iterator[Source]:
+    """The parts that a path selects; the whole of each element of its variable where that cannot be told."""
+    elements = bound[rooted.variable]
+    together = etree.Element("all")
+    roots = [one.element.tree() for one in elements]
+    for root in roots:
+        etree.SubElement(together, _OF_EACH).append(root)
+    trees = {name: [Tree(one.element).root for one in bound.get(name, ())] for name in _names(rooted.text)}
+    of_each = dict(zip(roots, elements, strict=True))
+    nodes = _compiled(rooted.text, zone)(together, **{**trees, rooted.variable: roots})
+    if len(elements) > 1 and not _same(
+        nodes, _compiled(rooted.text, zone)(trees[rooted.variable][0], **trees)
+    ):
+        yield from (source for one in elements for source in one.sources)
+        return
+    for node in nodes:
+        root, path = _place(node)
+        if path == "@eid" and rooted.is_exact:
+            continue  # it is narval that gives this number
+        for eid, within in of_each[root].sources:
+            yield eid, "/".join(filter(None, (within, path))) if rooted.is_exact else within
+
+
+def _same(some: list[etree._Element | str], others: list[etree._Element | str]) -> bool:
+    """True if nodes have the same texts, in whatever order they come."""
+    return sorted(map(_text, some)) == sorted(map(_text, others))
+
+
+def _text(node: etree._Element | str) -> str:
+    return str(node) if isinstance(node, str) else string_of(node)
+
+
+def _place(node: etree._Element | etree._ElementUnicodeResult) -> tuple[etree._Element, str]:
+    """The root of the element in which a node is, and its path there."""
+    names: list[str] = []
+    if isinstance(node, etree._Element):
+        inner = node
+    else:
+        names = [f"@{local_part(node.attrname)}" if node.is_attribute else TEXT]
+        inner = _above(_above(node) if node.is_tail else node)
+    while (outer := _above(inner)).tag != _OF_EACH:
+        names.insert(0, local_part(inner.tag) if isinstance(inner.tag, str) else TEXT)
+        inner = outer
+    return inner, "/".join(names)
+
+
+def _above(node: etree._Element | etree._ElementUnicodeResult) -> etree._Element:
+    parent = node.getparent()
+    assert parent is not None, node
+    return parent
+
+
+@lru_cache(maxsize=1024)
+def _rooted_in(text: str) -> tuple[_Rooted, ...]:
+    return tuple(_rooted(text, parse(text)))
+
+
+@lru_cache(maxsize=1024)
+def _names(text: str) -> frozenset[str]:
+    return variables_of(parse(text))
+
+
+@lru_cache(maxsize=1024)
+def _compiled(text: str, zone: str) -> etree.XPath:
+    return etree.XPath(text, extensions=functions_in(zone), regexp=False, smart_strings=True)
+
+
+def _rooted(text: str, node: Expression) -> Iterator[_Rooted]:
+    """The paths from variables within an expression, those in predicates too."""
+    variable, predicates, steps = _taken_apart(node)
+    if variable is not None:
+        is_inside = all(step.axis in _DOWNWARD for step in steps)
+        is_exact = not any(map(_reads_context, predicates))
+        yield _Rooted(variable.name, text[node.start : node.end], is_exact, is_inside)
+        inner: Iterable[Expression] = predicates
+    elif isinstance(node, Path) and (node.origin is None or isinstance(node.origin, str)):
+        inner = predicates
+    elif predicates or steps:
+        yield from (_Rooted(name, f"${name}", False, False) for name in sorted(variables_of(node)))
+        inner = predicates
+    else:
+        inner = parts(node)
+    for part in inner:
+        yield from _rooted(text, part)
+
+
+def _taken_apart(node: Expression) -> tuple[Variable | None, list[Expression], list[PathStep]]:
+    """The variable from which a path leads, None if it leads from something else; all its predicates; and
+    its steps.
+    """
+    match node:
+        case Variable():
+            return node, [], []
+        case Filter(primary=primary, predicates=predicates):
+            variable, before, steps = _taken_apart(primary)
+            return variable, [*before, *predicates], steps
+        case Path(origin=origin, steps=steps):
+            after = [predicate for step in steps for predicate in step.predicates]
+            if origin is None or isinstance(origin, str):
+                return None, after, [*steps]
+            variable, before, first = _taken_apart(origin)
+            return variable, [*before, *after], [*first, *steps]
+    return None, [], []
+
+
+def _reads_context(predicate: Expression) -> bool:
+    """True if a predicate reads of the element that it is tried on, and not just counts."""
+    return any(
+        (isinstance(part, Path) and (part.origin is None or isinstance(part.origin, str)))
+        or (isinstance(part, FunctionCall) and not part.arguments and part.name not in _COUNTING)
+        for part in walk(predicate)
+    )
