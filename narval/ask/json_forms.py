@@ -21,7 +21,7 @@ from narval.core.engines.commands import Call
 from narval.core.engines.engine import resumed_from
 from narval.core.engines.events import Caller
 from narval.core.errors import Fault
-from narval.core.memory.labels import endorsement
+from narval.core.memory.labels import WHETHER, endorsement
 from narval.core.memory.memory import Memory
 from narval.core.source.secrets import without_secrets
 from narval.files.agents.webhooks import ORIGIN
@@ -177,6 +177,7 @@ def element(agent: AgentState, element: Element) -> dict[str, Any]:
         "added": moment(element.added),
         "origin": origin(element.origin),
         "labels": said,
+        "parts": labels_of_parts(agent, element.eid),
         "decided_by": deciding,
         "hearsay": labels.is_hearsay(own),
         **uses_of(agent.memory.used_by(element.eid)),
@@ -206,6 +207,18 @@ def uses_of(marks: Iterable[tuple[MarkScope, int]]) -> Form:
         "used_by": [_use(*use) for use in uses if not is_sending(use[0])],
         "sent_to": [{"agent": scope[2], "run": run or None} for scope, run in uses if is_sending(scope)],
     }
+
+
+def labels_of_parts(agent: AgentState, eid: int) -> dict[str, list[str]]:
+    """The labels of the parts of an element that have their own, by path; "" is all the rest of it. {} where
+    all of it has the same.
+    """
+    labels = agent.memory.labels
+    own = labels.own(eid)
+    paths = sorted(labels.paths(own))
+    return {path: sorted(labels.told_of(eid, path)) for path in paths} | (
+        {"": [name for name in sorted(labels.rest(own)) if name[-1] != WHETHER]} if paths else {}
+    )
 
 
 def _use(scope: MarkScope, run: int) -> dict[str, Any]:

@@ -163,6 +163,7 @@ def test_an_element_has_the_promised_form(agent: Agent) -> None:
         "added",
         "origin",
         "labels",
+        "parts",
         "decided_by",
         "hearsay",
         "used_by",

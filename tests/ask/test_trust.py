@@ -42,6 +42,7 @@ def test_labels_are_told_with_what_they_came_by(home: Path) -> None:
             "eid": go,
             "name": "go",
             "labels": [],
+            "parts": {},
             "decided_by": ["model:*"],
             "hearsay": True,
             "endorsed": "",

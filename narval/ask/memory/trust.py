@@ -47,7 +47,8 @@ def _labelled(agent: AgentState, eid: int) -> dict[str, Any]:
     run = agent.runs.get(eid)
     name = run.name if run is not None else element.name if element is not None else None
     said, deciding = labels.told(labels.of((eid,)))
-    return {"eid": eid, "name": name, "labels": said, "decided_by": deciding}
+    parts = json_forms.labels_of_parts(agent, eid)
+    return {"eid": eid, "name": name, "labels": said, "parts": parts, "decided_by": deciding}
 
 
 @operation("write")

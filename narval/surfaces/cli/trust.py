@@ -38,6 +38,8 @@ def trust(session: Session, eid: int, endorse: bool, why: str | None) -> None:
 
 def _lines(answer: Row) -> Iterator[str]:
     yield f"{answer['eid']} {clean(answer['name'])}: {_labels(answer)}"
+    for path, labels in answer["parts"].items():
+        yield f"  {clean(path or '(the rest)')}: {clean(', '.join(labels)) or 'no labels'}"
     if answer["endorsed"]:
         yield f"  endorsed: {clean(answer['endorsed'])}"
     for before in answer["by"]:
