@@ -140,6 +140,7 @@ class Dialogue:
 
     def __init__(self, *definitions: Action | str, schema_faults: dict[bytes, str] | None = None) -> None:
         self.memory = Memory()
+        self.labels = self.memory.labels
         self.library = Library(())
         self.load(*definitions)
         self.current, self.text_of = partial(current, self.memory), text_of
