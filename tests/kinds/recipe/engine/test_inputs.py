@@ -387,14 +387,23 @@ def test_an_argument_that_is_not_what_the_input_of_its_name_takes_is_an_error(
     assert error["message"] == f"an argument cannot be given: address is not what input to takes: {why}"
 
 
-def test_an_argument_that_another_input_takes_is_none() -> None:
+def test_an_argument_that_does_not_fit_the_input_of_its_name_goes_to_no_other() -> None:
     inputs = [Input("to", "address[@mail]"), Input("any", "*[not(self::note)]")]
     inside = "<arguments><address to='ann'/></arguments>"
+    said = Dialogue(recipe("g.r", step("a", inside=inside), end="a"), action("m.a", inputs))
+    said.add("<address mail='stranger@example.org'/>")
+    said.start("g.r")
+    assert said.error()["type"] == "bad-argument"
+
+
+def test_an_argument_of_another_name_goes_to_an_input_that_takes_any() -> None:
+    inputs = [Input("to", "address[@mail]"), Input("any", "*[not(self::note)]")]
+    inside = "<arguments><letter/></arguments>"
     said = Dialogue(recipe("g.r", step("a", inside=inside), end="a"), action("m.a", inputs))
     near = said.add("<address mail='ann@example.org'/>")
     said.start("g.r")
     assert said.inputs("a")["to"] == (near,)
-    assert said.xml(said.inputs("a")["any"][0]) == '<address to="ann"/>'
+    assert said.xml(said.inputs("a")["any"][0]) == "<letter/>"
 
 
 def test_N7_an_argument_that_its_schema_refuses_is_an_error() -> None:
@@ -412,14 +421,22 @@ def test_N7_an_argument_that_its_schema_refuses_is_an_error() -> None:
     )
 
 
-def test_N47_an_argument_is_judged_by_no_input_that_depends_on_another() -> None:
+@pytest.mark.parametrize(("by", "is_given"), [("ann", True), ("bob", False)])
+def test_N47_an_argument_is_judged_by_an_input_that_depends_on_another_once_that_is_found(
+    by: str, is_given: bool
+) -> None:
     inputs = [Input("order", "order"), Input("to", "address")]
     narrowing = '<input id="to"><match>address[@of = $order/@by]</match></input>'
     inside = f"<arguments><address of='ann'/></arguments>{narrowing}"
     said = Dialogue(recipe("g.r", step("a", inside=inside), end="a"), action("m.a", inputs))
-    said.add("<order by='ann'/>")
+    said.add(f"<order by='{by}'/>")
+    said.add("<address of='bob' by='a stranger'/>")
     said.start("g.r")
-    assert said.xml(said.inputs("a")["to"][0]) == '<address of="ann"/>'
+    if is_given:
+        assert said.xml(said.inputs("a")["to"][0]) == '<address of="ann"/>'
+    else:
+        assert said.error()["type"] == "bad-argument", "nothing else is taken in its place"
+        assert "expected @of = $order/@by, found 'ann'" in said.error()["message"]
 
 
 def test_N17_a_plan_that_cannot_start_adds_no_argument() -> None:

@@ -95,8 +95,11 @@ class Argument(Element):
 
 def _traced(decision: RecipeDecision, step: Step, xml: bytes, bindings: Bindings, eid: int) -> Argument:
     """An argument filled in, with what its parts come from. Raises ElementError."""
-    zone, run = decision.view.zone, decision.state.eid
+    zone, run, labels = decision.view.zone, decision.state.eid, decision.view.labels
     filled = fill(xml, bindings, zone)
+    made_of = dict.fromkeys(each.eid for elements in bindings.values() for each in elements if each.eid)
+    if not labels.coming and not labels.of(made_of):
+        return Argument(eid, filled, origin=Origin(run, step.id, inputs=tuple(made_of)))
     bound = {
         name: [
             BoundElement(each, frozenset([(each.eid, "")]) if each.eid not in (0, run) else frozenset())
@@ -123,24 +126,34 @@ def _value_bindings(decision: RecipeDecision, variables: frozenset[str], each: i
 
 def _check_fit(decision: RecipeDecision, prototype: Prototype, argument: Element) -> None:
     """Raise ElementError for an argument that its schema refuses, or that is not what the input of its name
-    takes. One of a name that no input asks for is passed over.
+    takes, as far as that depends on no other input. One of a name that no input asks for is passed over.
     """
     if (fault := decision.view.schema_fault(argument.xml)) is not None:
         raise ElementError("invalid", f"{argument.name} is refused by its schema: {fault}")
-    tree = Tree(argument)
-    judged = [(slot, _bound_alone(decision, slot)) for slot in prototype.inputs]
-    if any(bound is None or bound.test(tree) for _, bound in judged):
-        return
-    for slot, bound in judged:
-        mismatch = bound.explain(tree) if bound is not None and _asks_for(slot, argument) else None
-        if mismatch is not None:
-            why = f"expected {mismatch.predicate}, found {mismatch.value}"
-            raise ElementError("misfit", f"{argument.name} is not what input {slot.id} takes: {why}")
+    asking = asking_for(prototype.inputs, argument)
+    if asking:
+        bounds = [(slot, _bound_alone(decision, slot)) for slot in asking]
+        if all(bound is not None for _, bound in bounds):
+            check_taken(argument, ((slot, bound) for slot, bound in bounds if bound is not None))
 
 
-def _asks_for(slot: Input, argument: Element) -> bool:
-    """True if an input takes elements of that name, and not of any."""
-    return slot.condition.names is not None and argument.name in slot.condition.names
+def asking_for(inputs: Iterable[Input], argument: Element) -> list[Input]:
+    """The inputs that take elements of the name of an argument, and not of any."""
+    name = argument.name
+    return [slot for slot in inputs if slot.condition.names is not None and name in slot.condition.names]
+
+
+def check_taken(argument: Element, asking: Iterable[tuple[Input, Bound]]) -> None:
+    """Raise ElementError for an argument that none of the inputs takes that ask for its name."""
+    tree, why = Tree(argument), ""
+    for slot, bound in asking:
+        if bound.test(tree):
+            return
+        mismatch = bound.explain(tree)
+        if mismatch is not None and not why:
+            differs = f"expected {mismatch.predicate}, found {mismatch.value}"
+            why = f"{argument.name} is not what input {slot.id} takes: {differs}"
+    raise ElementError("misfit", why or f"{argument.name} is not what the input of its name takes")
 
 
 def _bound_alone(decision: RecipeDecision, slot: Input) -> Bound | None:

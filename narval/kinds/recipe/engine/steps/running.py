@@ -63,10 +63,18 @@ def run(decision: RecipeDecision, step: Step) -> None:
     target = decision.view.definition(step.kind, step.target) if not step.agent else None
     prototype = prototype_of(step, target)
     try:
-        arguments = arguments_of(decision, step, prototype) if step.arguments else ()
+        _call_with(decision, step, prototype, target)
     except ElementError as error:
         fail(decision, step, "bad-argument", f"an argument cannot be given: {error}")
-        return
+
+
+def _call_with(
+    decision: RecipeDecision, step: Step, prototype: Prototype | Failure | None, target: Any
+) -> None:
+    """Make the calls of a step whose target is this. Raises ElementError for an argument that cannot be
+    given, before anything is decided.
+    """
+    arguments = arguments_of(decision, step, prototype) if step.arguments else ()
     if prototype is None:
         _call_run(decision, step, arguments)
     elif isinstance(prototype, Failure):
@@ -298,15 +306,15 @@ def _inputs_for(
     empty.
     """
     slot = next((slot for slot in search.inputs if slot.id == foreach.input), None)
-    if names_each(decision, step):
-        prototype = prototype_of(step, decision.view.definition(step.kind, step.target))
-        try:
+    try:
+        if names_each(decision, step):
+            prototype = prototype_of(step, decision.view.definition(step.kind, step.target))
             search.give(arguments_of(decision, step, prototype, eid))
-        except ElementError as error:
-            why = f"an argument cannot be given: {error}"
-            _refuse(decision, step, eid, "bad-argument", why, source=source)
-            return None
-    assigned = search.assign_for(slot, eid, foreach.shared)
+        assigned = search.assign_for(slot, eid, foreach.shared)
+    except ElementError as error:
+        why = f"an argument cannot be given: {error}"
+        _refuse(decision, step, eid, "bad-argument", why, source=source)
+        return None
     if not assigned.missing:
         return search.commit_inputs(assigned)
     lacking = [slot for slot in search.inputs if slot.id in assigned.missing]
