@@ -92,6 +92,8 @@ class Transaction:
         self.agent, self.record_only = agent, record_only
         self.in_use = InUse(agent)
         self.telling = PoisonGuard()
+        self.made_of: dict[int, MadeOf] = {}
+        """The sources of the parts of elements that are not settled yet."""
         self.begin(0.0)
 
     def begin(self, at: float) -> None:
@@ -104,8 +106,7 @@ class Transaction:
         self.quit = self.unsettled = False
         self.comes_with = NONE
         self.pending = Pending()
-        self._made_of: dict[int, MadeOf] = {}
-        """The sources of the parts of elements that are not settled yet."""
+        self.made_of.clear()
         self._altered: dict[int, Run] = {}
         """Runs whose rows are others now."""
         self.in_use.reset()
@@ -167,14 +168,10 @@ class Transaction:
         knows, made_of = False, None
         if type(fact) is changes.Added:
             knows = self._knows_inputs(fact.element)
-            made_of = self._made_of.pop(fact.element.eid, None) or declared_parts(self.agent, fact.element)
+            made_of = self.made_of.pop(fact.element.eid, None) or declared_parts(self.agent, fact.element)
         labels = self.agent.memory.labels
         for eid, number in labels.spread(fact, self.comes_with, knows_inputs=knows, made_of=made_of):
             self.label(eid, number)
-
-    def note_sources(self, eid: int, made_of: MadeOf) -> None:
-        """Note what the parts of a new element say something of, for their labels."""
-        self._made_of[eid] = made_of
 
     def _knows_inputs(self, element: Element) -> bool:
         """True if an element says only what is in the inputs that its origin names."""
@@ -201,18 +198,18 @@ class Transaction:
         """Let what is added meanwhile have these labels, and those of what it is added within."""
         before = self.comes_with
         of_memory = self.agent.memory.labels
-        self.comes_with = of_memory.coming = of_memory.join(before, labels)
+        self.comes_with = of_memory.come_with(of_memory.join(before, labels))
         try:
             yield
         finally:
-            self.comes_with = of_memory.coming = before
+            self.comes_with = of_memory.come_with(before)
 
     def undo(self) -> None:
         """Take back what is not settled."""
         for fact in reversed(self.pending.facts):
             self.agent.memory.revert(fact)
         self.pending = Pending()
-        self._made_of.clear()
+        self.made_of.clear()
 
     # --- what no engine asked for -----------------------------------------------------------------------
 

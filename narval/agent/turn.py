@@ -67,7 +67,7 @@ class Turn:
         self._effects = TurnEffects(self.transaction)
         transaction = self.transaction
         self.view = TurnView(
-            agent, host_api, self._effects.apply, transaction.label, transaction.note_sources
+            agent, host_api, self._effects.apply, transaction.label, transaction.made_of.__setitem__
         )
         self.controls = Controls(self.transaction, host_api.schema_fault)
         self.add = self.controls.add

@@ -238,6 +238,11 @@ class Labels(LabelSets):
                     joined = self.join(joined, unions[page[eid & _LAST]])
         return joined
 
+    def come_with(self, number: int) -> int:
+        """Note the set of labels that what is added from now on comes with."""
+        self.coming = number
+        return number
+
     def own(self, eid: int) -> int:
         """The set of the labels of an element or a run, with what it says of parts."""
         page = self.pages.get(eid >> _BITS)

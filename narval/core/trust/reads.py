@@ -68,16 +68,16 @@ class _Rooted(NamedTuple):
 
 def sources(value: ArgumentValue, bound: BoundElements, zone: str) -> frozenset[Source]:
     """The parts of elements of memory that a value comes from."""
-    found: set[Source] = set()
+    said: set[Source] = set()
     for rooted in _rooted_in(value.text):
         elements = bound.get(rooted.variable, ())
         if not any(one.sources for one in elements):
             continue
         if rooted.is_inside:
-            found.update(_selected(rooted, bound, zone))
+            said.update(_selected(rooted, bound, zone))
         else:
-            found.update(*(one.sources for one in elements))
-    return frozenset(found)
+            said.update(*(one.sources for one in elements))
+    return frozenset(said)
 
 
 def _selected(rooted: _Rooted, bound: BoundElements, zone: str) -> Iterator[Source]:

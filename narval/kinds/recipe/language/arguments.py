@@ -184,9 +184,9 @@ def _note_sources(
             _note_sources(made, child, f"{inner}/", {**bound, name: [Bound(element, chosen)]}, zone, chosen)
 
 
-def _note(made: dict[str, frozenset[Source]], path: str, found: frozenset[Source]) -> None:
-    if found:
-        made[path] = made.get(path, frozenset()) | found
+def _note(made: dict[str, frozenset[Source]], path: str, of: frozenset[Source]) -> None:
+    if of:
+        made[path] = made.get(path, frozenset()) | of
 
 
 class _Filling:
