@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from lxml import etree
 
-from narval import ActionError, Element, Input, Output, action, sleep
+from narval import ActionError, Element, Input, Needs, Output, action, sleep
 
 from .files.places import atomically, place
 
@@ -157,6 +157,7 @@ def start(start: Element) -> etree._Element:
     inputs=[Input("element", "*")],
     runs="inline",
     outside=False,
+    needs=Needs(),
     description="Writes an element to the daemon's log.",
     where=[],
 )
@@ -174,6 +175,7 @@ def log(element: Element) -> None:
     outputs=[Output("written", "written[@path]")],
     description="An element as a file: its XML, its text, or a page.",
     where=["target/@path", "target/@folder"],
+    needs=Needs(folders=["[home] rw", "{target/@folder} rw"]),
 )
 def write_file(content: Element, target: Element) -> etree._Element:
     """Write an element to the file that `<target path="…" as="xml|text|html"/>` names: wholly or not at all.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from lxml import etree
 
 import narval
-from narval import ActionError, Element, Input, NarvalError, Output, Service, action, call
+from narval import ActionError, Element, Input, NarvalError, Needs, Output, Service, action, call
 from narval.api import CannotStartError, elements_of, is_reserved, text_within, xml_safe
 
 LONGEST_WORD = 100_000
@@ -24,6 +24,7 @@ USUAL_SECONDS = 60.0
     description="Runs a program of the settings with arguments from elements.",
     where=["command/@name", "command/argument"],
     label="program",
+    needs=Needs(programs=["[commands]"]),
 )
 async def run(command: Element) -> list[bytes] | etree._Element:
     """Run the program `[commands.NAME]` of the settings; give what it prints.

@@ -22,7 +22,7 @@ from typing import NamedTuple
 from lxml import etree
 
 import narval
-from narval import ActionError, Element, FetchError, Input, Output, action, call
+from narval import ActionError, Element, FetchError, Input, Needs, Output, action, call
 from narval.api import MailAccount, compose_mail, one_line, send_mail, timestamp
 
 PROGRAM_SECONDS = 30
@@ -82,6 +82,12 @@ def note(failure: Element) -> etree._Element:
     outputs=[Output("told", "told[@way]")],
     description="Tell the user a notice: on the desktop, by mail, by a command, by a push service.",
     where=["way", "identity/@address", "outbox"],
+    needs=Needs(
+        hosts=["{outbox/@host}:{outbox/@port}", "[services]"],
+        folders=["{outbox/@path} rw"],
+        programs=["notify-send", "busctl", "{notify/@command}"],
+        secrets=["{outbox/@secret}", "[services]"],
+    ),
 )
 async def tell(
     notice: Element, way: Element, identity: Element | None = None, outbox: Element | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lxml import etree
 
-from narval import ActionError, Element, Input, NarvalError, Output, action, fits
+from narval import ActionError, Element, Input, NarvalError, Needs, Output, action, fits
 
 
 @action(
@@ -21,6 +21,7 @@ from narval import ActionError, Element, Input, NarvalError, Output, action, fit
         Input("templates", "ack-template[@name]", list=True, optional=True, reads="name"),
     ],
     outputs=[Output("verdict", "triage[@verdict]", own=["@mail"])],
+    needs=Needs(),
     runs="inline",
     pure=True,
     description="What the first rule that fits says of a mail.",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from narval.calls.context import service as service
     from narval.calls.context import sleep as sleep
     from narval.core.definitions.action.definition import Input as Input
+    from narval.core.definitions.action.definition import Needs as Needs
     from narval.core.definitions.action.definition import Output as Output
     from narval.core.definitions.action.definition import action as action
     from narval.core.elements.element import Element as Element
@@ -51,6 +52,7 @@ __version__ = "0.1.0"
 _WHERE = {
     "action": "narval.core.definitions.action.definition",
     "Input": "narval.core.definitions.action.definition",
+    "Needs": "narval.core.definitions.action.definition",
     "Output": "narval.core.definitions.action.definition",
     "function": "narval.kinds.dataflow.language.code",
     "operator": "narval.kinds.dataflow.language.code",
@@ -97,6 +99,7 @@ __all__ = [
     "Input",
     "Message",
     "NarvalError",
+    "Needs",
     "Output",
     "Rubric",
     "Service",

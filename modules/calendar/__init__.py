@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from lxml import etree
 
-from narval import ActionError, Element, Input, Output, action, call, now, service
+from narval import ActionError, Element, Input, Needs, Output, action, call, now, service
 
 from ..feeds.reading import cut, line_of
 from ..files.places import absolute
@@ -30,6 +30,8 @@ USUAL_DAYS, MOST_DAYS, USUAL_PAST = 31, 366, 1
 BATCH = 250
 HOUR = 3_600.0
 
+READS = Needs(hosts=["[calendars]"], folders=["[calendars] r"], secrets=["[calendars]"])
+WRITES = Needs(hosts=["[calendars]"], folders=["[calendars] rw"], secrets=["[calendars]"])
 CALENDAR = Input(
     "calendar",
     "calendar[@name]",
@@ -55,6 +57,7 @@ Elements = list[etree._Element]
     outputs=[EVENTS, GONE, TROUBLES],
     description="The events of a calendar, as they are entered, moved and cancelled.",
     where=["calendar/@name", "calendar/@path"],
+    needs=READS,
     label="calendar",
 )
 async def watch(calendar: Element) -> AsyncIterator[Elements]:
@@ -105,6 +108,7 @@ async def watch(calendar: Element) -> AsyncIterator[Elements]:
     outputs=[EVENTS, GONE, TROUBLES],
     description="The events that a calendar has now, each time that one occurs.",
     where=["calendar/@name", "calendar/@path"],
+    needs=READS,
     label="calendar",
     outside=False,
 )
@@ -134,6 +138,7 @@ CHANGE = Input("change", "change", reads=WRITTEN)
 @action(
     inputs=[ENTRY],
     outputs=[ENTERED],
+    needs=WRITES,
     description="Enters an event into a calendar.",
     where=["entry/@calendar"],
     describe="Enter {$entry/@summary} at {$entry/@start} into calendar {$entry/@calendar}",
@@ -146,6 +151,7 @@ async def add(entry: Element) -> etree._Element:
 @action(
     inputs=[EVENT, CHANGE],
     outputs=[ENTERED],
+    needs=WRITES,
     description="Alters an event of a calendar.",
     where=["event/@calendar", "event/@uid"],
     describe="Alter {$event/@summary} at {$event/@start} in calendar {$event/@calendar}",
@@ -158,6 +164,7 @@ async def change(event: Element, change: Element) -> etree._Element:
 @action(
     inputs=[EVENT],
     outputs=[ENTERED],
+    needs=WRITES,
     description="Removes an event from a calendar.",
     where=["event/@calendar", "event/@uid"],
     describe="Remove {$event/@summary} at {$event/@start} from calendar {$event/@calendar}",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from narval import ActionError, Element, Input, Output, action, call
+from narval import ActionError, Element, Input, Needs, Output, action, call
 from narval.api import is_web
 
 from ..files.places import absolute
@@ -22,6 +22,7 @@ from .reading import LONGEST, FeedError, Items, cut, line_of
 
 USUAL_SECONDS, SHORTEST_SECONDS = 900.0, 1.0
 
+NEEDS = Needs(hosts=["{feed/@url}"], folders=["{feed/@path} r"])
 FEED = Input("feed", "feed[@url or @path]", holds={"every": "number"}, reads="url path name every")
 ITEMS = Output(
     "items", "item[@feed and @id]", list=True, optional=True, unique="concat(@feed,' ',@id)", own=["@feed"]
@@ -40,6 +41,7 @@ TROUBLES = Output("troubles", "error[@feed]", list=True, optional=True)
     description="The items of a feed, as they appear.",
     where=["feed/@url", "feed/@path"],
     label="feed",
+    needs=NEEDS,
 )
 async def watch(feed: Element) -> AsyncIterator[Items]:
     """Give the items of a feed, then those that are added; a trouble is reported once until it has passed."""
@@ -70,6 +72,7 @@ async def watch(feed: Element) -> AsyncIterator[Items]:
     description="The items that a feed holds now.",
     where=["feed/@url", "feed/@path"],
     label="feed",
+    needs=NEEDS,
 )
 async def read(feed: Element) -> Items:
     """Give the items that a feed holds now; one that cannot be read is an error."""

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from lxml import etree
 
-from narval import ActionError, Element, Input, Output, action, call
+from narval import ActionError, Element, Input, Needs, Output, action, call
 
 from .appending import append_once
 from .places import (
@@ -59,6 +59,7 @@ TROUBLES = Output("troubles", "error[@folder]", list=True, optional=True)
     description="The files of a folder, as they change.",
     where=["folder/@path"],
     label="file",
+    needs=Needs(folders=["{folder/@path} r"]),
 )
 async def watch(folder: Element) -> AsyncIterator[list[etree._Element]]:
     """Give the files of a folder, then each change; the system notifies of them, nothing is polled."""
@@ -100,6 +101,8 @@ async def watch(folder: Element) -> AsyncIterator[list[etree._Element]]:
 FILE = Input("file", "file[@path]")
 TO = Input("to", "to[@path]", reads="path folder replace")
 TEXT = Input("text", "text[@path]", reads="path folder")
+WRITES = Needs(folders=["[home] rw", "{text/@folder} rw"])
+MOVES = Needs(folders=["[home] rw", "{file/@folder} rw", "{to/@folder} rw"])
 DONE = Output("file", "file[@path and @event]")
 MARKS = {
     codecs.BOM_UTF8: "utf-8",
@@ -118,6 +121,7 @@ MARKS = {
     description="The text of a file.",
     where=["file/@path", "file/@folder"],
     label="file",
+    needs=Needs(folders=["[home] r", "{file/@folder} r"]),
 )
 def read_text(file: Element) -> etree._Element:
     """Read a file as text: by its byte order mark, else as UTF-8, else as windows-1252."""
@@ -137,6 +141,7 @@ def read_text(file: Element) -> etree._Element:
     outputs=[DONE],
     description="A file with the text of an element.",
     where=["text/@path", "text/@folder"],
+    needs=WRITES,
 )
 def write(text: Element) -> etree._Element:
     """Write the text of an element to the path that it names: wholly or not at all."""
@@ -151,6 +156,7 @@ def write(text: Element) -> etree._Element:
     outputs=[DONE],
     description="A file with one more line at its end.",
     where=["text/@path", "text/@folder"],
+    needs=WRITES,
 )
 def append(text: Element) -> etree._Element:
     """Add the text of an element to the end of the file that it names, as a line; once for each call."""
@@ -165,6 +171,7 @@ def append(text: Element) -> etree._Element:
     outputs=[DONE],
     description="A second file with the same content.",
     where=["file/@path", "file/@folder", "to/@path", "to/@folder"],
+    needs=MOVES,
 )
 def copy(file: Element, to: Element) -> etree._Element:
     """Copy a file, with its time; another that is there already is an error unless `replace="yes"`."""
@@ -182,6 +189,7 @@ def copy(file: Element, to: Element) -> etree._Element:
     outputs=[DONE],
     description="The file, at another place.",
     where=["file/@path", "file/@folder", "to/@path", "to/@folder"],
+    needs=MOVES,
 )
 def move(file: Element, to: Element) -> etree._Element:
     """Move a file, also to another disk; another that is there already is an error unless `replace="yes"`."""
@@ -202,7 +210,13 @@ def move(file: Element, to: Element) -> etree._Element:
     return _done(target, "moved", to, file)
 
 
-@action(inputs=[FILE], outputs=[DONE], description="The file, gone.", where=["file/@path", "file/@folder"])
+@action(
+    inputs=[FILE],
+    outputs=[DONE],
+    description="The file, gone.",
+    where=["file/@path", "file/@folder"],
+    needs=MOVES,
+)
 def delete(file: Element) -> etree._Element:
     """Delete a file; one that is gone already is no error, as the call may have been tried before."""
     path = place(file)

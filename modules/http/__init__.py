@@ -9,7 +9,7 @@ from __future__ import annotations
 from lxml import etree
 
 import narval
-from narval import ActionError, Element, Fetched, FetchError, Input, Output, action, call
+from narval import ActionError, Element, Fetched, FetchError, Input, Needs, Output, action, call
 from narval.api import xml_safe
 
 from ..files.places import atomically, place
@@ -42,6 +42,11 @@ SAID = 500
         f"request/{part}" for part in ("@url", "@service", "@path", "@method", "segment", "header", "save")
     ],
     label="web",
+    needs=Needs(
+        hosts=["{request/@url}", "[services]"],
+        folders=["[home] rw", "{request/target/@folder} rw"],
+        secrets=["[services]"],
+    ),
 )
 async def request(request: Element) -> etree._Element:
     """Make the request that `<request service="…" path="…"/>` or `<request url="…"/>` describes.

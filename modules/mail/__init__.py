@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 
 from lxml import etree
 
-from narval import ActionError, Element, Input, Output, action, call
+from narval import ActionError, Element, Input, Needs, Output, action, call
 from narval.api import MailAccount, compose_mail, one_line, send_mail, timestamp
 
 from .boxes import Batch, batches, letters_as_they_come, opened
@@ -67,6 +67,16 @@ SENT = Output("sent", "sent", own=["@at"])
 COMPOSED = ["@kind", "@date", "@message-id", "@auto"]
 """The parts of a composed mail that are the same whoever writes and whatever it says."""
 WRITER = {"@from": "identity/@address", "@from-name": "identity/@name"}
+READS = Needs(
+    hosts=["{mailbox/@host}:{mailbox/@port}"],
+    folders=["{mailbox/@path} r"],
+    secrets=["{mailbox/@secret}"],
+)
+SENDS = Needs(
+    hosts=["{outbox/@host}:{outbox/@port}"],
+    folders=["{outbox/@path} rw"],
+    secrets=["{outbox/@secret}"],
+)
 
 
 @action(
@@ -76,6 +86,7 @@ WRITER = {"@from": "identity/@address", "@from-name": "identity/@name"}
     description="Each mail of a mailbox.",
     where=["mailbox"],
     label="mail",
+    needs=READS,
 )
 async def watch(mailbox: Element) -> AsyncIterator[list[bytes]]:
     """Give the mails of a mailbox, then those that arrive; after a restart, what was not recorded before."""
@@ -137,6 +148,7 @@ async def watch(mailbox: Element) -> AsyncIterator[list[bytes]]:
     description="The mails that a mailbox holds now.",
     where=["mailbox"],
     label="mail",
+    needs=READS,
 )
 def read(mailbox: Element) -> list[bytes]:
     """Give the mails that a mailbox holds now."""
@@ -241,6 +253,7 @@ def compose(draft: Element, identity: Element, signature: Element | None = None)
     outputs=[SENT],
     description="Compose a mail from a draft and deliver or send it, in one.",
     where=["draft/@to", "draft/@cc", "outbox"],
+    needs=SENDS,
     describe="To {$draft/@to}: {$draft/@subject}\n\n{substring($draft, 1, 4000)}",
 )
 async def write(
@@ -255,6 +268,7 @@ async def write(
     outputs=[SENT],
     description="Deliver a composed mail to a Maildir, or send it by SMTP.",
     where=["mail/@to", "mail/@cc", "outbox"],
+    needs=SENDS,
     describe="To {$mail/@to}: {$mail/@subject}\n\n{substring($mail/body, 1, 4000)}",
 )
 async def send(mail: Element, outbox: Element) -> bytes:

@@ -10,7 +10,7 @@ import re
 
 from lxml import etree
 
-from narval import ActionError, Element, Input, Output, action, call, service
+from narval import ActionError, Element, Input, Needs, Output, action, call, service
 from narval.api import one_line
 
 from .filing_imap import ServerFiler
@@ -20,6 +20,11 @@ from .wanted import FLAGS, Filer, Wanted
 
 MAIL = Input("mail", "email[@mailbox and raw/@sha256]")
 MAILBOXES = Input("mailboxes", "mailbox[@path or @host]", list=True)
+FILES = Needs(
+    hosts=["{mailbox/@host}:{mailbox/@port}"],
+    folders=["{mailbox/@path} rw"],
+    secrets=["{mailbox/@secret}"],
+)
 _KEYWORD = re.compile(r"[A-Za-z0-9$_.-]{1,64}")
 
 
@@ -28,6 +33,7 @@ _KEYWORD = re.compile(r"[A-Za-z0-9$_.-]{1,64}")
     outputs=[Output("moved", "moved[@to]")],
     description="A letter in another folder of its mailbox.",
     where=["mail/@mailbox", "mail/raw", "move/@to", "mailboxes"],
+    needs=FILES,
     describe='Move "{substring($mail/@subject, 1, 80)}" to {$move/@to}',
 )
 def move(mail: Element, move: Element, mailboxes: list[Element]) -> etree._Element:
@@ -44,6 +50,7 @@ def move(mail: Element, move: Element, mailboxes: list[Element]) -> etree._Eleme
     outputs=[Output("flagged", "flagged[@mail]")],
     description="A letter with other flags.",
     where=["mail/@mailbox", "mail/raw", "mailboxes"],
+    needs=FILES,
     describe='Flag "{substring($mail/@subject, 1, 80)}"',
 )
 def flag(mail: Element, flag: Element, mailboxes: list[Element]) -> etree._Element:

@@ -10,7 +10,7 @@ import asyncio
 
 from lxml import etree
 
-from narval import ActionError, Element, Input, Output, action, call, service
+from narval import ActionError, Element, Input, Needs, Output, action, call, service
 
 from .answers import Expected
 from .budget import Budget, tokens_of
@@ -25,6 +25,7 @@ USUAL_SECONDS = 120.0
     outputs=[Output("answer", "*", list=True)],
     outside=False,
     model="prompt",
+    needs=Needs(hosts=["[models]"], secrets=["[models]"]),
     description="Asks a language model, and gives its answer as elements that fit.",
     where=["prompt/@model"],
 )
@@ -56,6 +57,7 @@ async def ask(prompt: Element) -> list[etree._Element]:
     inputs=[Input("prompt", "prompt[@model]", reads="model answer most tokens")],
     outputs=[Output("spent", "spent[@model]")],
     outside=False,
+    needs=Needs(),
     description="Tells what a language model has cost today, and may cost yet.",
     where=["prompt/@model"],
 )

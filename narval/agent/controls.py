@@ -13,7 +13,7 @@ from lxml import etree
 from narval.agent.agent import OVER_LIMIT
 from narval.agent.jobs import StartRun
 from narval.agent.run_table import RunTable
-from narval.agent.runs import cannot_start, start_run
+from narval.agent.runs import cannot_start, cannot_take, start_run
 from narval.agent.transaction import Transaction
 from narval.core.definitions.library import Library
 from narval.core.elements import changes
@@ -206,6 +206,6 @@ def _refusal(library: Library, root: etree._Element) -> tuple[str, str] | None:
     _, name = _target(root)
     if root.tag == TASK_OBJECT:
         found = taking(library, name)
-        return found[0].cannot_take if found is not None else None
+        return cannot_take(found[0]) if found is not None else None
     definition = runnable(library, name)
     return cannot_start(definition) if definition is not None else None

@@ -18,18 +18,19 @@ from narval.agent.agent import OVER_LIMIT
 from narval.agent.controls import can_start
 from narval.agent.effects import outdate
 from narval.agent.turn import Turn
-from narval.core.definitions.library import Library
+from narval.core.definitions.library import Library, RunDefinition
 from narval.core.elements import changes
 from narval.core.elements.control_elements import ACTED, STARTING
 from narval.core.elements.element import Element, Origin, identity, parse
 from narval.core.elements.error_element import make_error
+from narval.core.elements.grant_request import make_request
 from narval.core.elements.outdated_element import OUTDATED, make_note
 from narval.core.errors import Fault
 from narval.core.kinds import IN_MODULES
 from narval.core.memory.memory import Memory
 from narval.store.batch import DefinitionRow
 
-LIBRARY, MEMORY = "library", "memory.xml"
+LIBRARY, MEMORY, GRANTS = "library", "memory.xml", "grants"
 
 
 def declared_names(memory: Memory) -> Iterator[str]:
@@ -56,6 +57,25 @@ def declare_library(
     if gone:
         turn.transaction.change(changes.Outdated(gone))
     _keep_versions(turn, library, sources)
+
+
+def declare_requests(turn: Turn, library: Library) -> None:
+    """Declare a `grant-request` for each definition that nobody has granted what it needs; one that is
+    granted is outdated.
+    """
+    requests = (
+        (definition, definition.withheld)
+        for definition in library
+        if isinstance(definition, RunDefinition) and definition.withheld is not None
+    )
+    declared: dict[str, bytes] = {}
+    for definition, withheld in requests:
+        xml = make_request(definition.kind, definition.full_name, definition.path, withheld.needs)
+        declared[hashlib.sha256(xml).hexdigest()] = xml
+    gone = _compare(turn, GRANTS, declared)
+    current = tuple(eid for eid in gone if eid not in turn.agent.memory.outdated)
+    if current:
+        outdate(turn.transaction, current)
 
 
 def _share(turn: Turn, library: Library) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from narval.agent.agent import OVER_LIMIT, AgentState
 from narval.agent.jobs import ForgetRun, GiveUpCall, StartRun
 from narval.agent.run import Run
-from narval.agent.runs import answer_run, deliver_signal, end_run, start_run, take_back
+from narval.agent.runs import answer_run, deliver_signal, end_run, is_withheld, start_run, take_back
 from narval.agent.transaction import CallGivenUp, Transaction
 from narval.core.elements import changes
 from narval.core.elements.element import Origin
@@ -18,6 +18,7 @@ from narval.core.engines import commands
 from narval.core.engines.commands import Command
 from narval.core.engines.effects import EFFECTS
 from narval.core.engines.events import Matched, Returned
+from narval.core.engines.registry import runnable
 from narval.core.errors import ActionError
 from narval.core.memory.labels import recorded
 from narval.core.memory.lineage import in_force
@@ -228,11 +229,16 @@ def do_later(transaction: Transaction, job: StartRun | GiveUpCall) -> None:
 def start_again(transaction: Transaction, job: StartRun) -> None:
     """Begin a top-level run with its elements as they are now: of one that was replaced, what replaced it.
 
-    Where the agent has as many runs as it may, that is tried again a minute later.
+    Where the agent has as many runs as it may, or what the definition needs is not granted, that is tried
+    again a minute later.
     """
     agent = transaction.agent
     if over := agent.excess_of_runs():
         log.warning("%s: %s starts again, and waits %d s more: %s", OVER_LIMIT, job.name, ROOM_PAUSE, over)
+        transaction.later(transaction.at + ROOM_PAUSE, job)
+        return
+    definition = runnable(agent.library, job.name)
+    if definition is not None and is_withheld(definition):
         transaction.later(transaction.at + ROOM_PAUSE, job)
         return
     memory = agent.memory

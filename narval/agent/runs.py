@@ -36,6 +36,9 @@ from narval.core.memory.labels import NONE, Labels
 _BEHIND = ("raiser", "case")
 """The words by which a standing run says in whose place it tells something."""
 
+NOT_GRANTED = "not-granted"
+"""The error of a definition that needs what nobody has granted."""
+
 
 def start_run(
     transaction: Transaction,
@@ -66,7 +69,10 @@ def start_run(
         definition = runnable(agent.library, name) if kind is None else definition_of(parent, kind, name)
     if definition is None:
         return None
-    if cannot_start(definition) is not None and not (run_kind or (parent and is_standing(parent.kind))):
+    if is_withheld(definition, parent):
+        return None
+    refused = isinstance(definition, RunDefinition) and definition.cannot_start is not None
+    if refused and not (run_kind or (parent and is_standing(parent.kind))):
         return None
     engine = engine_of_run(run_kind) if run_kind else engine_of(definition.kind)
     who = origin or Origin()
@@ -102,7 +108,31 @@ def start_run(
 
 def cannot_start(definition: Definition) -> tuple[str, str] | None:
     """The reason why no run of a definition can begin, as a stable word and for people; None if one can."""
-    return definition.cannot_start if isinstance(definition, RunDefinition) else None
+    if not isinstance(definition, RunDefinition):
+        return None
+    return _withheld(definition) or definition.cannot_start
+
+
+def cannot_take(definition: RunDefinition) -> tuple[str, str] | None:
+    """The reason why no object can be put to a definition, as a word and for people; None if one can."""
+    return _withheld(definition) or definition.cannot_take
+
+
+def is_withheld(definition: Definition, parent: Run | None = None) -> bool:
+    """True if nobody has granted what a definition needs. What a run calls has been granted with it, in the
+    version that counted when it began.
+    """
+    if not isinstance(definition, RunDefinition) or definition.withheld is None:
+        return False
+    if parent is None:
+        return True
+    library = parent.library
+    begun = parent.definition if library is None else library.get(definition.kind, definition.full_name)
+    return begun is None or begun.digest != definition.digest
+
+
+def _withheld(definition: RunDefinition) -> tuple[str, str] | None:
+    return (NOT_GRANTED, definition.withheld.why) if definition.withheld is not None else None
 
 
 def end_run(transaction: Transaction, run: Run, command: Finish) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import difflib
+from operator import attrgetter
 from typing import Any
 
 from narval.agent.history import past
 from narval.agent.replay import definition_of, state_of
 from narval.agent.run import Run
 from narval.ask.text import article
+from narval.core.definitions.library import RunDefinition
 from narval.core.engines.registry import is_runnable
 from narval.core.errors import ElsewhereError, Fault, RequestError
 from narval.daemon.agents.agent_host import AgentHost
@@ -17,6 +19,7 @@ from narval.daemon.dropped.drop_folder import standing
 from narval.files.agents.collections import AGENTS
 from narval.files.agents.folders import settings_without_effect
 from narval.files.agents.settings import SETTINGS
+from narval.files.grants import ASK
 from narval.files.snapshot import AgentFiles
 
 
@@ -151,6 +154,17 @@ def inbox_of(daemon: Daemon) -> dict[str, Any] | None:
     if place is not None and not daemon.agent.store.is_own:
         place = place / AGENTS / daemon.name if daemon.name in daemon.files.followers.folders else None
     return standing(place)._asdict() if place is not None else None
+
+
+def withheld_in(daemon: Daemon) -> list[RunDefinition]:
+    """The definitions of the agent that is asked which may not begin until somebody grants what they need."""
+    if daemon.files.settings.grants != ASK:
+        return []
+    runnable = (definition for definition in daemon.agent.library if isinstance(definition, RunDefinition))
+    return sorted(
+        (definition for definition in runnable if definition.withheld is not None),
+        key=attrgetter("full_name"),
+    )
 
 
 def files_of(daemon: Daemon) -> AgentFiles:

@@ -57,6 +57,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "definitions.one": ("definition",),
     "definitions.versions": ("versions", "difference"),
     "definitions.telling": ("tell",),
+    "definitions.grants": ("grants", "grant", "revoke"),
 }  # fmt: skip
 AT_ONCE = frozenset({"status", "attention", "log", "stop"})
 """The operations that wait for no one to record anything, where the store may be away."""

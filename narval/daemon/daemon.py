@@ -30,6 +30,7 @@ from narval.daemon.reload import FilesInForce, log_start
 from narval.daemon.rounds import Bell, Committer, Rounds
 from narval.daemon.settings_in_force import SettingsInForce
 from narval.daemon.stop import Stop
+from narval.files.grants import granted
 from narval.files.home import Home
 from narval.files.people_file import load_people
 from narval.files.reading import Reading
@@ -309,7 +310,7 @@ def _on_home(
         snapshot = Snapshot(AgentFiles(declared=[]), settings, people)
     else:
         reading = Reading(home.path, stored=partial(stored_files, store))
-        snapshot = reading.snapshot(settings, people, load_trust(home.path))
+        snapshot = granted(reading.snapshot(settings, people, load_trust(home.path)))
     return assemble(home, store, snapshot, clock, record_only=record_only, closing=closing)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Mapping
 from functools import partial
 from typing import Protocol
 
-from narval.agent.declared import declare_library, declare_memory, start_declared
+from narval.agent.declared import declare_library, declare_memory, declare_requests, start_declared
 from narval.agent.loop import Request
 from narval.agent.turn import Turn
 from narval.calls.targets import LoadedModules
@@ -18,6 +18,7 @@ from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.settings_in_force import SettingsInForce
 from narval.daemon.standing_runs import follow_newest, keep_standing
 from narval.files.agents.settings import AgentSettings, Given
+from narval.files.grants import granted
 from narval.files.loaded import Loaded
 from narval.files.reading import Reading
 from narval.files.snapshot import AgentFiles, Changes, Snapshot
@@ -65,7 +66,7 @@ class Followers:
     """The agents of a home, and the files that count for each of them: those of `snapshot`."""
 
     def __init__(self, snapshot: Snapshot, settings: SettingsInForce) -> None:
-        self.snapshot = snapshot
+        self.snapshot = granted(snapshot)
         self._settings = settings
         self._hosts: dict[AgentHost, AgentFiles | None] = {}
         """With what each follows of published collections, as it was taken over last."""
@@ -73,8 +74,8 @@ class Followers:
         """The agents that any daemon of a store may have; None where one daemon at most works on it."""
 
     def use(self, snapshot: Snapshot) -> None:
-        """Let these files count from now on."""
-        self.snapshot = snapshot
+        """Let these files count from now on; what nobody has granted is withheld."""
+        self.snapshot = granted(snapshot)
 
     def roam(self, roaming: Roaming) -> None:
         """Let agents without a folder be those that any daemon of the store may have."""
@@ -170,6 +171,7 @@ def sync(turn: Turn, files: AgentFiles, again: Container[int] = ()) -> None:
     if files.declared is not None:
         declare_memory(turn, files.declared)
     if not turn.transaction.record_only:
+        declare_requests(turn, files.loaded.library)
         keep_standing(turn)
         follow_newest(turn)
     start_declared(turn, again)

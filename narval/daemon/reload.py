@@ -213,11 +213,11 @@ class FilesInForce:
         )
         files = files.with_libraries(lambda loaded: loaded.keeping(kept.get(loaded.follows, frozenset())))
         self.followers.use(files)
-        loaded = files.own.loaded
+        used = loaded = self.followers.snapshot.own.loaded
         for text in self._added:
             with suppress(DefinitionError):
                 loaded = loaded.with_definitions(text)
-        self._replace(files.own.loaded, loaded)
+        self._replace(used, loaded)
         self.use()
         changed = changes(before, self.followers.snapshot)
         if changed.code:

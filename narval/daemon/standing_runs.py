@@ -8,7 +8,7 @@ from functools import partial
 
 from narval.agent.recovery import GONE
 from narval.agent.run import Run
-from narval.agent.runs import begin_service_run
+from narval.agent.runs import begin_service_run, is_withheld
 from narval.agent.turn import Turn
 from narval.core.engines.engine import Redefinable
 from narval.core.engines.events import Plain, Redefined, Signalled
@@ -28,6 +28,8 @@ def keep_standing(turn: Turn) -> None:
         definitions = library.of(kind)
         for name, definition in definitions.items():
             run = agent.runs.active.get(signals.standing.get(name, 0))
+            if is_withheld(definition):
+                continue  # one that has begun goes on with its version
             if run is None:
                 begin_service_run(turn.transaction, definition, run_kind)
             elif run.digest != definition.digest or name in signals.gone:
@@ -57,6 +59,8 @@ def follow_newest(turn: Turn) -> None:
         newest = library.get(run.engine.definition_kind, run.name)
         if run.library is library or newest is None or run.caller is not None or run.state is None:
             continue
+        if is_withheld(newest):
+            continue  # it goes on with what was granted
         engine = run.engine
         if isinstance(engine, Redefinable) and engine.is_untouched(
             run.definition, run.state, partial(find, run)

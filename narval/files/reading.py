@@ -30,6 +30,7 @@ from narval.files.agents.settings import (
     read_agent_file,
 )
 from narval.files.found_files import names_in
+from narval.files.grants import read_grants
 from narval.files.loaded import Loaded
 from narval.files.memory_file import SHOWN as MEMORY
 from narval.files.memory_file import read_memory
@@ -105,8 +106,11 @@ class Reading:
         }
         declared = self._declared("", schemas, loaded.library, limits, wrong)
         wrong.update(loaded.faults, too_many_definitions(loaded.library, limits, FILE))
+        grants, of_grants = read_grants(self._home)
+        wrong.update(of_grants)
+        grants = self._before.grants if grants is None else grants
         own = AgentFiles(loaded, schemas, settings.agent, declared, tuple(sorted(wrong)))
-        return Snapshot(own, settings, people, agents, schemas=self._schemas, trust=trust)
+        return Snapshot(own, settings, people, agents, schemas=self._schemas, trust=trust, grants=grants)
 
     def libraries(self, snapshot: Snapshot) -> Iterator[Loaded]:
         """All that the definitions of a home are in: what its own agent follows, its agents, and each

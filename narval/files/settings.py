@@ -161,6 +161,8 @@ class Settings(CallLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The most runs under way that one outermost run has called, directly or not."""
     log_level: Annotated[str, one_of("debug", "info", "warning", "error")] = "info"
     """The least grave of what the log holds."""
+    grants: Annotated[Literal["ask", "trust"], one_of("ask", "trust")] = "trust"
+    """The word for whether somebody is asked before a definition reaches outside of the home."""
     columns: Annotated[Mapping[str, tuple[str, ...]], _columns] = COLUMNS
     """The attributes that tables show of elements, by root name."""
     mail: Mapping[str, str] | None = None

@@ -8,6 +8,7 @@ import msgspec
 
 from narval.core.definitions.people.directory import Directory
 from narval.core.errors import Fault
+from narval.core.trust.grants import Grant
 from narval.core.trust.rules import Rules
 from narval.files.agents.settings import Given
 from narval.files.loaded import Loaded
@@ -49,7 +50,9 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False):
     """The files that count for the home's own agent, and for those that follow nothing else; the faults of
     the home."""
     settings: Settings = Settings()
+    """The settings of the home."""
     people: Directory = Directory()
+    """The directory of people."""
     agents: Mapping[str, AgentFiles] = {}
     """The files of the agents that have a folder, by name."""
     followed: Mapping[tuple[str, ...], AgentFiles] = {}
@@ -60,6 +63,8 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False):
     """The schemas of the home, of collections and of agents, by their paths in the home."""
     trust: Rules | None = None
     """The rules of what may go where; None of a home without."""
+    grants: Mapping[str, Grant] = {}
+    """The grants, by the names of the tables of `etc/grants.toml`."""
 
     @property
     def all(self) -> Iterator[AgentFiles]:
@@ -95,7 +100,7 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False):
     @property
     def own_state(self) -> tuple[object, ...]:
         """Equal for equal contents of what counts for the home's own agent."""
-        return self.own.state, self.settings, self.people, self.trust
+        return self.own.state, self.settings, self.people, self.trust, self.grants
 
     def with_libraries(self, change: Callable[[Loaded], Loaded]) -> Snapshot:
         """The same with other libraries in place of those there are."""

@@ -30,6 +30,7 @@ VARIES = [
     (r"^\d+\.\d+(?= )", "CALL"),
     (r"(\"seq\": |^ *)\d+(?=,|  MOMENT)", "SEQ"),
     (r"\bnarval,? \d+\.\d+\.\d+", "narval VERSION"),
+    (r"Landlock \(version \d\)|an audit hook", "CONFINED"),
     (r"[ \t]+", " "),
 ]
 """What is not the same at each run, and what stands for it when outputs are compared."""

@@ -16,7 +16,7 @@ from narval.agent.run import Run
 from narval.ask import json_forms
 from narval.ask.attention.incident_rows import FILE, RUN, IncidentRow, open_rows
 from narval.ask.attention.sentence import SHOWN, Form, item
-from narval.ask.lookup import files_of, store_away, without_effect
+from narval.ask.lookup import files_of, store_away, withheld_in, without_effect
 from narval.ask.registry import operation
 from narval.ask.text import counted, fault_line, size
 from narval.core.engines.engine import Wait
@@ -41,15 +41,16 @@ DISK_LEFT = 256 * 2**20
 async def attention(daemon: Daemon) -> list[dict[str, Any]]:
     """All that needs somebody's attention, gravest first: each a sentence, since when, and what it links to.
 
-    `what` is one of `store fleet disk file incident overdue nobody outlived source missed person`, `grave`
-    one of `high`, `middle` and `low`; `link` has one of `page`, `run`, `work`, `incident` and `element`.
+    `what` is one of `store fleet disk file incident grant overdue nobody outlived source missed person`,
+    `grave` one of `high`, `middle` and `low`; `link` has one of `page`, `run`, `work`, `incident` and
+    `element`.
     """
     rows, host = await open_rows(daemon), daemon.host
     tries = await host.listings.kept(RunsToTryAgain).look(host.waiters.news, daemon.rounds.clock.now())
     overdue, waiting = _work(daemon)
     wrong = [*_store(daemon), *_disk(daemon), *_files(daemon, rows), *_incidents(rows)]
     calls = [*_calls(daemon), *_sources(daemon), *_to_try_again(daemon.agent.runs.active, tries)]
-    return [*wrong, *map(dict, overdue), *calls, *_missed(daemon), *map(dict, waiting)]
+    return [*wrong, *_withheld(daemon), *map(dict, overdue), *calls, *_missed(daemon), *map(dict, waiting)]
 
 
 def _work(daemon: Daemon) -> tuple[Sequence[Form], Sequence[Form]]:
@@ -116,6 +117,20 @@ def _files(daemon: Daemon, rows: dict[str, IncidentRow]) -> Iterator[Form]:
     if len(faults) > SHOWN:
         more = counted(len(faults) - SHOWN, "more fault")
         yield item("file", "high", f"{more} of files: `narval check` tells them", link)
+
+
+def _withheld(daemon: Daemon) -> Iterator[Form]:
+    """The definitions that may not begin until somebody grants what they need."""
+    withheld = withheld_in(daemon)
+    for why in (
+        definition.withheld.why for definition in withheld[:SHOWN] if definition.withheld is not None
+    ):
+        yield item("grant", "middle", why, {"page": "definitions"})
+    if len(withheld) > SHOWN:
+        more = counted(len(withheld) - SHOWN, "more definition")
+        yield item(
+            "grant", "middle", f"{more} wait for a grant: `narval grants` lists them", {"page": "definitions"}
+        )
 
 
 def _incidents(rows: dict[str, IncidentRow]) -> Iterator[Form]:

@@ -19,14 +19,16 @@ from narval import __version__
 from narval.agent.agent import AgentState
 from narval.ask import json_forms
 from narval.ask.attention.attention import attention
-from narval.ask.lookup import inbox_of, standing_of, store_away, without_effect
+from narval.ask.lookup import inbox_of, standing_of, store_away, withheld_in, without_effect
 from narval.ask.registry import operation
 from narval.core.definitions.remote_calls import called
 from narval.daemon.daemon import Daemon
+from narval.files.grants import ASK
 from narval.files.home import Holder
 from narval.store.batch import ACTIVE, PASSIVE, SUSPENDED
 from narval.store.look import ServerLook
 from narval.store.postgresql.urls import shown
+from narval.system.landlock import confinement
 
 PHASES = ("active", "done", "failed", "cancelled")
 SHOWN = 5
@@ -72,6 +74,7 @@ async def status(daemon: Daemon) -> dict[str, Any]:
         "failures": [json_forms.run(agent, run) for run in agent.runs.latest_failures(SHOWN)],
         "inbox": inbox_of(daemon),
         "faults": [json_forms.fault(fault) for fault in [*daemon.files.faults, *without_effect(daemon)]],
+        "grants": _grants(daemon),
         "durability": daemon.files.settings.durability,
         "store": _store_bytes(daemon),
         **(fleet(daemon) if daemon.store.is_shared else {}),
@@ -160,6 +163,16 @@ def _calls(daemon: Daemon) -> list[dict[str, Any]]:
             }
             calls.append(line)
     return sorted(calls, key=lambda line: -(line["age"] or 0.0))
+
+
+def _grants(daemon: Daemon) -> dict[str, Any]:
+    """The definitions that wait for a grant, if the home asks for any, and what confines code apart."""
+    withheld = [definition.full_name for definition in withheld_in(daemon)]
+    return {
+        "asks": daemon.files.settings.grants == ASK,
+        "confined_by": confinement(),
+        "withheld": withheld,
+    }
 
 
 def _store_bytes(daemon: Daemon) -> int | None:

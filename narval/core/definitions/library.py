@@ -86,10 +86,30 @@ class Definition(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         return f"<{type(self).__name__} {self.full_name} {self.digest[:12]}>"
 
 
+class OwnNeed(NamedTuple):
+    """A need that a part of a definition has itself, beside what it calls: a host, folder, program or secret,
+    or `anything` of code that the definition holds. `part` names it for people, on its line of the file.
+    """
+
+    what: str
+    value: str
+    part: str
+    line: int
+
+
+class Withheld(NamedTuple):
+    """The reason why no run of a definition may begin: nobody has granted these needs of it."""
+
+    why: str
+    needs: tuple[str, ...]
+
+
 class RunDefinition(Definition, frozen=True, eq=False, kw_only=True):
     """A definition that is run; `decay` is the seconds after its end until a run is forgotten."""
 
     decay: float | None = None
+    withheld: Withheld | None = None
+    """The needs to be granted before a run of it may begin; None: there are none."""
 
     is_tried_again: ClassVar[bool] = True
     """False if a step has it run once, however it ends and whatever its `retries` say."""
@@ -115,6 +135,11 @@ class RunDefinition(Definition, frozen=True, eq=False, kw_only=True):
     def cannot_take(self) -> tuple[str, str] | None:
         """The reason why no object can be put to it, as a stable word and for people; None if one can."""
         return None
+
+    @property
+    def own_needs(self) -> Iterator[OwnNeed]:
+        """The needs that its parts have themselves, beside what they call."""
+        return iter(())
 
     @property
     def remote_calls(self) -> Iterator[RemoteCall]:

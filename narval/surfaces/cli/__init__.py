@@ -19,8 +19,8 @@ _ORDER = [
     "part", "timeline", "send", "letters", "runs", "show", "history", "why", "cancel", "signal", "retry",
     "renew", "attention", "errors", "calendar", "work", "people", "hooks", "task", "complete", "backtrack",
     "rerun", "tokens",
-    "environment", "remembered", "definitions", "tell", "actions", "diff", "take", "log", "backup", "restore",
-    "service", "completion",
+    "environment", "remembered", "definitions", "tell", "grants", "grant", "revoke", "actions", "diff",
+    "take", "log", "backup", "restore", "service", "completion",
 ]  # fmt: skip
 """The commands in the order in which help shows them: that of a first day."""
 
@@ -35,7 +35,8 @@ _WHERE = {
     "runs": "runs", "show": "runs", "history": "runs", "why": "runs", "cancel": "runs", "signal": "runs",
     "retry": "runs", "renew": "runs", "attention": "monitor.attention", "errors": "monitor.errors",
     "calendar": "monitor.calendar", "people": "monitor.people", "hooks": "monitor.hooks",
-    "definitions": "definitions", "tell": "telling", "actions": "definitions",
+    "definitions": "definitions", "tell": "telling",
+    "grants": "grants", "grant": "grants", "revoke": "grants", "actions": "definitions",
     "diff": "definitions", "take": "definitions",
     "log": "daemon.control", "backup": "daemon.backups", "restore": "daemon.backups",
     "service": "daemon.homes", "completion": "shell",

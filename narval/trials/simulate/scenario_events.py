@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from narval.agent.declared import outdate_elements, replace_element
-from narval.agent.runs import cannot_start
+from narval.agent.runs import cannot_start, cannot_take
 from narval.agent.turn import Turn
 from narval.ask.documents import add_all, raise_if_refused
 from narval.core.elements.element import Origin
@@ -44,7 +44,7 @@ def _start(start: ScheduledStart, turn: Turn) -> None:
     found = taking(turn.agent.library, start.recipe) if start.elements else None
     if found is not None:
         task, run_kind = found
-        if (refused := task.cannot_take) is not None:
+        if (refused := cannot_take(task)) is not None:
             raise TokenError(*refused)
         for eid in add_all(turn, start.elements):
             turn.start(start.recipe, (eid,), definition=task, run_kind=run_kind)

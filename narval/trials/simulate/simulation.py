@@ -124,7 +124,9 @@ class Simulation:
         self._trace = Trace(self._clock, {row.agent: row.name for row in rows}, is_brief=replay is not None)
         self._people = ActsOfPeople(scenario.acts, self._agenda, self._trace, self._ask)
         self._outcome = _Outcome(len(recalled.elements))
-        settings = msgspec.structs.replace(home.settings, durability="crash", store=None, stop_grace=0.0)
+        settings = msgspec.structs.replace(
+            home.settings, durability="crash", store=None, stop_grace=0.0, grants="trust"
+        )
         hooks = SimulationHooks(
             lambda call: _is_pure(self._agents, call),
             lambda call: _prototype(self._agents, call),

@@ -8,6 +8,8 @@ from typing import Any, ClassVar, Literal, TypeVar, overload
 
 from lxml import etree
 
+from narval.core.definitions.action.needs import Needs as Needs
+from narval.core.definitions.action.needs import shown_needs
 from narval.core.definitions.action.resources import Resources, shown_resources
 from narval.core.definitions.library import ModuleDefinition
 from narval.core.definitions.prototype import EMPTY, Prototype
@@ -37,8 +39,8 @@ class Action(ModuleDefinition, frozen=True, eq=False, kw_only=True):
     model answers, which the input of that id names. What it gives has the `label`, if any. `resources`
     are those that it needs of a worker of the cluster, by name. `says_where` are the parts of its inputs that
     say where the call goes; None if nobody has said, so that each may: not of a pure one, which goes nowhere.
-    `xml` is the `action` element that
-    memory shows.
+    `needs` are the places that it may reach; of code that declares none they are None: it may need anything.
+    `xml` is the `action` element that memory shows.
     """
 
     kind: ClassVar[str] = "action"
@@ -51,6 +53,7 @@ class Action(ModuleDefinition, frozen=True, eq=False, kw_only=True):
     label: str = ""
     resources: Resources = ()
     says_where: tuple[SlotPath, ...] | None = None
+    needs: Needs | None = None
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,8 @@ class ActionDeclaration:
     """The parts of inputs that say where the call goes, as in "email/@to"; None: not stated."""
     keeps: Mapping[str, str | Iterable[str]] | None = None
     """The parts of outputs that pass on parts of inputs: {"answer/@to": "mail/@from"}."""
+    needs: Needs | None = None
+    """The places that it may reach; None: not stated, so it may need anything."""
 
 
 @overload
@@ -108,6 +113,7 @@ def action(
     resources: Mapping[str, float] | None = None,
     where: Iterable[str] | None = None,
     keeps: Mapping[str, str | Iterable[str]] | None = None,
+    needs: Needs | None = None,
 ) -> Callable[[Function], Function]: ...
 
 
@@ -129,6 +135,7 @@ def action(
     resources: Mapping[str, float] | None = None,
     where: Iterable[str] | None = None,
     keeps: Mapping[str, str | Iterable[str]] | None = None,
+    needs: Needs | None = None,
 ) -> Any:
     """Declare that a function is an action; the function itself is returned unchanged.
 
@@ -140,7 +147,8 @@ def action(
     people who are to agree to it. `outside` says that what it does can be seen outside the home, as it
     can of what is neither pure nor a source unless it says False: after a language model's answer such a call
     asks first. `model` is the id of the input that names the model whose answer it gives; `label` says by
-    which way comes what it gives that nobody of the home has written: "web", "mail".
+    which way comes what it gives that nobody of the home has written: "web", "mail". `needs` are the places
+    that it may reach: a definition that calls code which declares none is shown to need anything.
     """
     declaration = ActionDeclaration(
         inputs=tuple(inputs),
@@ -157,6 +165,7 @@ def action(
         resources=resources,
         where=where if where is None or isinstance(where, str) else tuple(where),
         keeps=keeps,
+        needs=needs,
     )
 
     def declare(declared: Function) -> Function:
@@ -186,6 +195,8 @@ def render(action: Action, runs: str | None, source: bool, outside: bool | None)
         root.set("where", " ".join(map(str, action.says_where)))
     if action.prototype.keeps:
         root.set("keeps", " ".join(map(str, action.prototype.keeps)))
+    if action.needs is not None and not action.pure:
+        root.set("needs", shown_needs(action.needs))
     if action.describe is not None:
         root.set("describe", action.describe.text)
     for language, text in action.descriptions.items():

@@ -26,6 +26,7 @@ from narval.core.definitions.action.definition import (
     Where,
     render,
 )
+from narval.core.definitions.action.needs import NOTHING, Needs, checked_needs, read_needs
 from narval.core.definitions.action.parts import check_parts, misplaced, with_parts
 from narval.core.definitions.action.resources import Resources, read_resources, resources_of
 from narval.core.definitions.prototype import HOLDS, NAME_OF, Prototype, check_replaces, parameter
@@ -76,6 +77,7 @@ MODULE_WORDS: Words = {
             "resources": Attribute(read_resources),
             "where": Attribute(slot_paths),
             "keeps": Attribute(keeps_in),
+            "needs": Attribute(read_needs),
         },
         ("description", "input", "output"),
     ),
@@ -126,6 +128,8 @@ def _contradictions(action: Action, where: Where, outside: bool | None) -> Itera
     if action.label and _LABEL.fullmatch(action.label) is None:
         expectation = "expected a word such as web, of small letters, digits and hyphens"
         yield f"label: {expectation}, found {action.label!r:.80}"
+    if action.pure and action.needs != NOTHING:
+        yield "a pure action reaches nothing outside; leave out pure, or needs"
     if action.label and action.pure:
         yield "nothing comes in by what a pure action does; leave out pure, or label"
 
@@ -167,6 +171,7 @@ class _ActionMaker:
             model=declaration.model or "",
             label=declaration.label or "",
             resources=self._resources(declaration, place),
+            needs=self._needs(declaration, place),
             warnings=self._reader.warnings_so_far(),
         )
         self.add(action, function, declaration.runs, declaration.source, declaration.outside, place)
@@ -285,6 +290,16 @@ class _ActionMaker:
             self._fault(place, f"@action: resources: expected {error}, found {declaration.resources!r:.80}")
             return ()
 
+    def _needs(self, declaration: ActionDeclaration, place: Place) -> Needs | None:
+        """The places that an action may reach; a pure one reaches none."""
+        if declaration.needs is None:
+            return NOTHING if declaration.pure else None
+        try:
+            return checked_needs(declaration.needs)
+        except ValueError as error:
+            self._fault(place, f"@action: needs: expected {error}")
+            return NOTHING
+
     # --- functions ----------------------------------------------------------------------------------------
 
     def _parameters(self, action: Action, function: Any, place: Place) -> None:
@@ -398,6 +413,7 @@ class _Tree:
             label=entry.get("label", ""),
             resources=entry.get("resources", ()),
             says_where=entry.get("where", () if entry.get("pure", False) else None),
+            needs=entry.get("needs", NOTHING if entry.get("pure", False) else None),
             warnings=reading.warnings_so_far(),
         )
         _check_sentence(described, (slot.id for slot in prototype.inputs))

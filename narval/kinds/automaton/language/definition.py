@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from narval.core.definitions.library import RunDefinition
+from narval.core.definitions.library import OwnNeed, RunDefinition
 from narval.core.definitions.remote_calls import RemoteCall, called
 from narval.core.definitions.schedule import Time
 from narval.core.patterns.pattern import Condition
@@ -186,6 +186,14 @@ class Automaton(RunDefinition, frozen=True, eq=False):
     def programs(self) -> Iterator[str]:
         """The names of the programs that its states run."""
         return (contender.words[0] for state in self.states.values() for contender in state.contenders)
+
+    @property
+    def own_needs(self) -> Iterator[OwnNeed]:
+        """The programs that its states run."""
+        for state in self.states.values():
+            for words in (*(contender.words for contender in state.contenders), state.unless):
+                if words:
+                    yield OwnNeed("program", words[0], f"state {state.name!r}", state.line)
 
     @property
     def limits_processes(self) -> Iterator[int]:

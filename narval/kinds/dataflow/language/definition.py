@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from narval.core.definitions.library import RunDefinition
+from narval.core.definitions.library import OwnNeed, RunDefinition
 from narval.kinds.dataflow.language.operators import Operator
 from narval.kinds.dataflow.language.syntax import PlanSource
 
@@ -152,6 +152,14 @@ class DataflowDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
         if not self.graphs:
             return "not-whole", f"something that {self.full_name} calls is not loaded: narval check"
         return None
+
+    @property
+    def own_needs(self) -> Iterator[OwnNeed]:
+        """Operators that act outside may need anything."""
+        for graph in self.graphs.values():
+            for call in graph.calls:
+                if not call.plan and (call.operator.io or call.operator.effect):
+                    yield OwnNeed("anything", "", f"operator {call.operator.name!r}", call.line)
 
     @property
     def graph(self) -> DataflowGraph:

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 import msgspec
 
-from narval.core.definitions.library import RunDefinition
+from narval.core.definitions.library import OwnNeed, RunDefinition
 from narval.core.patterns.pattern import Condition
 from narval.kinds.task.language.windows import TimeSpec
 
@@ -245,6 +245,11 @@ class TaskDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
         for call in chain.from_iterable(map(calls_in, (*scripts, *self.routes.values()))):
             if call.name in ("exec", "launch") and isinstance(call.arguments[0], ScriptValue):
                 yield split(call.arguments[0].value)[0]
+
+    @property
+    def own_needs(self) -> Iterator[OwnNeed]:
+        """The programs that it runs."""
+        return (OwnNeed("program", name, f"task {self.name!r}", self.line) for name in self.programs)
 
     @property
     def events(self) -> Iterator[Rule]:

@@ -13,6 +13,7 @@ import secrets
 from typing import Any
 
 from narval.agent.run import Run
+from narval.agent.runs import cannot_take
 from narval.agent.turn import Turn
 from narval.ask.asker import PROGRAM, Asker
 from narval.ask.asking_person import onlooker
@@ -46,7 +47,7 @@ async def task_init(
     program counts as dead.
     """
     definition = type_of(daemon, name)
-    if (refused := definition.cannot_take) is not None:
+    if (refused := cannot_take(definition)) is not None:
         raise TaskRefusedError(*refused)
     if not lease > 0:
         raise RequestError(f"expected a lease of some seconds, got {lease:g}")

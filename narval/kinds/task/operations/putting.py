@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from narval.agent.runs import cannot_take
 from narval.agent.turn import Turn
 from narval.ask.asker import PROGRAM, Asker
 from narval.ask.documents import add_all, admitted, raise_if_over_limit
@@ -27,7 +28,7 @@ async def task_put(
 ) -> dict[str, Any]:
     """Put each element into the queue of a task type: a case begins for it, which is its way from there."""
     definition = type_of(daemon, name)
-    if (refused := definition.cannot_take) is not None:
+    if (refused := cannot_take(definition)) is not None:
         raise TaskRefusedError(*refused)
     found = await admitted(files_of(daemon).schemas, elements)
     if not found:

@@ -49,6 +49,7 @@ def status(answer: Row) -> None:
             ("cluster", _cluster_of(answer["cluster"]) if "cluster" in answer else None),
             ("given up", counted(given_up, "call that outlived its time limit") if given_up else None),
             ("faults", f"{len(answer['faults'])}; `narval check` tells them" if answer["faults"] else None),
+            ("grants", _grants_of(answer["grants"]) if answer["grants"]["asks"] else None),
             (
                 "inbox",
                 _inbox_of(answer.get("inbox"), f"agents/{name}" if (name := answer.get("agent")) else None),
@@ -72,6 +73,13 @@ def waiting(answer: Row) -> None:
             ("store", f"away: {clean(answer['away']['why'])}"),
         ]
     )
+
+
+def _grants_of(grants: Row) -> str:
+    """The grants in a line: what waits for one, and by what code apart is confined."""
+    waiting = counted(len(grants["withheld"]), "definition waits", "definitions wait")
+    text = f"{waiting}: `narval grants`" if grants["withheld"] else "nothing is asked for"
+    return f"{text}; code apart is confined by {clean(grants['confined_by'])}"
 
 
 def _cluster_of(cluster: Row) -> str:

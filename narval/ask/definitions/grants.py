@@ -1,0 +1,191 @@
+"""Operations on grants: what definitions need, what was granted to them, and the acts that alter it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from difflib import SequenceMatcher
+from pathlib import PurePosixPath
+from typing import Any
+
+from narval.ask.asker import PROGRAM, WEB, Asker
+from narval.ask.asking_person import is_owner
+from narval.ask.lookup import command, files_of, no_definition
+from narval.ask.registry import operation
+from narval.core.definitions.library import Library
+from narval.core.errors import RequestError
+from narval.core.trust.grants import Grant, digest_of, key_of, told_of
+from narval.core.trust.needs import is_covered
+from narval.daemon.daemon import Daemon
+from narval.files.agents.collections import folder_of
+from narval.files.grants import ASK, GRANTS, Standing, read_grants, standings, write_grants
+from narval.system.landlock import confinement
+
+Form = dict[str, Any]
+
+
+@operation("read")
+async def grants(daemon: Daemon, name: str | None = None) -> Form:
+    """The needs of definitions, and what was granted to them; of all that can be run, or of one.
+
+    `{"name", "asks", "confined_by", "definitions": [{"definition", "kind", "file", "standing", "foreign",
+    "by", "at", "needs", "lacking", "changed", "told"}]}`, those that are `asked` for first. A standing is
+    `asked` (it starts nothing until it is granted), `granted`, `ships`, `inside` (it reaches nothing outside
+    the home) or `trusted` (the home asks nothing). Of each need: `{"need", "outside", "change", "part",
+    "code", "file", "line"}`; a change is `added` or `taken away` since the grant. `told` are the sentences
+    that differ.
+    """
+    snapshot, files = daemon.files.followers.snapshot, files_of(daemon)
+    rows = list(standings(files, snapshot, name))
+    if name is not None and not rows:
+        raise no_definition(daemon, name)
+    rows.sort(key=lambda one: (one.decision.standing != "asked", one.definition.full_name))
+    return {
+        "name": name,
+        "asks": snapshot.settings.grants == ASK,
+        "confined_by": confinement(),
+        "definitions": [_form(one, files.loaded.library) for one in rows],
+    }
+
+
+@operation("write")
+async def grant(
+    daemon: Daemon,
+    name: str | None = None,
+    *,
+    folder: str | None = None,
+    all: bool = False,
+    asker: Asker = PROGRAM,
+) -> list[str]:
+    """Grant what a definition needs now; with `all`, what each needs that is asked for; with a `folder` of
+    the home, whatever those in it need now and later. The names of the definitions that may begin by that.
+
+    That is for the home's owner, root, and those who may alter the home in the monitor. Raises RequestError.
+    """
+    _require(daemon, asker)
+    if (name is not None) + (folder is not None) + all != 1:
+        raise RequestError("expected one of: the name of a definition, a folder of the home, all")
+    files, snapshot = files_of(daemon), daemon.files.followers.snapshot
+    rows = list(standings(files, snapshot, name))
+    if name is not None and not rows:
+        raise no_definition(daemon, name)
+    by, at = _who(asker), datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    new: dict[str, Grant] = {}
+    if folder is not None:
+        path = f"{PurePosixPath(folder)}/"
+        rows = [one for one in rows if one.definition.path.startswith(path)]
+        if not rows:
+            raise RequestError(f"no definition is in {path}; `{command(daemon, 'grants')}` lists them")
+        new[path] = Grant(by, at, everything=True)
+    for one in rows if folder is None else ():
+        if name is not None or one.decision.standing == "asked":
+            new[_key(one)] = _grant(one, files.loaded.library, by, at)
+    waiting = [one.definition.full_name for one in rows if one.decision.standing == "asked"]
+    await _alter(daemon, lambda before: {**before, **new})
+    return waiting if name is None else [name]
+
+
+@operation("write")
+async def revoke(
+    daemon: Daemon, name: str | None = None, *, folder: str | None = None, asker: Asker = PROGRAM
+) -> list[str]:
+    """Take back what was granted to a definition, or to a folder: runs under way keep it, and no other
+    begins. The names of the tables that are gone. Raises RequestError where nothing was granted.
+    """
+    _require(daemon, asker)
+    if (name is None) == (folder is None):
+        raise RequestError("expected the name of a definition, or a folder of the home")
+    if folder is not None:
+        gone = {f"{PurePosixPath(folder)}/"}
+    else:
+        gone = {_key(one) for one in standings(files_of(daemon), daemon.files.followers.snapshot, name)}
+    grants = daemon.files.followers.snapshot.grants
+    if not (gone := gone & grants.keys()):
+        listed = f"`{command(daemon, 'grants')}` lists what is"
+        raise RequestError(f"nothing was granted to {name or folder}; {listed}")
+    await _alter(daemon, lambda before: {key: one for key, one in before.items() if key not in gone})
+    return sorted(gone)
+
+
+# --- acts ---------------------------------------------------------------------------------------------------
+
+
+def _require(daemon: Daemon, asker: Asker) -> None:
+    if daemon.home is None:
+        raise RequestError("a home in memory grants nothing: whoever has opened it says what it loads")
+    if not (is_owner(daemon, asker) or (asker.way == WEB and not asker.actor)):
+        raise RequestError("only the owner of the home, root and its operators may grant, in their own name")
+
+
+def _who(asker: Asker) -> str:
+    return asker.person or "a program"
+
+
+async def _alter(daemon: Daemon, change: Callable[[Mapping[str, Grant]], Mapping[str, Grant]]) -> None:
+    """Write other grants, and let them count."""
+    assert daemon.home is not None
+    path = daemon.home.path
+    before, faults = await asyncio.to_thread(read_grants, path)
+    if before is None:
+        raise RequestError(f"{GRANTS} has faults, set them right first: {faults[0]}")
+    await asyncio.to_thread(write_grants, path, change(before))
+    await daemon.files.reload()
+
+
+def _key(one: Standing) -> str:
+    return key_of(one.definition, folder_of(one.definition.path).rstrip("/"))
+
+
+def _grant(one: Standing, library: Library, by: str, at: str) -> Grant:
+    needs = tuple(need.text for need in one.needs if need.is_outside)
+    return Grant(by, at, needs, digest_of(one.definition, library), told_of(one.definition, library))
+
+
+# --- forms --------------------------------------------------------------------------------------------------
+
+
+def _form(one: Standing, library: Library) -> Form:
+    definition, decision = one.definition, one.decision
+    grant = decision.grant
+    looked_at = grant is not None and not grant.everything
+    return {
+        "definition": definition.full_name,
+        "kind": definition.kind,
+        "file": definition.path,
+        "standing": decision.standing,
+        "foreign": decision.is_foreign,
+        "by": grant.by if grant is not None else None,
+        "at": grant.at if grant is not None else None,
+        "needs": list(_needs(one, grant if looked_at else None)),
+        "lacking": list(decision.lacking),
+        "changed": bool(looked_at and grant and grant.digest != digest_of(definition, library)),
+        "told": list(_told(grant.sentences, told_of(definition, library))) if looked_at and grant else [],
+    }
+
+
+def _needs(one: Standing, grant: Grant | None) -> Iterator[Form]:
+    for need in one.needs:
+        is_new = need.is_outside and grant is not None and not is_covered(need.text, grant.needs)
+        yield {
+            "need": need.text,
+            "outside": need.is_outside,
+            "change": "added" if is_new else None,
+            "part": need.part,
+            "code": need.by or None,
+            "file": need.path,
+            "line": need.line,
+        }
+    now = [need.text for need in one.needs]
+    for text in grant.needs if grant is not None else ():
+        if not any(is_covered(need, (text,)) for need in now):
+            nothing = {"part": "", "code": None, "file": one.definition.path, "line": one.definition.line}
+            yield {"need": text, "outside": True, "change": "taken away", **nothing}
+
+
+def _told(before: Iterable[str], now: Iterable[str]) -> Iterator[Form]:
+    old, new = list(before), list(now)
+    for tag, first, last, start, end in SequenceMatcher(None, old, new, False).get_opcodes():
+        if tag != "equal":
+            yield from ({"change": "taken away", "text": text} for text in old[first:last])
+            yield from ({"change": "added", "text": text} for text in new[start:end])

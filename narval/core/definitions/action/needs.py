@@ -1,0 +1,125 @@
+"""Needs: what an action may reach outside of memory, as its author declares it.
+
+Of its four lists a value is a place, or names where the place is written: `{outbox/@host}:{outbox/@port}` is
+the host of an `outbox` element, `[models]` are the places of that table of the settings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+LISTS = ("hosts", "folders", "programs", "secrets")
+"""The lists of needs, in the order in which they are shown."""
+
+WRITTEN = re.compile(r"\{([A-Za-z_][\w.-]*(?:/[A-Za-z_][\w.-]*)?)/@([A-Za-z_][\w.-]*)\}")
+"""The place where a value is written: an attribute of elements of a name, or of their children of a name."""
+
+HOME = "home"
+"""The word, in brackets, for the files of a home but those that say what it does."""
+
+_WORD = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
+_HOST = re.compile(rf"(?:\*|(?:\*\.)?{_WORD}|\[[0-9A-Fa-f:.]+\])(?::\d{{1,5}})?")
+_HOST_WRITTEN = re.compile(rf"{WRITTEN.pattern}(?::(?:\d{{1,5}}|{WRITTEN.pattern}))?")
+_TABLE = re.compile(r"\[([a-z]+)\]")
+_FOLDER = re.compile(r"\S(?:.*\S)? rw?")
+_NAME = re.compile(r"\S+")
+
+_TABLES_OF_HOSTS = ("services", "calendars", "models", "mail")
+_TABLES_OF_FOLDERS = ("calendars", HOME)
+_EXPECTED = {
+    "hosts": "a host with a port or without, such as *.example.org:443, {outbox/@host} or [models]",
+    "folders": "a folder and how it is used, such as data rw, {mailbox/@path} r or [calendars] rw",
+    "programs": "the name of a program, such as dot, or [commands]",
+    "secrets": "the name of a secret, such as smtp, {outbox/@secret} or [services]",
+}
+
+
+class Needs(msgspec.Struct, frozen=True):
+    """The places that an action may reach, of each sort those that its author names; usually none.
+
+    `hosts` as `HOST` or `HOST:PORT`, where `*` begins any name; `folders` as `PATH r` or `PATH rw`, where a
+    relative path begins at the home; `programs` and `secrets` by name.
+    """
+
+    hosts: tuple[str, ...] = ()
+    """The hosts that it connects to."""
+    folders: tuple[str, ...] = ()
+    """The folders that it reads (r), and writes (rw), with all below them."""
+    programs: tuple[str, ...] = ()
+    """The programs that it runs."""
+    secrets: tuple[str, ...] = ()
+    """The secrets that it is given."""
+
+    @property
+    def all(self) -> Iterator[tuple[str, str]]:
+        """The values, each after the name of its list."""
+        return ((name, value) for name in LISTS for value in getattr(self, name))
+
+
+NOTHING = Needs()
+"""The needs of code that reaches nothing outside memory."""
+
+
+def checked_needs(value: object) -> Needs:
+    """Needs as a declaration in Python gives them. Raises ValueError with what was expected."""
+    if not isinstance(value, Needs):
+        raise ValueError("Needs(hosts=[…], folders=[…], programs=[…], secrets=[…])")
+    return needs_of({name: getattr(value, name) for name in LISTS})
+
+
+def needs_of(lists: Mapping[str, object]) -> Needs:
+    """Needs of lists of texts. Raises ValueError with what was expected, after the name of the list."""
+    made: dict[str, tuple[str, ...]] = {}
+    for name, values in lists.items():
+        if isinstance(values, str) or not isinstance(values, Iterable):
+            raise ValueError(f"{name} to be a list of texts")
+        made[name] = tuple(values)
+        wrong = next((text for text in made[name] if not _is_fit(name, text)), None)
+        if wrong is not None:
+            raise ValueError(f"{name} to have {_EXPECTED[name]} (not {wrong!r:.80})")
+    return Needs(**made)
+
+
+def read_needs(text: str) -> Needs:
+    """Needs as an attribute names them: `host HOST; folder PATH rw; program NAME; secret NAME`.
+
+    The text `nothing` stands for code that needs none. Raises ValueError.
+    """
+    lists: dict[str, list[str]] = {name: [] for name in LISTS}
+    for part in () if text.strip() == "nothing" else text.split(";"):
+        word, _, value = part.strip().partition(" ")
+        if f"{word}s" not in lists or not value:
+            raise ValueError("nothing, or parts such as host example.org:443; folder data rw; program dot")
+        lists[f"{word}s"].append(value.strip())
+    return needs_of(lists)
+
+
+def shown_needs(needs: Needs) -> str:
+    """Needs as an attribute names them."""
+    return "; ".join(f"{name.removesuffix('s')} {value}" for name, value in needs.all) or "nothing"
+
+
+def table_of(value: str) -> str:
+    """The table of the settings that a value names; "" of any other value."""
+    table = _TABLE.fullmatch(value.removesuffix(" rw").removesuffix(" r"))
+    return table[1] if table is not None else ""
+
+
+def _is_fit(name: str, value: object) -> bool:
+    if not isinstance(value, str):
+        return False
+    table = table_of(value)
+    if name == "hosts":
+        if table:
+            return table in _TABLES_OF_HOSTS
+        return any(form.fullmatch(value) for form in (_HOST, _HOST_WRITTEN))
+    if name == "folders":
+        return _FOLDER.fullmatch(value) is not None and (not table or table in _TABLES_OF_FOLDERS)
+    if name == "programs":
+        return value == "[commands]" or (_NAME.fullmatch(value) is not None and not table)
+    if table:
+        return table in _TABLES_OF_HOSTS
+    return _NAME.fullmatch(value) is not None and ("{" not in value or WRITTEN.fullmatch(value) is not None)

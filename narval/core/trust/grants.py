@@ -1,0 +1,120 @@
+"""Grants: which definitions may act as they need to, by whose word, and what is asked.
+
+A definition begins at once where its needs do not reach outside of the home. Otherwise somebody grants them,
+unless it ships with narval; a need that grows is asked for again, one that shrinks is not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from narval.core.definitions.library import Definition, Library, ModuleDefinition, named_by
+from narval.core.definitions.telling.sentence import tell
+from narval.core.trust.needs import Need, is_covered
+
+Standing = Literal["granted", "inside", "ships", "trusted", "asked"]
+"""Why a definition may begin: it is granted; it reaches nothing outside; it ships; the home asks nothing. Or
+it is `asked` for, and may not.
+"""
+
+
+class Grant(msgspec.Struct, frozen=True):
+    """A grant of somebody: to a definition, or with `everything` to all of a folder."""
+
+    by: str
+    """The person or login that did so."""
+    at: str
+    """The moment, as ISO 8601 in UTC."""
+    needs: tuple[str, ...] = ()
+    """The needs that were granted, as their texts."""
+    digest: str = ""
+    """The digest of what was looked at: the definition and all that it calls."""
+    sentences: tuple[str, ...] = ()
+    """The sentences that told what it did then."""
+    everything: bool = False
+    """True of a folder, of which all may act as it needs to."""
+
+
+class Decision(NamedTuple):
+    """The answer to whether a definition may begin: by which grant, or what is to be granted first."""
+
+    standing: Standing
+    grant: Grant | None = None
+    lacking: tuple[str, ...] = ()
+    is_foreign: bool = False
+
+
+def key_of(definition: Definition, folder: str) -> str:
+    """The name of the table of a definition, which is of the home (`folder` is "") or of a folder in it."""
+    return f"{folder}{' ' if folder else ''}{definition.kind} {definition.full_name}"
+
+
+def decide(
+    definition: Definition,
+    needs: Iterable[Need],
+    grants: Mapping[str, Grant],
+    *,
+    folder: str = "",
+    is_foreign: bool = False,
+    ships: Iterable[str] | None = None,
+) -> Decision:
+    """Decide if a definition may begin where the home asks.
+
+    It is in a `folder` of the home, and `is_foreign` if somebody else than the owner has put it there.
+    `ships` are the needs of what ships under its name; None where nothing does.
+    """
+    outside = tuple(need.text for need in needs if need.is_outside)
+    of_folder = next((grant for name, grant in grants.items() if _holds(name, definition.path, grant)), None)
+    if of_folder is not None:
+        return Decision("granted", of_folder, (), is_foreign)
+    grant = grants.get(key_of(definition, folder))
+    if grant is not None:
+        lacking = tuple(need for need in outside if not is_covered(need, grant.needs))
+        return Decision("asked" if lacking else "granted", grant, lacking, is_foreign)
+    if ships is not None and not is_foreign and all(is_covered(need, ships) for need in outside):
+        return Decision("ships" if outside else "inside")
+    if outside or is_foreign:
+        return Decision("asked", None, outside, is_foreign)
+    return Decision("inside")
+
+
+def _holds(name: str, path: str, grant: Grant) -> bool:
+    return grant.everything and path.startswith(name)
+
+
+def why_withheld(definition: Definition, decision: Decision) -> str:
+    """The sentence that says why a definition may not begin, and what to do."""
+    name = definition.full_name
+    if decision.lacking:
+        what = f"{name} needs what nobody has granted: {', '.join(decision.lacking)}"
+    else:
+        what = f"{name} came from elsewhere, and nobody has granted that it acts here"
+    return f"{what}; look: narval grants {name}, and then: narval grant {name}"
+
+
+def digest_of(definition: Definition, library: Library) -> str:
+    """The digest of what one looks at before it is granted: a definition, and all that it calls."""
+    digests = sorted(f"{one.kind} {one.full_name} {one.digest}" for one in reached(definition, library))
+    return hashlib.sha256("\n".join(digests).encode()).hexdigest()
+
+
+def reached(definition: Definition, library: Library) -> Iterator[Definition]:
+    """A definition and all that it can call, and these can."""
+    queue, seen = [definition], {id(definition)}
+    for one in queue:
+        yield one
+        for reference in one.references if not isinstance(one, ModuleDefinition) else ():
+            target, several = named_by(reference, library)
+            for other in (*several, *([target] if target is not None else [])):
+                if id(other) not in seen:
+                    seen.add(id(other))
+                    queue.append(other)
+
+
+def told_of(definition: Definition, library: Library) -> tuple[str, ...]:
+    """The sentences that tell what a definition does, with those that tell more indented."""
+    return tuple(f"{'  ' * sentence.depth}{sentence.text}" for sentence in tell(definition, library))

@@ -1,0 +1,331 @@
+"""The needs of a definition: what all that it can call may reach outside, found without running it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from narval.core.definitions.action.definition import Action
+from narval.core.definitions.action.needs import HOME, NOTHING, WRITTEN, Needs, table_of
+from narval.core.definitions.library import Definition, Library, ModuleDefinition, RunDefinition, named_by
+from narval.core.definitions.prototype import Prototype
+from narval.core.elements.control_elements import START_PLAN, TARGET
+from narval.core.elements.element import local_name, parse
+
+ANYTHING = "anything"
+"""The need of code that declares none."""
+
+OUTSIDE = ("host", "folder", "program", "secret", "agent", ANYTHING)
+"""The words for what is granted, in the order in which it is shown."""
+
+INSIDE = ("start", "read", "add")
+"""The words for what is shown beside it: definitions it starts, names of elements it reads and adds."""
+
+if TYPE_CHECKING:
+    from lxml import etree
+
+_PORTS = {"http": "80", "https": "443"}
+_URL = re.compile(
+    r"(?P<scheme>\w+)://(?:[^/?#@]*@)?(?P<host>\[[^\]]*\]|[^/?#:]*)(?::(?P<port>\d+))?(?=[/?#:]|$)"
+)
+_NAME = re.compile(r"[A-Za-z_][\w.-]*")
+
+Attributes = Mapping[str, str]
+
+Written = Mapping[str, tuple[Attributes, ...]]
+"""The attributes of elements that are written somewhere, by name."""
+
+
+class Need(msgspec.Struct, frozen=True, order=True):
+    """One thing that a definition needs, and the part that needs it."""
+
+    what: str
+    """A word of `OUTSIDE` or `INSIDE`."""
+    value: str
+    """The host, folder, program, secret, agent, definition or name; "" of code that declares nothing."""
+    by: str = ""
+    """The code that declares it; "" of what the definition says itself."""
+    part: str = ""
+    """The part of a definition that calls that."""
+    path: str = ""
+    """The file of that part."""
+    line: int = 1
+    """The line of the part."""
+    is_named: bool = False
+    """True of a folder that the owner's own file of memory, or settings, name."""
+
+    @property
+    def text(self) -> str:
+        """The need as it is granted: `host smtp.example.org:587`."""
+        return f"{self.what} {self.value}" if self.value else self.what
+
+    @property
+    def is_outside(self) -> bool:
+        """True if it reaches outside of the home: a folder does unless it is below `data/`, is a file right
+        in the home, or is named by the owner's own files.
+        """
+        if self.what == "folder":
+            return not (self.is_named or _is_within(self.value.rpartition(" ")[0]))
+        return self.what in OUTSIDE
+
+
+class ServicePlace(NamedTuple):
+    """A place outside that settings name: an address or a path, a secret, the first word of a command."""
+
+    url: str = ""
+    path: str = ""
+    secret: str = ""
+    program: str = ""
+
+
+class Places(msgspec.Struct, frozen=True):
+    """The places that the owner's own files name.
+
+    `declared` are the attributes of the elements of `data/memory.xml`, by name; `services` are those of the
+    settings, by table.
+    """
+
+    declared: Written = {}
+    services: Mapping[str, tuple[ServicePlace, ...]] = {}
+
+
+def needs_of(definition: Definition, library: Library, places: Places) -> list[Need]:
+    """All that a definition needs, by what it does itself and by all that it can call."""
+    needs: dict[tuple[str, str], Need] = {}
+    queue = [definition]
+    for one in queue:
+        written = _written(one)
+        for need in _of_one(one, library, places, written):
+            of = "" if one is definition else f" of {one.kind} {one.full_name}"
+            placed = msgspec.structs.replace(need, part=need.part + of, path=need.path or one.path)
+            needs.setdefault((need.what, need.value), placed)
+        for reference in one.references:
+            target, several = named_by(reference, library)
+            called = [*several, *([target] if target is not None else [])]
+            queue += (other for other in called if _is_followed(other) and other not in queue)
+    order = {what: at for at, what in enumerate((*OUTSIDE, *INSIDE))}
+    return sorted(needs.values(), key=lambda need: (order[need.what], need.value))
+
+
+def declared_places(elements: Iterable[bytes]) -> dict[str, tuple[Attributes, ...]]:
+    """The attributes of declared elements, by name."""
+    return _attributes(node for xml in elements for node in _with_children(parse(xml)))
+
+
+def needs_of_call(needs: Needs, inputs: Written, places: Places) -> list[Need]:
+    """The needs of a call of code, which is given elements with these attributes, by name."""
+    return list(_resolved(needs, "", "", 1, inputs, msgspec.structs.replace(places, declared={})))
+
+
+# --- one definition -----------------------------------------------------------------------------------------
+
+
+def _of_one(one: Definition, library: Library, places: Places, written: Written) -> Iterator[Need]:
+    """The needs of one definition, and of the code that it calls."""
+    if isinstance(one, RunDefinition):
+        for own in one.own_needs:
+            yield Need(own.what, own.value, "", own.part, "", own.line)
+        for addressed in one.addressed:
+            yield Need("agent", addressed.agent, "", addressed.part, "", addressed.line)
+    if isinstance(one, ModuleDefinition):
+        yield from _of_code(one, one.full_name, one.line, places, written)
+    for word in ("start", START_PLAN):
+        for attributes in written.get(word, ()):
+            yield Need("start", attributes.get(TARGET, "any"), "", one.full_name, "", one.line)
+    for reference in one.references:
+        target, _ = named_by(reference, library)
+        if isinstance(target, ModuleDefinition):
+            part = reference.what.partition(":")[0]
+            yield from _of_code(target, part, reference.line, places, written)
+
+
+def _of_code(
+    code: ModuleDefinition, part: str, line: int, places: Places, written: Written
+) -> Iterator[Need]:
+    needs = code.needs if isinstance(code, Action) else NOTHING if code.pure else None
+    if needs is None:
+        yield Need(ANYTHING, "", code.full_name, part, "", line)
+    else:
+        yield from _resolved(needs, code.full_name, part, line, written, places)
+    prototype = getattr(code, "prototype", None)
+    if isinstance(prototype, Prototype):
+        for what, slots in (("read", prototype.inputs), ("add", prototype.outputs)):
+            for slot in slots:
+                yield Need(what, _name_of(slot.match), code.full_name, part, "", line)
+
+
+def _name_of(match: tuple[str, ...]) -> str:
+    """The name of the elements that fit a pattern; * where it says none."""
+    name = _NAME.match(match[0]) if match else None
+    return name[0] if name is not None else "*"
+
+
+def _is_followed(definition: Definition) -> bool:
+    return not isinstance(definition, ModuleDefinition)
+
+
+def _written(definition: Definition) -> dict[str, tuple[Attributes, ...]]:
+    """The attributes of all elements that the text of a definition has, by name: its arguments among them."""
+    if isinstance(definition, ModuleDefinition) or not definition.xml:
+        return {}
+    return _attributes(parse(definition.xml).iter("{*}*"))
+
+
+def _with_children(root: etree._Element) -> Iterator[etree._Element]:
+    yield root
+    yield from root.iterchildren("{*}*")
+
+
+def _attributes(nodes: Iterable[etree._Element]) -> dict[str, tuple[Attributes, ...]]:
+    """The attributes of elements, by name, and by the name of what they stand in with their own."""
+    by_name: dict[str, list[Attributes]] = {}
+    for node in nodes:
+        name, parent = local_name(node.tag) or "", node.getparent()
+        names = [name] if parent is None else [name, f"{local_name(parent.tag)}/{name}"]
+        for each in names:
+            by_name.setdefault(each, []).append({str(key): str(value) for key, value in node.attrib.items()})
+    return {name: tuple(attributes) for name, attributes in by_name.items()}
+
+
+# --- values -------------------------------------------------------------------------------------------------
+
+
+def _resolved(
+    needs: Needs,
+    by: str,
+    part: str,
+    line: int,
+    written: Written,
+    places: Places,
+) -> Iterator[Need]:
+    """The declared needs of code, with the values that a definition or the owner's files have."""
+    for list_name, value in needs.all:
+        what = list_name.removesuffix("s")
+        for resolved, is_named in _values(what, value, written, places):
+            yield Need(what, resolved, by, part, "", line, is_named)
+
+
+def _values(what: str, value: str, written: Written, places: Places) -> Iterator[tuple[str, bool]]:
+    """The values that a declared one stands for, and if the owner's own files name it."""
+    table = table_of(value)
+    if table == HOME:
+        yield f"data {value.rpartition(' ')[2]}", True
+        return
+    if table:
+        for place in places.services.get(table, ()):
+            yield from ((named, True) for named in _of_service(what, value, place))
+        return
+    written_at = WRITTEN.search(value)
+    if written_at is None:
+        yield value, False
+        return
+    name, attribute = written_at[1], written_at[2]
+    outer, is_named = name.partition("/")[0], False
+    elements = written.get(name, ())
+    if outer not in written:
+        elements, is_named = places.declared.get(name, ()), True
+        if outer not in places.declared:
+            yield value, False  # found by rank when it is called: whatever memory has then
+    for one in elements:
+        if attribute in one:
+            yield _filled(what, value, one), is_named and "{" not in one[attribute]
+
+
+def _filled(what: str, value: str, attributes: Attributes) -> str:
+    """A declared value with the attributes of one element in their places."""
+    filled = WRITTEN.sub(lambda place: attributes.get(place[2], ""), value)
+    if any("{" in attributes.get(place[2], "") for place in WRITTEN.finditer(value)):
+        return value  # computed when it is called
+    if what == "program":
+        return filled.split()[0] if filled.split() else filled
+    return host_of(filled) if what == "host" else filled
+
+
+def host_of(text: str) -> str:
+    """The host and port of a text that is a host or a URL."""
+    url = _URL.match(text)
+    if url is None:
+        return text.removesuffix(":").lower()
+    port = url["port"] or _PORTS.get(url["scheme"].lower(), "")
+    return f"{url['host'].lower()}:{port}" if port else url["host"].lower()
+
+
+def _of_service(what: str, value: str, place: ServicePlace) -> Iterator[str]:
+    if what == "host" and place.url:
+        yield host_of(place.url)
+    elif what == "folder" and place.path:
+        yield f"{place.path} {value.rpartition(' ')[2]}"
+    elif what == "secret" and place.secret:
+        yield place.secret
+    elif what == "program" and place.program:
+        yield place.program
+
+
+def _is_within(path: str) -> bool:
+    """True of a path below `data/`, or of a file right in the home."""
+    if not path or path.startswith(("/", "~", "{")):
+        return False
+    first, *rest = _normal(path).split("/")
+    return first not in ("..", "") and (first == "data" or (not rest and "." in first))
+
+
+def _normal(path: str) -> str:
+    """A path without `.` and `..`, as far as these lead nowhere else."""
+    parts: list[str] = []
+    for part in path.split("/"):
+        if part == ".." and parts and parts[-1] != "..":
+            parts.pop()
+        elif part not in ("", ".") and not (part == ".." and path.startswith("/")):
+            parts.append(part)
+    return ("/" if path.startswith("/") else "") + "/".join(parts)
+
+
+# --- what is granted ----------------------------------------------------------------------------------------
+
+
+def is_covered(need: str, granted: Iterable[str]) -> bool:
+    """True if a need, as its text says it, is among what is granted."""
+    what, _, value = need.partition(" ")
+    return any(_covers(grant, what, value) for grant in granted)
+
+
+def _covers(grant: str, what: str, value: str) -> bool:
+    granted, _, wide = grant.partition(" ")
+    if granted == ANYTHING:
+        return True
+    if granted != what:
+        return False
+    if what == "host":
+        return _covers_host(wide, value)
+    if what == "folder":
+        return _covers_folder(wide, value)
+    return wide in (value, "*")
+
+
+def _covers_host(wide: str, value: str) -> bool:
+    if wide == value:
+        return True
+    if "{" in wide or "{" in value:
+        return wide == value
+    (name, port), (other, of_other) = _host_and_port(wide), _host_and_port(value)
+    if port and port != of_other:
+        return False
+    return name in ("*", other) or (name.startswith("*.") and other.endswith(name[1:]))
+
+
+def _host_and_port(text: str) -> tuple[str, str]:
+    host, colon, port = text.rpartition(":")
+    return (host, port) if colon and port.isdigit() else (text, "")
+
+
+def _covers_folder(wide: str, value: str) -> bool:
+    (folder, _, how), (path, _, use) = wide.rpartition(" "), value.rpartition(" ")
+    if how == "r" and use != "r":
+        return False
+    if "{" in folder or "{" in path:
+        return folder == path
+    folder, path = _normal(folder), _normal(path)
+    return folder == path or path.startswith(folder.rstrip("/") + "/")

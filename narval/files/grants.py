@@ -1,0 +1,189 @@
+"""`etc/grants.toml`: what was granted to which definition, and what of a home may begin by that."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from narval.core.definitions.library import Definition, Library, RunDefinition, Withheld
+from narval.core.errors import DefinitionError, Fault
+from narval.core.trust.grants import Decision, Grant, decide, reached, why_withheld
+from narval.core.trust.needs import Need, Places, ServicePlace, declared_places, needs_of
+from narval.files.agents.collections import folder_of, parse_file
+from narval.files.agents.settings import COLLECTIONS
+from narval.files.loaded import Loaded
+from narval.files.settings import Settings
+from narval.files.shipped import shipped
+from narval.files.snapshot import AgentFiles, Snapshot
+from narval.files.toml import Reader, TomlFile, flag, text
+from narval.system.regular_file import read_file
+
+GRANTS = "etc/grants.toml"
+
+ASK = "ask"
+"""The word of the setting `grants` by which a home asks."""
+
+_HEAD = "# What was granted to which definition: narval grants, narval grant, narval revoke.\n"
+
+
+def read_grants(home: Path) -> tuple[Mapping[str, Grant] | None, list[Fault]]:
+    """The grants of a home, by the names of their tables, or all that is wrong with the file."""
+    file = TomlFile.of(home / GRANTS, GRANTS)
+    made = {name: Grant(**{"by": "", "at": "", **file.read(_READERS, name)}) for name in file.table}
+    return (None, sorted(file.faults)) if file.faults else (made, [])
+
+
+def write_grants(home: Path, grants: Mapping[str, Grant]) -> None:
+    """Write the grants of a home, whole or not at all. Raises OSError."""
+    file = home / GRANTS
+    file.parent.mkdir(exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=file.parent, prefix=".grants-", delete=False) as fresh:
+        try:
+            fresh.write("".join((_HEAD, *_tables(grants))).encode())
+            fresh.flush()
+            os.fsync(fresh.fileno())
+            os.replace(fresh.name, file)
+        except BaseException:
+            os.unlink(fresh.name)
+            raise
+
+
+def _tables(grants: Mapping[str, Grant]) -> Iterator[str]:
+    for name in sorted(grants):
+        yield f"\n[{_quoted(name)}]\n"
+        grant = grants[name]
+        for key in ("by", "at", "digest"):
+            if value := getattr(grant, key):
+                yield f"{key} = {_quoted(value)}\n"
+        if grant.everything:
+            yield "everything = true\n"
+            continue
+        for key in ("needs", "sentences"):
+            values = "".join(f"  {_quoted(value)},\n" for value in getattr(grant, key))
+            yield f"{key} = [\n{values}]\n" if values else f"{key} = []\n"
+
+
+def _quoted(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise ValueError("a list of texts")
+    return tuple(value)
+
+
+_READERS: Mapping[str, Reader] = {
+    "by": text, "at": text, "digest": text, "everything": flag, "needs": _texts, "sentences": _texts,
+}  # fmt: skip
+
+
+# --- what may begin -----------------------------------------------------------------------------------------
+
+
+class Standing(NamedTuple):
+    """A definition of a library, what it needs, and if it may begin."""
+
+    definition: RunDefinition
+    needs: list[Need]
+    decision: Decision
+
+
+def granted(snapshot: Snapshot) -> Snapshot:
+    """The same in which definitions whose needs nobody has granted are withheld, where the home asks."""
+    if snapshot.settings.grants != ASK and not any(
+        isinstance(definition, RunDefinition) and definition.withheld is not None
+        for loaded in snapshot.libraries
+        for definition in loaded.library
+    ):
+        return snapshot
+    files = {id(files.loaded): files for files in reversed(list(snapshot.all))}
+    return snapshot.with_libraries(lambda loaded: _withholding(loaded, files[id(loaded)], snapshot))
+
+
+def standings(files: AgentFiles, snapshot: Snapshot, name: str | None = None) -> Iterator[Standing]:
+    """The definitions that can be run of an agent's files, or the one of a name, and if each may begin."""
+    places, library = places_of(files, snapshot.settings), files.loaded.library
+    for definition in library:
+        if isinstance(definition, RunDefinition) and name in (None, definition.full_name):
+            needs = needs_of(definition, library, places)
+            yield Standing(definition, needs, _decided(definition, needs, library, places, snapshot))
+
+
+def _withholding(loaded: Loaded, files: AgentFiles, snapshot: Snapshot) -> Loaded:
+    changed: list[Definition] = []
+    for definition, _, decision in standings(files, snapshot):
+        withheld = None
+        if decision.standing == "asked":
+            withheld = Withheld(why_withheld(definition, decision), decision.lacking)
+        if withheld != definition.withheld:
+            changed.append(msgspec.structs.replace(definition, withheld=withheld))
+    if not changed:
+        return loaded
+    return msgspec.structs.replace(loaded, library=loaded.library.replace(changed))
+
+
+def _decided(
+    definition: RunDefinition, needs: list[Need], library: Library, places: Places, snapshot: Snapshot
+) -> Decision:
+    if snapshot.settings.grants != ASK:
+        return Decision("trusted")
+    folder = folder_of(definition.path)
+    is_foreign = any(
+        folder_of(one.path).startswith(f"{COLLECTIONS}/") for one in reached(definition, library)
+    )
+    ships: list[str] | None = None
+    if any(need.is_outside for need in needs) and not is_foreign:
+        ships = _needs_as_shipped(definition, library, places)
+    return decide(
+        definition, needs, snapshot.grants, folder=folder.rstrip("/"), is_foreign=is_foreign, ships=ships
+    )
+
+
+def _needs_as_shipped(definition: RunDefinition, library: Library, places: Places) -> list[str] | None:
+    """The needs of the definition that ships under a name; None where none does."""
+    original = shipped_definitions().get((definition.kind, definition.full_name))
+    if original is None:
+        return None
+    beside = [one for one in library if (one.kind, one.full_name) not in shipped_definitions()]
+    as_shipped = Library([*shipped_definitions().values(), *beside])
+    return [need.text for need in needs_of(original, as_shipped, places) if need.is_outside]
+
+
+@cache
+def shipped_definitions() -> Mapping[tuple[str, str], Definition]:
+    """The definitions that ship as files, those of examples too, by kind and name."""
+    definitions: dict[tuple[str, str], Definition] = {}
+    for path in sorted((shipped() / "recipes").rglob("*")):
+        if not path.is_file() or path.name.startswith("."):
+            continue
+        source = read_file(path, path.name)
+        if not isinstance(source, Fault):
+            try:
+                parsed = parse_file(source)
+            except DefinitionError:
+                continue
+            definitions.update({(one.kind, one.full_name): one for one in parsed.definitions})
+    return definitions
+
+
+def places_of(files: AgentFiles, settings: Settings) -> Places:
+    """The places that the owner's own files name for an agent."""
+    services: dict[str, list[ServicePlace]] = {}
+    for service in settings.services:
+        program = service.run[0] if service.run else ""
+        place = ServicePlace(service.url, service.path, service.secret, program)
+        services.setdefault(service.table, []).append(place)
+    if settings.mail is not None:
+        host, port = settings.mail.get("host", ""), settings.mail.get("port", "")
+        url = f"{host}:{port}" if host and port else host
+        services["mail"] = [ServicePlace(url, settings.mail.get("path", ""), settings.mail.get("secret", ""))]
+    tables = {table: tuple(places) for table, places in services.items()}
+    return Places(declared_places(files.declared or ()), tables)

@@ -1,0 +1,200 @@
+"""A home that asks lets a definition reach outside only once somebody has granted it."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+import narval
+from narval.ask.operations import invoke
+from narval.core.errors import NarvalError, RequestError
+from narval.surfaces.python.agent import Agent
+
+MEMORY = """<memory>
+  <identity address="me@example.org"/><outbox host="127.0.0.1" port="9" tls="none"/>
+  <start-plan recipe="post.send"/><start-plan recipe="post.note"/>
+</memory>"""
+SENDS = """<recipe group="post" name="send" start_step="wait" end_step="w">
+  <step id="wait" type="action" target="basic.nothing"/>
+  <step id="w" type="action" target="mail.write">
+    <arguments><draft to="x@example.org" subject="hi">text</draft></arguments>
+  </step>
+  <transition id="t"><in idref="wait"/><out idref="w"/><condition><match>go</match></condition></transition>
+</recipe>"""
+NOTES = """<recipe group="post" name="note" start_step="w" end_step="w">
+  <step id="w" type="action" target="basic.write_file">
+    <arguments><target path="today.txt" as="text"/><note>hello</note></arguments></step>
+</recipe>"""
+ASKS = 'grants = "ask"\n'
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    for path, text in {
+        "etc/narval.toml": ASKS,
+        "data/memory.xml": MEMORY,
+        "recipes/send.xml": SENDS,
+        "recipes/note.xml": NOTES,
+    }.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    return tmp_path
+
+
+def standing(agent: Agent, name: str) -> dict[str, object]:
+    (row,) = agent.ask("grants", name=name)["definitions"]
+    return dict(row)
+
+
+def runs(agent: Agent, name: str) -> list[str]:
+    return [row["state"] for row in agent.ask("runs", name=name)]
+
+
+def test_a_recipe_that_reaches_nothing_outside_starts_at_once(home: Path) -> None:
+    with narval.open(home) as agent:
+        agent.until_idle()
+        assert runs(agent, "post.note") == ["done"]
+        assert (home / "today.txt").read_text() == "hello"
+        assert standing(agent, "post.note")["standing"] == "inside"
+
+
+def test_a_recipe_that_sends_starts_nothing_until_it_is_granted(home: Path) -> None:
+    with narval.open(home) as agent:
+        agent.until_idle()
+        assert runs(agent, "post.send") == []
+        row = standing(agent, "post.send")
+        assert (row["standing"], row["lacking"]) == ("asked", ["host 127.0.0.1:9"])
+        with pytest.raises(NarvalError, match=r"post.send needs what nobody has granted: host 127.0.0.1:9"):
+            agent.start("post.send")
+        (request,) = agent.memory("grant-request")
+        assert request.attributes["name"] == "post.send"
+        assert request.xml.count(b"<need>host 127.0.0.1:9</need>") == 1
+        assert [error.attributes["type"] for error in agent.memory("error")] == ["not-granted"]
+        (told,) = [item for item in agent.ask("attention") if item["what"] == "grant"]
+        assert "narval grant post.send" in told["text"]
+        assert agent.ask("status")["grants"]["withheld"] == ["post.send"]
+
+        assert agent.ask("grant", name="post.send") == ["post.send"]
+        agent.until_idle()
+        assert runs(agent, "post.send") == ["running"]
+        assert standing(agent, "post.send")["standing"] == "granted"
+        (row,) = agent.ask("memory", xpath="grant-request")
+        assert row["outdated"]
+    table = tomllib.loads((home / "etc/grants.toml").read_text())["recipe post.send"]
+    assert table["needs"] == ["host 127.0.0.1:9"]
+    assert any("mail.write" in text for text in table["sentences"])
+    with narval.open(home) as agent:  # a restart asks nothing
+        agent.until_idle()
+        assert runs(agent, "post.send") == ["running"]
+
+
+def test_less_needs_nobody_and_more_is_asked_for(home: Path) -> None:
+    memory, recipe = home / "data/memory.xml", home / "recipes/send.xml"
+    with narval.open(home) as agent:
+        agent.ask("grant", name="post.send")
+        agent.until_idle()
+        recipe.write_text(SENDS.replace("mail.write", "basic.log"))
+        agent.ask("reload")
+        agent.until_idle()
+        row = standing(agent, "post.send")
+        assert (row["standing"], row["changed"]) == ("granted", True)
+        assert [need["need"] for need in row["needs"] if need["change"] == "taken away"] == [
+            "host 127.0.0.1:9"
+        ]
+        assert any(line["change"] == "added" and "basic.log" in line["text"] for line in row["told"])
+
+        recipe.write_text(SENDS)
+        memory.write_text(MEMORY.replace("127.0.0.1", "smtp.example.org"))
+        agent.ask("reload")
+        agent.until_idle()
+        row = standing(agent, "post.send")
+        changes = {need["need"]: need["change"] for need in row["needs"] if need["outside"]}
+        assert changes == {"host smtp.example.org:9": "added", "host 127.0.0.1:9": "taken away"}
+        assert row["lacking"] == ["host smtp.example.org:9"]
+        assert runs(agent, "post.send") == ["running"]  # it began with what was granted, and keeps it
+        with pytest.raises(NarvalError, match=r"smtp\.example\.org"):
+            agent.start("post.send")
+        assert agent.ask("grant", all=True) == ["post.send"]
+        agent.start("post.send")
+
+
+def test_what_was_granted_is_taken_back(home: Path) -> None:
+    with narval.open(home) as agent:
+        agent.ask("grant", name="post.send")
+        assert agent.ask("revoke", name="post.send") == ["recipe post.send"]
+        with pytest.raises(NarvalError, match="nobody has granted"):
+            agent.start("post.send")
+        with pytest.raises(RequestError, match=r"nothing was granted to post\.send"):
+            agent.ask("revoke", name="post.send")
+
+
+def test_a_folder_is_granted_whatever_it_needs(home: Path) -> None:
+    with narval.open(home) as agent:
+        assert agent.ask("grant", folder="recipes") == ["post.send"]
+        agent.start("post.send")
+        (home / "recipes/more.xml").write_text(SENDS.replace('name="send"', 'name="more"'))
+        agent.ask("reload")
+        agent.start("post.more")
+        assert agent.ask("revoke", folder="recipes") == ["recipes/"]
+
+
+def test_a_home_without_the_setting_asks_nothing(home: Path) -> None:
+    (home / "etc/narval.toml").write_text("")
+    with narval.open(home) as agent:
+        agent.until_idle()
+        assert runs(agent, "post.send") == ["running"]
+        assert standing(agent, "post.send")["standing"] == "trusted"
+        (home / "etc/narval.toml").write_text(ASKS)
+        agent.ask("reload")
+        agent.until_idle()
+        assert runs(agent, "post.send") == ["running"]
+        with pytest.raises(NarvalError, match="nobody has granted"):
+            agent.start("post.send")
+        (home / "etc/narval.toml").write_text("")
+        agent.ask("reload")
+        agent.start("post.send")
+
+
+def test_what_comes_by_a_collection_is_asked_for_even_if_it_stays_inside(home: Path) -> None:
+    (home / "etc/narval.toml").write_text(ASKS + '[agent]\ncollections = ["home", "office"]\n')
+    (home / "collections/office/recipes").mkdir(parents=True)
+    text = NOTES.replace('group="post"', 'group="office"')
+    (home / "collections/office/recipes/office.xml").write_text(text)
+    with narval.open(home) as agent:
+        row = standing(agent, "office.note")
+        assert (row["standing"], row["foreign"], row["lacking"]) == ("asked", True, [])
+        with pytest.raises(NarvalError, match="came from elsewhere"):
+            agent.start("office.note")
+        agent.ask("grant", name="office.note")
+        agent.start("office.note")
+
+
+def test_what_ships_is_not_asked_for_and_neither_is_less_of_it(home: Path) -> None:
+    text = (Path(__file__).parents[2] / "recipes/notify.xml").read_text()
+    (home / "recipes/notify.xml").write_text(text)
+    with narval.open(home) as agent:
+        assert standing(agent, "notify.failures")["standing"] == "ships"
+        assert "retries" in text
+        (home / "recipes/notify.xml").write_text(text.replace("retries", "  retries"))
+        agent.ask("reload")
+        assert standing(agent, "notify.failures")["standing"] == "ships"
+
+
+def test_grants_are_for_the_owner_in_his_own_name(home: Path) -> None:
+    with narval.open(home) as agent:
+        for asker in (replace(agent.asker, uid=4711), replace(agent.asker, actor="ann")):
+            with pytest.raises(RequestError, match="only the owner of the home"):
+                agent.runner.run(invoke(agent.daemon, asker, "grant", {"all": True}))
+
+
+def test_a_file_of_grants_with_faults_grants_nothing(home: Path) -> None:
+    (home / "etc/grants.toml").write_text('["recipe post.send"]\nneeds = "host *"\n')
+    with narval.open(home) as agent:
+        assert standing(agent, "post.send")["standing"] == "asked"
+        (fault,) = [row for row in agent.ask("definitions")["faults"] if row["path"] == "etc/grants.toml"]
+        assert (fault["line"], fault["column"]) == (2, 9)
+        with pytest.raises(RequestError, match=r"etc/grants.toml has faults"):
+            agent.ask("grant", name="post.send")
