@@ -19,6 +19,7 @@ from lxml import etree
 
 from narval.core.definitions.schedule import Ranges
 from narval.core.definitions.wall import moment_of, zone_named
+from narval.core.definitions.working_time import Hours, WorkingTime, days_of
 from narval.core.elements.element import Element, Tree
 from narval.core.patterns.pattern import Pattern
 from narval.core.patterns.xpath1 import compiled
@@ -38,7 +39,8 @@ class Appointment(msgspec.Struct, frozen=True):
     """A moment that a transition makes for itself: so long after its in-steps have ended, or after the
     date that the expression `at` gives, or `before` it.
 
-    Of `weekdays` only those named count. `text` is how it is written.
+    Of `weekdays` only those named count, and of these the `hours`, if there are any: then the length has no
+    days. `text` is how it is written.
     """
 
     text: str
@@ -47,6 +49,7 @@ class Appointment(msgspec.Struct, frozen=True):
     missed: Literal["once", "skip"] = "once"
     at: Pattern | None = None
     before: bool = False
+    hours: Hours = ()
 
     @property
     def variables(self) -> frozenset[str]:
@@ -57,6 +60,8 @@ class Appointment(msgspec.Struct, frozen=True):
         """The moment reckoned from another, in a zone of that name; None for one past the calendar."""
         way = _BACK if self.before else _FORWARD
         try:
+            if self.hours:
+                return WorkingTime(self.hours, days_of(self.weekdays)).after(since, self.length.seconds, zone)
             return _computed(since, self.length, _Days(self.weekdays), zone_named(zone), way)
         except (OverflowError, ValueError):
             return None

@@ -10,6 +10,7 @@ from narval.core.definitions.reading.patterns import Patterns
 from narval.core.definitions.reading.schedule import TIME, weekdays
 from narval.core.definitions.reading.vocabulary import Attribute, Word, anything, length
 from narval.core.definitions.reading.xml import Entry, Reading
+from narval.core.definitions.working_time import DAY, MOST_WEEKS, Hours, WorkingTime, days_of
 from narval.core.patterns.pattern import Pattern
 
 TIME_OR_APPOINTMENT = Word(
@@ -24,17 +25,49 @@ _ALLOWED = frozenset({*_WORDS, "weekdays", "missed"})
 _ON_WEEKDAYS = re.compile(r"(.*\S)\s+([a-z]{3}.*)", re.IGNORECASE | re.DOTALL)
 
 
+_HOURS = re.compile(r"(.*\S)\s+(\d\S*-\d\S*)", re.DOTALL)
+_PART = re.compile(r"([01]?\d|2[0-4])(?::([0-5]\d))?-([01]?\d|2[0-4])(?::([0-5]\d))?")
+
+
 def interval(text: str) -> Appointment:
     """The time from one moment to the next (N40), a length by the calendar; where weekdays follow it, only
-    these count.
+    these count, and where hours of the day do, only these of them.
     """
-    written = _ON_WEEKDAYS.fullmatch(text)
+    of_day = _HOURS.fullmatch(text)
+    hours = () if of_day is None else _hours(of_day[2])
+    rest = text if of_day is None else of_day[1]
+    written = _ON_WEEKDAYS.fullmatch(rest)
     try:
         if written is None:
-            return Appointment(text, length(text))
-        return Appointment(text, length(written[1]), weekdays(written[2]))
+            made = Appointment(text, length(rest), hours=hours)
+        else:
+            made = Appointment(text, length(written[1]), weekdays(written[2]), hours=hours)
     except ValueError as error:
-        raise ValueError(f'{error}; weekdays may follow, such as "1d mon-fri"') from None
+        raise ValueError(
+            f'{error}; weekdays may follow, such as "1d mon-fri", and hours, such as "4h mon-fri 9-17"'
+        ) from None
+    if hours and made.length.days:
+        raise ValueError('a length of hours where hours of the day follow, such as "8h mon-fri 9-17"')
+    working = WorkingTime(hours, days_of(made.weekdays))
+    if hours and made.length.seconds > MOST_WEEKS * working.a_week:
+        raise ValueError("working time that passes within ten years")
+    return made
+
+
+def _hours(text: str) -> Hours:
+    """The hours of a day, such as `9-12,13:30-17`. Raises ValueError."""
+    parts: list[tuple[int, int]] = []
+    for part in text.split(","):
+        read = _PART.fullmatch(part)
+        first, last = (0, 0) if read is None else (_second(read[1], read[2]), _second(read[3], read[4]))
+        if not first < last <= DAY or (parts and first < parts[-1][1]):
+            raise ValueError('hours of the day in order, such as "9-17" or "9-12,13:30-17"')
+        parts.append((first, last))
+    return tuple(parts)
+
+
+def _second(hours: str, minutes: str | None) -> int:
+    return int(hours) * 3600 + int(minutes or 0) * 60
 
 
 def is_appointment(entry: Entry) -> bool:

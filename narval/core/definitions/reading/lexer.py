@@ -42,12 +42,13 @@ _PATTERN = re.compile(
     |(?P<junk>(?:(?!/[/*])[^ \t\r\n\fA-Za-z0-9"()@-]|-(?![0-9]))+)""",
     re.VERBOSE | re.DOTALL,
 )
-_FAULTS = {
+FAULTS = {
     "comment": "a comment that begins with /* needs */ at its end",
     "remark": "a comment that begins with // needs the end of its line after it",
     "quote": 'this string has no end; write " after it',
     "junk": "expected a word, a number or a string, found {!r}",
 }
+"""The groups of a pattern that are no tokens, and what is said of them."""
 
 
 class SyntaxFault(NamedTuple):
@@ -72,7 +73,7 @@ class Lexicon(NamedTuple):
     word: Callable[[str], str | None]
     """The kind of a reserved word; None for any other name."""
     pattern: re.Pattern[str] = _PATTERN
-    faults: Mapping[str, str] = _FAULTS
+    faults: Mapping[str, str] = FAULTS
     """The groups of the pattern that are no tokens, and what is said of them."""
 
 

@@ -159,7 +159,11 @@ def code_back(decision: InstanceDecision, event: Returned, reserved: tuple[int, 
         answers = [decision.view.element(eid) for eid in event.eids]
         outcome = next((found.attributes.get("outcome", "") for found in answers if found is not None), "")
         ends = (name for name in definition.states if definition.is_terminal(name))
-        moves.walk(decision, next((name for name in ends if outcome_of(name) == outcome), outcome))
+        state = next((name for name in ends if outcome_of(name) == outcome), "")
+        if not state:
+            ways = " or ".join(definition.ways_from(decision.state.state).ends)
+            raise ScriptFault("no-way", f"the answer {outcome!r:.80} is no state; it ends in {ways}")
+        moves.walk(decision, state)
     else:
         moves.walk(decision, _end_of_work(decision))
 

@@ -14,6 +14,7 @@ from lxml import etree
 
 from narval.core.elements.canonical import canonical
 from narval.core.elements.element import Element
+from narval.core.engines import commands
 from narval.core.engines.calls.outputs import judge
 from narval.core.engines.events import Failure, Plain, Returned
 from narval.core.engines.view import View
@@ -30,6 +31,7 @@ from narval.kinds.task.language.definition import (
     Operand,
     Perform,
     Script,
+    ScriptPath,
     Statement,
     is_object,
 )
@@ -90,6 +92,10 @@ def _perform(
             route(decision, frame, statement, values)
         case "split" | "copy":
             divide(decision, statement, values)
+        case "set":
+            decision.change(ScriptAt(position))
+            alter(decision, statement, values)
+            return True
         case "launch":
             run_program(decision, frame, statement, "launch")
         case "exec":
@@ -167,6 +173,23 @@ def divide(decision: InstanceDecision, statement: Perform, values: Values) -> No
     if not found:
         raise ScriptFault("no-part", f"split: {text} selects no element of the object")
     decision.change(changes.PiecesMade(_made_of(decision, eid, found)))
+
+
+def alter(decision: InstanceDecision, statement: Perform, values: Values) -> None:
+    """Have a new version of the object, or of what an event brought, with another value at a path. Raises
+    ScriptFault.
+    """
+    path = first(statement)
+    assert isinstance(path, ScriptPath), statement
+    was, xml = values.altered(path, values.text(statement.arguments[1]))
+    element = decision.view.element(was)
+    if was in decision.state.reserved:
+        raise ScriptFault("busy", f"the TASK CODE is about to replace object {was}; it sets what it gives")
+    if element is None or element.xml == xml:
+        return
+    eid = decision.add(Element(0, xml), decision.part, inputs=(was,))
+    decision.command(commands.Outdate((was,)))
+    decision.change(changes.ObjectReplaced(was, eid))
 
 
 def copies(decision: InstanceDecision, eid: int, count: int) -> tuple[int, ...]:

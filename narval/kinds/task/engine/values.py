@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 from lxml import etree
 
+from narval.core.elements.canonical import canonical
 from narval.core.elements.element import text_within
 from narval.core.engines.view import View
+from narval.core.errors import ElementError
 from narval.kinds.task.engine.state import ScriptFrame
-from narval.kinds.task.language.definition import CARRIED, THE_OBJECT, Comparison, Operand, ScriptValue
+from narval.kinds.task.language.definition import (
+    CARRIED,
+    THE_OBJECT,
+    Comparison,
+    Operand,
+    ScriptPath,
+    ScriptValue,
+)
 
 
 class ScriptFault(Exception):  # noqa: N818 - it is the fault of a script, and no error of narval
@@ -53,6 +63,8 @@ class Values:
 
     def holds(self, test: Comparison) -> bool:
         """True if a test holds: two texts that are both numbers are compared as numbers."""
+        if test.operator == "has":
+            return self._has(test.left)
         if test.right is None:
             return self._find(test.left) not in (None, "", "0", "false")
         left, right = self.text(test.left), self.text(test.right)
@@ -77,6 +89,40 @@ class Values:
             self._trees[eid] = element.tree()
         return self._trees[eid]
 
+    def _has(self, operand: Operand) -> bool:
+        try:
+            return self._find(operand) is not None
+        except ScriptFault as fault:
+            if fault.kind == "no-object":
+                return False
+            raise
+
+    def altered(self, path: ScriptPath, value: str) -> tuple[int, bytes]:
+        """The object that a path is of, and its XML with another value there: an attribute, or the text of a
+        child that has that name. Raises ScriptFault.
+        """
+        names, eid = path.names, self._object
+        if names[0] == CARRIED and self._frame.carried:
+            names, eid = names[1:], self._frame.carried
+        elif names[0] in THE_OBJECT:
+            names = names[1:]
+        node = root = deepcopy(self.tree(eid))
+        root.attrib.pop("eid", None)
+        for name in names[:-1]:
+            child = _child(node, name)
+            if child is None:
+                raise ScriptFault("no-value", f"{name_of(path)}: the object has no child {name}")
+            node = child
+        last = _child(node, names[-1])
+        try:
+            if last is None or node.get(names[-1]) is not None:
+                node.set(names[-1], value)
+            else:
+                last[:], last.text = [], value
+            return eid, canonical(root)
+        except (ValueError, ElementError) as error:
+            raise ScriptFault("bad-argument", f"set: {name_of(path)}: {error}") from None
+
     def _find(self, operand: Operand) -> str | None:
         if isinstance(operand, ScriptValue):
             return operand.value
@@ -95,11 +141,15 @@ def _text_at(node: etree._Element, names: tuple[str, ...]) -> str | None:
         value = node.get(name)
         if value is not None and at == len(names) - 1:
             return value
-        child: Any = next((child for child in node if _is_named(child, name)), None)
+        child = _child(node, name)
         if child is None:
             return None
         node = child
     return text_within(node).strip()
+
+
+def _child(node: etree._Element, name: str) -> Any:
+    return next((child for child in node if _is_named(child, name)), None)
 
 
 def _is_named(node: Any, name: str) -> bool:

@@ -20,8 +20,10 @@ from narval.core.errors import Fault, PatternError
 from narval.core.kinds import KINDS
 from narval.core.patterns.pattern import compile_pattern
 from narval.kinds.task.language.definition import (
+    CARRIED,
     FUNCTIONS,
     MOST_COPIES,
+    THE_OBJECT,
     Choice,
     Operand,
     Perform,
@@ -42,6 +44,7 @@ _FORMS = {
     "assert": ("assert(STATE)", 1, 1),
     "split": ("split('XPATH')", 1, 1),
     "copy": ("copy(n)", 1, 1),
+    "set": ("set(PATH, value)", 2, 2),
     "exec": ("exec('CMD')", 1, 1),
     "launch": ("launch('CMD')", 1, 1),
 }
@@ -106,6 +109,8 @@ class ScriptRules:
             self._check_copy(call)
         elif call.name in ("exec", "launch"):
             self._check_command(call)
+        elif call.name == "set":
+            self._check_set(call)
         return replace(call, arguments=tuple(arguments)), at
 
     def _action(self, call: Perform) -> None:
@@ -184,6 +189,15 @@ class ScriptRules:
         if isinstance(operand, ScriptValue) and operand.value not in map(str, range(1, MOST_COPIES + 1)):
             message = f"expected how many, from 1 to {MOST_COPIES}, found {operand.value!r:.40}"
             self._fault(call, f"copy: {message}")
+
+    def _check_set(self, call: Perform) -> None:
+        """Note what keeps the first argument of `set` from being an attribute of the object."""
+        operand = call.arguments[0]
+        names = operand.names if isinstance(operand, ScriptPath) else ()
+        if not names or (len(names) == 1 and (names[0] in THE_OBJECT or names[0] == CARRIED)):
+            self._fault(call, "set: expected an attribute of the object, such as obj.answer")
+        elif names[-1] in ("eid", "xmlns"):
+            self._fault(call, f"set: narval gives {names[-1]}; choose another name")
 
     def _check_command(self, call: Perform) -> None:
         """Note a command that is no literal text, or cannot be split into words."""

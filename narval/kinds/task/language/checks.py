@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from narval.core.definitions.library import Library
+from narval.core.definitions.library import Definition, Library
 from narval.core.definitions.reading.xml import Place
 from narval.core.errors import Fault
+from narval.core.kinds import ASKING, KINDS
 from narval.core.patterns.pattern import Condition
 from narval.kinds.task.language.calls import routes_from
 from narval.kinds.task.language.definition import (
@@ -28,7 +29,7 @@ def warnings(tasks: Iterable[TaskDefinition], library: Library) -> list[Fault]:
         Fault(task.path, *place, f"{task.full_name}: {message}", warning=True)
         for task in tasks
         if not task.is_global
-        for place, message in (*_doubtful(task), *_uncalled(task, compensators))
+        for place, message in (*_doubtful(task), *_uncalled(task, compensators), *_unheard(task, library))
     ] + [
         Fault(task.path, rule.line, rule.column, f"{task.full_name}: {doubt.message}", warning=True)
         for task in tasks
@@ -70,6 +71,27 @@ def _doubtful(task: TaskDefinition) -> Iterator[tuple[Place, str]]:
 def _uncalled(task: TaskDefinition, compensators: set[str]) -> Iterator[tuple[Place, str]]:
     if task.invocation == "compensation" and not (task.compensates or task.full_name in compensators):
         yield (task.line, task.column), f"no type is COMPENSATED BY {task.name}, so that it never runs"
+
+
+def _unheard(task: TaskDefinition, library: Library) -> Iterator[tuple[Place, str]]:
+    """Answers of the work that is its TASK CODE which choose no state in which it may end."""
+    work = _work(task, library)
+    if work is None:
+        return
+    ends = task.ways_from(task.initial).ends
+    for outcome in getattr(work, "outcomes", ()):
+        if outcome.name not in ends:
+            said = f"TASK CODE: {work.full_name} may be answered {outcome.name!r}, which chooses no state"
+            yield (task.line, task.column), f"{said}: it ends in {' or '.join(ends)}; name one of them so"
+
+
+def _work(task: TaskDefinition, library: Library) -> Definition | None:
+    """The work that is the TASK CODE of a type; None where that is something else."""
+    kind, name = task.code or ("", "")
+    found = next(
+        (found for known in ([kind] if kind else KINDS) if (found := library.get(known, name))), None
+    )
+    return found if found is not None and found.kind == ASKING else None
 
 
 def _forwards(state: str) -> bool:

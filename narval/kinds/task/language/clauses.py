@@ -53,6 +53,7 @@ class ClauseRules:
             "roles": self._people("ROLES", ROLE),
             "invocation": type.invocation or ("auto" if has_code else "manual"),
             "period": type.period,
+            "weekdays": type.weekdays,
             "compensated_by": by.text if by is not None else "",
             "compensates": to.text if to is not None else "",
             "composed_from": tuple(self._once("COMPOSED FROM")),

@@ -33,10 +33,12 @@ Operand = ScriptPath | ScriptValue
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """A test: an operand alone is true if it is there and not empty, `0` or `false`."""
+    """A test: an operand alone is true if it is there and not empty, `0` or `false`; `has` asks only if it is
+    there.
+    """
 
     left: Operand
-    operator: Literal["", "==", "!=", "<", "<=", ">", ">="] = ""
+    operator: Literal["", "has", "==", "!=", "<", "<=", ">", ">="] = ""
     right: Operand | None = None
 
 
@@ -71,7 +73,7 @@ CARRIED = "carried"
 MOST_COPIES = 100
 """So many copies one statement may make."""
 
-FUNCTIONS = ("route", "raise", "assert", "split", "copy", "exec", "launch")
+FUNCTIONS = ("route", "raise", "assert", "split", "copy", "set", "exec", "launch")
 """The functions of scripts beside actions."""
 
 
@@ -167,10 +169,11 @@ class WaysOn(NamedTuple):
 class TaskDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
     """The definition of a task type, or, with `rule`, of a global event, which has no states (K41).
 
-    `states` are by name, the predefined ones among them. `period` are the seconds of a periodic task, or of a
-    global event with EVERY. `code` is the kind and full name of what does the work, `program` the words of a
-    command in its place. Types are named as written: in the group first, then alone. `routes` are the scripts
-    of terminal states (K43); `composed_from` the types from which parts come to be merged (K20).
+    `states` are by name, the predefined ones among them. `period` are the seconds of a periodic task, or
+    of a global event with EVERY, on those `weekdays` (0 is Monday) if there are any. `code` is the kind
+    and full name of what does the work, `program` the words of a command in its place. Types are named as
+    written: in the group first, then alone. `routes` are the scripts of terminal states (K43);
+    `composed_from` the types from which parts come to be merged (K20).
     """
 
     kind: ClassVar[str] = "task"
@@ -179,6 +182,7 @@ class TaskDefinition(RunDefinition, frozen=True, eq=False, kw_only=True):
     roles: tuple[str, ...] = ()
     invocation: Invocation = "manual"
     period: float | None = None
+    weekdays: tuple[int, ...] = ()
     compensated_by: str = ""
     compensates: str = ""
     composed_from: tuple[str, ...] = ()

@@ -25,7 +25,7 @@ from narval.core.patterns.pattern import Condition, compile_pattern
 from narval.core.source.tokens import END, LostError, Token
 from narval.kinds.task.language.definition import Invocation, Mode, Script
 from narval.kinds.task.language.statements import begins_statement, read_code, read_statement, read_string
-from narval.kinds.task.language.times import read_length, read_time_spec, seconds_of
+from narval.kinds.task.language.times import read_length, read_time_spec, read_weekdays, seconds_of
 from narval.kinds.task.language.words import (
     CLAUSES,
     EVENT,
@@ -36,6 +36,7 @@ from narval.kinds.task.language.words import (
     STARTS,
     STATE,
     TYPE,
+    WORK,
     after_on,
     content,
 )
@@ -92,10 +93,12 @@ class _TypeReader:
         type = self._type = WrittenType(_name(cursor, "the name of this type", dots=False))
         self._into.types.append(type)
         readers: dict[str, Callable[[], None]] = dict.fromkeys(CLAUSES, self._clause)
-        readers |= {STATE: self._state, ON: self._route}
+        readers |= {STATE: self._state, ON: self._route, WORK: self._work}
         readers |= dict.fromkeys(OF_STATES, self._misplaced)
         while cursor.next.kind not in (END, TYPE, EVENT):
             try:
+                if cursor.next.text.upper() == "WORK" and cursor.next.kind == NAME:
+                    raise cursor.lost("expected <work> after WORK, and </work> at its end")
                 if cursor.next.kind not in readers:
                     raise cursor.unexpected(self._wanted())
                 readers[cursor.next.kind]()
@@ -136,6 +139,12 @@ class _TypeReader:
             while clause.kind in _LISTS and cursor.accept(","):
                 found.append(_name(cursor, "a name", dots=dots))
 
+    def _work(self) -> None:
+        written = self._cursor.advance()
+        if WORK in self._type.given:
+            self._cursor.fault(f"WORK stands twice in {self._type.name.text}; remove one", written.at)
+        self._type.given[WORK] = written
+
     def _invocation(self) -> None:
         cursor, type = self._cursor, self._type
         ways = get_args(Invocation)
@@ -149,6 +158,7 @@ class _TypeReader:
         if invocation == "periodic":
             number = cursor.expect("the time from one to the next, such as 4 HRS, after PERIODIC", NUMBER)
             period = _period(cursor, number, bare=True)
+            type.set_weekdays(read_weekdays(cursor, among_routes=True) or ())
         type.set_invocation(invocation, period)
 
     # --- states -----------------------------------------------------------------------------------------
@@ -220,6 +230,7 @@ def _rule(cursor: Cursor, wanted: str, *, is_global: bool = False) -> WrittenRul
     event = _name(cursor, wanted)
     mode: Mode = ""
     period: float | None = None
+    weekdays: tuple[int, ...] = ()
     parameters: list[Token] | None = None
     while (modifier := cursor.accept("SYNC", "ASYNC", "GLOBAL", "EVERY", "(")) is not None:
         if modifier.kind == "(":
@@ -231,6 +242,7 @@ def _rule(cursor: Cursor, wanted: str, *, is_global: bool = False) -> WrittenRul
                 _period(cursor, cursor.expect("a length of time, such as 1 HRS", NUMBER)),
                 modifier,
             )
+            weekdays = read_weekdays(cursor) or ()
         elif modifier.kind == "GLOBAL":
             is_global = True
         elif mode:
@@ -255,6 +267,7 @@ def _rule(cursor: Cursor, wanted: str, *, is_global: bool = False) -> WrittenRul
         mode=mode,
         is_global=is_global,
         period=period,
+        weekdays=weekdays,
         before_condition=before_condition,
         condition=condition,
         before_action=before_action,

@@ -34,6 +34,7 @@ from narval.kinds.task.language.people import work_of
 from narval.kinds.task.language.rules import TypeFacts, compensators, complaints, cycles_of
 from narval.kinds.task.language.states import StateTable
 from narval.kinds.task.language.texts_of import definition_text
+from narval.kinds.task.language.words import WORK
 from narval.kinds.task.language.written import Specification, WrittenRule, WrittenState, WrittenType
 
 _UNWRITABLE = re.compile("[^\t\n\r\f -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -129,6 +130,10 @@ class _FileReader:
             yield task
             if task.is_interactive and len(self._reading.faults) == faults:
                 yield self._work(type, task, states)
+            elif WORK in type.given and not task.is_interactive:
+                who = "its TASK CODE does the work" if task.code or task.program else "nobody does the work"
+                message = f"WORK says what people are asked, and {who}; name USERS or ROLES, and no TASK CODE"
+                self._note(type.given[WORK], message)
 
     # --- states and rules -------------------------------------------------------------------------------
 
@@ -169,7 +174,9 @@ class _FileReader:
     def _event(self, event: WrittenRule) -> TaskDefinition | None:
         first, is_new = len(self._reading.references), self._is_new(event.event)
         rule = self._rule(event, ScriptRules(self._reading, self._group, None), "")
-        made = TaskDefinition(group=self._group, name=rule.event, period=event.period, rule=rule)
+        made = TaskDefinition(
+            group=self._group, name=rule.event, period=event.period, weekdays=event.weekdays, rule=rule
+        )
         return self._whole(made, event.event, first) if is_new else None
 
     # --- wholes -----------------------------------------------------------------------------------------
@@ -193,13 +200,23 @@ class _FileReader:
         """The work of an interactive type."""
         entered = states.after(task.initial)
         names = dict.fromkeys(name for name in (*states.final, *PREDEFINED) if name in entered)
-        ends: dict[str, str] = {}
-        for name in names:
-            if (other := ends.setdefault(outcome_of(name), name)) != name:
+        words: dict[str, str] = {}
+        for name in (*names, *(name for name in task.states if name in entered and name not in names)):
+            if (other := words.setdefault(outcome_of(name), name)) != name:
                 self._note(type.name, f"people could not tell the states {name} and {other}; rename one")
         self._reading.names.add((ASKING, task.full_name))
-        read = work_of(task, ends.values())
+        written = type.given.get(WORK)
+        read = work_of(task, names, None if written is None else self._source_of(written))
         for fault in read.faults:
-            message = f"people answer with the name of a state: {fault.message}; rename the state"
-            self._note(type.name, message)
+            if written is not None:
+                self._reading.fault_at((fault.line, fault.column), f"WORK: {fault.message}")
+            else:
+                message = f"people answer with the name of a state: {fault.message}; rename the state"
+                self._note(type.name, message)
         return next((replace(work, path=task.path, line=task.line) for work in read.definitions), None)
+
+    def _source_of(self, written: Token) -> Source:
+        """The XML that stands in a WORK, at its place in the file."""
+        begin = written.text.index("<")
+        line, column = self._reading.source.place(written.at + begin)
+        return Source.of_text(self._reading.source.path, written.text[begin:], line, column)

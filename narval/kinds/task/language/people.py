@@ -1,16 +1,21 @@
-"""The work that a type asks of people, if no program does it: the answers are the states in which it ends."""
+"""The work that a type asks of people, if no program does it: the answers are the states in which it ends.
+
+A type may say it in the language of work, in `WORK <work>…</work>`: who is asked, its name, and the answers
+are those of the type, and are written into it.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-
-from lxml import etree
+from collections.abc import Iterable, Iterator
+from html import escape
 
 from narval.core.definitions.library import Parsed
 from narval.core.definitions.parsing import parse
-from narval.core.kinds import ASKING
-from narval.core.source.text import Source
+from narval.core.elements.element import local_name
+from narval.core.errors import DefinitionError, Fault
+from narval.core.source.text import NEWLINE, Source
+from narval.core.source.xml import XmlNode, read_xml
 from narval.kinds.task.language.definition import TaskDefinition, outcome_of
 
 INPUT = "object"
@@ -18,15 +23,76 @@ INPUT = "object"
 
 PERSON = re.compile(r"[a-z][a-z0-9-]{0,31}")
 ROLE = re.compile(r"[a-z][a-z0-9-]{0,63}")
+_ROOT = re.compile(r"<work")
+_END = re.compile(r"(/>|</work\s*>)\Z")
 
 
-def work_of(task: TaskDefinition, ends: Iterable[str]) -> Parsed:
-    """The work of an interactive type that may end in these states."""
-    root = etree.Element(ASKING, group=task.group, name=task.name)
-    etree.SubElement(root, "title").text = f"{task.name}: {{name(${INPUT})}} {{${INPUT}/@id}}"
-    audience = {"people": " ".join(task.users), "roles": " ".join(task.roles)}
-    etree.SubElement(root, "for", {name: words for name, words in audience.items() if words})
-    etree.SubElement(etree.SubElement(root, "input", id=INPUT), "match").text = "*"
-    for state in ends:
-        etree.SubElement(root, "outcome", name=outcome_of(state))
-    return parse(Source(f"{task.full_name}.xml", etree.tostring(root)))
+def work_of(task: TaskDefinition, ends: Iterable[str], written: Source | None = None) -> Parsed:
+    """The work of an interactive type that may end in these states, as far as it is `written`."""
+    source = written or Source.of_text(task.path, "<work/>")
+    answers = tuple(map(outcome_of, ends))
+    try:
+        root = read_xml(source)
+    except DefinitionError as error:
+        return Parsed((), faults=error.faults)
+    if faults := tuple(_misplaced(source, root, answers)):
+        return Parsed((), faults=faults)
+    read = parse(_whole(task, answers, source, root))
+    return read._replace(faults=tuple(_in_place(fault, source, task) for fault in read.faults))
+
+
+def _misplaced(source: Source, root: XmlNode, answers: tuple[str, ...]) -> Iterator[Fault]:
+    """What a type says itself, and stands in its WORK too."""
+    for name in ("group", "name"):
+        if name in root.attributes:
+            message = f"{name}: it has the name of the type; remove this"
+            yield source.fault(message, *root.place(name))
+    for child in root.children:
+        tag = local_name(child.tag)
+        if tag == "outcome" and (answer := child.attributes.get("name", "")) not in answers:
+            message = f"the task cannot end in {answer!r:.60}; expected {' or '.join(answers)}"
+            yield source.fault(f"outcome: {message}", *child.place("name"))
+        for who, clause in (("people", "USERS"), ("roles", "ROLES")):
+            if tag == "for" and who in child.attributes:
+                message = f"for: {who} are said by {clause} of the type; remove this"
+                yield source.fault(message, *child.place(who))
+
+
+def _whole(task: TaskDefinition, answers: tuple[str, ...], source: Source, root: XmlNode) -> Source:
+    """The work with what the type says: no line of what is written is another."""
+    has = {local_name(child.tag) or child.tag for child in root.children}
+    people = {"people": " ".join(task.users), "roles": " ".join(task.roles)}
+    audience = "".join(f' {name}="{escape(words)}"' for name, words in people.items() if words)
+    more = "" if "title" in has else f"<title>{task.name}: {{name(${INPUT})}} {{${INPUT}/@id}}</title>"
+    ids = [child.attributes.get("id") for child in root.children if local_name(child.tag) == "input"]
+    more += "" if INPUT in ids else f'<input id="{INPUT}"><match>*</match></input>'
+    more += "" if "outcome" in has else "".join(f'<outcome name="{answer}"/>' for answer in answers)
+    text = source.text
+    if "for" in has and audience:
+        (asked, *_) = (child for child in root.children if local_name(child.tag) == "for")
+        at = _offset(source, asked) + len("<for")
+        text = text[:at] + audience + text[at:]
+    elif audience:
+        more += f"<for{audience}/>"
+    end = _END.search(text)
+    assert end is not None, text
+    tail = f">{more}</work>" if end[1] == "/>" else f"{more}{end[1]}"
+    text = text[: end.start()] + tail
+    text = _ROOT.sub(f'<work group="{escape(task.group)}" name="{escape(task.name)}"', text, count=1)
+    return Source.of_text(f"{task.full_name}.xml", text, source.line, source.column)
+
+
+def _offset(source: Source, node: XmlNode) -> int:
+    """The offset in the text of the start of a node."""
+    line = node.line - source.line
+    return source.offset(line + 1) + node.column - (source.column if line == 0 else 1)
+
+
+def _in_place(fault: Fault, source: Source, task: TaskDefinition) -> Fault:
+    """A fault of the whole at its place in what is written: on the first line a name was put before it."""
+    if fault.line != source.line:
+        return fault
+    put = len(f' group="{escape(task.group)}" name="{escape(task.name)}"')
+    first = len(NEWLINE.split(source.text)[0])
+    column = max(source.column, min(fault.column - put, source.column + first))
+    return Fault(fault.path, fault.line, column, fault.message)

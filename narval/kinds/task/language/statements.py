@@ -1,6 +1,6 @@
 """Scripts as they are written (KA27): calls with `;` after them, choices, and blocks in braces.
 
-statement = "if" "(" expr ")" statement [ "else" statement ]
+statement = "if" "(" ( expr | "has" "(" path ")" ) ")" statement [ "else" statement ]
           | path "(" [ operand { "," operand } ] ")" ";"
           | "{" { statement } "}"
 expr      = operand [ ( "==" | "!=" | "<" | "<=" | ">" | ">=" ) operand ]
@@ -77,6 +77,10 @@ def _body(cursor: Cursor) -> Script:
 
 def _choice(cursor: Cursor) -> Choice:
     cursor.expect("( after if", "(")
+    if cursor.next.text == "has" and cursor.ahead().kind == "(":
+        test = _asks_if_there(cursor)
+        then = _body(cursor)
+        return Choice(test, then, _body(cursor) if cursor.accept("ELSE") else ())
     left, operator, right = _operand(cursor), cursor.accept(*COMPARISONS), None
     if operator is not None:
         right = _operand(cursor)
@@ -84,6 +88,16 @@ def _choice(cursor: Cursor) -> Choice:
     test = Comparison(left, operator.kind if operator else "", right)  # type: ignore[arg-type]
     then = _body(cursor)
     return Choice(test, then, _body(cursor) if cursor.accept("ELSE") else ())
+
+
+def _asks_if_there(cursor: Cursor) -> Comparison:
+    """The test `has(PATH)`, and the bracket after it."""
+    cursor.advance()
+    cursor.advance()
+    path = cursor.expect("what may be there, such as obj.answer", NAME)
+    cursor.expect(") after what may be there", ")")
+    cursor.expect(") at the end of the test", ")")
+    return Comparison(ScriptPath(tuple(path.text.split(".")), *cursor.place(path)), "has")
 
 
 def _perform(cursor: Cursor) -> Perform:
@@ -119,6 +133,8 @@ def _shown(statement: Statement, indent: str) -> str:
     if isinstance(statement, Perform):
         return f"{statement.name}({', '.join(map(_shown_operand, statement.arguments))});"
     test = _shown_operand(statement.test.left)
+    if statement.test.operator == "has":
+        test = f"has({test})"
     if statement.test.right is not None:
         test += f" {statement.test.operator} {_shown_operand(statement.test.right)}"
     inner = f"{indent}  "

@@ -30,7 +30,7 @@ from narval.kinds.task.language.definition import (
     TaskState,
     calls_in,
 )
-from narval.kinds.task.language.times import shown_times
+from narval.kinds.task.language.times import shown_times, shown_weekdays
 from narval.kinds.task.language.windows import TimeSpec
 
 _INVOCATIONS = {
@@ -74,7 +74,7 @@ def sentences(task: TaskDefinition, library: Library) -> Iterator[Sentence]:
 
 
 def _event(task: TaskDefinition, rule: Rule) -> Iterator[Sentence]:
-    again = f", and again {every(Length(seconds=task.period))}" if task.period is not None else ""
+    again = f", and again {_period(task)}" if task.period is not None else ""
     yield Sentence(
         f"It begins by itself when it is loaded{again}, and whenever somebody raises it.", task.line
     )
@@ -85,12 +85,18 @@ def _event(task: TaskDefinition, rule: Rule) -> Iterator[Sentence]:
         yield Sentence(f"Outside the home it runs the programs {listed(commands)}.", task.line)
 
 
+def _period(task: TaskDefinition) -> str:
+    """The period, and the days on which it counts."""
+    days = shown_weekdays(task.weekdays).removeprefix(" ON ").capitalize()
+    return f"{every(Length(seconds=task.period or 0.0))}{f' on the days {verbatim(days)}' if days else ''}"
+
+
 def _whole(task: TaskDefinition, library: Library) -> Iterator[str]:
     yield "Objects come to it, and it works on one after another."
     if task.is_interactive and task.invocation == "manual":
         yield "One begins for each object that comes."
     elif task.period is not None:
-        yield f"One begins by itself when it is loaded, and again {every(Length(seconds=task.period))}."
+        yield f"One begins by itself when it is loaded, and again {_period(task)}."
     else:
         yield _INVOCATIONS.get(task.invocation, "One begins by itself.")
     yield from forgotten(task.decay)
@@ -209,6 +215,8 @@ def _performed(done: Perform) -> str:
             return f"It goes to the state {quoted(plain)}."
         case "split", 1:
             return f"The object is split into its parts: {verbatim(plain)}."
+        case "set", 2:
+            return f"It sets {verbatim(plain)} to {_operand(done.arguments[1])}."
         case "copy", 1:
             return f"The object is copied: {plain} copies."
         case "exec", 1:
@@ -221,6 +229,8 @@ def _performed(done: Perform) -> str:
 
 
 def _test(test: Comparison) -> str:
+    if test.operator == "has":
+        return f"there is {_operand(test.left)}"
     if test.right is None:
         return f"{_operand(test.left)} is there and says something"
     return f"{_operand(test.left)} {_IS[test.operator]} {_operand(test.right)}"

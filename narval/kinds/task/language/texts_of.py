@@ -10,7 +10,7 @@ from shlex import join
 
 from narval.kinds.task.language.definition import PREDEFINED, Rule, Script, TaskDefinition, TaskState
 from narval.kinds.task.language.statements import shown_script
-from narval.kinds.task.language.times import shown_seconds, shown_times
+from narval.kinds.task.language.times import shown_seconds, shown_times, shown_weekdays
 from narval.kinds.task.language.words import quoted
 
 
@@ -20,7 +20,8 @@ def definition_text(task: TaskDefinition) -> str:
 
 
 def _event_lines(task: TaskDefinition, rule: Rule) -> Iterator[str]:
-    every = "" if task.period is None else f" EVERY {shown_seconds(task.period)} SECS"
+    days = shown_weekdays(task.weekdays)
+    every = "" if task.period is None else f" EVERY {shown_seconds(task.period)} SECS{days}"
     yield f"GLOBAL EVENT {rule.event}{every}{_rule_text(rule, '')}"
 
 
@@ -31,7 +32,7 @@ def _lines(task: TaskDefinition) -> Iterator[str]:
     if task.roles:
         yield f"  ROLES: {', '.join(task.roles)}"
     period = "" if task.period is None else f" {shown_seconds(task.period)} SECS"
-    yield f"  INVOCATION: {task.invocation.upper()}{period}"
+    yield f"  INVOCATION: {task.invocation.upper()}{period}{shown_weekdays(task.weekdays)}"
     if task.compensated_by:
         yield f"  COMPENSATED BY {task.compensated_by}"
     if task.compensates:

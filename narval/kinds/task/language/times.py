@@ -2,8 +2,10 @@
 
     time_spec = and_spec { "OR" and_spec }          and_spec = window { "AND" window }
     window    = ( "AT" | "BEFORE" | "AFTER" | "WITHIN" ) time [ "RELATIVE" | "ABSOLUTE" ]
-              | "[" time_spec "]"
-    time      = duration | clock | the name of a parameter
+              | "[" time_spec "]"             each with weekdays after it, if it is of the clock
+    time      = duration [ working ] | clock | the name of a parameter
+    working   = "WORKING" clock "TO" clock { "," clock "TO" clock } [ weekdays ]
+    weekdays  = "ON" day [ "-" day ] { "," day [ "-" day ] }
 
 A qualifier holds for every window to its left in the same specification that has none; brackets do not matter
 for that.
@@ -11,10 +13,13 @@ for that.
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from narval.core.definitions.reading.lexer import NAME, NUMBER, Cursor
 from narval.core.definitions.suggestions import closest
+from narval.core.definitions.working_time import MOST_WEEKS, WEEK, WorkingTime
 from narval.core.source.tokens import Token
 from narval.kinds.task.language.moments import DAY, LONGEST
 from narval.kinds.task.language.windows import (
@@ -26,7 +31,7 @@ from narval.kinds.task.language.windows import (
     TimeSpec,
     Window,
 )
-from narval.kinds.task.language.words import OPERATORS, QUALIFIERS, UNITS
+from narval.kinds.task.language.words import ON, OPERATORS, QUALIFIERS, UNITS, after_on
 
 _MOST_DIGITS = 15
 
@@ -65,13 +70,52 @@ class _TimesReader:
             with cursor.deeper():
                 inner = self.either()
             cursor.expect("], AND or OR", "]")
+            self._on_days(len(self._windows))
             return inner
         operator = cursor.expect(f"{', '.join(OPERATORS)} or [", *OPERATORS)
         value = self._time()
+        if isinstance(value, Duration) and cursor.next.text.upper() == WORKING:
+            value = Duration(value.seconds, self._working(value.seconds))
         qualifier = cursor.accept(*QUALIFIERS)
+        if qualifier is not None and isinstance(value, Duration) and value.working is not None:
+            cursor.fault("working time is counted from the base; remove this", qualifier.at)
         window = Window(operator.kind, value, qualifier.kind if qualifier else "")  # type: ignore[arg-type]
         self._windows.append((window, operator))
+        self._on_days(len(self._windows))
         return Window("AT", Duration(len(self._windows) - 1))
+
+    def _on_days(self, count: int) -> None:
+        """Note the weekdays that stand here: they hold for all windows to the left that have none."""
+        at = self._cursor.next
+        if (weekdays := read_weekdays(self._cursor)) is None:
+            return
+        found = False
+        for place, (window, operator) in enumerate(self._windows[:count]):
+            is_of_clock = window.is_of_clock or isinstance(window.value, Parameter)
+            if is_of_clock and not window.weekdays:
+                self._windows[place] = msgspec.structs.replace(window, weekdays=weekdays), operator
+                found = True
+        if not found:
+            self._cursor.fault("weekdays are of a time of the clock, such as AFTER 09:00 ON MON-FRI", at.at)
+
+    def _working(self, seconds: float) -> WorkingTime:
+        """The hours that count of a length of working time: `WORKING 09:00 TO 17:00 ON MON-FRI`."""
+        cursor = self._cursor
+        word = cursor.advance()
+        hours: list[tuple[int, int]] = []
+        while not hours or cursor.accept(","):
+            first = self._clock(cursor.expect("the hours that count, such as 09:00 TO 17:00", NUMBER))
+            if cursor.next.text.upper() != "TO":
+                raise cursor.unexpected("TO and the end of these hours")
+            cursor.advance()
+            last = self._clock(cursor.expect("the end of these hours, such as 17:00", NUMBER), DAY)
+            if not first.seconds < last.seconds or (hours and first.seconds < hours[-1][1]):
+                cursor.fault("expected hours in order, such as 09:00 TO 12:00, 13:00 TO 17:00", word.at)
+            hours.append((int(first.seconds), int(last.seconds)))
+        working = WorkingTime(tuple(hours), read_weekdays(cursor) or ())
+        if seconds > MOST_WEEKS * working.a_week > 0:
+            cursor.fault("expected working time that passes within ten years", word.at)
+        return working
 
     def qualified(self, spec: TimeSpec) -> TimeSpec:
         """The times with their windows in place of the numbers, each with the qualifier that holds for it."""
@@ -103,22 +147,63 @@ class _TimesReader:
             return self._clock(first)
         return Duration(read_length(cursor, first))
 
-    def _clock(self, hours: Token) -> ClockTime:
+    def _clock(self, hours: Token, most: int = DAY - 1) -> ClockTime:
+        """The time of the day that begins with a number that has been read, up to a second of the day."""
         cursor = self._cursor
         numbers = [hours]
         with_colons = cursor.next.kind == ":"
         while len(numbers) < len(UNITS):
             if with_colons:
-                cursor.expect(": and all of hours, minutes and seconds, such as 21:00:00", ":")
+                if len(numbers) == len(UNITS) - 1 and cursor.next.kind != ":":
+                    break
+                cursor.expect(": and minutes, such as 21:00 or 21:00:00", ":")
             numbers.append(cursor.expect("hours, minutes and seconds, such as 21:00:00", NUMBER))
         texts = [number.text for number in numbers]
         if not all(text.isdigit() and len(text) <= 2 for text in texts) or not (
-            int(texts[0]) < 24 and int(texts[1]) < 60 and int(texts[2]) < 60
+            int(texts[1]) < 60
+            and int(texts[-1]) < 60
+            and sum(int(text) * unit for text, unit in zip(texts, UNITS.values(), strict=False)) <= most
         ):
             found = ":".join(text[:20] for text in texts)
             cursor.fault(f"expected a time of the day from 00:00:00 to 23:59:59, found {found}", hours.at)
             return ClockTime(0)
-        return ClockTime(int(texts[0]) * 3600 + int(texts[1]) * 60 + int(texts[2]))
+        return ClockTime(sum(int(text) * unit for text, unit in zip(texts, UNITS.values(), strict=False)))
+
+
+WORKING = "WORKING"
+"""The word after a length of working time; it is a keyword in that place alone."""
+
+_WEEKDAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
+_DAYS = re.compile(rf"({'|'.join(_WEEKDAYS)})(?:-({'|'.join(_WEEKDAYS)}))?", re.IGNORECASE)
+
+
+def read_weekdays(cursor: Cursor, *, among_routes: bool = False) -> tuple[int, ...] | None:
+    """The weekdays that stand here, such as `ON MON-FRI` or `ON SAT, SUN`; None where none do.
+
+    Where a route may come, an ON of anything else begins that.
+    """
+    if cursor.next.kind != ON:
+        return None
+    word = after_on(cursor.next.text)
+    if among_routes and not _DAYS.fullmatch(word):
+        return None
+    at, days = cursor.advance().at, set[int]()
+    while True:
+        named = _DAYS.fullmatch(word)
+        if named is None:
+            cursor.fault(f"expected weekdays, such as MON-FRI or SAT, found {word!r:.40}", at)
+        else:
+            first = _WEEKDAYS.index(named[1].upper())
+            last = _WEEKDAYS.index((named[2] or named[1]).upper())
+            days.update(day % WEEK for day in range(first, last + 1 + WEEK * (last < first)))
+        if not cursor.accept(","):
+            return tuple(sorted(days))
+        at, word = cursor.next.at, cursor.expect("a weekday, such as SAT", NAME).text
+
+
+def shown_weekdays(weekdays: tuple[int, ...]) -> str:
+    """Weekdays as they are written, with the ON before them; "" for all."""
+    return f" ON {', '.join(_WEEKDAYS[day] for day in weekdays)}" if weekdays else ""
 
 
 def read_length(cursor: Cursor, first: Token) -> float:
@@ -162,7 +247,8 @@ def shown_times(spec: TimeSpec) -> str:
         return " OR ".join(_bracketed(inner, AnyOf) for inner in spec.specs)
     if isinstance(spec, AllOf):
         return " AND ".join(_bracketed(inner, AnyOf, AllOf) for inner in spec.specs)
-    return f"{spec.operator} {_shown_value(spec.value)} {spec.qualifier}".rstrip()
+    shown = f"{spec.operator} {_shown_value(spec.value)} {spec.qualifier}".rstrip()
+    return shown + shown_weekdays(spec.weekdays)
 
 
 def _bracketed(spec: TimeSpec, *kinds: type) -> str:
@@ -173,6 +259,17 @@ def _shown_value(value: Duration | ClockTime | Parameter) -> str:
     if isinstance(value, Parameter):
         return value.name
     if isinstance(value, Duration):
-        return f"{shown_seconds(value.seconds)} SECS"
-    minutes, seconds = divmod(int(value.seconds), 60)
+        return f"{shown_seconds(value.seconds)} SECS{_shown_working(value.working)}"
+    return _shown_clock(int(value.seconds))
+
+
+def _shown_working(working: WorkingTime | None) -> str:
+    if working is None:
+        return ""
+    hours = ", ".join(f"{_shown_clock(first)} TO {_shown_clock(last)}" for first, last in working.hours)
+    return f" {WORKING} {hours}{shown_weekdays(working.weekdays)}"
+
+
+def _shown_clock(second: int) -> str:
+    minutes, seconds = divmod(second, 60)
     return f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}"

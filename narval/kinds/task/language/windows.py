@@ -6,6 +6,8 @@
     BEFORE t   from the base to base+t     from the base to that instant
     WITHIN t   as BEFORE, the end too      as BEFORE, the end too
 
+With weekdays a time of the clock is on one of these. A length of working time passes in its hours alone.
+
 AND gives the times that are in both, OR those that are in one. Where a shift of the clock skips t it is the
 first instant after; where the clock shows t twice it is the first (KA9). `AFTER a AND BEFORE b`, both of the
 clock, is the daily window from a to the next b: the one in which the base lies, else the next. A moment that
@@ -22,13 +24,17 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from narval.core.definitions.wall import moment_of, zone_named
+from narval.core.definitions.working_time import WEEK, WorkingTime
 from narval.kinds.task.language.moments import DAY, Moment, read_time
 
 
 class Duration(msgspec.Struct, frozen=True, tag=True):
-    """A length of time in seconds; marked ABSOLUTE, the clock so long after midnight."""
+    """A length of time in seconds, of `working` time if that is given; marked ABSOLUTE, the clock so long
+    after midnight.
+    """
 
     seconds: float
+    working: WorkingTime | None = None
 
 
 class ClockTime(msgspec.Struct, frozen=True, tag=True):
@@ -44,11 +50,14 @@ class Parameter(msgspec.Struct, frozen=True, tag=True):
 
 
 class Window(msgspec.Struct, frozen=True, tag=True):
-    """One window; `qualifier` is "" where its value decides (KA1 is resolved when it is read)."""
+    """One window; `qualifier` is "" where its value decides (KA1 is resolved when it is read). A time of the
+    clock is on one of some weekdays (0 is Monday), if there are any.
+    """
 
     operator: Literal["AT", "BEFORE", "AFTER", "WITHIN"]
     value: Duration | ClockTime | Parameter
     qualifier: Literal["", "RELATIVE", "ABSOLUTE"] = ""
+    weekdays: tuple[int, ...] = ()
 
     @property
     def is_of_clock(self) -> bool:
@@ -91,9 +100,10 @@ def windows(spec: TimeSpec, base: float, zone: str, parameters: Mapping[str, str
 
 
 class _Clock(NamedTuple):
-    """A reading of the clock, in seconds since midnight."""
+    """A reading of the clock, in seconds since midnight, on one of some weekdays, or on any."""
 
     seconds: float
+    weekdays: tuple[int, ...] = ()
 
 
 class _Reckoning(NamedTuple):
@@ -113,19 +123,30 @@ class _Reckoning(NamedTuple):
             seconds, is_clock = read.seconds, read.is_clock
         else:
             seconds = value.seconds
+            if isinstance(value, Duration) and value.working is not None:
+                return value.working.after_in(self.base, seconds, self.zone)
         if window.qualifier == "RELATIVE" or (not is_clock and not window.qualifier):
             return self.base + seconds
         if seconds >= DAY:
             raise ValueError(f"expected a time of the day, under 24 hours, got {seconds:g} seconds")
-        return _Clock(seconds)
+        return _Clock(seconds, window.weekdays)
 
     def moment(self, value: _Clock | float) -> float:
         """The moment that a value means: that of a clock is the next from the base on."""
         if not isinstance(value, _Clock):
             return value
         # The day before has it too where a shift skips the rest of that day.
-        moments = (self.of_day(days, value) for days in (-1, 0, 1, 2))
+        moments = (self.of_day(days, value) for days in self.days(value, -1))
         return next(moment for moment in moments if moment >= self.base)
+
+    def days(self, clock: _Clock, first: int) -> Iterator[int]:
+        """The days that count, from one on, as numbers of days after that of the base."""
+        today = datetime.fromtimestamp(self.base, self.zone).weekday()
+        return (
+            day
+            for day in range(first, 2 * WEEK)
+            if not clock.weekdays or (today + day) % WEEK in clock.weekdays
+        )
 
     def of_day(self, days: int, clock: _Clock) -> float:
         """The moment of a reading of the clock so many days after that of the base."""
@@ -136,7 +157,7 @@ class _Reckoning(NamedTuple):
     def daily(self, after: _Clock, before: _Clock, closed: bool) -> tuple[Interval, ...]:
         """The daily window between two readings of the clock in which the base lies, else the next."""
         later = 0 if before.seconds > after.seconds else 1
-        for days in (-2, -1, 0, 1, 2):
+        for days in self.days(after, -2):
             start, end = self.of_day(days, after), self.of_day(days + later, before)
             if found := _from(self.base, Interval(start, end, closed)):
                 return found
@@ -237,7 +258,13 @@ def _windows_in(spec: TimeSpec) -> Iterator[Window]:
 
 
 def _has_parameter(spec: TimeSpec) -> bool:
-    return any(isinstance(window.value, Parameter) for window in _windows_in(spec))
+    """True where nothing is told of it: it has parameters, weekdays, or working time."""
+    return any(
+        isinstance(window.value, Parameter)
+        or bool(window.weekdays)
+        or (isinstance(window.value, Duration) and window.value.working is not None)
+        for window in _windows_in(spec)
+    )
 
 
 def _is_never(spec: AllOf) -> bool:

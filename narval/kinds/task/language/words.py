@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from itertools import accumulate
 
-from narval.core.definitions.reading.lexer import Lexicon
+from narval.core.definitions.reading.lexer import FAULTS, Lexicon
 from narval.core.source.tokens import Token
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*(?:[.-][A-Za-z0-9_]+)*"
@@ -15,6 +15,8 @@ _END = r"(?![A-Za-z0-9_])(?![.-][A-Za-z0-9_])"
 _PATTERN = re.compile(
     rf"""(?P<blank>[ \t\r\n\f]+|/\*.*?\*/)
     |(?P<comment>/\*.*)
+    |(?P<work>(?i:WORK)\s+<work(?:\s(?:[^<>"']|"[^"]*"|'[^']*')*)?(?:/>|>.*?</work\s*>))
+    |(?P<endless>(?i:WORK)\s+<work[\s/>].*)
     |(?P<name>
         (?:(?i:TASK[\s-]+(?:TYPE|CODE)|GLOBAL[\s-]+EVENT|COMPOSED[\s-]+FROM
             |COMPENSATED[\s-]+BY|COMPENSATION[\s-]+TO){_END}
@@ -50,7 +52,10 @@ ON = "ON"
 OF_STATES = ("ON ASSERT", "ON LEAVING", "ON EVENT")
 """The words that begin a part of a state."""
 
-STARTS = frozenset((TYPE, EVENT, *CLAUSES, STATE, ON, *OF_STATES))
+WORK = "work"
+"""The kind of `WORK <work>…</work>`: what people are asked, in the language of work."""
+
+STARTS = frozenset((TYPE, EVENT, *CLAUSES, WORK, STATE, ON, *OF_STATES))
 """The words that begin anything: there reading can begin again after a fault."""
 
 OPERATORS = ("AT", "BEFORE", "AFTER", "WITHIN")
@@ -60,7 +65,7 @@ UNITS = {"HRS": 3600.0, "MINS": 60.0, "SECS": 1.0}
 
 SINGLE = frozenset(
     (
-        *(word for word in STARTS if " " not in word),
+        *(word for word in STARTS if " " not in word and word != WORK),
         *OPERATORS,
         *QUALIFIERS,
         *UNITS,
@@ -81,7 +86,7 @@ def word(text: str) -> str | None:
     return ON if re.match(r"(?i:ON)\s", text) else None
 
 
-LEXICON = Lexicon(word, _PATTERN)
+LEXICON = Lexicon(word, _PATTERN, {**FAULTS, "endless": "WORK: this <work> needs </work> at its end"})
 
 
 def after_on(text: str) -> str:

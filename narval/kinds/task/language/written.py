@@ -20,6 +20,7 @@ class WrittenRule(msgspec.Struct):
     mode: Mode = ""
     is_global: bool = False
     period: float | None = None
+    weekdays: tuple[int, ...] = ()
     before_condition: TimeSpec | None = None
     condition: Condition | bool = True
     before_action: TimeSpec | None = None
@@ -55,6 +56,7 @@ class WrittenType(msgspec.Struct):
     given: dict[str, Token] = {}
     invocation: Invocation | None = None
     period: float | None = None
+    weekdays: tuple[int, ...] = ()
     states: list[WrittenState] = []
     routes: dict[str, tuple[Token, Script]] = {}
     broken: bool = False
@@ -62,6 +64,10 @@ class WrittenType(msgspec.Struct):
     def set_invocation(self, invocation: Invocation, period: float | None) -> None:
         """Note how instances come to be."""
         self.invocation, self.period = invocation, period
+
+    def set_weekdays(self, weekdays: tuple[int, ...]) -> None:
+        """Note on which days one begins in each period."""
+        self.weekdays = weekdays
 
     def break_off(self) -> None:
         """Note that something could not be understood."""

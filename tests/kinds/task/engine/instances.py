@@ -40,7 +40,7 @@ def perform(function: str, *arguments: Any) -> Perform:
 
 def when(left: str, operator: str, right: str, then: Statement, *otherwise: Statement) -> Choice:
     """A choice, by a comparison of a name with a text; `operator` may be empty."""
-    test = Comparison(name(left), operator, ScriptValue(right) if operator else None)  # type: ignore[arg-type]
+    test = Comparison(name(left), operator, ScriptValue(right) if operator not in ("", "has") else None)  # type: ignore[arg-type]
     return Choice(test, (then,), otherwise)
 
 

@@ -20,6 +20,54 @@ def note(label: str) -> object:
     return perform("exec", f"'echo {label}")
 
 
+# --- what scripts set -------------------------------------------------------------------------------------
+
+
+def test_KA27_a_script_sets_an_attribute_of_a_new_version_of_the_object() -> None:
+    script = (
+        perform("set", "obj.amount", "'6"),
+        perform("set", "state", "obj.amount"),
+        perform("set", "payer.name", "'Ann"),
+        when("state", "==", "6", perform("assert", "FORWARD")),
+    )
+    said = Instances(task(state("a", edges="FORWARD", on_assert=script)))
+    run = said.works_on("<cheque amount='5'><payer><name>Ben</name></payer></cheque>")
+    told = said.told_case()
+    assert said.state(run) == "done"
+    assert said.xml(told["object"]) == '<cheque amount="6" state="6"><payer><name>Ann</name></payer></cheque>'
+    assert told["was"] != told["object"]
+    assert said.current(told["was"]) == told["object"], "it is the same object, by any of its numbers"
+
+
+def test_KA27_a_script_that_sets_what_is_there_already_makes_no_version() -> None:
+    script = perform("set", "amount", "'5"), perform("assert", "FORWARD")
+    said = Instances(task(state("a", edges="FORWARD", on_assert=script)))
+    said.works_on()
+    assert said.told_case()["was"] == said.told_case()["object"]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "why"),
+    [
+        ("payer.name", "'x", "has no child payer"),
+        ("a", "'\x00", "set: a: "),
+        ("a", "nothing", "nothing is neither"),
+    ],
+)
+def test_KA27_what_cannot_be_set_is_an_exception(path: str, value: str, why: str) -> None:
+    said = Instances(task(state("a", edges="FORWARD", on_assert=(perform("set", path, value),))))
+    said.works_on()
+    assert (said.entered(), why in said.error()["message"]) == (["EXCEPTION"], True)
+
+
+@pytest.mark.parametrize(("path", "there"), [("amount", True), ("obj.note", True), ("due", False)])
+def test_KA27_a_script_asks_whether_a_value_is_there(path: str, there: bool) -> None:
+    script = when(path, "has", "", perform("assert", "FORWARD"), perform("assert", "COMMIT"))
+    said = Instances(task(state("a", edges="FORWARD COMMIT", on_assert=(script,))))
+    said.works_on("<cheque amount='0' note=''/>")
+    assert said.entered()[-1] == ("FORWARD" if there else "COMMIT")
+
+
 # --- scripts --------------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from narval.core.definitions.reading.lexer import Cursor
+from narval.core.elements.element import Element
+from narval.core.source.text import Source
 from narval.core.source.tokens import Token
+from narval.kinds.task.language.parser import parse
 from narval.kinds.task.language.times import read_time_spec
 from narval.kinds.task.language.windows import (
     AllOf,
@@ -280,3 +283,54 @@ def test_KA9_a_daily_window_is_that_of_a_slow_reference(after: float, before: fl
             assert found == (Interval(float(max(base, start)), float(end)),)
             return
     raise AssertionError(found)
+
+
+# --- weekdays, and working time ---------------------------------------------------------------------------
+
+
+def of_week(text: str, base: str, *, zone: str = "Europe/Berlin") -> list[tuple[str, str]]:
+    """The windows of a text from a base on, as the clock shows them."""
+
+    def shown(moment: float) -> str:
+        return datetime.fromtimestamp(moment, ZoneInfo(zone)).strftime("%a %H:%M") if moment < inf else "ever"
+
+    begin = datetime.fromisoformat(base).replace(tzinfo=ZoneInfo(zone)).timestamp()
+    file = f"""TASK TYPE t INVOCATION: MANUAL INITIAL a STATE a EXPOSED ON EVENT go GOTO COMMIT
+        ON EVENT e {text} CONDITION ACTION"""
+    (task,) = parse(Source("g.task", file.encode()), None).checked()
+    written = Element(0, task.xml).tree().text or ""
+    again = parse(Source("g.task", written.encode()), None).checked()
+    assert again[0].digest == task.digest, "as it is written it means the same"
+    (rule,) = task.events
+    return [(shown(w.start), shown(w.end)) for w in windows(rule.before_condition, begin, zone, {})]
+
+
+SATURDAY = "2026-11-28T12:00"
+
+
+@pytest.mark.parametrize(
+    ("text", "base", "expected"),
+    [
+        ("AFTER 09:00 AND BEFORE 17:00 ON MON-FRI", SATURDAY, [("Mon 09:00", "Mon 17:00")]),
+        ("AFTER 09:00 AND BEFORE 17:00 ON MON-FRI", "2026-11-27T11:00", [("Fri 11:00", "Fri 17:00")]),
+        ("AFTER 22:00 AND BEFORE 06:00 ON FRI", "2026-11-28T01:00", [("Sat 01:00", "Sat 06:00")]),
+        ("AT 21:00:00 ON FRI", SATURDAY, [("Fri 21:00", "Fri 21:00")]),
+        ("AFTER 09:00 ON SUN, TUE", SATURDAY, [("Sun 09:00", "ever")]),
+        ("[AFTER 09:00 AND BEFORE 17:00] ON FRI-MON", SATURDAY, [("Sat 12:00", "Sat 17:00")]),
+        ("AFTER 4 HRS WORKING 09:00 TO 17:00 ON MON-FRI", SATURDAY, [("Mon 13:00", "ever")]),
+        (
+            "WITHIN 4 HRS WORKING 09:00 TO 12:00, 13:00 TO 24:00 ON SUN",
+            SATURDAY,
+            [("Sat 12:00", "Sun 14:00")],
+        ),
+        (
+            "AFTER 1 HRS WORKING 09:00 TO 17:00 ON MON-FRI AND BEFORE 12:00 ON MON",
+            SATURDAY,
+            [("Mon 10:00", "Mon 12:00")],
+        ),
+    ],
+)
+def test_K35_windows_name_weekdays_and_working_time(
+    text: str, base: str, expected: list[tuple[str, str]]
+) -> None:
+    assert of_week(text, base) == expected

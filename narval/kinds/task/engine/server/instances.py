@@ -9,6 +9,7 @@ from typing import Any
 
 from narval.core.engines import commands
 from narval.core.engines.events import Plain, Returned, Signalled
+from narval.core.kinds import ASKING, KINDS
 from narval.kinds.task.engine.server import changes, ending, queue, rules
 from narval.kinds.task.engine.server.changes import InstanceAt, InstanceLeft
 from narval.kinds.task.engine.server.decision import ServerDecision, number, text
@@ -133,12 +134,27 @@ def call_instance(decision: ServerDecision, eid: int, case: int, event: int = 0)
     decision.change(changes.InstanceCalled(decision.now, call, eid, case, event))
 
 
+def _asks_people(decision: ServerDecision) -> bool:
+    """True of a type whose work people do: it names them, or its code is work, and starts by itself."""
+    definition = decision.definition
+    if definition.is_interactive or definition.code is None or definition.invocation != "auto":
+        return definition.is_interactive
+    kind, name = definition.code
+    known = (
+        found
+        for of in ([kind] if kind else KINDS)
+        if (found := decision.view.definition(of, name)) is not None
+    )
+    first = next(known, None)
+    return first is not None and first.kind == ASKING
+
+
 def begin_more(decision: ServerDecision) -> None:
     """Begin the instances that objects and events ask for, as far as the type has them begun."""
     definition, state = decision.definition, decision.state
     if state.gone or definition.is_global:
         return
-    if definition.is_interactive and definition.invocation in ("manual", "auto"):
+    if definition.invocation in ("manual", "auto") and _asks_people(decision):
         while queue.next_object(decision):
             call_next(decision)
     elif definition.invocation == "auto" and not state.called:

@@ -4,9 +4,11 @@ tasks run (KA15).
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from functools import lru_cache
-from math import floor
+from math import ceil, floor
 
+from narval.core.definitions.wall import moment_of, zone_named
 from narval.core.engines import commands
 from narval.core.engines.events import Signalled
 from narval.kinds.task.engine.server import ending, instances, rules, waiting
@@ -140,6 +142,9 @@ def let_go(decision: ServerDecision) -> None:
 
 # --- what comes by itself -----------------------------------------------------------------------------
 
+MOST_DAYS = 400
+"""So many days are looked at for one that counts: a period of weeks may come on another weekday each time."""
+
 EVERY = "every"
 """The name of the timer."""
 
@@ -149,7 +154,7 @@ def loaded(decision: ServerDecision, *, comes: bool) -> None:
     if comes or decision.state.due is None:
         stop(decision)
         _set(decision, decision.now)
-    if comes:
+    if comes and _counts(decision, decision.now):
         _come(decision, decision.now)
 
 
@@ -162,6 +167,8 @@ def ticked(decision: ServerDecision) -> None:
         decision.command(commands.SetTimer(wake_name(decision, EVERY), due, calendar=True))
         return
     last = due + period * floor((decision.now - due) / period)
+    if not _counts(decision, last):
+        last = due  # what was missed on the days before
     decision.change(TickSet(decision.now, None, decision.state.missed))
     _set(decision, last)
     _come(decision, last)
@@ -201,11 +208,32 @@ def _raise(decision: ServerDecision, base: float) -> None:
     register(decision, EventRaised(decision.now, identifier, name, base, known, own=True))
 
 
+def _counts(decision: ServerDecision, moment: float) -> bool:
+    """True if a moment is on a weekday that counts."""
+    weekdays = decision.definition.weekdays
+    return (
+        not weekdays or datetime.fromtimestamp(moment, zone_named(decision.view.zone)).weekday() in weekdays
+    )
+
+
 def _set(decision: ServerDecision, base: float) -> None:
     period = decision.definition.period
     if period is not None and period > 0:
-        decision.change(TickSet(decision.now, base + period, decision.state.missed))
-        decision.command(commands.SetTimer(wake_name(decision, EVERY), base + period, calendar=True))
+        due = _on_weekday(decision, base + period, period)
+        decision.change(TickSet(decision.now, due, decision.state.missed))
+        decision.command(commands.SetTimer(wake_name(decision, EVERY), due, calendar=True))
+
+
+def _on_weekday(decision: ServerDecision, due: float, period: float) -> float:
+    """The moment, or the first one after it that is some periods later and on a weekday that counts."""
+    weekdays, zone = decision.definition.weekdays, zone_named(decision.view.zone)
+    for _ in range(MOST_DAYS if weekdays else 0):
+        wall = datetime.fromtimestamp(due, zone).replace(tzinfo=None)
+        if wall.weekday() in weekdays:
+            return due
+        midnight = datetime.combine(wall.date() + timedelta(1), datetime.min.time())
+        due += period * max(1, ceil((moment_of(midnight, zone) - due) / period))
+    return due
 
 
 def stop(decision: ServerDecision) -> None:
