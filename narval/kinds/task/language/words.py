@@ -15,7 +15,7 @@ _END = r"(?![A-Za-z0-9_])(?![.-][A-Za-z0-9_])"
 _PATTERN = re.compile(
     rf"""(?P<blank>[ \t\r\n\f]+|/\*.*?\*/)
     |(?P<comment>/\*.*)
-    |(?P<work>(?i:WORK)\s+<work(?:\s(?:[^<>"']|"[^"]*"|'[^']*')*)?(?:/>|>.*?</work\s*>))
+    |(?P<asks>(?i:WORK)\s+<work(?:\s(?:[^<>"']|"[^"]*"|'[^']*')*)?(?:/>|>.*?</work\s*>))
     |(?P<endless>(?i:WORK)\s+<work[\s/>].*)
     |(?P<name>
         (?:(?i:TASK[\s-]+(?:TYPE|CODE)|GLOBAL[\s-]+EVENT|COMPOSED[\s-]+FROM
@@ -52,7 +52,7 @@ ON = "ON"
 OF_STATES = ("ON ASSERT", "ON LEAVING", "ON EVENT")
 """The words that begin a part of a state."""
 
-WORK = "work"
+WORK = "asks"
 """The kind of `WORK <work>…</work>`: what people are asked, in the language of work."""
 
 STARTS = frozenset((TYPE, EVENT, *CLAUSES, WORK, STATE, ON, *OF_STATES))

@@ -52,14 +52,23 @@ class WrittenType(msgspec.Struct):
     """
 
     name: Token
+    """Its name."""
     lists: dict[str, list[Token]] = {}
+    """The names of clauses, by their keywords."""
     given: dict[str, Token] = {}
+    """The strings of clauses, by their keywords, and its WORK."""
     invocation: Invocation | None = None
+    """The way in which instances come to be, if it says so."""
     period: float | None = None
+    """The seconds from one to the next, if they come by themselves."""
     weekdays: tuple[int, ...] = ()
+    """The weekdays on which they do (0 is Monday); () for all."""
     states: list[WrittenState] = []
+    """Its states."""
     routes: dict[str, tuple[Token, Script]] = {}
+    """The scripts of terminal states, by their names, each with the ON."""
     broken: bool = False
+    """True if something of it could not be understood."""
 
     def set_invocation(self, invocation: Invocation, period: float | None) -> None:
         """Note how instances come to be."""
