@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import Any
 
 from lxml import etree
@@ -106,7 +105,10 @@ class Values:
             names, eid = names[1:], self._frame.carried
         elif names[0] in THE_OBJECT:
             names = names[1:]
-        node = root = deepcopy(self.tree(eid))
+        self.tree(eid)
+        element = self._view.element(eid)
+        assert element is not None, eid
+        node = root = element.tree()  # another than that of which values are read
         root.attrib.pop("eid", None)
         for name in names[:-1]:
             child = _child(node, name)

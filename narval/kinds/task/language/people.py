@@ -42,7 +42,7 @@ def work_of(task: TaskDefinition, ends: Iterable[str], written: Source | None = 
 
 
 def _misplaced(source: Source, root: XmlNode, answers: tuple[str, ...]) -> Iterator[Fault]:
-    """What a type says itself, and stands in its WORK too."""
+    """The faults of what a type says itself, and has in its WORK too."""
     for name in ("group", "name"):
         if name in root.attributes:
             message = f"{name}: it has the name of the type; remove this"
