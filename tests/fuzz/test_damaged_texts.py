@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from narval.core.definitions.library import Library, check_targets
-from narval.core.definitions.parsing import compose, suffixes, warnings
+from narval.core.definitions.parsing import compose, read_definition, suffixes, warnings
 from narval.core.elements.canonical import elements_of
 from narval.core.errors import DefinitionError, ElementError, Fault
 from narval.core.source.text import Source
@@ -35,6 +35,9 @@ from tests.places import ROOT
 SAMPLE = 12
 """So many of the damaged texts of each file are read in every run of the tests, the same each time."""
 
+SPECIMENS = ROOT / "tests/kinds/specimens"
+"""A text of each kind that has all of its language."""
+
 TOKEN = re.compile(rb"\w+|[^\w\s]")
 
 Reader = Callable[[Path, bytes], list[Fault]]
@@ -53,6 +56,10 @@ def damaged(text: bytes, at: int) -> Iterator[bytes]:
 
 def _definitions(path: str, scratch: Path, data: bytes) -> list[Fault]:
     parsed = parse_file(Source(path, data))
+    if not parsed.faults:
+        for made in parsed.definitions:
+            again = read_definition(made.kind, made.path, made.xml)
+            assert again.digest == made.digest, f"{made.full_name} is another once the store gives it back"
     library, faults = compose(Library(parsed.definitions))
     faults += [*parsed.faults, *check_targets(parsed.references, library)]
     return faults if parsed.faults else [*faults, *warnings(parsed.definitions, library)]
@@ -131,7 +138,7 @@ def texts() -> dict[str, tuple[Reader, bytes]]:
         "inbox": (_dropped, ELEMENTS[0]),
     }
     endings = tuple(suffixes())
-    for path in sorted((ROOT / "recipes").rglob("*")):
+    for path in sorted((*(ROOT / "recipes").rglob("*"), *SPECIMENS.iterdir())):
         if path.name.endswith(endings):
             shown = path.relative_to(ROOT).as_posix()
             found[shown] = partial(_definitions, shown), path.read_bytes()
