@@ -25,7 +25,7 @@ def test_K70_the_types_of_the_page_make_a_home(tmp_path: Path) -> None:
     loaded = load(tmp_path)
     assert [str(fault) for fault in loaded.faults] == []
     tasks = {found.name: found for found in loaded.library if isinstance(found, TaskDefinition)}
-    assert set(tasks) == {"scan", "privileged", "clerk", "book", "fax_event"}
+    assert set(tasks) == {"scan", "privileged", "clerk", "book", "fax_event", "ticket"}
     assert tasks["scan"].way_to("scanning", "FORWARD") == ("processing", "store", "FORWARD")
     assert tasks["fax_event"].is_global
 

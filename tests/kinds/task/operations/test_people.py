@@ -10,7 +10,7 @@ import pytest
 
 import narval
 from narval.ask.asker import Asker
-from narval.core.errors import WorkRefusedError
+from narval.core.errors import TaskRefusedError, WorkRefusedError
 from narval.system.clock import SimulatedClock
 
 PEOPLE = """
@@ -44,6 +44,28 @@ TASK TYPE book
   INITIAL booking
   STATE booking EXPOSED
     ON EVENT booked GOTO COMMIT
+
+TASK TYPE scan
+  INITIAL scanning
+  STATE scanning EXPOSED
+    ON EVENT scanned GOTO COMMIT
+
+TASK TYPE first
+  INITIAL open
+  STATE open EXPOSED
+    ON EVENT done GOTO paid
+  STATE paid EXPOSED
+    ON ASSERT { raise(second, ev.paid); }
+    ON EVENT over GOTO COMMIT
+
+TASK TYPE second
+  INVOCATION: AUTO
+  INITIAL waiting
+  STATE waiting EXPOSED
+    ON EVENT ev.paid CONDITION ACTION { assert(shipping); }
+    ON EVENT go GOTO shipping
+  STATE shipping EXPOSED
+    ON EVENT shipped GOTO COMMIT
 """
 
 ASK = """<recipe group="desk" name="ask" start_step="ask" end_step="ask">
@@ -61,7 +83,7 @@ class Desk:
     def puts(self, xml: bytes = b"<ticket/>", type: str = "desk.ticket") -> None:
         self.does("cleo", "task_put", type, [xml])
         self.agent.until_idle()
-        (self.row,) = self.agent.tasks(type)
+        self.row = self.agent.tasks(type)[0]
         self.item, self.task = self.row["item"], self.row["eid"]
 
     def does(self, by: str, operation: str, *arguments: Any, **named: Any) -> Any:
@@ -78,13 +100,17 @@ class Desk:
         return next((str(row["state"]) for row in self.agent.tasks()), None)
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def home_of(tmp_path: Path) -> Path:
     for path, text in {"etc/people.toml": PEOPLE, "recipes/desk.task": DESK, "recipes/desk.xml": ASK}.items():
         file = tmp_path / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    made = Desk(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    made = Desk(home_of(tmp_path))
     with made.agent:
         yield made
 
@@ -162,3 +188,53 @@ def test_K49_while_the_code_of_a_state_runs_the_task_is_moved_nowhere(desk: Desk
     found = desk.does("ann", "work_item", desk.item)
     assert (found["states"]["moves"], "move" in found["may"]) == ([], False)
     assert desk.refusal("ann", "move", desk.item, "working-on")[0] == "no-state"
+
+
+def test_K14_the_people_of_a_role_take_what_comes_next_and_nobody_has_it_twice(desk: Desk) -> None:
+    desk.puts(b"<memory><ticket n='1'/><ticket n='2'/></memory>")
+    items = [row["item"] for row in desk.does("ann", "worklist")]
+    assert items == [row["item"] for row in desk.does("ben", "worklist")]
+    for person in ("ann", "ben"):
+        nearest = next(row for row in desk.does(person, "worklist") if row["state"] == "offered")
+        desk.does(person, "claim", nearest["item"])
+    assert [row["claimed_by"] for row in desk.agent.tasks()] == ["ann", "ben"]
+    assert [[row["item"] for row in desk.does(who, "worklist")] for who in ("ann", "ben")] == [
+        [one] for one in items
+    ]
+
+
+def test_K15_who_began_an_automatic_task_watches_it_and_may_stop_it(desk: Desk) -> None:
+    run = desk.does("ann", "start", "desk.book")
+    desk.agent.until_idle()
+    (row,) = desk.agent.tasks()
+    assert (row["eid"], row["item"]) == (run, None)
+    with pytest.raises(TaskRefusedError) as raised:
+        desk.does("ben", "task_stop", run)
+    assert raised.value.kind == "not-responsible"
+    assert desk.does("ann", "task_stop", run)["state"] == "stopped"
+
+
+def test_K22_an_object_is_kept_over_a_restart_and_one_task_alone_has_it(tmp_path: Path) -> None:
+    home = home_of(tmp_path)
+    desk = Desk(home)
+    with desk.agent:
+        (case,) = desk.does("cleo", "task_put", "desk.scan", [b"<sheet n='1'/>"])["cases"]
+    desk = Desk(home)
+    with desk.agent:
+        desk.agent.until_idle()
+        assert [row["object"] for row in desk.agent.task_queue("desk.scan")] == [case["object"]]
+        one, other = (desk.agent.task_init("desk.scan")["task"] for _ in range(2))
+        assert desk.agent.task_get(one, wait=20.0)["object"] == case["object"]
+        assert desk.agent.task_get(other)["object"] is None
+
+
+def test_K40_a_task_enters_a_state_once_another_has_entered_one(desk: Desk) -> None:
+    desk.does("cleo", "task_put", "desk.second", [b"<parcel/>"])
+    desk.agent.until_idle()
+    assert desk.state() == "waiting"
+    desk.does("cleo", "task_put", "desk.first", [b"<invoice/>"])
+    task = desk.agent.task_init("desk.first")["task"]
+    desk.agent.task_get(task, wait=20.0)
+    assert desk.state() == "waiting"
+    desk.agent.task_raise("done", task=task, wait=20.0)
+    assert desk.state() == "shipping"
