@@ -203,7 +203,6 @@ WAYS = {
     "repeated children": _argument("<a><b foreach='$l in $bring/line'>{$l}</b></a>"),
     "repeated children, the author's words": _argument("<a><b foreach='$l in $bring/line'>x</b></a>"),
     "a child beside the author's": _argument("<a to='ann@home.example'><b>{$bring/line}</b></a>"),
-    "the moment it came": _argument("<a>{$bring/@eid}</a>"),
     "an argument for each": Case(
         _call("w.copy", "<a n='{$each/@n}'/>", "copy", "foreach='more[@eid = $bring/@eid]'")
     ),
