@@ -93,13 +93,16 @@ class Argument(Element):
     parts: Mapping[str, frozenset[Source]] = {}
 
 
-def _traced(decision: RecipeDecision, step: Step, xml: bytes, bindings: Bindings, eid: int) -> Argument:
+def _traced(decision: RecipeDecision, step: Step, xml: bytes, bindings: Bindings, eid: int) -> Element:
     """An argument filled in, with what its parts come from. Raises ElementError."""
     zone, run, labels = decision.view.zone, decision.state.eid, decision.view.labels
     filled = fill(xml, bindings, zone)
     made_of = dict.fromkeys(each.eid for elements in bindings.values() for each in elements if each.eid)
-    if not labels.coming and not labels.of(made_of):
-        return Argument(eid, filled, origin=Origin(run, step.id, inputs=tuple(made_of)))
+    elements = [each for elements in bindings.values() for each in elements]
+    # what was made just now has its labels only at the end of this turn, by what it was made of
+    before = [*made_of, *(eid for each in elements if each.origin for eid in each.origin.inputs)]
+    if not labels.coming and not labels.of(before):
+        return Element(eid, filled, origin=Origin(run, step.id, inputs=tuple(made_of)))
     bound = {
         name: [
             BoundElement(each, frozenset([(each.eid, "")]) if each.eid not in (0, run) else frozenset())
