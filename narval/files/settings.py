@@ -19,7 +19,14 @@ from narval.files.agents.settings import AgentSettings, CollectionsOf, Given, re
 from narval.files.agents.webhooks import HOOKS, Webhook, read_hooks
 from narval.files.outside.cluster import CERTIFICATES, CLUSTER_KEYS, LOCAL, ClusterSettings
 from narval.files.outside.services import SERVICE_TABLES, Service, read_services
-from narval.files.outside.sources import SOURCES, FlowSource, read_sources
+from narval.files.outside.sources import (
+    DATAFLOWS,
+    FLOW_READERS,
+    SOURCES,
+    FlowLimits,
+    FlowSource,
+    read_sources,
+)
 from narval.files.toml import (
     AT_START,
     Reader,
@@ -167,6 +174,8 @@ class Settings(CallLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The attributes that tables show of elements, by root name."""
     mail: Mapping[str, str] | None = None
     """The server and the address by which people are written to; None: they are not."""
+    dataflows: FlowLimits = FlowLimits()
+    """The limits of the sessions of dataflows."""
     sources: Mapping[str, FlowSource] = MappingProxyType({})
     """The sources that dataflows may read, by name."""
     hooks: Mapping[str, Webhook] = MappingProxyType({})
@@ -224,6 +233,7 @@ def _checked(file: TomlFile, home: Path) -> tuple[Settings | None, list[Fault]]:
     values = file.read(READERS)
     own = file.read(readers_among(CollectionsOf(home)), AGENT) if AGENT in values else {}
     mail = _mail(file) if MAIL in values else None
+    dataflows = FlowLimits(**file.read(FLOW_READERS, DATAFLOWS)) if DATAFLOWS in values else FlowLimits()
     sources = read_sources(file) if SOURCES in values else {}
     hooks = read_hooks(file) if HOOKS in values else {}
     services = read_services(file)
@@ -238,7 +248,14 @@ def _checked(file: TomlFile, home: Path) -> tuple[Settings | None, list[Fault]]:
     if certificates := cluster.get("certificates"):
         cluster["certificates"] = os.path.normpath(home / certificates)
     plain = {name: value for name, value in values.items() if name not in SERVICE_TABLES}
-    tables = {AGENT: own, MAIL: mail, SOURCES: sources, HOOKS: hooks, "services": services}
+    tables = {
+        AGENT: own,
+        MAIL: mail,
+        DATAFLOWS: dataflows,
+        SOURCES: sources,
+        HOOKS: hooks,
+        "services": services,
+    }
     return Settings(**{**plain, **tables, "cluster": ClusterSettings(**cluster)}), []
 
 
@@ -276,7 +293,7 @@ MAIL_READERS: Mapping[str, Reader] = {
 """The readers of `[mail]`, as the attributes of an `outbox` are called (docs/reference/modules/mail.md)."""
 
 
-TABLES = (AGENT, MAIL, SOURCES, HOOKS, *SERVICE_TABLES)
+TABLES = (AGENT, MAIL, DATAFLOWS, SOURCES, HOOKS, *SERVICE_TABLES)
 """The tables of the file, which are read apart."""
 
 READERS: Mapping[str, Reader] = {

@@ -152,9 +152,7 @@ class AgentHost:
         calls = self._main_loop.calls.of(number) if calls is None else calls
         targets = CallTargets(agent, environment.folder)
         way = MailChannel(agent, identity.id, environment.folder, self.post)
-        of_agent = CallsOfAgent(
-            agent, identity.id, targets, self.post, lambda: environment.settings().sources, calls
-        )
+        of_agent = CallsOfAgent(agent, identity.id, targets, self.post, environment.settings, calls)
         self.dispatcher = Dispatcher(
             agent,
             calls,

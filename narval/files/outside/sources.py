@@ -1,20 +1,64 @@
-"""Sources of dataflows: the tables `[sources.NAME]` of the settings (TA19, TA20)."""
+"""Settings of dataflows: their limits, and their sources, `[sources.NAME]` (TA19, TA20)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from narval.core.errors import ActionError
 from narval.core.source.number_forms import NumberForm, form_of
-from narval.files.toml import Reader, TomlFile, flag, one_of, readers_of, text
+from narval.files.toml import (
+    Reader,
+    TomlFile,
+    count,
+    duration,
+    flag,
+    one_of,
+    or_none,
+    readers_of,
+    text,
+)
 
 SOURCES = "sources"
 """The table of the settings that has them."""
+
+DATAFLOWS = "dataflows"
+"""The table of the settings that has the limits of dataflows."""
+
+
+class FlowLimits(msgspec.Struct, frozen=True):
+    """The limits of a session; a run may be started with others."""
+
+    ttl: Annotated[float | None, or_none(duration)] = None
+    """The seconds after which a session in which nothing moves is given up; None: never."""
+    restarts: Annotated[int, _whole] = 3
+    """The times that a transaction which failed for the time being begins again."""
+    depth: Annotated[int, count(1_000_000)] = 1_000
+    """The depth to which dataflows may call one another."""
+    frames: Annotated[int, count(1_000_000)] = 10_000
+    """The most calls of dataflows in a transaction."""
+    spill: Annotated[bool, flag] = True
+    """True if what does not fit in memory may go to disk."""
+
+    def with_asked(self, asked: Mapping[str, Any]) -> FlowLimits:
+        """These limits, with those among some numbers by name that a run was started with."""
+        made = {
+            name: read(asked[name])
+            for name, read in (
+                ("ttl", float),
+                ("restarts", int),
+                ("depth", int),
+                ("frames", int),
+                ("spill", bool),
+            )
+            if asked.get(name) is not None
+        }
+        return msgspec.structs.replace(self, **made)
+
 
 SourceKind = Literal["sqlite", "csv", "json", "rss", "xml"]
 
@@ -59,6 +103,15 @@ def _numbers(value: object) -> Mapping[str, NumberForm | None]:
         return MappingProxyType({name: form_of(text) for name, text in value.items()})
     raise ValueError('names of attributes, such as ["price"], or forms by name: {price = "1.234,56"}')
 
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 1_000_000:
+        raise ValueError("a whole number, 0 or more")
+    return value
+
+
+FLOW_READERS: Mapping[str, Reader] = readers_of(FlowLimits)
+"""The readers of the limits of dataflows."""
 
 SOURCE_READERS: Mapping[str, Reader] = readers_of(FlowSource)
 """The readers of a source."""

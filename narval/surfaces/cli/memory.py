@@ -14,6 +14,7 @@ from narval.core.definitions.reading.durations import read_duration
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, Pair, Pairs, asking, command, command_group
 from narval.surfaces.cli.documents import DocumentFile, Progress, batches, documents_of, naming
+from narval.surfaces.cli.limits import asked_limits, limit_options
 from narval.surfaces.cli.paging import Page, paged
 from narval.surfaces.cli.render.answers import fault_of
 from narval.surfaces.cli.render.tables import DEAD_LETTERS, FACETS, LETTERS, elements, listing, table
@@ -43,15 +44,14 @@ echo "<email from='a@example.org'/>" | narval start mail.triage - --wait"""
     multiple=True,
     help="An attribute of a process to begin with, or the value of an input of a dataflow.",
 )
-@click.option(
-    "--ttl", metavar="TIME", help="Of a dataflow: give it up when nothing has moved for so long, such as 5m."
-)
+@limit_options
 @click.option(
     "--open", "is_open", is_flag=True, help="Of a dataflow: more sessions follow, by the signal `session`."
 )
 @click.pass_context
 def start(
     context: click.Context,
+    /,
     session: Session,
     name: str,
     files: tuple[BinaryIO, ...],
@@ -59,8 +59,8 @@ def start(
     timeout: float | None,
     each: bool,
     environment: Pairs,
-    ttl: str | None,
     is_open: bool,
+    **limits: Any,
 ) -> None:
     """Start a run of the definition NAME and print its eid.
 
@@ -75,7 +75,7 @@ def start(
     documents = documents_of(files)
     attributes = {
         **dict(environment),
-        **({":ttl": ttl} if ttl else {}),
+        **asked_limits(limits),
         **({":open": "yes"} if is_open else {}),
     }
     arguments: dict[str, Any] = {"environment": attributes} if attributes else {}

@@ -13,7 +13,14 @@ from narval.files.agents.settings import AGENT_READERS, AgentSettings
 from narval.files.agents.webhooks import HOOK_READERS, HOOKS, Webhook
 from narval.files.outside.cluster import CLUSTER_KEYS, ClusterSettings
 from narval.files.outside.services import SERVICE_TABLES, Service
-from narval.files.outside.sources import SOURCE_READERS, SOURCES, FlowSource
+from narval.files.outside.sources import (
+    DATAFLOWS,
+    FLOW_READERS,
+    SOURCE_READERS,
+    SOURCES,
+    FlowLimits,
+    FlowSource,
+)
 from narval.files.people_file import PEOPLE_KEYS
 from narval.files.settings import AGENT, FILE, MAIL, MAIL_READERS, READERS, TABLES, Settings
 from narval.files.toml import Reader, taken_at_start
@@ -57,6 +64,7 @@ INNER = (
         SettingsTable(f"[{name}.NAME]", PAGES.get(name, SERVICES), readers, Service)
         for name, readers in SERVICE_TABLES.items()
     ),
+    SettingsTable(f"[{DATAFLOWS}]", "[dataflows](dataflows.md)", FLOW_READERS, FlowLimits),
     SettingsTable(f"[{SOURCES}.NAME]", "[dataflows](dataflows.md)", SOURCE_READERS, FlowSource),
     SettingsTable(f"[{HOOKS}.NAME]", "[webhooks](webhooks.md)", HOOK_READERS, Webhook),
     SettingsTable(

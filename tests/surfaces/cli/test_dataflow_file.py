@@ -81,18 +81,36 @@ SEEN = """PLAN Seen { INPUT: String id; OUTPUT: TupleStream new; BODY {
 } }"""
 
 
-def test_T49_in_a_home_it_remembers_with_the_agent_whether_a_daemon_runs_or_not(tmp_path: Path) -> None:
+def test_T49_in_a_home_it_remembers_with_the_agent_if_it_is_to_whether_a_daemon_runs_or_not(
+    tmp_path: Path,
+) -> None:
     home = make_home(tmp_path / "home")
     (home / "recipes/seen.plan").write_text(SEEN)
 
-    def new(id: str) -> list[str]:
-        lines = well(tmp_path, "dataflow", home / "recipes/seen.plan", "--set", f"id={id}", "--format", "csv")
+    def new(id: str, *options: str) -> list[str]:
+        file = home / "recipes/seen.plan"
+        lines = well(tmp_path, "dataflow", file, "--set", f"id={id}", "--format", "csv", *options)
         return lines.splitlines()[1:]
 
     with daemon(home):
-        assert [new("a"), new("a")] == [["a"], []]
+        assert [new("a"), new("a", "--remember"), new("a"), new("a", "--remember")] == [["a"], ["a"], [], []]
         well(home, "start", "seen.Seen", "--set", "id=b", "--wait")
-        assert [new("b"), new("c")] == [[], ["c"]]
+        assert [new("b"), new("c", "--remember")] == [[], ["c"]]
         well(home, "stop")
-    assert [new("c"), new("d"), new("d")] == [[], ["d"], []]
+    assert [new("c"), new("d"), new("d", "--remember"), new("d")] == [[], ["d"], ["d"], []]
     assert data(home, "remembered") == [{"name": "homes", "items": 4}]
+
+
+def test_T49_a_try_that_did_not_end_well_leaves_nothing_told(tmp_path: Path) -> None:
+    home = make_home(tmp_path / "home")
+    (home / "recipes/seen.plan").write_text(
+        SEEN.replace(
+            ": new)",
+            ': new) notify("file:news.txt", new) ENABLE: told notify("x:y", new) WAIT: told',
+        )
+    )
+    for _ in range(2):
+        found = narval(home, "dataflow", home / "recipes/seen.plan", "--set", "id=a")
+        assert found.exit_code == 1
+    assert (home / "news.txt").read_text().splitlines() == ['{"id":"a"}'] * 2
+    assert data(home, "remembered") == []

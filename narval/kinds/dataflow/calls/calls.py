@@ -27,6 +27,7 @@ from narval.core.engines.events import Returned
 from narval.core.errors import ActionError
 from narval.core.trust.parts import Part
 from narval.core.trust.rules import Facts, Rule, Rules, decide
+from narval.files.outside.sources import FlowLimits
 from narval.kinds.dataflow.calls.documents import GatheredOutputs, inputs_of
 from narval.kinds.dataflow.calls.driver import FlowInput, with_place
 from narval.kinds.dataflow.calls.earlier_file import take_over
@@ -43,12 +44,11 @@ from narval.kinds.dataflow.calls.results import (
     session_in,
 )
 from narval.kinds.dataflow.calls.sending import outside
-from narval.kinds.dataflow.calls.session import drive_session, remembering
+from narval.kinds.dataflow.calls.session import bounds, check_spilling, drive_session, remembering
 from narval.kinds.dataflow.calls.spill import DiskSpill
 from narval.kinds.dataflow.calls.web import Web
 from narval.kinds.dataflow.engine.decision import PLAN_INPUT
 from narval.kinds.dataflow.engine.network.batches import FlowError
-from narval.kinds.dataflow.engine.network.requests import FlowSettings
 from narval.kinds.dataflow.engine.network.transaction import Network
 from narval.kinds.dataflow.engine.network.wiring import FlowPlan
 from narval.kinds.dataflow.language.definition import DataflowDefinition
@@ -105,7 +105,7 @@ class FlowCalls:
 
     def __init__(self, of: CallsOfAgent) -> None:
         self._agent, self._id, self._targets = of.agent, of.id, of.targets
-        self._post, self._sources, self._calls = of.post, of.sources, of.calls
+        self._post, self._settings, self._calls = of.post, of.settings, of.calls
         self._pages: PageCache | None = None
         self._results, self._claims = StoredResults(of.agent.store, of.calls), Claims()
         self._sessions: set[str] | None = None
@@ -125,15 +125,17 @@ class FlowCalls:
         elif comes_of_a_model(self._agent, run, asked):
             raise ActionError(f"{run.name}: {BECAUSE}, {NOBODY_AGREES}", "asks-first", final=True)
         definition: DataflowDefinition = run.definition
+        limits = self._settings().dataflows.with_asked(payload)
         try:
+            check_spilling(definition, limits)
             inputs = self._inputs(definition, asked, payload)
         except FlowError as error:
             raise ActionError(error.failure.message, error.failure.kind, final=True) from None
         value: dict[str, Any] = {}
-        functions, ttl = self._targets.functions_for(run), payload.get("ttl")
+        functions = self._targets.functions_for(run)
         session = f"{self._id} {run.eid} {payload['input']}.{payload['place']}"
         side = HomeSide(self._agent, self._post, self._targets.home, run.eid, asked.step, judge=judge)
-        work = partial(self._work, definition, inputs, functions, side, session, ttl, value)
+        work = partial(self._work, definition, inputs, functions, side, session, limits, value)
         target = Target(action=definition.full_name, where="async", function=work)
         return PreparedCall(target, {}, asked.timeout, partial(_finished, value))
 
@@ -157,7 +159,7 @@ class FlowCalls:
         functions: Mapping[str, Callable[..., Any]],
         side: HomeSide,
         session: str,
-        ttl: float | None,
+        limits: FlowLimits,
         value: dict[str, Any],
     ) -> list[bytes]:
         """Drive a session; its outputs as documents. Raises ActionError."""
@@ -174,17 +176,17 @@ class FlowCalls:
             results=results,
             web=web,
             show=partial(log.info, "%s: %s", definition.full_name),
-            sources=self._sources(),
+            sources=self._settings().sources,
             senders={**side.senders, **outside(code, home, web)},
             home=home,
             elements=side.elements,
             labels=side.labels,
         )
         record, is_well = self._calls.records[call().id], False
-        with closing(DiskSpill(None if home is None else home / "var")) as spill:
-            network = Network(FlowPlan(definition), FlowSettings(spill=spill), session)
+        with closing(DiskSpill(None if home is None else home / "var")) as disk:
+            network = Network(FlowPlan(definition), bounds(limits, disk), session)
             try:
-                over = await drive_session(network, tools, gathered, inputs, ttl)
+                over = await drive_session(network, tools, gathered, inputs, limits.ttl)
                 documents = [document for _, document in gathered.documents()]
                 if over.state == "done":
                     change = await results.ended_well(network.frames.void)

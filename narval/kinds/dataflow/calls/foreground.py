@@ -34,11 +34,11 @@ from narval.kinds.dataflow.calls.results import (
     session_in,
 )
 from narval.kinds.dataflow.calls.sending import outside
-from narval.kinds.dataflow.calls.session import drive_session, remembering
+from narval.kinds.dataflow.calls.session import bounds, check_spilling, drive_session, remembering
 from narval.kinds.dataflow.calls.spill import DiskSpill
 from narval.kinds.dataflow.calls.web import Web
 from narval.kinds.dataflow.engine.decision import PLAN_INPUT
-from narval.kinds.dataflow.engine.network.requests import FlowSettings, TransactionOver
+from narval.kinds.dataflow.engine.network.requests import TransactionOver
 from narval.kinds.dataflow.engine.network.transaction import Network
 from narval.kinds.dataflow.engine.network.wiring import FlowPlan
 from narval.kinds.dataflow.language.definition import DataflowDefinition
@@ -117,18 +117,21 @@ async def run_sessions(
     shows: Iterable[Show],
     printed: Callable[[str], None],
     warn: Callable[[str], None],
-    ttl: float | None = None,
+    limits: Mapping[str, float] | None = None,
     results: Results | None = None,
 ) -> list[TransactionOver]:
     """Run a dataflow for all sessions at once; how each of them ended. Raises FlowError for bad inputs.
 
-    `warn` is told of texts that were to be numbers and are none. `results` has what the home remembers.
+    `limits` are those that differ from the settings. `warn` is told of texts that were to be numbers and are
+    none. `results` has what the home remembers.
     """
     definition, functions, settings, folder, home = flow
     here = CallContext("dataflow", 0, "", home=folder)
     here.allow(settings.fetch_allow, settings.services)
     here.enter()
     given = [inputs_of(definition, session) for session in sessions]
+    bounded = settings.dataflows.with_asked(limits or {})
+    check_spilling(definition, bounded)
     plan, mine, threads = FlowPlan(definition), f"{getpid()} {time()} ", OwnThreads()
     code, readers, runs = UserCode(functions, threads.part), list[NumberReader](), []
     with ExitStack() as ends:
@@ -146,8 +149,9 @@ async def run_sessions(
                 home=folder,
             )
             readers.append(tools.numbers)
-            bounds = FlowSettings(spill=ends.enter_context(closing(DiskSpill())))
-            runs.append(_drive(Network(plan, bounds, tools.results.session), kept, tools, show, inputs, ttl))
+            within = bounds(bounded, ends.enter_context(closing(DiskSpill())))
+            network = Network(plan, within, tools.results.session)
+            runs.append(_drive(network, kept, tools, show, inputs, bounded.ttl))
         try:
             ended = await asyncio.gather(*runs)
         finally:
@@ -179,11 +183,14 @@ async def _drive(
 
 
 class HomeResults(LocalResults):
-    """Results of a program without a daemon: those that outlive it are of the home, which `ask` reaches."""
+    """Results of a program without a daemon: those that outlive it are of the home, which `ask` reaches.
 
-    def __init__(self, ask: Callable[..., Any]) -> None:
+    Unless it `keeps` them, the home learns nothing: it is a try.
+    """
+
+    def __init__(self, ask: Callable[..., Any], *, keeps: bool) -> None:
         super().__init__()
-        self._ask, self._read = ask, set[str]()
+        self._ask, self._keeps, self._read = ask, keeps, set[str]()
 
     async def all(self, scope: str, most: int = ALL) -> list[ResultRow]:
         """The results of a scope, the newest first."""
@@ -198,6 +205,8 @@ class HomeResults(LocalResults):
     async def write(self, change: ResultChange) -> None:
         """Keep a change; the home records what outlives the program."""
         await super().write(change)
+        if not self._keeps:
+            return
         rows = [[*row[:3], row.data.decode()] for row in change.rows if session_in(row.scope) is None]
         dropped = [list(row) for row in change.dropped]
         if rows or dropped:

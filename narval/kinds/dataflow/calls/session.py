@@ -8,14 +8,16 @@ from importlib import import_module
 
 import msgspec
 
+from narval.files.outside.sources import FlowLimits
 from narval.kinds.dataflow.calls.driver import FlowDriver, FlowInput, Show
 from narval.kinds.dataflow.calls.performers.functions import CodeOperator, FunctionOperator
 from narval.kinds.dataflow.calls.performers.performing import Performer
 from narval.kinds.dataflow.calls.performers.recording import Recorded, WorkRecord
 from narval.kinds.dataflow.calls.performers.small import Elements, Fetch, Notify, Print, Sleep
 from narval.kinds.dataflow.calls.performers.tools import FlowTools
-from narval.kinds.dataflow.engine.network.batches import Relation
-from narval.kinds.dataflow.engine.network.requests import OperatorRequest, TransactionOver
+from narval.kinds.dataflow.engine.network.batches import FlowError, Relation
+from narval.kinds.dataflow.engine.network.requests import FlowSettings, OperatorRequest, TransactionOver
+from narval.kinds.dataflow.engine.network.spilling import MemoryAlone, Spill
 from narval.kinds.dataflow.engine.network.transaction import Network
 from narval.kinds.dataflow.language.definition import DataflowDefinition
 
@@ -65,6 +67,21 @@ def performer(tools: FlowTools, request: OperatorRequest) -> Performer:
     if not operator.io or operator.name in _RECORD_THEMSELVES:
         return made
     return Recorded(made, WorkRecord(tools.results, request))
+
+
+def check_spilling(definition: DataflowDefinition, limits: FlowLimits) -> None:
+    """Raise FlowError for a dataflow that could not go on without disk, where none may be used (TA41)."""
+    calls = [(graph, call) for graph in definition.graphs.values() for call in graph.calls if call.spills]
+    for graph, call in calls if not limits.spill else ():
+        why = "what waits there comes from the source that it waits for, and may not go to disk"
+        place = f"{call.operator.name} of {graph.full_name}, line {call.line}"
+        raise FlowError("would-spill", f"{place}: {why}; allow it by spill = true in [dataflows]")
+
+
+def bounds(limits: FlowLimits, disk: Spill) -> FlowSettings:
+    """The bounds of a transaction, with room on disk if that may be used."""
+    spill = disk if limits.spill else MemoryAlone()
+    return FlowSettings(limits.depth, limits.frames, limits.restarts, spill=spill)
 
 
 async def drive_session(

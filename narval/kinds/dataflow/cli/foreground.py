@@ -13,6 +13,7 @@ import click
 
 from narval.ask.text import clean, clean_lines, json_bytes
 from narval.surfaces.cli.command import NOT_WELL, Pair, Pairs, command
+from narval.surfaces.cli.limits import asked_limits, limit_options
 from narval.surfaces.cli.session import Session
 
 if TYPE_CHECKING:
@@ -42,37 +43,45 @@ narval dataflow theaters.plan Near --input sessions.xml"""
     type=click.Choice(FORMATS),
     help="The form of results: table on a terminal, else ndjson.",
 )
-@click.option("--ttl", help="Give a session up when nothing has moved for so long, such as 5m.")
+@click.option(
+    "--remember",
+    is_flag=True,
+    help="In a home, remember what it saw; without this it is a try, to which the same is new again.",
+)
+@limit_options
 @click.pass_context
 def dataflow(
     context: click.Context,
+    /,
     session: Session,
     file: Path,
     plan: str,
     values: Pairs,
     document: Any,
     form: str | None,
-    ttl: str | None,
+    remember: bool,
+    **limits: Any,
 ) -> None:
     """Run a dataflow of FILE in the foreground, without a home.
 
     It is the first of the file, or the one named PLAN.
+    In a home it knows what dataflows remember there, and adds to it with --remember alone.
     Results come as they are found. Functions are those of `modules/` beside FILE, or of the home it lies in.
     The exit status is 0 when every session ended well, else 1.
     """
     import asyncio
 
-    from narval.core.definitions.reading.durations import read_duration
     from narval.core.errors import RequestError
     from narval.kinds.dataflow.calls.foreground import HomeResults, load_dataflow, run_sessions, sessions_of
+    from narval.kinds.dataflow.engine.engine import limits_in
     from narval.kinds.dataflow.engine.network.batches import FlowError
 
     if session.as_json or form is None:
         form = "ndjson" if session.as_json or not sys.stdout.isatty() else "table"
     try:
-        seconds = read_duration(ttl) if ttl else None
+        asked = limits_in(asked_limits(limits))
     except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--ttl") from None
+        raise click.UsageError(str(error)) from None
     flow = load_dataflow(file, plan)
     home = replace(session, directory=flow.home)
     sessions = sessions_of(document.read() if document is not None else None, dict(values))
@@ -86,8 +95,8 @@ def dataflow(
                 writers,
                 lambda line: print(clean_lines(line), file=prints, flush=True),
                 lambda line: click.echo(f"narval: {clean(file)}: {clean_lines(line)}", err=True),
-                seconds,
-                HomeResults(home.ask) if flow.home is not None else None,
+                asked,
+                HomeResults(home.ask, keeps=remember) if flow.home is not None else None,
             )
         )
     except FlowError as error:

@@ -11,17 +11,20 @@ class DataflowChange(RunChange, frozen=True):
 
 
 class DataflowBegan(DataflowChange, RunBegan, frozen=True):
-    """The run began. Its session has `ttl` seconds from its last progress (T30); with `open` others follow
-    until its input is declared complete (T38). A retry goes on from the run `retry_of`.
+    """The run began. Its session has `ttl` seconds from its last progress (T30), and other `limits` than the
+    settings say; with `open` others follow until its input is declared complete (T38). A retry goes on from
+    the run `retry_of`.
     """
 
     ttl: float | None = None
     open: bool = False
     retry_of: int = 0
+    limits: dict[str, float] = {}
 
     def apply(self, state: DataflowState) -> None:
         state.move("running")
         state.begin(self)
+        state.limits = self.limits
         state.ttl, state.open, state.retry_of = self.ttl, self.open, self.retry_of
 
 

@@ -47,7 +47,7 @@ class DataflowDecision(Decision[DataflowDefinition, DataflowState, DataflowChang
         """Have one session done; it is told where its inputs are, and what the run began with."""
         state, call = self.state, self.identifier()
         self.change(SessionBegan(call, self.event.at, eid, place))
-        payload: dict[str, Plain] = {"input": eid, "place": place, "ttl": state.ttl}
+        payload: dict[str, Plain] = {"input": eid, "place": place, "ttl": state.ttl, **state.limits}
         step = f"session {len(state.sessions)}"
         elements = tuple(dict.fromkeys((*state.first, eid)))
         self.ask(

@@ -6,7 +6,7 @@ operators, and gives back what came of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from narval.core.definitions.reading.durations import read_duration
@@ -44,8 +44,30 @@ definition_kind = DataflowDefinition.kind
 changes = DataflowChange.union()
 state_type = DataflowState
 
-TTL, OPEN = ":ttl", ":open"
-"""The words beside inputs that a run may be started with: seconds to live, and more sessions to follow."""
+OPEN = ":open"
+"""The word beside inputs with which a run is started to which more sessions follow."""
+
+
+def _whole(text: str) -> float:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 7):
+        raise ValueError(f"expected a whole number, found {text!r:.40}")
+    return float(text)
+
+
+def _yes_or_no(text: str) -> float:
+    if text not in ("yes", "no"):
+        raise ValueError(f"expected yes or no, found {text!r:.40}")
+    return float(text == "yes")
+
+
+LIMITS: Mapping[str, Callable[[str], float]] = {
+    "ttl": read_duration,
+    "restarts": _whole,
+    "depth": _whole,
+    "frames": _whole,
+    "spill": _yes_or_no,
+}
+"""The limits that a run may be started with, as `:restarts`: those of the settings of dataflows."""
 
 COMPLETE, SESSION = "complete", "session"
 """The signals that a run hears while its input is open (T38)."""
@@ -57,11 +79,22 @@ def begin(run: int, definition: DataflowDefinition) -> DataflowState:
 
 
 def read_environment(values: Mapping[str, Any]) -> dict[str, str]:
-    """The inputs of a session as texts. Raises ValueError for a length of time that cannot be read."""
+    """The inputs of a session, and its limits, as texts. Raises ValueError for a limit that is none."""
     given = {name: str(value) for name, value in values.items() if value is not None}
-    if TTL in given:
-        given[TTL] = f"{read_duration(given[TTL]):g}"
+    limits_in(given)
     return given
+
+
+def limits_in(given: Mapping[str, str]) -> dict[str, float]:
+    """The limits among the words that a run is started with, without their colons. Raises ValueError."""
+    limits: dict[str, float] = {}
+    for name, read in LIMITS.items():
+        if f":{name}" in given:
+            try:
+                limits[name] = read(given[f":{name}"])
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from None
+    return limits
 
 
 def advance(
@@ -122,11 +155,16 @@ def resumed_from(state: DataflowState) -> tuple[int, str] | None:
 
 def _started(decision: DataflowDecision, event: Started) -> None:
     values = dict(event.environment)
-    ttl = float(values.pop(TTL)) if TTL in values else None
+    limits = limits_in(values)
+    values = {name: text for name, text in values.items() if name[1:] not in limits or name[0] != ":"}
     is_open = values.pop(OPEN, "") not in ("", "no")
     of = event.resume.of if event.resume is not None else 0
     elements = (*event.elements, *inputs_nearby(decision, event, values))
-    decision.change(DataflowBegan(event.at, elements, event.caller, event.attempt, ttl, is_open, of))
+    decision.change(
+        DataflowBegan(
+            event.at, elements, event.caller, event.attempt, limits.pop("ttl", None), is_open, of, limits
+        )
+    )
     decision.add_to_context(elements)
     if event.resume is not None:
         _go_on(decision, event.resume)

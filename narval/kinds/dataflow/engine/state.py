@@ -79,6 +79,7 @@ class DataflowState(RunState, omit_defaults=True):
     ttl: float | None = None
     open: bool = False
     retry_of: int = 0
+    limits: dict[str, float] = {}
     sessions: list[FlowSession] = []
     calls: dict[str, int] = {}
 

@@ -74,7 +74,8 @@ class OperatorCall(msgspec.Struct, frozen=True):
     call gives all it has to the outputs of its own plan (T36). One that `spills` lies on a branch that could
     deadlock on bounds (TA41). It fires only where all that it `needs` has happened: outputs of conditional
     operators that were chosen, calls that were done or failed (the key of a call, and which), streams that
-    were not empty (the name of a datum). One that is not `possible` never fires.
+    were not empty (the name of a datum). One that is not `possible` never fires. Of an
+    export, `columns` are the attributes of its tuples, of a union those of all inputs, where the plan tells.
     """
 
     key: str
@@ -92,6 +93,7 @@ class OperatorCall(msgspec.Struct, frozen=True):
     spills: bool = False
     needs: tuple[tuple[str, str], ...] = ()
     possible: bool = True
+    columns: tuple[str, ...] = ()
     line: int = 1
     column: int = 1
 

@@ -84,6 +84,47 @@ def test_TA21_an_export_replaces_and_a_stream_is_added_by_its_key(tmp_path: Path
     assert stored(tmp_path, "added") == [("a", 7), ("b", 9)]
 
 
+def test_TA21_a_first_export_makes_its_folder_its_table_and_the_columns_that_it_lacks(tmp_path: Path) -> None:
+    sources = {"h": FlowSource("h", "sqlite", path="var/new/h.db", write=True)}
+    export = (
+        'select("price > 8", homes : some) exportrelation2("h", "some", some, "id") '
+        'accumulate(some : all) exportrelation("h", "all", all)'
+    )
+    plan = """PLAN P { INPUT: TupleStream homes; BODY {
+      project("id, price", homes : known) %s } }""" % export.replace("homes", "known")  # noqa: UP031
+    rows = relation_of(TupleBatch(("id", "price"), [("a", 7)]), "homes")
+    read = flow('importrelation("h", "some" : out)')
+    over, taken = drive(tmp_path, read, sources=sources)
+    assert (over.state, taken.rows) == ("done", {})
+    over, _ = drive(tmp_path, plan, inputs={"homes": rows}, sources=sources)
+    assert over.state == "done", over
+    (tmp_path / "var" / "new" / "h.db").rename(tmp_path / "h.db")
+    with sqlite3.connect(tmp_path / "h.db") as made:
+        tables = [text for (text,) in made.execute("SELECT sql FROM sqlite_master WHERE sql NOT NULL")]
+    assert sorted(tables) == ['CREATE TABLE "all" ("id", "price")',
+                              'CREATE TABLE "some" ("id", "price", UNIQUE ("id"))']  # fmt: skip
+    more = relation_of(TupleBatch(("id", "rooms"), [("a", 3), ("a", 4), (None, 5)]), "homes")
+    plan = flow('exportrelation2("h", "some", homes, "id")', outputs="", inputs="INPUT: TupleStream homes;")
+    there = {"h": FlowSource("h", "sqlite", path="h.db", write=True)}
+    for _ in range(2):
+        over, _ = drive(tmp_path, plan, inputs={"homes": more}, sources=there)
+        assert over.state == "done", over
+    assert set(stored_any(tmp_path, "some")) == {("a", None, 4), (None, None, 5)}
+    assert len(stored_any(tmp_path, "some")) == 2
+
+
+def stored_any(folder: Path, table: str) -> list[tuple[Any, ...]]:
+    with sqlite3.connect(folder / "h.db") as connection:
+        return list(connection.execute(f"SELECT * FROM {table}"))
+
+
+def test_TA21_a_key_holds_in_a_table_that_was_made_without_one(tmp_path: Path) -> None:
+    plan = flow('exportrelation2("h", "homes", homes, "id")', outputs="", inputs="INPUT: TupleStream homes;")
+    over, _ = drive(tmp_path, plan, inputs={"homes": HOMES}, sources=database(tmp_path, write=True))
+    assert over.state == "done", over
+    assert stored(tmp_path, "homes") == [("a", 7), ("b", 9), ("c", 12)]
+
+
 def test_a_table_is_imported(tmp_path: Path) -> None:
     over, taken = drive(tmp_path, flow('importrelation("h", "homes" : out)'), sources=database(tmp_path))
     assert over.state == "done", over

@@ -18,7 +18,16 @@ from narval.files.outside.sources import FlowSource
 from narval.kinds.dataflow.calls.performers.performing import FlowAnswer, Give
 from narval.kinds.dataflow.calls.performers.sources import source_of
 from narval.kinds.dataflow.calls.performers.tools import FlowTools
-from narval.kinds.dataflow.engine.network.batches import BATCH, FlowError, Relation, Row, Schema, TupleBatch
+from narval.kinds.dataflow.engine.network.batches import (
+    BATCH,
+    FlowError,
+    Relation,
+    Row,
+    Schema,
+    TupleBatch,
+    picker,
+    position,
+)
 from narval.kinds.dataflow.engine.network.requests import OperatorRequest
 
 BUSY = 30.0
@@ -70,8 +79,15 @@ def _statement(source: FlowSource, path: Path, request: OperatorRequest) -> Iter
 
 
 def _import(source: FlowSource, path: Path, request: OperatorRequest) -> Iterator[TupleBatch]:
+    """Read a table. One that is yet to be exported, where that may be, has no tuples."""
+    name = str(request.arguments["name"])
+    table = _quoted(name)
+    if source.write and not path.exists():
+        return
     with closing(_reading(path)) as database:
-        cursor = database.execute(f"SELECT * FROM {_quoted(str(request.arguments['name']))}")  # noqa: S608
+        if source.write and not _columns(database, table):
+            return
+        cursor = database.execute(f"SELECT * FROM {table}")  # noqa: S608
         schema = tuple(column[0] for column in cursor.description)
         yield from _batches(schema, cursor)
 
@@ -84,25 +100,42 @@ def _export(source: FlowSource, path: Path, request: OperatorRequest) -> Iterato
     with closing(_writing(source, path)) as database, database:
         database.execute("BEGIN IMMEDIATE")
         database.execute(f"DROP TABLE IF EXISTS {table}")
-        _create(database, table, relation.schema or ("value",))
+        _create(database, table, relation.schema or request.call.columns or ("value",))
         for batch in relation.batches():
             _insert(database, "INSERT", table, batch.schema, batch.rows)
     return iter(())
 
 
 def _append(source: FlowSource, path: Path, request: OperatorRequest) -> Iterator[TupleBatch]:
-    """Add tuples; one whose key is there takes its place."""
-    if request.batch is None:
+    """Add tuples; one whose key is there takes its place. At the end there is a table, if none came too."""
+    schema, rows = request.call.columns, list[Row]()
+    if request.batch is not None:
+        schema, rows, _ = request.batch
+    if not schema:
         return iter(())
-    schema, rows, _ = request.batch
     table = _quoted(str(request.arguments["name"]))
     parsed = request.call.parsed.get("key")
-    key = tuple(parsed) if parsed else tuple(filter(None, str(request.arguments.get("key", "")).split(",")))
+    words = parsed or filter(None, str(request.arguments.get("key", "")).split(","))
+    key = tuple(name.strip() for name in words)
     with closing(_writing(source, path)) as database, database:
         database.execute("BEGIN IMMEDIATE")
-        _create(database, table, schema, tuple(name.strip() for name in key))
-        _insert(database, "INSERT OR REPLACE" if key else "INSERT", table, schema, rows)
+        _create(database, table, schema, key)
+        _widen(database, table, schema)
+        if key and rows:
+            rows = _replaced(database, table, key, schema, rows)
+        _insert(database, "INSERT", table, schema, rows)
     return iter(())
+
+
+def _replaced(
+    database: sqlite3.Connection, table: str, key: Sequence[str], schema: Schema, rows: list[Row]
+) -> list[Row]:
+    """Make room for tuples: those with their keys go; the last of each key is left to be stored."""
+    pick = picker([position(schema, name) for name in key])
+    last = {pick(row): row for row in rows}
+    where = " AND ".join(f"{_quoted(name)} IS ?" for name in key)
+    database.executemany(f"DELETE FROM {table} WHERE {where}", last)  # noqa: S608
+    return list(last.values())
 
 
 _OPERATORS: dict[str, Callable[[FlowSource, Path, OperatorRequest], Iterator[TupleBatch]]] = {
@@ -130,6 +163,7 @@ def _writing(source: FlowSource, path: Path) -> sqlite3.Connection:
     if not source.write:
         message = f"[sources.{source.name}] may only be read; write = true there allows more"
         raise FlowError("forbidden", message)
+    path.parent.mkdir(parents=True, exist_ok=True)
     return sqlite3.connect(path, timeout=BUSY, isolation_level=None, check_same_thread=False)
 
 
@@ -156,6 +190,19 @@ def _quoted(name: str) -> str:
     if not name.strip() or "\0" in name:
         raise FlowError("wrong-text", f"expected the name of a table or column, found {name!r:.80}")
     return '"' + name.replace('"', '""') + '"'
+
+
+def _columns(database: sqlite3.Connection, table: str) -> set[str]:
+    """The columns of a table in small letters; none where it is not there."""
+    return {str(row[1]).lower() for row in database.execute(f"PRAGMA table_info({table})")}
+
+
+def _widen(database: sqlite3.Connection, table: str, schema: Schema) -> None:
+    """Give a table the columns that it lacks, which are no value in what it has."""
+    there = _columns(database, table)
+    for name in schema:
+        if name.lower() not in there:
+            database.execute(f"ALTER TABLE {table} ADD COLUMN {_quoted(name)}")
 
 
 def _create(database: sqlite3.Connection, table: str, schema: Schema, key: Sequence[str] = ()) -> None:

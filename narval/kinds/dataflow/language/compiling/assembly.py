@@ -65,6 +65,7 @@ def assembled(
                 tail=at in tails,
                 needs=tuple(conditions.chosen(conditions.of_call(match.key))),
                 possible=conditions.is_possible(conditions.of_call(match.key)),
+                columns=_columns(match, inferred),
                 line=statement.line,
                 column=statement.column,
             )
@@ -81,6 +82,16 @@ def assembled(
         column=source.syntax.column,
     )
     return with_spilling(graph)
+
+
+def _columns(match: Match, inferred: Inferred) -> tuple[str, ...]:
+    """The attributes of what an export stores, or of all inputs of a union, as far as the plan tells them."""
+    argument = match.arguments.get("in")
+    if match.operator is None or match.operator.name not in ("exportrelation", "exportrelation2", "union"):
+        return ()
+    inputs = argument if isinstance(argument, tuple) else (argument,)
+    columns = [inferred.columns.get(one.text) or () for one in inputs if isinstance(one, Written)]
+    return tuple(dict.fromkeys(name for some in columns for name in some))
 
 
 def lifted_of(match: Match, types: Mapping[str, str]) -> tuple[str, ...]:

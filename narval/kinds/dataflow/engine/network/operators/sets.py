@@ -101,6 +101,11 @@ def _wider(parts: Parts, schema: Schema, spill: Spill) -> Parts:
 class Union(_Once):
     """Give the tuples of all inputs once each."""
 
+    def on_init(self, values: Mapping[str, Any]) -> Steps:
+        super().on_init(values)
+        self._schema = self.call.columns
+        return None
+
     def handler(self, port: str, at: int) -> Handler:
         return lambda batch: self.give_new(self.take(batch))
 
