@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import aclosing
 from functools import partial
+from inspect import signature
 from typing import Any
 
 from narval.kinds.dataflow.calls.performers.performing import (
@@ -26,6 +27,7 @@ from narval.kinds.dataflow.engine.network.batches import (
     plain,
 )
 from narval.kinds.dataflow.engine.network.requests import OperatorRequest
+from narval.kinds.dataflow.language.definition import OperatorCall
 
 
 def given(schema: Schema, row: Row) -> Any:
@@ -124,9 +126,9 @@ class CodeOperator:
             calls = [] if request.phase == "eos" else self._of_function(request)
         async with aclosing(self._code.stream(calls)) as yielded:
             async for some in yielded:
-                for port, values in _by_port(self._call.operator.outputs[:1], some).items():
+                for (port, at), values in _by_output(self._call, some).items():
                     for part in in_batches(values, BATCH):
-                        await give(FlowAnswer(batch_from(part), port))
+                        await give(FlowAnswer(batch_from(part), port, at))
 
     def _of_function(self, request: OperatorRequest) -> list[Callable[[], Any]]:
         """The calls of a function that a request asks for: one, or one for each tuple."""
@@ -142,23 +144,69 @@ class CodeOperator:
         if self._instance is None:
             self._instance = await self._code.in_thread(self._function)
             values = {name: value for name, value in request.arguments.items() if name in self._ports}
-            calls += [partial(method, **values) for method in self._methods("on_init")]
+            for method in self._methods("on_init"):
+                calls.append(partial(method, **values, **_streams_asked(method, self._call)))
         if request.batch is None or request.phase == "run":
-            return calls + self._methods(f"on_{request.port}_eos" if request.phase == "eos" else "on_run")
+            methods = self._methods(f"on_{request.port}_eos" if request.phase == "eos" else "on_run")
+            return calls + [partial(method, *self._number(request, method, 0)) for method in methods]
         schema, rows, _ = request.batch
         (method,) = self._methods(f"on_{request.port}")
-        return calls + [partial(method, given(schema, row)) for row in rows]
+        number = self._number(request, method, 1)
+        return calls + [partial(method, given(schema, row), *number) for row in rows]
+
+    def _number(self, request: OperatorRequest, method: Callable[..., Any], others: int) -> tuple[int, ...]:
+        """The number of the stream that a request is of, from 1, for a method that takes one more argument
+        than `others`.
+        """
+        port = self._call.operator.input(request.port)
+        takes = len(signature(method).parameters)
+        return (request.at + 1,) if port is not None and port.many and takes > others else ()
 
     def _methods(self, name: str) -> list[Callable[..., Any]]:
         return [getattr(self._instance, name)] if hasattr(self._instance, name) else []
 
 
-def _by_port(ports: Any, yielded: list[Any]) -> dict[str, list[Any]]:
-    """Sort what was given by outputs: a pair of a name and a value, or a value for the only one."""
-    found: dict[str, list[Any]] = {}
+def _streams_asked(method: Callable[..., Any], call: OperatorCall) -> dict[str, list[str]]:
+    """The names of the data of ports that take or give any number of streams, as far as a method has a
+    parameter of the port's name.
+    """
+    asked = signature(method).parameters
+    inputs = {port.name: call.arguments.get(port.name, ()) for port in call.operator.streaming if port.many}
+    outputs = {port.name: call.outputs.get(port.name) for port in call.operator.outputs if port.many}
+    names = {
+        name: [one if isinstance(one, str) else getattr(one, "name", "_") for one in data]
+        for name, data in (inputs | outputs).items()
+        if isinstance(data, tuple)
+    }
+    return {name: data for name, data in names.items() if name in asked}
+
+
+def _by_output(call: OperatorCall, yielded: list[Any]) -> dict[tuple[str, int], list[Any]]:
+    """Sort what was given by outputs: a value for the only one, a pair of a name and a value, which is for
+    all streams of that output, or the name, the number of one of them, from 1, and a value.
+    """
+    sorted_values: dict[tuple[str, int], list[Any]] = {}
     for one in yielded:
-        port, value = (
-            one if isinstance(one, tuple) and len(one) == 2 else (ports[0].name if ports else "", one)
+        for place, value in _placed(call, one):
+            sorted_values.setdefault(place, []).append(value)
+    return sorted_values
+
+
+def _placed(call: OperatorCall, one: Any) -> Iterator[tuple[tuple[str, int], Any]]:
+    """The streams that a value is for. Raises FlowError."""
+    ports = call.operator.outputs
+    name, *number = one[:-1] if isinstance(one, tuple) and len(one) in (2, 3) else ("",)
+    value = one[-1] if name else one
+    port = next((port for port in ports if port.name == name), None) if name else next(iter(ports), None)
+    if port is None:
+        names = ", ".join(port.name for port in ports) or "none"
+        raise FlowError(
+            "wrong-output", f"expected an output of {call.operator.name} ({names}), found {name!r:.80}"
         )
-        found.setdefault(port, []).append(value)
-    return found
+    data = call.outputs.get(port.name)
+    count = len(data) if port.many and isinstance(data, tuple) else 1
+    if number and not (isinstance(number[0], int) and 1 <= number[0] <= count):
+        message = f"expected a number from 1 to {count} for {port.name}, found {number[0]!r:.40}"
+        raise FlowError("wrong-output", message)
+    for at in range(number[0] - 1, number[0]) if number else range(count):
+        yield (port.name, at), value

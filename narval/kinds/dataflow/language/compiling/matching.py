@@ -203,7 +203,12 @@ def _outputs(statement: Statement, operator: Operator) -> Slots:
     if not needed <= len(written) <= len(ports):
         hint = "; write _ for one that is not needed" if len(written) < needed else ""
         raise MismatchError(f"expected {_count(ports, 'output')}, found {len(written)}{hint}")
-    for one in written:
-        if one.kind == "group":
+    slots: dict[str, Written | tuple[Written, ...]] = {}
+    for port, one in zip(ports, written, strict=False):
+        if port.many:
+            slots[port.name] = tuple(flat((one,)))
+        elif one.kind == "group":
             raise MismatchError("expected the name of an output, found a group")
-    return {port.name: one for port, one in zip(ports, written, strict=False)}
+        else:
+            slots[port.name] = one
+    return slots
