@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from narval.kinds.dataflow.language.code import function as function
     from narval.kinds.dataflow.language.code import operator as operator
     from narval.kinds.dataflow.language.code import wrapper as wrapper
+    from narval.kinds.dataflow.python import FlowEvent as FlowEvent
+    from narval.kinds.dataflow.python import run_dataflow as run_dataflow
     from narval.kinds.process.calls.token import Delay as Delay
     from narval.kinds.process.calls.token import Token as Token
     from narval.kinds.process.language.code import date_function as date_function
@@ -57,6 +59,8 @@ _WHERE = {
     "function": "narval.kinds.dataflow.language.code",
     "operator": "narval.kinds.dataflow.language.code",
     "wrapper": "narval.kinds.dataflow.language.code",
+    "run_dataflow": "narval.kinds.dataflow.python",
+    "FlowEvent": "narval.kinds.dataflow.python",
     "node_type": "narval.kinds.process.language.code",
     "predicate": "narval.kinds.process.language.code",
     "date_function": "narval.kinds.process.language.code",

@@ -85,6 +85,10 @@ class CallListener:
         self._on_answer(outcome)
 
 
+LiveParts = Mapping[str, list[dict[str, Any]]]
+"""Rows of parts of a run by the name of the part, as `show` has them."""
+
+
 class CallRecord:
     """One call, from when it is asked for until its outcome is recorded.
 
@@ -93,7 +97,7 @@ class CallRecord:
     """
 
     __slots__ = (
-        "also", "asked", "call", "finish", "go_on", "listener", "on_over", "on_recorded", "place",
+        "also", "asked", "call", "finish", "go_on", "listener", "live", "on_over", "on_recorded", "place",
         "report", "since", "state", "taken", "timer", "verdict",
     )  # fmt: skip
 
@@ -123,6 +127,8 @@ class CallRecord:
         """The outcome it is ended with, while what answers it has not ended."""
         self.timer: asyncio.TimerHandle | None = None
         """Ends it when its time limit, or what it has to clean up, is over."""
+        self.live: Callable[[], LiveParts] | None = None
+        """The parts of its run as they are while it is under way, where it can tell them."""
         self.go_on: Callable[[], None] = _nothing
         """The work of one that is announced."""
         self.report: Delivery | None = None

@@ -14,13 +14,21 @@ from narval.daemon.daemon import Daemon
 
 @operation("read")
 async def show(daemon: Daemon, run: int, at: int | None = None) -> dict[str, Any]:
-    """One run: its steps, transitions, context, errors; as it was after line `at` of its history."""
+    """One run: its steps, transitions, context, errors; as it was after line `at` of its history.
+
+    Of a dataflow under way, what its operators have taken and given so far, and what it printed.
+    """
     found, agent = find_run(daemon, run), daemon.agent
     if at is not None:
         return json_forms.past(agent, found, past(agent, found, at))
     definition, state = definition_and_state(daemon, found)
     context = tuple(agent.memory.contexts.of(run))
-    return json_forms.run_in_full(agent, found, definition, state, context, found.calls.values())
+    live = [
+        record.live()
+        for record in daemon.host.dispatcher.calls.records.values()
+        if record.live is not None and record.asked is not None and record.asked.call in found.calls
+    ]
+    return json_forms.run_in_full(agent, found, definition, state, context, found.calls.values(), live)
 
 
 @operation("read")

@@ -30,7 +30,7 @@ IN_CALLS = tuple(
     )
     if name in narval.__all__
 )  # fmt: skip
-OF_PROGRAMS = ("open", "FaultWarning", "SimulatedClock")
+OF_PROGRAMS = ("open", "run_dataflow", "FlowEvent", "FaultWarning", "SimulatedClock")
 
 ANNOTATIONS = {
     "narval.Rubric": "Annotates a property whose text gives its value in Rubric: `until: Rubric[date]`."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from functools import partial
@@ -18,7 +19,7 @@ from narval.agent.turn import Turn
 from narval.calls.approvals import BECAUSE, comes_of_a_model
 from narval.calls.context import Target, call
 from narval.calls.of_kinds import CallsOfAgent, Prepare
-from narval.calls.record import Outcome
+from narval.calls.record import LiveParts, Outcome
 from narval.calls.targets import PreparedCall
 from narval.calls.verdicts import refused_by_rule
 from narval.core.elements.element import parse
@@ -58,6 +59,9 @@ log = logging.getLogger("narval.flow")
 MOST_GIVEN = 1 << 20
 """The most bytes of tuples that a session gives to memory."""
 
+
+MOST_PRINTED, LONGEST_PRINTED = 100, 500
+"""The lines that are shown of what a session printed, the last ones, and the characters of each."""
 
 NOBODY_AGREES = (
     "and nobody can agree to what a dataflow does outside; run it before the model is asked, or trust the "
@@ -135,7 +139,7 @@ class FlowCalls:
         functions = self._targets.functions_for(run)
         session = f"{self._id} {run.eid} {payload['input']}.{payload['place']}"
         side = HomeSide(self._agent, self._post, self._targets.home, run.eid, asked.step, judge=judge)
-        work = partial(self._work, definition, inputs, functions, side, session, limits, value)
+        work = partial(self._work, definition, inputs, functions, side, session, asked.step, limits, value)
         target = Target(action=definition.full_name, where="async", function=work)
         return PreparedCall(target, {}, asked.timeout, partial(_finished, value))
 
@@ -159,6 +163,7 @@ class FlowCalls:
         functions: Mapping[str, Callable[..., Any]],
         side: HomeSide,
         session: str,
+        step: str,
         limits: FlowLimits,
         value: dict[str, Any],
     ) -> list[bytes]:
@@ -170,12 +175,12 @@ class FlowCalls:
         sessions.add(session)
         dataflow = remembering(definition, inputs)
         results = SessionResults(self._results, session, dataflow, self._claims)
-        web = Web(self._opened_pages())
+        web, printed = Web(self._opened_pages()), PrintedLines(definition.full_name)
         tools = FlowTools(
             code=code,
             results=results,
             web=web,
-            show=partial(log.info, "%s: %s", definition.full_name),
+            show=printed.show,
             sources=self._settings().sources,
             senders={**side.senders, **outside(code, home, web)},
             home=home,
@@ -185,6 +190,7 @@ class FlowCalls:
         record, is_well = self._calls.records[call().id], False
         with closing(DiskSpill(None if home is None else home / "var")) as disk:
             network = Network(FlowPlan(definition), bounds(limits, disk), session)
+            record.live = partial(_live, definition.full_name, network, step, printed)
             try:
                 over = await drive_session(network, tools, gathered, inputs, limits.ttl)
                 documents = [document for _, document in gathered.documents()]
@@ -197,6 +203,8 @@ class FlowCalls:
             finally:
                 if not is_well:
                     results.end()
+                record.live = None
+                value["printed"] = list(printed.lines)
                 value["operators"] = counted(definition.full_name, network)
                 value["labels"] = sorted(side.labels)
                 value["unread"] = to_builtins(tools.numbers.unread)
@@ -233,6 +241,28 @@ class FlowCalls:
     def _is_over(self, session: str) -> bool:
         agent, run, _ = session.split(" ", 2)
         return agent == self._id and int(run) not in self._agent.runs.active
+
+
+class PrintedLines:
+    """The last lines that a session printed; the log has all of them."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.lines: deque[str] = deque(maxlen=MOST_PRINTED)
+
+    def show(self, line: str) -> None:
+        """Take a line."""
+        log.info("%s: %s", self._name, line)
+        self.lines.append(line if len(line) <= LONGEST_PRINTED else f"{line[:LONGEST_PRINTED]}…")
+
+
+def _live(plan: str, network: Network, step: str, printed: PrintedLines) -> LiveParts:
+    """What a session under way tells: the work of its operators so far, and what it printed."""
+    operators = [{"id": row.pop("key"), **row} for row in counted(plan, network)]
+    return {
+        "operators": operators,
+        "printed": [{"session": step, "line": line} for line in printed.lines],
+    }
 
 
 def counted(plan: str, network: Network) -> list[dict[str, Any]]:

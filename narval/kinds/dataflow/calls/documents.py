@@ -53,7 +53,7 @@ def inputs_of(
     """The inputs of a session. Of `others`, elements named `relation`, `value` or as an input count too: one
     named as an input is a tuple of it. Raises FlowError for inputs that are not there, twice, or lacking.
     """
-    known = {datum.name: datum for datum in definition.inputs}
+    data = {datum.name: datum for datum in definition.inputs}
     given: dict[str, FlowInput] = {}
     tuples: dict[str, list[dict[str, Any]]] = {}
     roots = [*session.iterchildren("*")]
@@ -64,14 +64,14 @@ def inputs_of(
         root = parse(element.xml)
         if root.tag in (RELATION, VALUE_OF):
             roots.append(root)
-        elif (tag := str(root.tag)) in known and known[tag].type in _STREAMS:
+        elif (tag := str(root.tag)) in data and data[tag].type in _STREAMS:
             tuples.setdefault(tag, []).append(tuple_in(root))
-        elif tag in known:
-            given[tag] = _given(known[tag], root)
+        elif tag in data:
+            given[tag] = _given(data[tag], root)
     for root in roots:
         name = root.get("name", "")
-        if name not in known:
-            wanted = ", ".join(known) or "none"
+        if name not in data:
+            wanted = ", ".join(data) or "none"
             raise FlowError(
                 "bad-input", f"expected an input of {definition.full_name} ({wanted}), found {name!r:.80}"
             )
@@ -79,13 +79,13 @@ def inputs_of(
             raise FlowError(
                 "bad-input", f"the input {name} is given twice; give it once, by --set or in a session"
             )
-        given[name] = _given(known[name], root)
+        given[name] = _given(data[name], root)
     for name, found in tuples.items():
         given.setdefault(name, relation_of(batch_of(found), name))
-    lacking = [name for name in known if name not in given]
+    lacking = [name for name in data if name not in given]
     if lacking:
         raise FlowError(
-            "bad-input", f"expected the input {', '.join(lacking)}; give it by {_example(known[lacking[0]])}"
+            "bad-input", f"expected the input {', '.join(lacking)}; give it by {_example(data[lacking[0]])}"
         )
     return given
 

@@ -19,7 +19,7 @@ from narval.core.errors import DefinitionError, Fault, RequestError
 from narval.files.loaded import Loaded
 from narval.files.reading import load
 from narval.files.settings import CallLimits, Settings
-from narval.kinds.dataflow.calls.documents import NumberReader, inputs_of, named_values
+from narval.kinds.dataflow.calls.documents import NumberReader, named_values
 from narval.kinds.dataflow.calls.driver import FlowInput, Show
 from narval.kinds.dataflow.calls.pages import PageCache, pages_file
 from narval.kinds.dataflow.calls.performers.performing import UserCode
@@ -38,7 +38,7 @@ from narval.kinds.dataflow.calls.session import bounds, check_spilling, drive_se
 from narval.kinds.dataflow.calls.spill import DiskSpill
 from narval.kinds.dataflow.calls.web import Web
 from narval.kinds.dataflow.engine.decision import PLAN_INPUT
-from narval.kinds.dataflow.engine.network.requests import TransactionOver
+from narval.kinds.dataflow.engine.network.requests import FlowListener, TransactionOver
 from narval.kinds.dataflow.engine.network.transaction import Network
 from narval.kinds.dataflow.engine.network.wiring import FlowPlan
 from narval.kinds.dataflow.language.definition import DataflowDefinition
@@ -75,8 +75,8 @@ def load_dataflow(file: Path, name: str = "") -> FlowFile:
     loaded = load(root) if root is not None else _beside(file)
     loaded = loaded.with_definitions(file)
     path = str(file)
-    found = [one for one in loaded.library.of("dataflow").values() if one.path in (path, file.name)]
-    flows = [one for one in found if isinstance(one, DataflowDefinition)]
+    in_file = [one for one in loaded.library.of("dataflow").values() if one.path in (path, file.name)]
+    flows = [one for one in in_file if isinstance(one, DataflowDefinition)]
     named = [one for one in flows if name in (one.name, one.full_name)] if name else flows
     if not named:
         there = ", ".join(one.name for one in flows) or "none"
@@ -113,23 +113,23 @@ def sessions_of(data: bytes | None, values: Mapping[str, str]) -> list[etree._El
 
 async def run_sessions(
     flow: FlowFile,
-    sessions: Iterable[etree._Element],
+    given: Iterable[Mapping[str, FlowInput]],
     shows: Iterable[Show],
     printed: Callable[[str], None],
     warn: Callable[[str], None],
     limits: Mapping[str, float] | None = None,
     results: Results | None = None,
+    listener: FlowListener | None = None,
 ) -> list[TransactionOver]:
-    """Run a dataflow for all sessions at once; how each of them ended. Raises FlowError for bad inputs.
+    """Run a dataflow for the inputs of all sessions at once; how each of them ended. Raises FlowError.
 
     `limits` are those that differ from the settings. `warn` is told of texts that were to be numbers and are
-    none. `results` has what the home remembers.
+    none. `results` has what the home remembers; `listener` hears what happens at operators.
     """
     definition, functions, settings, folder, home = flow
     here = CallContext("dataflow", 0, "", home=folder)
     here.allow(settings.fetch_allow, settings.services)
     here.enter()
-    given = [inputs_of(definition, session) for session in sessions]
     bounded = settings.dataflows.with_asked(limits or {})
     check_spilling(definition, bounded)
     plan, mine, threads = FlowPlan(definition), f"{getpid()} {time()} ", OwnThreads()
@@ -149,7 +149,7 @@ async def run_sessions(
                 home=folder,
             )
             readers.append(tools.numbers)
-            within = bounds(bounded, ends.enter_context(closing(DiskSpill())))
+            within = bounds(bounded, ends.enter_context(closing(DiskSpill())), listener)
             network = Network(plan, within, tools.results.session)
             runs.append(_drive(network, kept, tools, show, inputs, bounded.ttl))
         try:
@@ -216,9 +216,9 @@ class HomeResults(LocalResults):
         """Read a scope of the home when it is first looked into."""
         if session_in(scope) is None and scope not in self._read:
             rows = await asyncio.to_thread(self._ask, "flow_results", scope=scope)
-            known = self.scopes.setdefault(scope, {})
+            rows_by_key = self.scopes.setdefault(scope, {})
             for key, at, data in rows:
-                known.setdefault(key, ResultRow(scope, key, at, data.encode()))
+                rows_by_key.setdefault(key, ResultRow(scope, key, at, data.encode()))
             self._read.add(scope)
 
 

@@ -16,7 +16,12 @@ from narval.kinds.dataflow.calls.performers.recording import Recorded, WorkRecor
 from narval.kinds.dataflow.calls.performers.small import Elements, Fetch, Notify, Print, Sleep
 from narval.kinds.dataflow.calls.performers.tools import FlowTools
 from narval.kinds.dataflow.engine.network.batches import FlowError, Relation
-from narval.kinds.dataflow.engine.network.requests import FlowSettings, OperatorRequest, TransactionOver
+from narval.kinds.dataflow.engine.network.requests import (
+    FlowListener,
+    FlowSettings,
+    OperatorRequest,
+    TransactionOver,
+)
 from narval.kinds.dataflow.engine.network.spilling import MemoryAlone, Spill
 from narval.kinds.dataflow.engine.network.transaction import Network
 from narval.kinds.dataflow.language.definition import DataflowDefinition
@@ -78,10 +83,10 @@ def check_spilling(definition: DataflowDefinition, limits: FlowLimits) -> None:
         raise FlowError("would-spill", f"{place}: {why}; allow it by spill = true in [dataflows]")
 
 
-def bounds(limits: FlowLimits, disk: Spill) -> FlowSettings:
-    """The bounds of a transaction, with room on disk if that may be used."""
+def bounds(limits: FlowLimits, disk: Spill, listener: FlowListener | None = None) -> FlowSettings:
+    """The bounds of a transaction, with room on disk if that may be used, and who listens to it."""
     spill = disk if limits.spill else MemoryAlone()
-    return FlowSettings(limits.depth, limits.frames, limits.restarts, spill=spill)
+    return FlowSettings(limits.depth, limits.frames, limits.restarts, spill=spill, listener=listener)
 
 
 async def drive_session(

@@ -72,6 +72,7 @@ def dataflow(
     import asyncio
 
     from narval.core.errors import RequestError
+    from narval.kinds.dataflow.calls.documents import inputs_of
     from narval.kinds.dataflow.calls.foreground import HomeResults, load_dataflow, run_sessions, sessions_of
     from narval.kinds.dataflow.engine.engine import limits_in
     from narval.kinds.dataflow.engine.network.batches import FlowError
@@ -91,7 +92,7 @@ def dataflow(
         ended = asyncio.run(
             run_sessions(
                 flow,
-                sessions,
+                [inputs_of(flow.definition, one) for one in sessions],
                 writers,
                 lambda line: print(clean_lines(line), file=prints, flush=True),
                 lambda line: click.echo(f"narval: {clean(file)}: {clean_lines(line)}", err=True),

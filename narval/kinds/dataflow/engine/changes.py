@@ -65,12 +65,13 @@ class SessionEnded(DataflowChange, frozen=True):
     operators: tuple[OperatorCount, ...] = ()
     error: int | None = None
     unread: tuple[UnreadNumbers, ...] = ()
+    printed: tuple[str, ...] = ()
 
     def apply(self, state: DataflowState) -> None:
         session = state.sessions[state.calls.pop(self.call)]
         session.state, session.ended = self.state, self.at
         session.results, session.operators, session.error = self.results, self.operators, self.error
-        session.unread = self.unread
+        session.unread, session.printed = self.unread, self.printed
 
 
 class InputCompleted(DataflowChange, frozen=True):

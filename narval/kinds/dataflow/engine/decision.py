@@ -65,16 +65,17 @@ class DataflowDecision(Decision[DataflowDefinition, DataflowState, DataflowChang
         value = event.value or {}
         operators = msgspec.convert(value.get("operators", []), tuple[OperatorCount, ...])
         unread = msgspec.convert(value.get("unread", []), tuple[UnreadNumbers, ...])
+        printed = msgspec.convert(value.get("printed", []), tuple[str, ...])
         problem = event.problem
         if event.abandoned:
             problem = Failure("abandoned", "it was given up")
         if problem is not None:
             error = self.add_error_element(problem.kind, problem.message, step, problem.detail, event.call)
-            self.change(SessionEnded(event.call, event.at, "failed", (), operators, error, unread))
+            self.change(SessionEnded(event.call, event.at, "failed", (), operators, error, unread, printed))
         else:
             results = self._added(event.call, event.elements)
             ended = "void" if value.get("state") == "void" else "done"
-            self.change(SessionEnded(event.call, event.at, ended, results, operators, unread=unread))
+            self.change(SessionEnded(event.call, event.at, ended, results, operators, None, unread, printed))
 
     def _added(self, call: str, given: Iterable[OutputElement]) -> tuple[int, ...]:
         session = self.state.sessions[self.state.calls[call]]

@@ -41,8 +41,8 @@ def waiting_for(
 
 
 def parts(definition: DataflowDefinition, state: DataflowState) -> dict[str, list[dict[str, Any]]]:
-    """The sessions, the operators with what passed through them in sessions that have ended, and the texts
-    there that were no numbers.
+    """The sessions, the operators with what passed through them in sessions that have ended, the texts there
+    that were no numbers, and the lines that were printed.
     """
     return {
         "sessions": [_session(at, session) for at, session in enumerate(state.sessions, 1)],
@@ -51,6 +51,11 @@ def parts(definition: DataflowDefinition, state: DataflowState) -> dict[str, lis
             {"session": f"session {at}", **asdict(one), "texts": list(one.texts)}
             for at, session in enumerate(state.sessions, 1)
             for one in session.unread
+        ],
+        "printed": [
+            {"session": f"session {at}", "line": line}
+            for at, session in enumerate(state.sessions, 1)
+            for line in session.printed
         ],
     }
 

@@ -65,6 +65,8 @@ class FlowSession(msgspec.Struct, omit_defaults=True):
     """True if it was done in the run that this one is a retry of."""
     unread: tuple[UnreadNumbers, ...] = ()
     """The texts that are no numbers where numbers are meant."""
+    printed: tuple[str, ...] = ()
+    """The last lines that it printed."""
 
 
 class DataflowState(RunState, omit_defaults=True):

@@ -147,20 +147,20 @@ class _DataflowCodeMaker:
         if not isinstance(attributes, Mapping) or not attributes:
             self._fault('expected attributes={"name": "String", …}, those of each dict that it yields')
             return {}
-        found: dict[str, str] = {}
+        types: dict[str, str] = {}
         for name, type in attributes.items():
             try:
-                known, _ = value_type(str(type))
+                type_name, _ = value_type(str(type))
             except TextError as error:
                 self._fault(f"attributes: {name!r}: {error.message}")
                 continue
-            if not isinstance(name, str) or known is None:
+            if not isinstance(name, str) or type_name is None:
                 self._fault(
                     f"attributes: expected a name, and String or Number, found {name!r}: {type!r:.40}"
                 )
             else:
-                found[name] = known
-        return found
+                types[name] = type_name
+        return types
 
     def _where(
         self, value: Any, declaration: DataflowDeclaration

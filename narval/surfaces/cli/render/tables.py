@@ -196,6 +196,7 @@ UNREAD = (
     Column("in", lambda row: f"{row['key']}, line {row['line']}, {row['session']}"),
     Column("found", lambda row: f"{row['count']}: {', '.join(map(repr, row['texts']))}"),
 )
+PRINTED = (*plain("session"), Column("printed", of("line")))
 OPERATORS = (
     Column("operator", of("id")),
     Column("line", of("line"), right=True),
@@ -296,6 +297,7 @@ LATER = (Column("at", lambda row: moment(row["at"]), is_moment=True), Column("wh
 PARTS = (
     (STEPS, "steps"), (STATES, "states"), (TRANSITIONS, "transitions"), (NODES, "nodes"), (TOKENS, "tokens"),
     (ATTRIBUTES, "environment"), (SESSIONS, "sessions"), (OPERATORS, "operators"), (UNREAD, "unread"),
+    (PRINTED, "printed"),
 )  # fmt: skip
 """The tables of a run, by the key in its answer; a kind has some of them."""
 

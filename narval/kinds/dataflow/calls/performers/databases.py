@@ -176,8 +176,8 @@ def _bound(request: OperatorRequest) -> dict[str, Any]:
 
 
 def _batches(schema: Schema, rows: Iterable[Row]) -> Iterator[TupleBatch]:
-    found = iter(rows)
-    while some := list(islice(found, BATCH)):
+    left = iter(rows)
+    while some := list(islice(left, BATCH)):
         yield TupleBatch(schema, [tuple(map(_plain, row)) for row in some])
 
 

@@ -80,8 +80,8 @@ def source_of(sources: Mapping[str, FlowSource], name: str) -> FlowSource:
     """The source of a name. Raises FlowError that names those there are."""
     source = sources.get(name)
     if source is None:
-        known = ", ".join(sorted(sources)) or "none"
-        message = f"expected a wrapper of a module, or a source ({known}), found {name!r:.80}"
+        names = ", ".join(sorted(sources)) or "none"
+        message = f"expected a wrapper of a module, or a source ({names}), found {name!r:.80}"
         raise FlowError("no-source", f"{message}; add [sources.{name}] to etc/narval.toml")
     return source
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, Literal, Protocol
 
 from msgspec.structs import replace
 
@@ -14,6 +15,7 @@ from narval.kinds.dataflow.engine.network.channels import (
     Channel,
     Consumer,
     GateClauses,
+    Passing,
     outlet_of,
 )
 from narval.kinds.dataflow.engine.network.firing import Gate, Inlet, Key
@@ -22,7 +24,12 @@ from narval.kinds.dataflow.engine.network.operators.flow_operator import FlowOpe
 from narval.kinds.dataflow.engine.network.operators.outside import Asked, Outside
 from narval.kinds.dataflow.engine.network.operators.plans import ChildFrame, Control, EachTuple, PlanCall
 from narval.kinds.dataflow.engine.network.operators.table import INNER_OPERATORS
-from narval.kinds.dataflow.engine.network.requests import OperatorRequest
+from narval.kinds.dataflow.engine.network.requests import (
+    DataArrived,
+    FlowListener,
+    OperatorMoved,
+    OperatorRequest,
+)
 from narval.kinds.dataflow.engine.network.spilling import Spill
 from narval.kinds.dataflow.engine.network.wiring import CONTROL, GraphWiring, is_outside
 from narval.kinds.dataflow.language.definition import OperatorCall
@@ -78,7 +85,15 @@ class Epoch:
             for call, streams in zip(wiring.graph.calls, wiring.streams, strict=True)
         ]
         for name, consumers in wiring.consumers.items():
-            self.channels[name].consumers.extend(Inlet(self.gates[at], key) for at, key in consumers)
+            inlets: Iterable[Consumer] = [Inlet(self.gates[at], key) for at, key in consumers]
+            if machine.settings.listener is not None:
+                inlets = [
+                    HeardInlet(
+                        inlet, partial(self._hear_data, machine.settings.listener, self.gates[at], key)
+                    )
+                    for inlet, (at, key) in zip(inlets, consumers, strict=True)
+                ]
+            self.channels[name].consumers.extend(inlets)
         self._open = len(self.gates)
 
     def _ends(self, call: OperatorCall) -> tuple[dict[Key, AnyOutlet], GateClauses]:
@@ -121,10 +136,21 @@ class Epoch:
         self.is_over = True
         return [gate.running for gate in self.gates if gate.running is not None and gate.is_at_work]
 
+    # --- who listens ----------------------------------------------------------------------------------------
+
+    def _hear_data(self, listener: FlowListener, gate: Gate, key: Key, kind: Passing, item: Any) -> None:
+        plan, (port, at) = self.wiring.graph.full_name, key
+        listener(DataArrived(plan, self._owner.id, gate.call, port, at, item, _KINDS[kind]))
+
+    def _hear_gate(self, listener: FlowListener, gate: Gate, state: str) -> None:
+        listener(OperatorMoved(self.wiring.graph.full_name, self._owner.id, gate.call, state))
+
     # --- the host of its gates ------------------------------------------------------------------------------
 
     def make(self, gate: Gate) -> FlowOperator:
         """The operator of a gate that fires."""
+        if self._machine.settings.listener is not None:
+            self._hear_gate(self._machine.settings.listener, gate, "fired")
         call, machine = gate.call, self._machine
         spill, settings = machine.settings.spill, machine.settings
         name = call.operator.name
@@ -161,6 +187,8 @@ class Epoch:
 
     def closed(self, gate: Gate) -> None:
         """Take note that a gate is over."""
+        if self._machine.settings.listener is not None:
+            self._hear_gate(self._machine.settings.listener, gate, gate.state)
         self._machine.move()
         self._open -= 1
         if self._open == 0:
@@ -173,6 +201,28 @@ class Epoch:
         """Hand over to a call that has all its inputs, if it is the last."""
         if self._open == 1 and gate.call.tail and gate.state == "finishing":
             self._owner.hand_over(gate)
+
+
+class HeardInlet:
+    """An input of a gate to which somebody listens."""
+
+    __slots__ = ("_hear", "_inlet")
+
+    def __init__(self, inlet: Consumer, hear: Callable[[Passing, Any], None]) -> None:
+        self._inlet, self._hear = inlet, hear
+
+    def deliver(self, kind: Passing, item: Any) -> None:
+        """Tell the listener, then the gate."""
+        self._hear(kind, item)
+        self._inlet.deliver(kind, item)
+
+
+_KINDS: Mapping[Passing, Literal["tuples", "value", "end", "cancelled"]] = {
+    Passing.TUPLES: "tuples",
+    Passing.GIVEN: "value",
+    Passing.EOS: "end",
+    Passing.CANCEL: "cancelled",
+}
 
 
 class _Door:

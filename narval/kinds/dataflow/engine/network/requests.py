@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from narval.core.engines.events import Failure
@@ -99,6 +99,31 @@ FlowEvent = (
 )
 
 
+class DataArrived(NamedTuple):
+    """Something came to an input of an operator: tuples, a value, the end, or that nothing comes (T53)."""
+
+    plan: str
+    frame: str
+    call: OperatorCall
+    port: str
+    at: int
+    item: TupleBatch | Any
+    kind: Literal["tuples", "value", "end", "cancelled"]
+
+
+class OperatorMoved(NamedTuple):
+    """An operator has all that it needs and has `fired`, or is `finished`, `cancelled` or `failed` (T53)."""
+
+    plan: str
+    frame: str
+    call: OperatorCall
+    state: str
+
+
+FlowListener = Callable[[DataArrived | OperatorMoved], None]
+"""Hears what happens at operators, at once: nothing goes on before it returns."""
+
+
 class FlowSettings(NamedTuple):
     """Bounds of a transaction (TA7, TA23, TA34, TA41).
 
@@ -112,3 +137,4 @@ class FlowSettings(NamedTuple):
     concurrency: int = 20
     queue: int = 16
     spill: Spill = MemoryAlone()
+    listener: FlowListener | None = None

@@ -216,8 +216,8 @@ def _lifted(given: CallColumns, lifted: Sequence[str]) -> Iterator[tuple[Written
 
 def _different(given: CallColumns) -> Iterator[tuple[Written, str, str]]:
     sides = [*given.each("in"), *given.single("universe", "sample")]
-    known = [(written, columns) for written, columns in sides if columns is not None]
-    for written, columns in known[1:]:
-        if set(columns).isdisjoint(known[0][1] or ()):
-            first = f"{', '.join(known[0][1] or ())} in {known[0][0].text!r}"
+    inputs = [(written, columns) for written, columns in sides if columns is not None]
+    for written, columns in inputs[1:]:
+        if set(columns).isdisjoint(inputs[0][1] or ()):
+            first = f"{', '.join(inputs[0][1] or ())} in {inputs[0][0].text!r}"
             yield written, "", f"expected inputs that share attributes: {first}, {', '.join(columns)} here"

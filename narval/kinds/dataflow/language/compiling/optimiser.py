@@ -255,7 +255,7 @@ def _before_project(call: OperatorCall, tests: Tests, columns: Columns) -> list[
 def _before_union(call: OperatorCall, tests: Tests, columns: Columns) -> list[_Side] | None:
     inputs = call.arguments["in"]
     assert isinstance(inputs, tuple)
-    if any(not _names(tests) <= set(known) for one in inputs if (known := columns(one)) is not None):
+    if any(not _names(tests) <= set(names) for one in inputs if (names := columns(one)) is not None):
         return None  # what an input lacks is no value behind the union alone
     return [_Side("in", at, tests) for at in range(len(inputs))]
 

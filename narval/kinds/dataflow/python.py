@@ -1,0 +1,126 @@
+"""Dataflows in a program: run from a file, with a listener to what happens in them (T51, T53)."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from narval.core.errors import ActionError, RequestError
+from narval.kinds.dataflow.calls.documents import relation_of, value_of
+from narval.kinds.dataflow.calls.driver import FlowInput, with_place
+from narval.kinds.dataflow.calls.foreground import load_dataflow, run_sessions
+from narval.kinds.dataflow.engine.engine import limits_in
+from narval.kinds.dataflow.engine.network.batches import FlowError, Relation, TupleBatch, batch_of
+from narval.kinds.dataflow.engine.network.requests import DataArrived, FlowListener, OperatorMoved
+from narval.kinds.dataflow.language.definition import Datum
+
+
+class FlowEvent(NamedTuple):
+    """An event at an operator of a dataflow.
+
+    `kind` is `tuples`, `value`, `end` or `cancelled` of what comes to its input `port`, and `fired`,
+    `finished`, `cancelled` or `failed` of the operator itself, whose `port` is empty. `plan` is the dataflow,
+    `operator` the call in it, such as `select-1`, at `line` of its file. `frame` tells apart the calls of a
+    dataflow. `data` are the tuples as dicts, or the value.
+    """
+
+    kind: str
+    plan: str
+    operator: str
+    line: int
+    frame: str
+    port: str = ""
+    data: Any = None
+
+
+def run_dataflow(
+    file: str | Path,
+    plan: str = "",
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    listen: Callable[[FlowEvent], object] | None = None,
+    limits: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Run a dataflow of a file to its end; its outputs by name, a stream or relation as a list of dicts.
+
+    It is the first of the file, or the one named `plan`. An input is a text or a number, or a list of dicts
+    for one that takes tuples. An output that was cancelled is not there. `listen` is called with each event,
+    and nothing goes on before it returns: with the `put` of a queue, another thread hears them later.
+    `limits` are those of `[dataflows]` in the settings, as texts: `ttl`, `restarts`, `frames`, `spill`.
+    What it sees is not remembered.
+
+    Raises DefinitionError, RequestError for inputs and limits, and ActionError if it fails.
+    """
+    flow = load_dataflow(Path(file), plan)
+    known = {datum.name: datum for datum in flow.definition.inputs}
+    values = dict(inputs or {})
+    if lacking := [*(known.keys() - values.keys()), *(values.keys() - known.keys())]:
+        raise RequestError(
+            f"expected the inputs {', '.join(known) or 'none'}; look at {', '.join(sorted(lacking))}"
+        )
+    outcome = _Outputs()
+    try:
+        asked = limits_in({f":{name}": text for name, text in (limits or {}).items()})
+        given = {name: _input(known[name], value) for name, value in values.items()}
+        listener = None if listen is None else _listener(listen)
+        work = run_sessions(flow, [given], [outcome], print, _warn, asked, listener=listener)
+        (over,) = asyncio.run(work)
+    except (FlowError, ValueError) as error:
+        raise RequestError(f"{file}: {error}") from None
+    if over.state == "failed" and over.failure is not None:
+        raise ActionError(with_place(over.failure), over.failure.kind, final=over.failure.final)
+    return outcome.outputs
+
+
+class _Outputs:
+    """The outputs of a session, as Python has them."""
+
+    def __init__(self) -> None:
+        self.outputs: dict[str, Any] = {}
+
+    def tuples(self, output: str, batch: TupleBatch) -> None:
+        """Take tuples of an output."""
+        self.outputs.setdefault(output, []).extend(_dicts(batch))
+
+    def value(self, output: str, value: Any) -> None:
+        """Take the value of an output."""
+        is_relation = isinstance(value, Relation)
+        self.outputs[output] = (
+            [row for batch in value.batches() for row in _dicts(batch)] if is_relation else value
+        )
+
+    def over(self, output: str, cancelled: bool) -> None:
+        """Take note that nothing more comes of it: an empty stream is a list without tuples."""
+        if not cancelled:
+            self.outputs.setdefault(output, [])
+
+
+def _dicts(batch: TupleBatch) -> list[dict[str, Any]]:
+    return [dict(zip(batch.schema, row, strict=True)) for row in batch.rows]
+
+
+def _input(datum: Datum, value: Any) -> FlowInput:
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        if datum.type not in ("TupleStream", "Relation", "Object"):
+            raise FlowError("bad-input", f"expected a value for the input {datum.name}, found a list")
+        return relation_of(batch_of(value), datum.name)
+    return value_of(datum, value) if isinstance(value, str) else value
+
+
+def _listener(listen: Callable[[FlowEvent], object]) -> FlowListener:
+    def hear(event: DataArrived | OperatorMoved) -> None:
+        where = event.plan, event.call.key, event.call.line, event.frame
+        if isinstance(event, OperatorMoved):
+            listen(FlowEvent(event.state, *where))
+        else:
+            data = _dicts(event.item) if isinstance(event.item, TupleBatch) else event.item
+            listen(FlowEvent(event.kind, *where, event.port, data))
+
+    return hear
+
+
+def _warn(line: str) -> None:
+    sys.stderr.write(f"narval: {line}\n")

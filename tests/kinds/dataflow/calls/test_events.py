@@ -1,0 +1,138 @@
+"""Events of dataflows: what programs hear while one runs, and what `show` tells of one under way (T53)."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import narval
+from narval import ActionError, FlowEvent, run_dataflow
+from narval.core.errors import RequestError
+from tests.surfaces.cli.command_line import make_home
+from tests.surfaces.cli.command_line import narval as command
+
+PLAN = """
+PLAN Cheap {
+  INPUT: TupleStream homes, Number most
+  OUTPUT: TupleStream cheap, Object count
+  BODY {
+    sprintf("price < %s", (most) : condition)
+    select(condition, homes : cheap)
+    aggregate("*", "count", cheap : count)
+    atleastone(homes : _, none)
+    print(none)
+  }
+}
+PLAN Long {
+  OUTPUT: Stream out
+  BODY {
+    makestream2("[{\\"n\\": 1}, {\\"n\\": 2}, {\\"n\\": 3}]" : ones)
+    select("n > 1", ones : out)
+    print(out) ENABLE: printed
+    sleep("600000") WAIT: printed
+  }
+}
+PLAN Fails { INPUT: String a; BODY { notify("nowhere:", a) } }
+"""
+HOMES = [{"id": "a", "price": 700}, {"id": "b", "price": 950}]
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Path:
+    file = tmp_path / "homes.plan"
+    file.write_text(PLAN)
+    return file
+
+
+def test_T53_a_program_hears_what_comes_to_each_operator_and_when_it_fires(plan: Path) -> None:
+    heard: list[FlowEvent] = []
+    given = {"homes": HOMES, "most": 900}
+    outputs = run_dataflow(plan, inputs=given, listen=heard.append)
+    assert outputs == {"cheap": [{"id": "a", "price": 700}], "count": 1}
+    assert [(event.kind, event.port, event.data) for event in heard if event.operator == "select-1"] == [
+        ("tuples", "in", HOMES),
+        ("end", "in", None),
+        ("value", "cond", "price < 900"),
+        ("fired", "", None),
+        ("finished", "", None),
+    ]
+    assert {event.operator: event.kind for event in heard}["print-1"] == "cancelled"
+    assert {(event.plan, event.line) for event in heard if event.operator == "aggregate-1"} == {
+        ("homes.Cheap", 8)
+    }
+
+
+def test_T53_nothing_goes_on_before_a_listener_returns_and_a_queue_lets_others_hear_later(plan: Path) -> None:
+    going = threading.Event()
+    heard: queue.Queue[FlowEvent] = queue.Queue()
+    results: list[Any] = []
+
+    def listen(event: FlowEvent) -> None:
+        heard.put(event)
+        if event.kind == "fired" and event.operator == "aggregate-1":
+            assert going.wait(20)
+
+    def run() -> None:
+        results.append(run_dataflow(plan, inputs={"homes": HOMES, "most": "900"}, listen=listen))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    while heard.get(timeout=20)[:3:2] != ("fired", "aggregate-1"):
+        pass
+    assert heard.empty()
+    assert results == []
+    going.set()
+    thread.join(20)
+    assert results[0]["count"] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "error", "why"),
+    [
+        ("Cheap", {"most": 9}, RequestError, "expected the inputs homes, most; look at homes"),
+        ("Cheap", {"homes": [], "most": "12,5"}, RequestError, "expected a plain number"),
+        (
+            "Cheap",
+            {"homes": [], "most": []},
+            RequestError,
+            "expected a value for the input most, found a list",
+        ),
+        ("Fails", {"a": "x"}, ActionError, r"expected an address .* \(in notify-1 of homes.Fails, line 22\)"),
+    ],
+)
+def test_a_program_is_told_what_is_wrong(
+    plan: Path, name: str, inputs: dict[str, Any], error: type[Exception], why: str
+) -> None:
+    with pytest.raises(error, match=why):
+        run_dataflow(plan, name, inputs)
+
+
+def test_T53_show_tells_what_operators_took_and_gave_and_what_was_printed_while_it_runs(
+    tmp_path: Path,
+) -> None:
+    home = make_home(tmp_path / "home")
+    (home / "recipes" / "homes.plan").write_text(PLAN)
+    with narval.open(home) as agent:
+        run = agent.start("homes.Long")
+        deadline = time.monotonic() + 20
+        while len((shown := agent.ask("show", run=run))["printed"]) < 2 and time.monotonic() < deadline:
+            agent.wait(run, timeout=0.02)
+        assert shown["printed"] == [
+            {"session": "session 1", "line": '{"n":2}'},
+            {"session": "session 1", "line": '{"n":3}'},
+        ]
+        by_id = {row["id"]: row for row in shown["operators"]}
+        assert by_id["select-1"]["line"] == 17
+        assert [by_id["select-1"][key] for key in ("state", "taken", "given")] == ["finished", 3, 2]
+        assert [by_id["sleep-1"][key] for key in ("state", "requests")] == ["finishing", 1]
+        agent.cancel(run)
+        agent.until_idle()
+        ended = agent.ask("show", run=run)
+        assert ended["state"] == "cancelled"
+    text = command(home, "show", run).output
+    assert "printed" in text
