@@ -221,6 +221,10 @@ class CallRecord:
             self._move("left")
             self.on_over(self)
 
+    def tell_parts(self, live: Callable[[], LiveParts] | None) -> None:
+        """Let it tell the parts of its run as they are, or no longer."""
+        self.live = live
+
     def when_recorded(self, act: Callable[[], None], also: Callable[[Turn], None] | None = None) -> None:
         """Call `act` when its outcome is recorded, or nobody wants it; the turn that takes it does `also`."""
         self.on_recorded, self.also = act, also

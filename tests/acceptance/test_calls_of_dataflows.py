@@ -32,7 +32,7 @@ def home(folder: Path, site: LocalSite) -> Narval:
     return make(folder / "home", settings=f'fetch_allow = ["{site.place}"]\n')
 
 
-def test_T46_a_recipe_runs_a_dataflow_on_a_date_and_another_hears_what_it_found(
+def test_T18_T22_T46_a_recipe_runs_a_dataflow_on_a_date_and_another_hears_what_it_found(
     tmp_path: Path, site: LocalSite
 ) -> None:
     narval = home(tmp_path, site)

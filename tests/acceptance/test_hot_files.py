@@ -289,7 +289,7 @@ def test_N4_N31_an_edited_memory_xml_takes_effect_and_a_bad_one_leaves_what_it_d
     assert running.faults() == []
 
 
-def test_N31_settings_take_effect_at_once_or_are_reported_for_the_next_start(running: Running) -> None:
+def test_N31_T45_settings_take_effect_at_once_or_are_reported_for_the_next_start(running: Running) -> None:
     running.write("etc/narval.toml", 'name = "jeeves"\ndurability = "power"\n')
     until(lambda: running.ask("status")["name"] == "jeeves", "the name is taken over")
     lines = running.logged()

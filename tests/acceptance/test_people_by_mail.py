@@ -131,7 +131,7 @@ def test_P76_killed_between_all_steps_a_token_counts_once(narval: Narval, server
     daemon.communicate()
 
 
-def test_P60_a_server_that_is_away_gets_the_same_mail_later(narval: Narval, servers: Servers) -> None:
+def test_P60_P68_a_server_that_is_away_gets_the_same_mail_later(narval: Narval, servers: Servers) -> None:
     settings = (narval.home / "etc/narval.toml").read_text()
     narval.write("etc/narval.toml", settings.replace(str(servers.smtp), "9"))
     with narval.running():

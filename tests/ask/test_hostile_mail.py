@@ -31,7 +31,7 @@ def altered(given: str) -> Iterator[str]:
         yield given[:at] + other + given[at + 1 :]
 
 
-def test_P86_each_character_of_a_token_counts(post: Post) -> None:
+def test_P64_P86_each_character_of_a_token_counts(post: Post) -> None:
     item = post.start()
     (mail,) = post.sent("ann")
     before = len(post.sent())
@@ -343,7 +343,7 @@ def test_P86_a_title_cannot_hide_its_words_or_imitate_ours(post: Post) -> None:
 
 @pytest.mark.parametrize("join", ["\n> ", "\n>> ", "\n", " \n  ", "=\n"])
 @pytest.mark.parametrize("part", ["number", "nonce", "code", "hyphen"])
-def test_P62_a_token_that_a_mail_program_broke_is_one_and_is_blanked(
+def test_P62_P68_a_token_that_a_mail_program_broke_is_one_and_is_blanked(
     post: Post, part: str, join: str
 ) -> None:
     item = post.start()

@@ -145,7 +145,7 @@ def test_T15_folders_of_recipes_are_the_hierarchy(tmp_path: Path) -> None:
     assert set(dataflow(loaded, "shops.All").graphs) == {"shops.All", "popular.Books"}
 
 
-def test_N13_a_plan_that_changes_makes_new_versions_of_those_that_call_it(tmp_path: Path) -> None:
+def test_N13_T48_a_plan_that_changes_makes_new_versions_of_those_that_call_it(tmp_path: Path) -> None:
     loader = Loader(home(tmp_path, flats=HOMES, other=PAGES))
     before = dataflow(loader.load(), "flats.Homes")
     (tmp_path / "recipes" / "other.plan").write_text(PAGES.replace("//x/", "//y/"), encoding="utf-8")

@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.house.pages.tables import DEMAND
+from tests.house.pages.demands import numbers
 from tests.places import DOCS, ROOT, page
 
-CITED = re.compile(rf"(?<![\w/.@#-])({DEMAND})(?![\w.@])|test_({DEMAND})_")
 SECTION = re.compile(r"sections? ((?:\d+(?:, | and | to )?)+)")
 HEADING = re.compile(r"§ \"([A-Z][^\"<]+)\"|design, \"([^\"]+)\"|design\.md, \"([^\"]+)\"")
 FOREIGN = frozenset({"N818", "T201"})
@@ -56,11 +55,6 @@ def test_citations_are_seen() -> None:
         "A3",
         "K7",
     ]
-
-
-def numbers(text: str) -> Iterator[str]:
-    """The numbers of demands that a text cites."""
-    return (plain or tested for plain, tested in CITED.findall(text))
 
 
 def cited_in() -> Iterator[tuple[str, str]]:

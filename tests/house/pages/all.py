@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from tests.house import contributors_map, operations_page
-from tests.house.pages import api_names, error_kinds, python_names, settings, states, words
+from tests.house.pages import api_names, demands, error_kinds, python_names, settings, states, words
 from tests.places import ROOT
 
 Lines = Callable[[], Iterator[str]]
 
 MADE: Mapping[Path, Lines] = {
     contributors_map.PAGE: lambda: iter([contributors_map.page().rstrip("\n")]),
+    demands.PAGE: demands.lines,
     operations_page.PAGE: lambda: iter([operations_page.page().rstrip("\n")]),
     **{
         ROOT / "docs" / page.PATH: page.lines

@@ -81,7 +81,7 @@ SEEN = """PLAN Seen { INPUT: String id; OUTPUT: TupleStream new; BODY {
 } }"""
 
 
-def test_T49_in_a_home_it_remembers_with_the_agent_if_it_is_to_whether_a_daemon_runs_or_not(
+def test_T19_T49_in_a_home_it_remembers_with_the_agent_if_it_is_to_whether_a_daemon_runs_or_not(
     tmp_path: Path,
 ) -> None:
     home = make_home(tmp_path / "home")

@@ -280,7 +280,7 @@ def test_M52_alike_errors_are_one_row(pages: PagesOfHome, failed: int) -> None:
     )
 
 
-def test_M50_work_has_the_question_and_the_answers(pages: PagesOfHome) -> None:
+def test_M50_P50_work_has_the_question_and_the_answers(pages: PagesOfHome) -> None:
     item = pages.start("show.judge")
     pages.shows("/work", "Is this to be answered?", "Claim")
     pages.shows(f"/work/{item}", "Is this to be answered?", ">Yes</button>", ">No</button>", "offered")

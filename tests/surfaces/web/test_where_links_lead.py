@@ -19,6 +19,9 @@ MORE = """\
   <work group="talk" name="nothing"><title>?</title><outcome name="yes"/></work>
   <work group="more" name="form"><title>How much?</title><for people="ann ben"/>
     <field name="comment" type="text"/><outcome name="yes"/></work>
+  <work group="more" name="amount"><title>How much is it?</title><for people="ann ben"/>
+    <field name="limit" type="decimal" most="5000" required="yes">How much</field>
+    <field name="until" type="date"/><outcome name="yes"/></work>
   <recipe group="more" name="fills" start_step="ask" end_step="ask">
     <step id="ask" type="work" target="more.form"/>
   </recipe>
@@ -175,6 +178,30 @@ def test_M66_no_link_of_a_person_leads_to_what_is_not_theirs(pages: PagesOfHome)
         text = pages.get(path, "person").text
         for link in re.findall(r'<a [^>]*href="(/a/[^"#]+)', text):
             assert pages.get("/" + html.unescape(link), "person").status_code in (200, 303), (path, link)
+
+
+def test_P51_a_form_has_the_fields_all_faults_beside_them_and_a_draft_that_is_saved(
+    pages: PagesOfHome,
+) -> None:
+    item = pages.start("more.amount")
+    text = pages.shows(f"/work/{item}", "How much", "Save the draft", f'data-draft="{BASE}/work/{item}/save"')
+    limit, until = re.findall(r'<input id="f-\w+" type="\w+" name="([^"]+)"', text)
+    answer = pages.post(f"/work/{item}/answer", **{limit: "9000", until: "soon", "outcome": "yes"})
+    assert answer.text.count('class="field-problem"') == 2, "all faults at once, each beside its field"
+    assert 'value="9000"' in answer.text
+    assert 'value="soon"' in answer.text
+    assert pages.does(f"/work/{item}/save", **{limit: "700"})
+    pages.shows(f"/work/{item}", 'value="700"')
+
+
+def test_P53_who_has_an_item_stands_in_a_part_that_changes_without_the_form(pages: PagesOfHome) -> None:
+    item = pages.start("more.amount")
+    pages.does(f"/work/{item}/claim")
+    text = pages.shows(f"/work/{item}", "ann has it since")
+    live = re.search(r'<div id="live_state">(.*?)</div>', text, re.DOTALL)
+    assert live is not None
+    assert "ann has it since" in live[1]
+    assert "<form" not in live[1], "what is being typed is not touched"
 
 
 @pytest.mark.skipif(shutil.which("dot") is None, reason="without Graphviz the table is the page")

@@ -190,7 +190,7 @@ class FlowCalls:
         record, is_well = self._calls.records[call().id], False
         with closing(DiskSpill(None if home is None else home / "var")) as disk:
             network = Network(FlowPlan(definition), bounds(limits, disk), session)
-            record.live = partial(_live, definition.full_name, network, step, printed)
+            record.tell_parts(partial(_live, definition.full_name, network, step, printed))
             try:
                 over = await drive_session(network, tools, gathered, inputs, limits.ttl)
                 documents = [document for _, document in gathered.documents()]
@@ -203,7 +203,7 @@ class FlowCalls:
             finally:
                 if not is_well:
                     results.end()
-                record.live = None
+                record.tell_parts(None)
                 value["printed"] = list(printed.lines)
                 value["operators"] = counted(definition.full_name, network)
                 value["labels"] = sorted(side.labels)

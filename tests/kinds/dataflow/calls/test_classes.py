@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from narval.kinds.dataflow.calls.documents import relation_of
 from narval.kinds.dataflow.engine.network.batches import TupleBatch
 from tests.kinds.dataflow.calls.driving import drive
 from tests.places import ROOT
+from tests.surfaces.cli.command_line import narval
 
 PAGE = (ROOT / "docs/reference/dataflow-language.md").read_text(encoding="utf-8")
 
@@ -74,3 +76,52 @@ def test_an_output_that_is_not_there_is_told(tmp_path: Path, line: str, why: str
     over, _ = run(tmp_path, "deal((a, b), 2 : (x, y), ends)", module, "Stream x, Stream y, Stream ends")
     assert over.failure is not None
     assert over.failure.message == why
+
+
+COUNT = """
+from narval import operator
+
+@operator(inputs="TupleStream in", outputs="TupleStream out")
+class count:
+    def on_init(self):
+        self.tuples = 0
+
+    def on_in(self, row):
+        self.tuples += 1
+
+    def on_in_eos(self):
+        yield {"tuples": self.tuples}
+"""
+
+
+def test_T33_each_transaction_has_a_state_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules" / "code.py").write_text(COUNT)
+    file = tmp_path / "p.plan"
+    file.write_text("PLAN P { INPUT: Stream in; OUTPUT: Stream out; BODY { count(in : out) } }")
+    relation = '<session><relation name="in">{}</relation></session>'
+    sessions = [relation.format("<tuple><n>1</n></tuple>" * count) for count in (3, 1, 2)]
+    (tmp_path / "in.xml").write_text(f"<plan_input>{''.join(sessions)}</plan_input>")
+    found = narval(tmp_path, "dataflow", file, "--input", tmp_path / "in.xml")
+    rows = [json.loads(line) for line in found.stdout.splitlines()]
+    assert {row["session"]: row["tuple"]["tuples"] for row in rows} == {
+        "session 1": 3,
+        "session 2": 1,
+        "session 3": 2,
+    }
+
+
+FOLD = """
+from narval import function
+
+@function
+def longer(row, text):
+    return f"{text}{row['n']}"
+"""
+
+
+def test_TA16_a_fold_gives_its_function_the_value_and_then_what_came_before(tmp_path: Path) -> None:
+    plan = 'PLAN P { INPUT: Stream a; OUTPUT: Object out; BODY { fold("longer", a, ">" : out) } }'
+    over, taken = drive(tmp_path, plan, FOLD, {"a": GIVEN["a"]})
+    assert over.state == "done", over
+    assert taken.values["out"] == ">12"

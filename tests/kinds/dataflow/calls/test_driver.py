@@ -73,7 +73,7 @@ class Count:
     assert taken.rows["out"] == [{"word": "n", "count": 6}]
 
 
-def test_T31_an_error_that_may_pass_begins_the_transaction_again(tmp_path: Path) -> None:
+def test_T31_T42_an_error_that_may_pass_begins_the_transaction_again(tmp_path: Path) -> None:
     module = """
 from narval.kinds.dataflow.language.code import function
 tries = []
@@ -207,7 +207,7 @@ def test_a_program_ends_though_a_function_does_not_come_back(tmp_path: Path) -> 
     assert b"nothing has moved for 0.1 s" in done.stderr
 
 
-def test_T30_a_transaction_that_moves_may_go_on_for_longer(tmp_path: Path) -> None:
+def test_T30_TA26_a_transaction_that_moves_may_go_on_for_longer(tmp_path: Path) -> None:
     module = """
 import asyncio
 from narval.kinds.dataflow.language.code import function

@@ -50,7 +50,7 @@ def plan(tmp_path: Path) -> Path:
     return file
 
 
-def test_T53_a_program_hears_what_comes_to_each_operator_and_when_it_fires(plan: Path) -> None:
+def test_T53_TA39_a_program_hears_what_comes_to_each_operator_and_when_it_fires(plan: Path) -> None:
     heard: list[FlowEvent] = []
     given = {"homes": HOMES, "most": 900}
     outputs = run_dataflow(plan, inputs=given, listen=heard.append)

@@ -132,7 +132,7 @@ def test_what_never_ends_is_held_back_and_stopped_by_its_time_to_live(tmp_path: 
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_what_never_ends_holds_no_other_dataflow_and_is_cancelled(tmp_path: Path, form: str) -> None:
+def test_T56_what_never_ends_holds_no_other_dataflow_and_is_cancelled(tmp_path: Path, form: str) -> None:
     code, call = FORMS[form]
     closed, came = threading.Event(), threading.Event()
     SHARED.numbers, SHARED.see = lambda: endless(closed, []), lambda row: came.set()

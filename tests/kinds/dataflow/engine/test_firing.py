@@ -57,7 +57,7 @@ def test_T40_one_of_two_is_cancelled() -> None:
     ("a", "how", "b", "chosen"),
     [(1, "<", 2, "t"), (1, "=", "1", "t"), ("10", "<", 9, "t"), (10, "<", 9, "f"), ("b", ">=", "c", "f")],
 )
-def test_compare_enables_one(a: Any, how: str, b: Any, chosen: str) -> None:
+def test_T8_compare_enables_one(a: Any, how: str, b: Any, chosen: str) -> None:
     driver = FlowDriver(
         plan("Object a, Object b", "Enablement t, Enablement f", f'compare(a, b, "{how}" : t, f)')
     )
@@ -66,7 +66,7 @@ def test_compare_enables_one(a: Any, how: str, b: Any, chosen: str) -> None:
     assert sorted(driver.ends.values()) == ["cancelled", "ended"]
 
 
-def test_headtail_leaves_no_head_of_nothing() -> None:
+def test_TA14_TA15_headtail_leaves_no_head_of_nothing() -> None:
     body = 'headtail(x : h, t) sprintf("%s", (h) : y)'
     assert FlowDriver(plan("TupleStream x", "String y, TupleStream t", body)).end("x").run().ends == {
         "y": "cancelled",
@@ -78,21 +78,21 @@ def test_headtail_leaves_no_head_of_nothing() -> None:
     assert (driver.values, driver.rows) == ({"y": "1"}, {"t": [{"a": 2}]})
 
 
-def test_a_merge_takes_a_cancelled_input_as_ended() -> None:
+def test_TA3_a_merge_takes_a_cancelled_input_as_ended() -> None:
     body = 'atleastone(x : _, no) select("n > 0", no : some) merge((some, z) : y)'
     driver = FlowDriver(plan("TupleStream x, TupleStream z", "TupleStream y", body))
     driver.feed("x", [{"n": 1}]).feed("z", [{"m": 1}]).end("x", "z").run()
     assert (driver.rows, driver.ends) == ({"y": [{"m": 1}]}, {"y": "ended"})
 
 
-def test_a_join_with_one_side_cancelled_is_cancelled() -> None:
+def test_TA3_a_join_with_one_side_cancelled_is_cancelled() -> None:
     body = 'atleastone(x : _, no) join("n = n", no, z : y)'
     driver = FlowDriver(plan("TupleStream x, TupleStream z", "TupleStream y", body))
     driver.feed("z", [{"n": 1}]).feed("x", [{"n": 1}]).end("x", "z").run()
     assert driver.ends == {"y": "cancelled"}
 
 
-def test_a_difference_takes_a_cancelled_sample_as_empty() -> None:
+def test_TA3_a_difference_takes_a_cancelled_sample_as_empty() -> None:
     body = "atleastone(x : _, no) difference(z, no : y)"
     driver = FlowDriver(plan("TupleStream x, TupleStream z", "TupleStream y", body))
     driver.feed("z", [{"n": 1}]).feed("x", [{"n": 1}]).end("x", "z").run()
@@ -110,7 +110,7 @@ def test_one_name_of_exclusive_branches_ends_once() -> None:
 # --- clauses ----------------------------------------------------------------------------------------------
 
 
-def test_T10_a_tuple_satisfies_wait_and_the_end_alone_does_not() -> None:
+def test_T10_TA2_a_tuple_satisfies_wait_and_the_end_alone_does_not() -> None:
     body = 'query("s", "q" : y) WAIT: x'
     driver = FlowDriver(plan("TupleStream x", "TupleStream y", body), {"query": pages})
     assert driver.made == []
@@ -121,7 +121,7 @@ def test_T10_a_tuple_satisfies_wait_and_the_end_alone_does_not() -> None:
     assert (empty.ends, empty.made) == ({"y": "cancelled"}, [])
 
 
-def test_T10_enable_comes_at_the_end_and_started_at_the_first_firing() -> None:
+def test_T10_TA1_enable_comes_at_the_end_and_started_at_the_first_firing() -> None:
     body = 'query("s", "q" : y) ENABLE: e STARTED: s'
     driver = FlowDriver(plan("", "TupleStream y, Enablement e, Enablement s", body), {"query": pages})
     assert driver.values == {"s": True}
@@ -132,7 +132,7 @@ def fails(request: OperatorRequest) -> list[TupleBatch]:
     raise FailedError
 
 
-def test_T10_on_error_takes_the_place_of_void_and_restart() -> None:
+def test_T10_TA24_on_error_takes_the_place_of_void_and_restart() -> None:
     body = 'query("s", "q" : y) ENABLE: e ON_ERROR: bad  makestream2("[{\\"a\\": 1}]" : z) WAIT: bad'
     driver = FlowDriver(plan("", "TupleStream y, TupleStream z, Enablement e", body), {"query": fails}).run()
     assert driver.ends == {"y": "cancelled", "z": "ended", "e": "cancelled"}
@@ -180,7 +180,7 @@ def test_TA41_who_is_behind_holds_sources_back() -> None:
     assert not driver.network.is_crowded
 
 
-def test_TA6_what_comes_of_each_must_share_attributes() -> None:
+def test_T58_TA6_what_comes_of_each_must_share_attributes() -> None:
     def two(request: OperatorRequest) -> list[TupleBatch]:
         return [TupleBatch((request.arguments["text"],), [(1,)])]
 

@@ -287,7 +287,7 @@ def test_T44_void_and_restart_of_a_plan() -> None:
     assert len({request.epoch for request in driver.made}) == 3
 
 
-def test_T44_void_ends_the_transaction() -> None:
+def test_T39_T44_void_ends_the_transaction() -> None:
     text = """
     PLAN Main { INPUT: TupleStream x OUTPUT: TupleStream y BODY {
         query("bad", x : y) ON_ERROR: e  void(:) WAIT: e } }
@@ -322,7 +322,7 @@ def test_terminate_ends_outputs_with_what_they_have() -> None:
     assert driver.over.state == "done"
 
 
-def test_late_answers_are_dropped() -> None:
+def test_TA27_late_answers_are_dropped() -> None:
     driver = FlowDriver(flow(RETRY), {"query": Site(0)}).feed("x", [{"text": "a"}])
     request = driver.waiting[0][0]
     driver.network.stop()
@@ -390,7 +390,7 @@ def test_T40_a_conditional_operator_of_a_module_uses_one_output(
     assert [(one.phase, one.port) for one in driver.made] == [("batch", "a"), ("eos", "b"), ("eos", "a")]
 
 
-def test_T40_a_second_output_is_an_error() -> None:
+def test_T40_TA38_a_second_output_is_an_error() -> None:
     driver = FlowDriver(flow(DECLARED), {"choose": lambda request: []}).feed("x", [{"n": 1}])
     for port in ("yes", "no"):
         driver.network.answer(driver.waiting[0][0].id, TupleBatch(("n",), [(1,)]), port)

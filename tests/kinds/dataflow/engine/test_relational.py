@@ -164,7 +164,7 @@ def test_difference_is_the_reference(
 
 @settings(max_examples=200)
 @given(TUPLES, SIZES, ROOMS, st.sampled_from([2, 8192]), st.sampled_from(["n", "t"]), st.booleans())
-def test_sort_is_the_reference(
+def test_TA17_sort_is_the_reference(
     tuples: Any, size: int, room: FlowSettings, piece: int, name: str, descending: bool
 ) -> None:
     order = "descending" if descending else "ascending"
@@ -270,7 +270,7 @@ def test_count_of_all_counts_tuples_without_a_value() -> None:
     assert FlowDriver(dataflow).feed("x", [{"n": None}, {"n": 1}]).end("x").run().values["y"] == 2
 
 
-def test_a_format_writes_an_attribute() -> None:
+def test_TA11_a_format_writes_an_attribute() -> None:
     dataflow = flow(
         "PLAN Main { INPUT: TupleStream x OUTPUT: TupleStream y "
         'BODY { relsprintf("u", "http://h/%n%?100%%=%t%", x : y) } }'

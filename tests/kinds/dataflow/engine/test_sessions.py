@@ -41,7 +41,7 @@ def start(said: Dialogue, *elements: str, **environment: str) -> int:
     return said.start("flats.Dear", given, kind="dataflow", environment=environment)
 
 
-def test_T21_each_session_of_the_inputs_is_a_transaction_of_its_own(said: Dialogue) -> None:
+def test_T21_T29_each_session_of_the_inputs_is_a_transaction_of_its_own(said: Dialogue) -> None:
     run = start(said, TWO)
     assert [call.step for _, call in said.calls.values()] == ["session 1", "session 2"]
     assert [call.payload for _, call in said.calls.values()] == [

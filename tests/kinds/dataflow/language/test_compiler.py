@@ -119,7 +119,7 @@ def types(found: DataflowDefinition) -> Mapping[str, str]:
 # --- the plans of the source ------------------------------------------------------------------------------
 
 
-def test_T60_the_first_TheaterLoc_compiles_as_it_is_printed() -> None:
+def test_T60_TA32_the_first_TheaterLoc_compiles_as_it_is_printed() -> None:
     found = one(ALIASES + THEATER_LOC)
     assert types(found) == {
         "city": "String",
@@ -308,7 +308,7 @@ def test_TA8_the_other_way_round_in_a_file_of_example_aliases() -> None:
          "conditional operator, such as atleastone"),
     ],
 )  # fmt: skip
-def test_each_fault_has_its_place_and_its_next_step(text: str, wanted: str) -> None:
+def test_T2_T3_each_fault_has_its_place_and_its_next_step(text: str, wanted: str) -> None:
     assert wanted in faults(text)
 
 
@@ -335,7 +335,7 @@ def test_TA31_an_input_without_a_type_has_that_of_its_consumers() -> None:
     ]
 
 
-def test_T5_streams_stream_and_all_else_is_per_stream() -> None:
+def test_T5_TA33_streams_stream_and_all_else_is_per_stream() -> None:
     found = one(
         plan("accumulate(a : b) fetch(c : d) print((b, d)) noop() WAIT: e", "Tuple a, c, Enablement e")
     )

@@ -49,7 +49,7 @@ def small(inside: str, **attributes: str) -> str:
     return f'<work group="g" name="w"{written}><title>Well?</title>\n{inside}</work>'
 
 
-def test_P7_all_that_is_written_is_read() -> None:
+def test_P1_P7_P40_all_that_is_written_is_read() -> None:
     work = one(PURCHASE)
     assert work.full_name == "purchase.approve"
     assert [(outcome.name, outcome.needs) for outcome in work.outcomes] == [("approve", 2), ("reject", 1)]
