@@ -257,7 +257,7 @@ class PrintedLines:
 
 
 def _live(plan: str, network: Network, step: str, printed: PrintedLines) -> LiveParts:
-    """What a session under way tells: the work of its operators so far, and what it printed."""
+    """The parts of a session under way: the work of its operators so far, and what it printed."""
     operators = [{"id": row.pop("key"), **row} for row in counted(plan, network)]
     return {
         "operators": operators,
