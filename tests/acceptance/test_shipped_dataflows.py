@@ -162,6 +162,40 @@ def test_T23_a_page_is_not_fetched_again_after_a_kill(tmp_path: Path, site: Loca
     assert told == ["new: Attic", "new: Barn", "new: Cellar", "new: Hut"]
 
 
+# --- shops ----------------------------------------------------------------------------------------------
+
+
+def test_T44_TA24_shops_are_compared_though_one_is_down_and_one_writes_with_a_comma(
+    tmp_path: Path, site: LocalSite
+) -> None:
+    narval = taken(tmp_path, site, "shops", "[dataflows]\nrestarts = 0\n")
+    row, item = "<tr><td>{}</td><td>{}</td></tr>", "<li><b>{}</b> <i>{}</i></li>"
+    site.put(
+        "/hill", f"<table class=prices>{row.format('Tea', '12.00')}{row.format('Bread', '2.50')}</table>"
+    )
+    site.put("/lake", "<ul class=prices>" + item.format("Tea", "12,50 €") + item.format("Bread", "2,20 €"))
+    site.put("/moor", "moved")
+    asked = {name: f"{site.url}/{name}" for name in ("hill", "lake", "moor")}
+    with narval.running():
+        run = started(narval, "shops.Morning", **asked, to="element:prices")
+        assert run["phase"] == "done"
+        (told,) = narval.ask("memory", "prices")
+        assert "Bread: 2.2 at Lake, of 2" in told["xml"]
+        assert "Tea: 12 at Hill, of 2" in told["xml"]
+        assert "Moor: no prices today" in told["xml"]
+
+        asked["moor"] = "http://127.0.0.1:1/"  # fetched from nowhere: it may not be, which is for good
+        site.put("/hill", f"<table class=prices>{row.format('Tea', '11,00')}</table>")
+        run = started(narval, "shops.Morning", **asked, to="element:prices")
+        assert run["phase"] == "done"
+        assert [line["line"] for line in run["printed"]] == ["Moor could not be read"]
+        assert [one["texts"] for one in run["unread"]] == [["11,00"]]
+        newest = narval.ask("memory", "prices")[0]["xml"]
+        assert "Tea: 12.5 at Lake, of 1" in newest
+        assert "Hill: no prices today" in newest
+        assert "Moor: no prices today" in newest
+
+
 # --- spider ---------------------------------------------------------------------------------------------
 
 
