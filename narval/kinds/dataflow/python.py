@@ -112,12 +112,12 @@ def _input(datum: Datum, value: Any) -> FlowInput:
 
 def _listener(listen: Callable[[FlowEvent], object]) -> FlowListener:
     def hear(event: DataArrived | OperatorMoved) -> None:
-        where = event.plan, event.call.key, event.call.line, event.frame
+        plan, call, frame = event.plan, event.call, event.frame
         if isinstance(event, OperatorMoved):
-            listen(FlowEvent(event.state, *where))
+            listen(FlowEvent(event.state, plan, call.key, call.line, frame))
         else:
             data = _dicts(event.item) if isinstance(event.item, TupleBatch) else event.item
-            listen(FlowEvent(event.kind, *where, event.port, data))
+            listen(FlowEvent(event.kind, plan, call.key, call.line, frame, event.port, data))
 
     return hear
 
