@@ -217,7 +217,7 @@ def _checked(
 
 def _again(definition: Definition, other: Definition) -> Fault:
     what = f"{definition.kind} {definition.full_name}"
-    message = f"expected a new name, found the {what} of {other.path} again"
+    message = f"expected a new name, found the {what} of {other.path} again; give one another group"
     return Fault(definition.path, definition.line, 1, message)
 
 

@@ -258,7 +258,8 @@ def test_two_files_cannot_give_one_name(home: Path) -> None:
     loaded = load(home)
     assert [definition.path for definition in loaded.library] == ["recipes/a.xml"]
     assert faults_of(loaded) == [
-        "recipes/b.xml:1:1: expected a new name, found the recipe mail.triage of recipes/a.xml again"
+        "recipes/b.xml:1:1: expected a new name, found the recipe mail.triage of recipes/a.xml again; "
+        "give one another group"
     ]
 
 

@@ -17,7 +17,7 @@ from lxml import etree
 from narval.core.elements.canonical import canonical
 from narval.kinds.dataflow.language.grammar import PROPERTIES
 from narval.kinds.dataflow.language.operators import Operator
-from narval.kinds.dataflow.language.syntax import ALIASES, PlanSource
+from narval.kinds.dataflow.language.syntax import ALIASES, GROUP, PlanSource
 
 BUNDLE = "// a dataflow and all that it calls"
 
@@ -30,7 +30,8 @@ def bundled(parts: Iterable[tuple[PlanSource, Iterable[Operator]]]) -> str:
     for source, operators in parts:
         declared = {one.name.lower(): one.text for one in source.declared}
         declared.update((found.name.lower(), declaration_of(found)) for found in operators)
-        lines = [ALIASES] * source.aliases + [*declared.values(), source.syntax.text]
+        head = [f"{GROUP}{source.group}"] * bool(source.group) + [ALIASES] * source.aliases
+        lines = [*head, *declared.values(), source.syntax.text]
         part = "\n".join(lines) + "\n"
         path = source.path.replace("\n", " ")
         text.append(f"// file {len(part)} {path}\n{part}")

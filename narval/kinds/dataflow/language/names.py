@@ -1,6 +1,7 @@
 """Names of plans: folders below `recipes`, files in them, plans in those (T15, TA29, TA30).
 
-A plan of the file `recipes/amazon/popular.plan` is `/amazon/Books`, or in full `/amazon/popular/Books`. A
+A plan of the file `recipes/amazon/popular.plan` is `/amazon/Books`, or in full `/amazon/popular/Books`; it is
+started by the name of its group, as `popular.Books`. A
 reference is resolved from the folder of the plan in which it stands; a plan of the same file comes first.
 """
 
@@ -14,17 +15,21 @@ RECIPES = "recipes"
 
 
 class FilePlace(NamedTuple):
-    """The place of a file: its folders below `recipes`, and its name without the suffix, the group."""
+    """The place of a file: its folders below `recipes`, its name without the suffix, and the group of its
+    plans, which is that name unless the file says another.
+    """
 
     folders: tuple[str, ...]
+    file: str
     group: str
 
 
-def place_of(path: str) -> FilePlace:
-    """The place of a file by its path."""
+def place_of(path: str, group: str = "") -> FilePlace:
+    """The place of a file by its path, and by the group that it says, if it says one."""
     parts = PurePosixPath(path).parts
     below = len(parts) - parts[::-1].index(RECIPES) if RECIPES in parts[:-1] else len(parts) - 1
-    return FilePlace(parts[below:-1], PurePosixPath(path).stem)
+    stem = PurePosixPath(path).stem
+    return FilePlace(parts[below:-1], stem, group or stem)
 
 
 class PlanNames:
@@ -33,7 +38,7 @@ class PlanNames:
     def __init__(self, plans: Iterable[tuple[FilePlace, str]]) -> None:
         self._by_path: dict[tuple[str, ...], list[str]] = {}
         for place, name in plans:
-            for path in {(*place.folders, name), (*place.folders, place.group, name)}:
+            for path in {(*place.folders, name), (*place.folders, place.file, name)}:
                 self._by_path.setdefault(path, []).append(f"{place.group}.{name}")
 
     def found(self, reference: str, at: FilePlace) -> list[str]:
@@ -47,7 +52,7 @@ class PlanNames:
         """The references by which plans can be called from a file, the shortest of each."""
         shown: dict[str, str] = {}
         for path, names in sorted(self._by_path.items(), key=lambda item: len(item[0])):
-            near = path[:-1] in (at.folders, (*at.folders, at.group))
+            near = path[:-1] in (at.folders, (*at.folders, at.file))
             for name in names:
                 shown.setdefault(name, path[-1] if near else "/" + "/".join(path))
         return list(shown.values())
@@ -65,5 +70,5 @@ def _paths(reference: str, at: FilePlace) -> list[tuple[str, ...]]:
     while parts[0] == "..":
         folders, parts = folders[:-1], parts[1:]
     if len(parts) == 1 and not reference.startswith(".."):
-        return [(*folders, at.group, *parts), (*folders, *parts)]
+        return [(*folders, at.file, *parts), (*folders, *parts)]
     return [(*folders, *parts)]

@@ -25,7 +25,14 @@ from narval.kinds.dataflow.language.composition import completed
 from narval.kinds.dataflow.language.definition import DataflowDefinition, DataflowGraph
 from narval.kinds.dataflow.language.grammar import read_units
 from narval.kinds.dataflow.language.operators import OPERATOR_TABLE, named
-from narval.kinds.dataflow.language.syntax import ALIASES, OperatorSyntax, PlanSource, PlanSyntax, Statement
+from narval.kinds.dataflow.language.syntax import (
+    ALIASES,
+    GROUP,
+    OperatorSyntax,
+    PlanSource,
+    PlanSyntax,
+    Statement,
+)
 
 _UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
@@ -58,14 +65,36 @@ def _sources(source: Source) -> tuple[list[PlanSource], list[Fault]]:
         faults.append(
             source.fault(f"the file's name is that of a group: expected {error.args[0]}; rename it")
         )
-    aliases = source.text.partition("\n")[0].strip() == ALIASES
+    group, aliases = _head(source, faults)
     declared = tuple(unit for unit in units if isinstance(unit, OperatorSyntax))
     faults += (source.fault(message, one.line, one.column) for one, message in _doubles(units))
     plans = [unit for unit in units if isinstance(unit, PlanSyntax)]
     if not units and not faults:
         faults.append(source.fault("expected a dataflow, as in: PLAN name { BODY { noop() } }"))
     once = {plan.name: plan for plan in reversed(plans)}
-    return [PlanSource(plan, source.path, aliases, declared) for plan in reversed(once.values())], faults
+    return [
+        PlanSource(plan, source.path, aliases, declared, group) for plan in reversed(once.values())
+    ], faults
+
+
+def _head(source: Source, faults: list[Fault]) -> tuple[str, bool]:
+    """The group that a file says in its first lines, and whether it has the order of the examples."""
+    group, aliases = "", False
+    for number, written in enumerate(source.text.split("\n", 2)[:2], 1):
+        line = written.strip()
+        if line == ALIASES:
+            aliases = True
+        elif line.startswith(GROUP) and not group:
+            group = line.removeprefix(GROUP).strip()
+            try:
+                vocabulary.name(group)
+            except ValueError as error:
+                faults.append(
+                    source.fault(f"{GROUP.strip()}: expected {error.args[0]}", number, len(GROUP) + 1)
+                )
+        else:
+            break
+    return group, aliases
 
 
 def _doubles(

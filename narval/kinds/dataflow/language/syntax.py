@@ -9,6 +9,7 @@ import msgspec
 from narval.kinds.dataflow.language.names import FilePlace, place_of
 
 ALIASES = "// example aliases"
+GROUP = "// group "
 """The first line of a file in which names in capitals have the order of the examples (TA8)."""
 
 
@@ -111,11 +112,13 @@ class PlanSource(msgspec.Struct, frozen=True, eq=False):
     path: str
     aliases: bool = False
     declared: tuple[OperatorSyntax, ...] = ()
+    group: str = ""
+    """The group that its file says; "" if it says none."""
 
     @property
     def place(self) -> FilePlace:
         """The place of its file."""
-        return place_of(self.path)
+        return place_of(self.path, self.group)
 
     @property
     def full_name(self) -> str:

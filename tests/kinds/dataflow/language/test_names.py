@@ -69,6 +69,32 @@ def test_T15_several_plans_of_a_path_are_told_apart_by_their_files() -> None:
     assert library({**files, "recipes/c.plan": calling("b/Books")})[1] == []
 
 
+def test_T4_T15_files_of_one_name_in_two_folders_are_told_apart_by_a_group() -> None:
+    books = BOOKS.format("Books")
+    text = (
+        "PLAN All { OUTPUT: all BODY {\n/amazon/Books( : a) /pool/find/Books( : b) union((a, b) : all) } }\n"
+    )
+    files = {"recipes/pool/find.plan": books, "recipes/all.plan": text}
+    whole, wrong = library({**files, "recipes/amazon/find.plan": f"// group amazon\n{books}"})
+    assert wrong == []
+    called = whole.get("dataflow", "all.All")
+    assert isinstance(called, DataflowDefinition)
+    assert set(called.graphs) == {"all.All", "amazon.Books", "find.Books"}
+    again = read_definition("dataflow", called.path, called.xml)
+    assert isinstance(again, DataflowDefinition)
+    assert (set(again.graphs), again.digest) == (set(called.graphs), called.digest)
+    own = whole.get("dataflow", "amazon.Books")
+    assert own is not None
+    assert read_definition("dataflow", own.path, own.xml).full_name == "amazon.Books"
+
+
+def test_a_group_that_is_no_name_is_a_fault_and_the_order_of_the_examples_may_follow_it() -> None:
+    parsed = read("// group a.b\n" + BOOKS.format("Books"), "recipes/x.plan")
+    assert [(fault.line, fault.column) for fault in parsed.faults] == [(1, 10)]
+    text = 'PLAN P { INPUT: Tuple x OUTPUT: y BODY { SELECT(x, "a = 1" : y) } }\n'
+    assert read(f"// group a\n// example aliases\n{text}", "recipes/x.plan").faults == ()
+
+
 def test_TA30_a_plan_with_the_name_of_an_operator_is_called_by_path() -> None:
     files = {"recipes/a.plan": BOOKS.format("fetch")}
     _, wrong = library({**files, "recipes/c.plan": calling("a/fetch")})
