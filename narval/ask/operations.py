@@ -36,7 +36,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "daemon.hooks": ("hooks", "take_hook"),
     "daemon.changed": ("changed",),
     "memory.changing": ("add", "outdate"),
-    "memory.trust": ("trust", "endorse"),
+    "memory.trust": ("trust", "endorse", "rules"),
     "memory.listing": ("memory", "count", "elements", "facets"),
     "memory.element": ("element",),
     "memory.origins": ("origin", "uses"),

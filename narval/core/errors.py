@@ -17,7 +17,7 @@ NarvalError
 ├── OperatorError        the operator of the daemon: its home or its settings
 │   ├── NoHomeError      there is no home there
 │   ├── HomeHeldError    another program holds the home
-│   └── SettingsError    etc/narval.toml or etc/people.toml has faults
+│   └── SettingsError    etc/narval.toml, etc/people.toml or etc/trust.toml has faults
 ├── SurroundingsError    the machine: disk, file system, peers
 │   ├── StoreError       the store cannot be read or written
 │   │   ├── RefusedRowsError the store is sound, and does not take these rows

@@ -31,7 +31,7 @@ from narval.files.people_file import PEOPLE_FILE, place_of_rule, read_people
 from narval.files.reading import Reading, load
 from narval.files.schemas import Schemas
 from narval.files.settings import FILE, Settings, parse_settings, read_settings
-from narval.files.trust_file import read_trust
+from narval.files.trust_file import doubts_of_trust, read_trust
 from narval.store.open import look_into
 from narval.store.postgresql.drivers import driver_of
 from narval.system.cgroup import obstacle
@@ -62,7 +62,9 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     for position, message in doubts_of_rules(people.approvals if people is not None else (), loaded.library):
         place = place_of_rule(home.path, position)
         faults.append(Fault(PEOPLE_FILE, *place, message, warning=True))
-    if loaded.library.get(ASKING, AFTER_A_MODEL) is None:
+    if trust is not None:
+        faults += doubts_of_trust(trust, loaded.library)
+    elif loaded.library.get(ASKING, AFTER_A_MODEL) is None:
         faults += _unasked(
             home, [found.name for found in settings.services if found.table == "models" and found.asks]
         )

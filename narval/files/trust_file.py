@@ -10,12 +10,26 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
+from narval.core.definitions.library import Library
+from narval.core.definitions.people.directory import BY_A_RULE
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import Fault, PatternError, SettingsError
+from narval.core.kinds import ASKING
 from narval.core.patterns.pattern import Pattern, compile_pattern
 from narval.core.source.text import Source
 from narval.core.trust.parts import Part
-from narval.core.trust.rules import ALL, FROM, KNOWN, OF_SECRETS, SEVERITY, Holding, PartWord, Rule, Rules
+from narval.core.trust.rules import (
+    ALL,
+    FROM,
+    KNOWN,
+    OF_SECRETS,
+    SEVERITY,
+    Holding,
+    PartWord,
+    Rule,
+    Rules,
+    fits,
+)
 from narval.files.toml import TomlFile
 from narval.system.regular_file import read_source
 from narval.system.unexpected import unexpected
@@ -57,6 +71,23 @@ def read_trust(home: Path | None) -> tuple[Rules | None, list[Fault]]:
 def parse_trust(source: Source) -> tuple[Rules | None, list[Fault]]:
     """The rules that a text of TOML holds, or None and all that is wrong with it."""
     return _read(TomlFile(source))
+
+
+def doubts_of_trust(rules: Rules, library: Library) -> Iterator[Fault]:
+    """Warnings about rules: of actions and definitions that are not there, and where nobody can be asked."""
+    actions = library.of("action")
+    names = [definition.full_name for definition in library]
+    for rule in rules.rules:
+        for word, listed, there in (("action", rule.actions, actions), ("definition", rule.recipes, names)):
+            for name in listed:
+                if ":" not in name and not any(fits(name, other) for other in there):
+                    message = f"rule: there is no {word} {name!r} here{closest(name, there)}"
+                    yield Fault(TRUST_FILE, rule.line, 1, message, warning=True)
+    asking = next((rule for rule in rules.rules if rule.then == "ask"), None)
+    if asking is not None and library.get(ASKING, BY_A_RULE) is None:
+        why = f"there is no work {BY_A_RULE}, so no call is made about which this asks"
+        message = f"rule: {why}; take what ships: narval take recipes/trust.xml"
+        yield Fault(TRUST_FILE, asking.line, 1, message, warning=True)
 
 
 def add_rules(home: Path, text: str) -> bool:

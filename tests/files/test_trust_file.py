@@ -12,6 +12,8 @@ from narval.core.errors import SettingsError
 from narval.core.patterns.pattern import compile_pattern
 from narval.core.source.text import Source
 from narval.core.trust.rules import Rule, Rules
+from narval.files.check import check_home
+from narval.files.home import Home
 from narval.files.trust_file import load_trust, parse_trust, read_trust
 
 FILE = """\
@@ -190,3 +192,17 @@ def test_a_home_without_the_file_has_no_rules_and_one_that_cannot_be_read_does_n
     (tmp_path / "etc" / "trust.toml").mkdir()
     with pytest.raises(SettingsError, match=r"etc/trust.toml:1:1: expected a file, found a folder"):
         load_trust(tmp_path)
+
+
+def test_check_warns_of_rules_about_what_is_not_there_and_where_nobody_can_be_asked(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "trust.toml").write_text(
+        "[[rule]]\nfrom = '*'\naction = ['mial.send', 'program:make']\nrecipe = 'w.*'\nthen = 'ask'\n"
+    )
+    faults = [str(fault) for fault in check_home(Home(tmp_path))]
+    assert faults == [
+        "etc/trust.toml:1:1: warning: rule: there is no action 'mial.send' here",
+        "etc/trust.toml:1:1: warning: rule: there is no definition 'w.*' here",
+        "etc/trust.toml:1:1: warning: rule: there is no work trust.ask, so no call is made about which this "
+        "asks; take what ships: narval take recipes/trust.xml",
+    ]

@@ -15,11 +15,14 @@ from narval.ask.asking_person import is_owner
 from narval.ask.lookup import command
 from narval.ask.memory.changing import replaceable
 from narval.ask.registry import operation
+from narval.core.definitions.suggestions import closest
 from narval.core.elements.control_elements import CONTROLS
 from narval.core.elements.element import Origin
 from narval.core.errors import RequestError
 from narval.core.memory.labels import ENDORSED, endorsement
+from narval.core.trust.rules import Rule, RuleUse
 from narval.daemon.daemon import Daemon
+from narval.files.trust_file import TRUST_FILE
 
 
 @operation("read")
@@ -39,6 +42,54 @@ async def trust(daemon: Daemon, eid: int) -> dict[str, Any]:
         "hearsay": labels.is_hearsay(labels.of((eid,))),
         "endorsed": endorsement(origin),
         "by": [_labelled(agent, before) for before in dict.fromkeys(made_from) if before],
+    }
+
+
+@operation("read")
+async def rules(daemon: Daemon, name: str = "") -> dict[str, Any]:
+    """The rules of the home about what may go where, in their order; with the name of an action or a
+    definition, those that may be about its calls.
+
+    `calls` are those that each has judged since the agent became active, and `last` is the moment of the last
+    one; this is not kept. `file` is null in a home without rules.
+    """
+    agent = daemon.agent
+    home_rules = agent.lookup.rules
+    if name and agent.library.find(name) is None:
+        names = [definition.full_name for definition in agent.library]
+        raise RequestError(f"there is no action or definition {name!r}{closest(name, names)}")
+    if home_rules is None:
+        return {"file": None, "rules": [], "secret": [], "known": []}
+    about = [rule for rule in home_rules.rules if _is_about(rule, name, agent)]
+    return {
+        "file": TRUST_FILE,
+        "rules": [_rule(rule, agent.lookup.rule_uses.of(rule)) for rule in about],
+        "secret": [{"name": name, "match": pattern.text} for name, pattern in home_rules.secrets],
+        "known": [{"name": name, "values": pattern.text} for name, pattern in home_rules.known.items()],
+    }
+
+
+def _is_about(rule: Rule, name: str, agent: AgentState) -> bool:
+    if not name:
+        return True
+    is_called = agent.library.get("action", name) is not None
+    return rule.is_about_action(name) if is_called else rule.is_about_recipe(name)
+
+
+def _rule(rule: Rule, use: RuleUse) -> dict[str, Any]:
+    return {
+        "line": rule.line,
+        "from": list(rule.origins),
+        "secret": list(rule.secrets),
+        "part": rule.part,
+        "action": list(rule.actions),
+        "recipe": list(rule.recipes),
+        "to": rule.to.text if rule.to is not None else None,
+        "holds": list(rule.holds),
+        "then": rule.then,
+        "why": rule.why,
+        "calls": use.calls,
+        "last": json_forms.moment(use.last or None),
     }
 
 

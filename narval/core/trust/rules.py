@@ -77,10 +77,18 @@ class Rule(msgspec.Struct, frozen=True, dict=True):
         return (
             self.part in ("any", word_of(part))
             and self._names(label)
-            and (not self.actions or any(_fits(name, action) for name in self.actions))
-            and (not self.recipes or any(_fits(name, recipe) for name in self.recipes))
+            and self.is_about_action(action)
+            and self.is_about_recipe(recipe)
             and self._looks_at(part)
         )
+
+    def is_about_action(self, name: str) -> bool:
+        """True if it may be about calls of an action."""
+        return not self.actions or any(fits(pattern, name) for pattern in self.actions)
+
+    def is_about_recipe(self, name: str) -> bool:
+        """True if it may be about calls of runs of a definition."""
+        return not self.recipes or any(fits(pattern, name) for pattern in self.recipes)
 
     @property
     def variables(self) -> frozenset[str]:
@@ -89,8 +97,8 @@ class Rule(msgspec.Struct, frozen=True, dict=True):
 
     def _names(self, label: str) -> bool:
         if label.startswith(OF_SECRETS):
-            return any(_fits(name, label.removeprefix(OF_SECRETS)) for name in self.secrets)
-        return bool(self.origins) and (label == UNKNOWN or any(_fits(name, label) for name in self.origins))
+            return any(fits(name, label.removeprefix(OF_SECRETS)) for name in self.secrets)
+        return bool(self.origins) and (label == UNKNOWN or any(fits(name, label) for name in self.origins))
 
     def _looks_at(self, part: Part) -> bool:
         """False if it allows a part that says where, because of a pattern that does not look at that part:
@@ -209,7 +217,7 @@ def _counts(rule: Rule, facts: Facts, part: Part, label: str) -> bool:
     return (rule.to is None and not rule.holds) or facts.holds(rule, part)
 
 
-def _fits(pattern: str, name: str) -> bool:
+def fits(pattern: str, name: str) -> bool:
     """True if a name is the one that a rule has, or begins as that does before its `*`."""
     return name.startswith(pattern[:-1]) if pattern.endswith(ALL) else name == pattern
 

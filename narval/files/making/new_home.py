@@ -13,6 +13,7 @@ from narval.files.found_files import MODULES
 from narval.files.home import PARTS, SCENARIOS, Home
 from narval.files.making.choices import HomeChoices, chosen_memory, chosen_settings
 from narval.files.shipped import EXAMPLES, OF_THE_EXAMPLES, shipped
+from narval.files.trust_file import TRUST_FILE
 
 _OF_A_BARE_HOME = ("etc",)
 
@@ -36,7 +37,7 @@ def create_home(
     is not altered; where it cannot be made, or somebody interrupts, nothing of it is left.
 
     Modules that ship are not copied: they count where they are (`shipped`). Nor are examples. A bare home has
-    the settings of the sample alone, no recipes, and an empty memory.
+    the settings of the sample alone, no recipes, no rules of what may go where, and an empty memory.
 
     Raises RequestError when there is a home already, SurroundingsError when it cannot be written.
     """
@@ -87,6 +88,7 @@ def _fill(sample: Path, scratch: Path, choices: HomeChoices, *, bare: bool) -> N
     copy_sample(sample, scratch, _OF_A_BARE_HOME if bare else (*PARTS, SCENARIOS))
     memory, settings = scratch / "data" / "memory.xml", scratch / "etc" / "narval.toml"
     if bare:
+        (scratch / TRUST_FILE).unlink(missing_ok=True)  # nobody would ask: the work that does is a recipe
         memory.write_text(_EMPTY_MEMORY, encoding="utf-8")
     elif memory.is_file():
         memory.write_text(chosen_memory(memory.read_text("utf-8"), choices), encoding="utf-8")

@@ -149,6 +149,11 @@ def _elements(context: click.Context, incomplete: str) -> Choices:
         yield str(row["eid"]), row["name"]
 
 
+def _trusted(context: click.Context, incomplete: str) -> Choices:
+    """The definitions, or elements where a number was begun."""
+    yield from (_elements if incomplete.isdecimal() else _definitions)(context, incomplete)
+
+
 def _incidents(context: click.Context, _: str) -> Choices:
     for row in asked(context, "incidents", every=True):
         yield row["incident"], row["message"]
@@ -169,6 +174,7 @@ agents = source(_agents)
 dead_letters = source(_dead_letters)
 people = source(of_people)
 elements = source(_elements)
+trusted = source(_trusted)
 incidents = source(_incidents)
 versions = source(_versions)
 runs = source(of_runs)
