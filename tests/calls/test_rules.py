@@ -147,6 +147,11 @@ def test_F8_a_mail_that_says_where_a_letter_goes_asks_and_shows_what_came_from_w
     assert sent(home) == ["mallory@x.org"]
 
 
+def test_what_the_author_wrote_goes_where_he_wrote(agent: Any, home: Path) -> None:
+    play(agent, "reports")
+    assert (sent(home), asked(agent)) == (["ann@x.org"], [])
+
+
 def test_F8_rejected_is_not_sent(agent: Any, home: Path) -> None:
     run = play(agent, "obeys")
     agent.answer(asked(agent)[0], "reject")
