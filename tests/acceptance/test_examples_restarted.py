@@ -27,7 +27,7 @@ SCENARIOS = sorted(
     if not path.name.startswith("purchase")  # people answer there: test_purchase.py
     and path.stem != "model-triage"  # a model and people answer there: its scenario is played
     and path.stem != "household"  # several agents: test_household.py
-    and path.stem not in ("bank", "fax")  # objects of tasks, and no mails: test_task_examples.py
+    and path.stem not in ("bank", "desk", "fax")  # objects of tasks, and no mails: test_task_examples.py
 )
 SENDING = ("mail.write", "mail.send")
 

@@ -17,7 +17,7 @@ PAGE = (ROOT / "docs" / "reference" / "examples.md").read_text(encoding="utf-8")
 OF_AGENTS = "household"
 """The example of several agents, which docs/tutorial/household.md shows."""
 
-OF_TASKS = {"bank", "fax"}
+OF_TASKS = {"bank", "desk", "fax"}
 """The examples of tasks, which docs/reference/tasks.md tells of."""
 
 OF_PEOPLE = "purchase"
