@@ -146,7 +146,7 @@ class Turn:
                 self.fail_unreadable(run)
                 return False
             if telling.poisonous and (why := telling.reason(run_eid, event)):
-                self._break(run, "internal-error", why)
+                self.fail(run, "internal-error", why)
                 return True
             event = replace(event, id=self.agent.numbers.last + 1, at=self.transaction.at)
             try:
@@ -216,7 +216,7 @@ class Turn:
         if run.state is None:
             self.fail_unreadable(run)
         else:
-            self._break(run, kind, message, event)
+            self.fail(run, kind, message, event)
 
     def fail_unreadable(self, run: Run) -> None:
         """Fail a run that the store cannot give back, as far as it is known."""
@@ -224,13 +224,13 @@ class Turn:
         log.error("run %d of %s is lost: %s", run.eid, run.name, why)
         run.load(*as_far_as_readable(self.agent, run))
         if run.state is not None:
-            self._break(run, "unreadable", why)
+            self.fail(run, "unreadable", why)
             return
         eid = self._add_error(run, "unreadable", why)
         event = Cancelled(self.agent.numbers.last + 1, self.at, why)
         self._record(run, event, [], [Finish("failed", "failed", (eid,), eid)])
 
-    def _break(self, run: Run, kind: str, message: str, event: Event | None = None) -> None:
+    def fail(self, run: Run, kind: str, message: str, event: Event | None = None) -> None:
         """Fail a run where it stands; the others go on."""
         event = event or Cancelled(self.agent.numbers.last + 1, self.at, message)
         eid = self._add_error(run, kind, message)

@@ -10,7 +10,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from narval.agent.effects import notify_of_gone
+from narval.agent.relying import Reliance, relying_on, tell_relying
 from narval.agent.transaction import Transaction
+from narval.agent.turn import Turn
 from narval.core.elements import changes
 from narval.core.elements.element import Origin
 from narval.core.elements.outdated_element import CONFIRMED, WITHDRAWN, make_note
@@ -26,6 +28,20 @@ class Consequences(NamedTuple):
     withdrawn: tuple[int, ...]
     cascaded: tuple[int, ...]
     doubtful: tuple[int, ...]
+
+
+def withdraw_and_tell(
+    turn: Turn, eids: tuple[int, ...], why: str, origin: Origin | None = None, *, cascade: bool = False
+) -> tuple[Consequences, int | None, list[Reliance]]:
+    """Withdraw elements, and tell the runs that relied on what is withdrawn now, or undo them; which these
+    are, too.
+    """
+    agent = turn.agent
+    what = consequences(agent.memory, eids, cascade=cascade)
+    reliances = relying_on(agent, what.withdrawn, turn.transaction.batch.journal)
+    what, note = withdraw(turn.transaction, eids, why, origin, cascade=cascade)
+    tell_relying(turn, reliances, why)
+    return what, note, reliances
 
 
 def consequences(memory: Memory, eids: Iterable[int], *, cascade: bool) -> Consequences:

@@ -40,7 +40,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "memory.listing": ("memory", "count", "elements", "facets"),
     "memory.element": ("element",),
     "memory.origins": ("origin", "uses"),
-    "memory.withdrawing": ("withdraw", "withdrawal", "confirm"),
+    "memory.withdrawing": ("withdraw", "withdrawal", "confirm", "undo"),
     "runs.acts": ("start", "cancel", "retry", "wait"),
     "runs.listing": ("runs",),
     "runs.showing": ("show", "xml"),

@@ -42,6 +42,8 @@ class Kind(NamedTuple):
     """False if processes leave its name to their authors, as the type of nodes."""
     besides: Mapping[str, str] = {}
     """Runs of other kinds that follow the same definitions: the packages of their engines in the folder."""
+    undoes: str = ""
+    """The one among them that undoes what a run of this kind has done."""
     knows_inputs: bool = False
     """True if what a step of its runs makes says only what is in the inputs that its origin names."""
     standing: str = ""
@@ -106,6 +108,8 @@ KINDS: dict[str, Kind] = {
         roots=("cookbook", "recipe"),
         warns=True,
         tells=True,
+        besides={"plan-undo": "engine.undo"},
+        undoes="plan-undo",
         knows_inputs=True,
     ),
     "automaton": Kind(

@@ -239,11 +239,11 @@ class _Agents:
         holders = [run for run in state.memory.contexts.holders(element.eid) if run != maker]
         under_way = (run for run in holders if run in state.runs.active)
         calls = (call for run in under_way for call in state.runs[run].calls.values())
-        given = [call for call in calls if element.eid in json_forms.given_to(call)]
+        taking = [call for call in calls if element.eid in json_forms.given_to(call)]
         return {
             **json_forms.uses_of(marks),
             "consulted_by": [{"run": run, **_run(state, run)} for run in sorted(holders)[:MOST_RUNS]],
-            "given_to": [{"call": call.call, "step": call.step, "target": call.name} for call in given],
+            "given_to": [{"call": call.call, "step": call.step, "target": call.name} for call in taking],
         }
 
     def _known_as(self, name: str) -> str:

@@ -6,17 +6,19 @@ from collections.abc import Iterable
 from typing import Any
 
 from narval.agent.agent import AgentState
+from narval.agent.relying import UNDONE, CallMade, Reliance, relying_on, to_undo, undo_run
 from narval.agent.turn import Turn
-from narval.agent.withdrawing import Consequences, consequences
+from narval.agent.withdrawing import Consequences, consequences, withdraw_and_tell
 from narval.agent.withdrawing import confirm as confirm_in
-from narval.agent.withdrawing import withdraw as withdraw_in
 from narval.ask.asker import PROGRAM, Asker
-from narval.ask.lookup import command
+from narval.ask.lookup import command, find_run
 from narval.ask.memory.changing import outdatable
 from narval.ask.memory.origins import descent_of
 from narval.ask.registry import operation
 from narval.core.elements.control_elements import is_sending
 from narval.core.elements.outdated_element import NOTES
+from narval.core.engines.engine import HasTokens
+from narval.core.engines.registry import undoing_kind
 from narval.core.errors import RequestError
 from narval.core.memory.memory import Memory
 from narval.daemon.daemon import Daemon
@@ -42,8 +44,8 @@ async def withdraw(
         memory = turn.agent.memory
         if eid not in memory.withdrawn:
             outdatable(daemon, eid)
-        what, note = withdraw_in(turn.transaction, (eid,), reason, asker.origin(), cascade=cascade)
-        return {**_form(turn.agent, eid, what), "note": note}
+        what, note, reliances = withdraw_and_tell(turn, (eid,), reason, asker.origin(), cascade=cascade)
+        return {**_form(turn.agent, eid, what, reliances), "note": note}
 
     return dict(await daemon.host.submit(work))
 
@@ -57,7 +59,8 @@ async def withdrawal(daemon: Daemon, eid: int, cascade: bool = False) -> Form:
     await descent_of(agent.memory, TimeSlice())
     if eid not in agent.memory.withdrawn:
         outdatable(daemon, eid)
-    return _form(agent, eid, consequences(agent.memory, (eid,), cascade=cascade))
+    what = consequences(agent.memory, (eid,), cascade=cascade)
+    return _form(agent, eid, what, relying_on(agent, what.withdrawn))
 
 
 @operation("write")
@@ -91,7 +94,7 @@ def _not_doubtful(daemon: Daemon, memory: Memory, eid: int) -> str:
     return f"element {eid} ({element.name}) is not doubtful, so there is nothing to confirm"
 
 
-def _form(agent: AgentState, eid: int, what: Consequences) -> Form:
+def _form(agent: AgentState, eid: int, what: Consequences, reliances: list[Reliance]) -> Form:
     memory = agent.memory
     return {
         "element": eid,
@@ -99,7 +102,47 @@ def _form(agent: AgentState, eid: int, what: Consequences) -> Form:
         "doubtful": [_row(agent, one) for one in what.doubtful],
         "also_made_from": [_row(agent, one) for one in _others(memory, (eid, *what.cascaded), what)],
         "sent_to": _sent(memory, (*what.withdrawn, *what.doubtful)),
+        "runs": [_reliance(agent, reliance) for reliance in reliances],
     }
+
+
+def _reliance(agent: AgentState, reliance: Reliance) -> Form:
+    run, how, eids, calls = reliance
+    return {
+        "run": run.eid,
+        "run_of": run.name,
+        "state": run.status,
+        "how": how or None,
+        "relied_on": list(eids),
+        "undo": [_undo(call) for call in calls],
+        "outside": [] if calls else [_undo(call) for call in to_undo(agent, run)],
+    }
+
+
+def _undo(call: CallMade) -> Form:
+    return {"step": call.step, "target": call.name, "state": call.state, "undo": call.undo or None}
+
+
+@operation("write")
+async def undo(daemon: Daemon, run: int, why: str, *, asker: Asker = PROGRAM) -> Form:
+    """Undo what a run of a recipe has done: it is cancelled if it is under way, then what undoes each of its
+    calls is called, the last first. A run is undone once.
+
+    `undo` are its calls, with the action that undoes each, or null where there is none.
+    """
+    undone, reason = find_run(daemon, run), _reason(why, "the run is to be undone")
+    if not undoing_kind(undone.kind):
+        instead = "; `narval backtrack` takes it back" if isinstance(undone.engine, HasTokens) else ""
+        raise RequestError(f"run {run} of {undone.name} is a {undone.kind}: only plans are undone{instead}")
+
+    def work(turn: Turn) -> Form:
+        if (by := turn.agent.memory.marks.get(UNDONE, {}).get(run)) is not None:
+            raise RequestError(f"run {run} of {undone.name} was undone before, by run {by}")
+        calls = [_undo(call) for call in to_undo(turn.agent, undone, turn.transaction.batch.journal)]
+        undoing = undo_run(turn, undone, reason, asker.origin())
+        return {"run": run, "undoing": undoing.eid if undoing is not None else None, "undo": calls}
+
+    return dict(await daemon.host.submit(work))
 
 
 def _others(memory: Memory, eids: Iterable[int], what: Consequences) -> list[int]:

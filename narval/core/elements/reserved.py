@@ -11,7 +11,9 @@ from narval.core.elements.control_elements import CONTROLS
 from narval.core.elements.element import Element, local_name
 from narval.core.errors import ElementError
 
-RUNS = frozenset({"plan", "process", "automaton", "work", "task", "task-server", "task-case", "dataflow"})
+RUNS = frozenset(
+    {"plan", "plan-undo", "process", "automaton", "work", "task", "task-server", "task-case", "dataflow"}
+)
 """The elements of runs; `dataflow` is a kind to come."""
 
 DEFINITIONS = frozenset({"recipe", "cookbook", "action", "transform", "module", "process-definition"})

@@ -88,6 +88,16 @@ def knows_inputs(run_kind: str) -> bool:
     return any(kind.run == run_kind and kind.knows_inputs for kind in KINDS.values())
 
 
+def undoing_kind(run_kind: str) -> str:
+    """The kind of the runs that undo what runs of a kind have done; "" where there are none."""
+    return next((kind.undoes for kind in KINDS.values() if kind.run == run_kind), "")
+
+
+def is_undoing(run_kind: str) -> bool:
+    """True of a kind of runs that undo others."""
+    return any(kind.undoes == run_kind for kind in KINDS.values())
+
+
 def is_beside(run_kind: str) -> bool:
     """True of a kind of runs that is not the usual one of their definitions."""
     return any(run_kind in kind.besides for kind in KINDS.values())

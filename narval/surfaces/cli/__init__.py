@@ -15,9 +15,10 @@ from narval.surfaces.cli.command import Command, CommandGroup, Commands, common_
 
 _ORDER = [
     "init", "run", "status", "stop", "reload", "web", "agents", "check", "collection", "simulate",
-    "automaton", "dataflow", "start", "add", "outdate", "withdraw", "confirm", "trust", "memory", "element",
-    "part", "timeline", "send", "letters", "runs", "show", "history", "why", "cancel", "signal", "retry",
-    "renew", "attention", "errors", "calendar", "work", "people", "hooks", "task", "complete", "backtrack",
+    "automaton", "dataflow", "start", "add", "outdate", "withdraw", "confirm", "undo", "trust", "memory",
+    "element", "part", "timeline", "send", "letters", "runs", "show", "history", "why", "cancel", "signal",
+    "retry", "renew", "attention", "errors", "calendar", "work", "people", "hooks", "task", "complete",
+    "backtrack",
     "rerun", "tokens",
     "environment", "remembered", "definitions", "tell", "grants", "grant", "revoke", "actions", "diff",
     "take", "log", "backup", "restore", "service", "completion",
@@ -29,7 +30,7 @@ _WHERE = {
     "reload": "daemon.control", "web": "daemon.web", "agents": "daemon.agents", "check": "daemon.homes",
     "collection": "daemon.collection", "simulate": "trials.simulate",
     "start": "memory", "add": "memory", "outdate": "memory", "memory": "memory",
-    "trust": "trust", "withdraw": "withdrawing", "confirm": "withdrawing",
+    "trust": "trust", "withdraw": "withdrawing", "confirm": "withdrawing", "undo": "withdrawing",
     "element": "monitor.elements", "part": "monitor.runs", "timeline": "monitor.runs",
     "send": "memory", "letters": "memory",
     "runs": "runs", "show": "runs", "history": "runs", "why": "runs", "cancel": "runs", "signal": "runs",

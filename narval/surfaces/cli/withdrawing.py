@@ -51,8 +51,46 @@ def _lines(answer: Row, dry_run: bool) -> Iterator[str]:
     for key, words in _WORDS.items():
         for row in answer[key]:
             yield f"{would if key != 'also_made_from' else ''}{words}: {_element(row)}"
+    for run in answer["runs"]:
+        yield from _relied(run, dry_run)
     if answer["sent_to"]:
         yield f"{would}told: {clean(', '.join(answer['sent_to']))}, which it was sent to"
+
+
+_THEN = {"signal": "told by a signal", "fail": "failed", "undo": "undone", "ignore": "not told"}
+
+
+def _relied(run: Row, dry_run: bool) -> Iterator[str]:
+    """A run that relied on it, what becomes of it, and what it has done outside."""
+    then = _THEN.get(run["how"], "left as it is")
+    would = "would be " if dry_run and then != "left as it is" else ""
+    yield clean(f"run {run['run']} of {run['run_of']} ({run['state']}) relied on it: {would}{then}")
+    yield from (f"  {line}" for line in _calls(run["undo"]))
+    for call in run["outside"]:
+        yield "  " + clean(f"step {call['step']} has done something outside: {call['target']}")
+
+
+def _calls(calls: list[Row]) -> Iterator[str]:
+    for call in calls:
+        by = f"undone by {call['undo']}" if call["undo"] else "has no undo"
+        yield clean(f"step {call['step']}, {call['target']}: {by}")
+
+
+_UNDO = "narval undo 12 --why 'the order was a mistake'"
+
+
+@asking("undo", "undo", example=_UNDO, alters=True)
+@click.argument("run", type=int, shell_complete=completion.runs)
+@click.option("--why", required=True, metavar="TEXT", help="Why it is undone; kept with the run.")
+def undo(answer: Row) -> None:
+    """Undo what a run has done.
+
+    A run that is under way is cancelled. Then what undoes each of its calls is called, the last first, in a
+    run of its own. A run is undone once.
+    """
+    click.echo("\n".join(_calls(answer["undo"])) or "there is nothing to undo")
+    if answer["undoing"]:
+        click.echo(f"run {answer['undoing']} undoes it")
 
 
 def _element(row: Row) -> str:

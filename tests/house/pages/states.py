@@ -32,6 +32,7 @@ PARTS: Mapping[str, tuple[tuple[str, Mapping[str, frozenset[str]]], ...]] = {
 
 TITLES = {
     "plan": "A plan",
+    "plan-undo": "A run that undoes a plan",
     "automaton": "A run of an automaton",
     "process": "A process",
     "work": "An item of work",
@@ -43,6 +44,7 @@ TITLES = {
 
 PAGES = {
     "plan": "recipe.md",
+    "plan-undo": "recipe.md",
     "automaton": "automaton.md",
     "process": "process.md",
     "work": "work.md",

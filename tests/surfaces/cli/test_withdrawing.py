@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.ask.test_undoing import MODULE, RECIPES
+from tests.daemon.at_work import Scene
 from tests.surfaces.cli.command_line import data, narval, well
 from tests.surfaces.cli.test_origins import home as home  # a fixture
 
@@ -16,6 +18,10 @@ def test_F14_the_commands_withdraw_and_confirm(home: Path) -> None:
         f"would be withdrawn: {mail} mail",
         f"would be doubtful: {verdict} verdict, of w.triage, run {run}",
         f"would be doubtful: {answer} answer, of w.triage, run {run}",
+        f"run {run} of w.triage (done) relied on it: left as it is",
+        "  step answer has done something outside: w.answer",
+        "  step judge has done something outside: w.judge",
+        "  step listen has done something outside: w.nothing",
     ]
     assert well(home, "withdraw", mail, "--why", "forged").startswith(f"withdrawn: {mail} mail\ndoubtful: ")
     assert well(home, "withdraw", mail, "--why", "forged") == f"element {mail} was withdrawn before\n"
@@ -28,6 +34,25 @@ def test_F14_the_commands_withdraw_and_confirm(home: Path) -> None:
     assert well(home, "confirm", verdict).startswith("2 elements confirmed: ")
     refused = narval(home, "confirm", answer)
     assert (refused.exit_code, "nothing to confirm" in refused.stderr) == (1, True)
+
+
+def test_F14_the_command_undoes_a_run(tmp_path: Path) -> None:
+    scene = Scene(tmp_path / "home")
+    scene.write("modules/s.py", MODULE)
+    scene.write("recipes/s.xml", RECIPES)
+    home = scene.home.path
+    well(home, "add", "-", given="<order n='7'/>")
+    run = int(data(home, "start", "s.plain", "--wait")["eid"])
+    lines = well(home, "undo", run, "--why", "a mistake").splitlines()
+    assert lines[:3] == [
+        "step say, s.call_up: has no undo",
+        "step ship, s.ship: undone by s.fetch",
+        "step pay, s.pay: undone by s.refund",
+    ]
+    well(home, "run", "--until-idle")
+    (undoing,) = data(home, "runs", "--kind", "plan-undo")
+    assert lines[3] == f"run {undoing['eid']} undoes it"
+    assert undoing["phase"] == "done"
 
 
 def test_F14_to_withdraw_needs_a_reason(home: Path) -> None:

@@ -40,7 +40,8 @@ class Action(ModuleDefinition, frozen=True, eq=False, kw_only=True):
     are those that it needs of a worker of the cluster, by name. `says_where` are the parts of its inputs that
     say where the call goes; None if nobody has said, so that each may: not of a pure one, which goes nowhere.
     `needs` are the places that it may reach; of code that declares none they are None: it may need anything.
-    `xml` is the `action` element that memory shows.
+    `undo` is the action that undoes what a call did, if there is one. `xml` is the `action` element that memory
+    shows.
     """
 
     kind: ClassVar[str] = "action"
@@ -54,6 +55,7 @@ class Action(ModuleDefinition, frozen=True, eq=False, kw_only=True):
     resources: Resources = ()
     says_where: tuple[SlotPath, ...] | None = None
     needs: Needs | None = None
+    undo: str = ""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,8 @@ class ActionDeclaration:
     """The parts of outputs that pass on parts of inputs: {"answer/@to": "mail/@from"}."""
     needs: Needs | None = None
     """The places that it may reach; None: not stated, so it may need anything."""
+    undo: str | None = None
+    """The action that undoes what a call did, as in "shop.cancel"."""
 
 
 @overload
@@ -114,6 +118,7 @@ def action(
     where: Iterable[str] | None = None,
     keeps: Mapping[str, str | Iterable[str]] | None = None,
     needs: Needs | None = None,
+    undo: str | None = None,
 ) -> Callable[[Function], Function]: ...
 
 
@@ -136,6 +141,7 @@ def action(
     where: Iterable[str] | None = None,
     keeps: Mapping[str, str | Iterable[str]] | None = None,
     needs: Needs | None = None,
+    undo: str | None = None,
 ) -> Any:
     """Declare that a function is an action; the function itself is returned unchanged.
 
@@ -148,7 +154,8 @@ def action(
     can of what is neither pure nor a source unless it says False: after a language model's answer such a call
     asks first. `model` is the id of the input that names the model whose answer it gives; `label` says by
     which way comes what it gives that nobody of the home has written: "web", "mail". `needs` are the places
-    that it may reach: a definition that calls code which declares none is shown to need anything.
+    that it may reach: a definition that calls code which declares none is shown to need anything. `undo` is
+    the action that undoes what a call did, as in "shop.cancel": it gets what the call was given and gave.
     """
     declaration = ActionDeclaration(
         inputs=tuple(inputs),
@@ -166,6 +173,7 @@ def action(
         where=where if where is None or isinstance(where, str) else tuple(where),
         keeps=keeps,
         needs=needs,
+        undo=undo,
     )
 
     def declare(declared: Function) -> Function:
@@ -193,6 +201,8 @@ def render(action: Action, runs: str | None, source: bool, outside: bool | None)
         root.set("label", action.label)
     if action.says_where is not None and not (action.pure and not action.says_where):
         root.set("where", " ".join(map(str, action.says_where)))
+    if action.undo:
+        root.set("undo", action.undo)
     if action.prototype.keeps:
         root.set("keeps", " ".join(map(str, action.prototype.keeps)))
     if action.needs is not None and not action.pure:

@@ -78,6 +78,7 @@ MODULE_WORDS: Words = {
             "where": Attribute(slot_paths),
             "keeps": Attribute(keeps_in),
             "needs": Attribute(read_needs),
+            "undo": Attribute(vocabulary.full_name),
         },
         ("description", "input", "output"),
     ),
@@ -130,6 +131,8 @@ def _contradictions(action: Action, where: Where, outside: bool | None) -> Itera
         yield f"label: {expectation}, found {action.label!r:.80}"
     if action.pure and action.needs != NOTHING:
         yield "a pure action reaches nothing outside; leave out pure, or needs"
+    if action.undo and re.fullmatch(r"[^.\s/]+\.[^\s/]+", str(action.undo)) is None:
+        yield f"undo: expected the full name of an action, such as shop.refund, found {action.undo!r:.80}"
     if action.label and action.pure:
         yield "nothing comes in by what a pure action does; leave out pure, or label"
 
@@ -170,6 +173,7 @@ class _ActionMaker:
             describe=self._sentence(declaration, place, decorator),
             model=declaration.model or "",
             label=declaration.label or "",
+            undo=declaration.undo or "",
             resources=self._resources(declaration, place),
             needs=self._needs(declaration, place),
             warnings=self._reader.warnings_so_far(),
@@ -411,6 +415,7 @@ class _Tree:
             describe=template_in(reading, described := Patterns(reading), entry, "describe"),
             model=entry.get("model", ""),
             label=entry.get("label", ""),
+            undo=entry.get("undo", ""),
             resources=entry.get("resources", ()),
             says_where=entry.get("where", () if entry.get("pure", False) else None),
             needs=entry.get("needs", NOTHING if entry.get("pure", False) else None),

@@ -42,6 +42,8 @@ def _facts(action: Action) -> Iterator[str]:
     yield from _of_parts(action)
     if action.describe is not None:
         yield f"People who must agree to a call of it read {template(action.describe)}."
+    if action.undo:
+        yield f"What it did is undone by the action {action.undo}."
     yield _PLACES[action.where]
     if action.resources:
         yield f"It needs of the cluster: {shown_resources(action.resources)}."

@@ -88,6 +88,12 @@ class Step(msgspec.Struct, eq=False):
     """The elements that are sent to other agents, if any are."""
     approve: str = ""
     """The work by which a person agrees before its calls are made (P72)."""
+    on_withdraw: str = ""
+    """The fate of its run when what it was given is withdrawn: ignore, signal, fail or undo; "": what the
+    recipe says.
+    """
+    undo: str = ""
+    """The action that undoes what its calls have done; "": what the action that it calls says."""
     _narrowed: tuple[Prototype, Prototype] | None = None
     """The prototype of the target, and the same as this step tightens it."""
 
@@ -217,6 +223,8 @@ class Recipe(RunDefinition, frozen=True, eq=False):
     `restart` is when another plan begins: once this one has ended, or `parallel` to it, as soon as its
     first transition has fired.
     `names` are those of conditions, each with the transitions and the conditions of that name.
+    `on_withdraw` is what becomes of its runs when something is withdrawn that they relied on; "": those under
+    way are told by a signal.
     """
 
     kind: ClassVar[str] = "recipe"
@@ -227,6 +235,7 @@ class Recipe(RunDefinition, frozen=True, eq=False):
     transitions: Mapping[str, Transition]
     restart: Literal["no", "yes", "parallel"] = "no"
     names: Mapping[str, tuple[tuple[str, int], ...]] = {}
+    on_withdraw: str = ""
 
     def line_of(self, part: str) -> int:
         """The line of its file on which a step begins."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import count
 
+from narval.core.definitions.action.definition import Action
 from narval.core.definitions.library import Definition, Parsed
 from narval.core.definitions.parsing import read_within
 from narval.core.definitions.people.approvals import refer_to_approval
@@ -95,6 +96,7 @@ class _RecipeBuilder:
             group=group,
             name=name,
             decay=entry.get("decay"),
+            on_withdraw=entry.get("on-withdraw", ""),
             **reading.version(entry, xml, first_reference),
         )
 
@@ -150,7 +152,11 @@ class _StepReader:
             own_inputs=own,
             sending=sending,
             approve=entry.get("approve", ""),
+            on_withdraw=entry.get("on-withdraw", ""),
+            undo=entry.get("undo", ""),
         )
+        if step.undo:
+            self._reading.refer(entry.place("undo"), Action.kind, step.undo, f"undo of step {step.id!r}")
         if step.approve:
             what, place = f"step {step.id!r}", entry.place("approve")
             refer_to_approval(self._reading, place, step.kind, step.approve, what)

@@ -32,6 +32,14 @@ _BEGINS = {
     "parallel": "It begins by itself. As soon as a run has left its first step, another begins beside it.",
 }
 
+_THEN = {
+    "ignore": "its run goes on, and is not told.",
+    "signal": 'its run is told by the signal "withdrawn" if it is under way.',
+    "fail": "its run fails if it is under way.",
+    "undo": "what its run did is undone, and its run is cancelled if it is under way.",
+}
+"""The fate of a run, by `on-withdraw`."""
+
 _CHOICE = "Then it takes one of these ways, the one that is open first; of several, the upper one:"
 
 
@@ -41,6 +49,10 @@ def sentences(recipe: Recipe, library: Library) -> Iterator[Sentence]:
     yield Sentence(_in_short(recipe, steps, library), recipe.line)
     yield Sentence(_BEGINS[recipe.restart], recipe.line)
     yield from (Sentence(text, recipe.line) for text in forgotten(recipe.decay))
+    if recipe.on_withdraw:
+        yield Sentence(
+            f"If something that it relied on is withdrawn, {_THEN[recipe.on_withdraw]}", recipe.line
+        )
     yield Sentence(f"Its first step is {quoted(recipe.start.id)}.", recipe.start.line)
     told: set[str] = set()
     for step in steps:
@@ -145,6 +157,10 @@ def _details(step: Step) -> Iterator[str]:
         yield from at_once(step.max_parallel, "such call")
     if step.approve:
         yield f"Before that, people must agree: they are asked by the work {step.approve}."
+    if step.on_withdraw:
+        yield f"If something that it was given is withdrawn, {_THEN[step.on_withdraw]}"
+    if step.undo:
+        yield f"What it did is undone by the action {step.undo}."
     if step.until is not None and step.every is not None:
         again = presence(step.until)
         yield f"It does so again {every(step.every)}, until {again}."

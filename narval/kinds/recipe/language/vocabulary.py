@@ -41,6 +41,9 @@ def agents(text: str) -> str:
     return " ".join(dict.fromkeys(map(agent, text.split()))) or agent("")
 
 
+ON_WITHDRAW = Attribute(one_of("ignore", "signal", "fail", "undo"))
+"""The fate of a run when something that it relied on is withdrawn."""
+
 WORDS: Words = {
     **COMMON,
     "cookbook": Word(
@@ -55,6 +58,7 @@ WORDS: Words = {
             "end_step": Attribute(identifier, required=True),
             "restart": Attribute(one_of("yes", "no", "parallel")),
             "decay": Attribute(seconds),
+            "on-withdraw": ON_WITHDRAW,
         },
         ("description", "step", "transition"),
     ),
@@ -75,6 +79,8 @@ WORDS: Words = {
             "max-parallel": Attribute(integer(1)),
             "on-restart": ON_RESTART,
             "approve": Attribute(full_name),
+            "on-withdraw": ON_WITHDRAW,
+            "undo": Attribute(full_name),
         },
         ("arguments", "context", "description", "input", "output", *INLINE),
     ),

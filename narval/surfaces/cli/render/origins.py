@@ -75,8 +75,7 @@ def _users(row: Row) -> Iterator[str]:
         in_run = f", run {use['run']}" if use["run"] else ""
         users.add(use["run"])
         yield clean(f"used by {place} of {use['definition']}{in_run}")
-    given = {(call["step"], call["target"]) for call in row.get("given_to", ())}
-    for step, target in sorted(given):
+    for step, target in sorted({(call["step"], call["target"]) for call in row.get("given_to", ())}):
         yield clean(f"given to {target}, step {step}, which is under way")
     for run in row.get("consulted_by", ()):
         if run["run"] not in users:

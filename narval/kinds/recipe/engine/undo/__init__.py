@@ -1,0 +1,1 @@
+"""The engine of what undoes a run: its calls, the last first."""

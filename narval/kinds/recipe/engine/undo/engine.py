@@ -1,0 +1,275 @@
+"""The engine of undoing: what a run has done is undone by calls of actions, the last first.
+
+It follows the definition of the run that is undone, and needs nothing of it: which calls are undone, by what,
+and with which elements, it is told as it begins. A call that fails does not keep the others from being made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Any
+
+from lxml import etree
+
+from narval.core.definitions.action.definition import Action
+from narval.core.definitions.prototype import Prototype
+from narval.core.engines import commands
+from narval.core.engines.calls.outputs import judge
+from narval.core.engines.commands import Command, Watch
+from narval.core.engines.decision import Decision
+from narval.core.engines.engine import Find, Lookup, Wait
+from narval.core.engines.events import Cancelled, Event, Returned, Started
+from narval.core.engines.graph import Graph, GraphEdge, GraphNode, Tone
+from narval.core.engines.run_state import RunBegan, RunChange, add_caller, finished
+from narval.core.engines.view import View
+from narval.kinds.recipe.engine.undo.state import KIND, Undoing, UndoState
+from narval.kinds.recipe.language.definition import Recipe
+
+kind = KIND
+definition_kind = Recipe.kind
+
+UNDOES = "undoes"
+"""The word by which it is told, as it begins, which run it undoes."""
+
+_TONES: dict[str, Tone] = {
+    "to do": "idle", "called": "active", "undone": "done", "failed": "failed", "no undo": "cancelled",
+}  # fmt: skip
+
+
+class UndoChange(RunChange, frozen=True):
+    """A fact that changes what undoes a run."""
+
+
+class UndoStarted(UndoChange, RunBegan, frozen=True):
+    """The run began."""
+
+    undoes: int = 0
+    steps: tuple[tuple[str, str, tuple[int, ...]], ...] = ()
+
+    def apply(self, state: UndoState) -> None:
+        """Note what is to be undone."""
+        state.begin(self)
+        state.move("undoing")
+        state.undoes, state.steps = self.undoes, [Undoing(*step) for step in self.steps]
+
+
+class UndoCalled(UndoChange, frozen=True):
+    """The call that undoes a step is under way."""
+
+    at_step: int
+    call: str
+
+    def apply(self, state: UndoState) -> None:
+        """Note the call."""
+        state.call, state.steps[self.at_step].state = self.call, "called"
+
+
+class UndoSettled(UndoChange, frozen=True):
+    """A step was undone, or was not."""
+
+    at_step: int
+    state: str
+    error: int | None = None
+
+    def apply(self, state: UndoState) -> None:
+        """Note what came of it."""
+        state.call, state.steps[self.at_step].state = "", self.state
+        state.error = self.error if state.error is None else state.error
+
+
+class UndoEnded(UndoChange, frozen=True):
+    """The run is over."""
+
+    status: str
+    at: float
+    error: int | None = None
+
+    def apply(self, state: UndoState) -> None:
+        """End."""
+        state.move(self.status, self.at, self.error)
+        state.call = ""
+
+
+changes = UndoChange.union()
+state_type = UndoState
+instead_of_retry = "what could not be undone is undone by hand"
+
+
+class UndoDecision(Decision[Recipe, UndoState, UndoChange], kw_only=True, eq=False):
+    """One advance of what undoes a run."""
+
+    def go_on(self) -> None:
+        """Make the next call, or end."""
+        for at, each in enumerate(self.state.steps):
+            if each.state != "to do":
+                continue
+            if not each.undo:
+                self.change(UndoSettled(at, "no undo"))
+            elif self._call(at, each):
+                return
+        failed = any(each.state == "failed" for each in self.state.steps)
+        self.end("failed" if failed else "done")
+
+    def _call(self, at: int, each: Undoing) -> bool:
+        """Make the call that undoes a step; False if it cannot be made."""
+        target = self.view.definition(Action.kind, each.undo)
+        prototype: Prototype | None = getattr(target, "prototype", None)
+        if prototype is None:
+            self.fail(at, "unknown-target", f"there is no action {each.undo}, which undoes step {each.step}")
+            return False
+        inputs = self._inputs(prototype, each.eids)
+        missing = [slot.id for slot in prototype.inputs if not slot.optional and slot.id not in dict(inputs)]
+        if missing:
+            what = f"step {each.step} was given and gave nothing that fits its input {', '.join(missing)}"
+            self.fail(at, "input-missing", f"{each.undo} cannot undo it: {what}")
+            return False
+        call = self.identifier()
+        self.change(UndoCalled(at, call))
+        self.ask(commands.Call(call, Action.kind, each.undo, each.step, inputs, prototype.lists))
+        return True
+
+    def _inputs(self, prototype: Prototype, eids: tuple[int, ...]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """The elements that the step was given and gave, by the inputs that they fit, each element once."""
+        left = [element for eid in eids if (element := self.view.element(eid)) is not None]
+        inputs = []
+        for slot in prototype.inputs:
+            bound = slot.condition.bind()
+            fitting = [element for element in left if self.view.fits(element, bound)]
+            taken = fitting if slot.list else fitting[:1]
+            left = [element for element in left if element not in taken]
+            if taken:
+                inputs.append((slot.id, tuple([element.eid for element in taken])))
+        return tuple(inputs)
+
+    def returned(self, event: Returned) -> None:
+        """Take what came of a call, and go on."""
+        at = next(at for at, each in enumerate(self.state.steps) if each.state == "called")
+        each = self.state.steps[at]
+        target = self.view.definition(Action.kind, each.undo)
+        prototype: Prototype | None = getattr(target, "prototype", None)
+        if event.problem is not None or event.abandoned:
+            kind = event.problem.kind if event.problem is not None else "abandoned"
+            message = event.problem.message if event.problem is not None else "the call was given up"
+            self.fail(at, kind, message, event.call)
+        elif prototype is not None and (verdict := judge(prototype, event.elements, self.view)).fault:
+            self.fail(at, "bad-output", verdict.fault, event.call)
+        elif prototype is not None:
+            errors = [self.keep(output, each.step, event.call, each.eids) for output in verdict.errors]
+            for output in verdict.accepted:
+                self.keep(output, each.step, event.call, each.eids)
+            self.change(UndoSettled(at, "failed" if errors else "undone", errors[0] if errors else None))
+        else:
+            self.change(UndoSettled(at, "undone"))
+        self.go_on()
+
+    def fail(self, at: int, kind: str, message: str, call: str = "") -> None:
+        """Leave a step as it is, and say why."""
+        each = self.state.steps[at]
+        error = self.add_error_element(kind, message, each.step, call=call, inputs=each.eids)
+        self.change(UndoSettled(at, "failed", error))
+
+    def end(self, status: str, error: int | None = None) -> None:
+        """End, and say so."""
+        self.change(UndoEnded(status, self.event.at, error))
+        self.report_end(())
+
+
+def begin(run: int, definition: Recipe) -> UndoState:
+    """One that has not started."""
+    return UndoState(run, definition.full_name)
+
+
+def advance(
+    definition: Recipe, state: UndoState, event: Event, view: View
+) -> tuple[list[UndoChange], list[Command]]:
+    """The changes and commands that follow from one event."""
+    decision = UndoDecision(state, event, view, definition=definition)
+    match event:
+        case Started() if state.status == "ready":
+            _started(decision, event)
+        case Returned() if event.call == state.call and not state.over:
+            decision.returned(event)
+        case Cancelled() if not state.over:
+            if state.call:
+                decision.ask(commands.CancelCall(state.call))
+            decision.end("cancelled")
+    return decision.changes, decision.commands
+
+
+def _started(decision: UndoDecision, event: Started) -> None:
+    named = ((*name.partition(" ")[::2], eids) for name, eids in event.inputs)
+    steps = tuple([(step, undo, eids) for step, undo, eids in named])
+    undoes = int(event.environment.get(UNDOES, 0))
+    decision.change(UndoStarted(event.at, event.elements, event.caller, event.attempt, undoes, steps))
+    there = dict.fromkeys(
+        eid for _, _, eids in steps for eid in eids if decision.view.element(eid) is not None
+    )
+    decision.add_to_context(tuple(there))
+    decision.go_on()
+
+
+def on_engine_error(
+    definition: Recipe, state: UndoState, event: Event, view: View, error: int
+) -> tuple[list[UndoChange], list[Command]]:
+    """The end of one whose advance raised."""
+    decision = UndoDecision(state, event, view, definition=definition)
+    if not state.over:
+        decision.end("failed", error)
+    return decision.changes, decision.commands
+
+
+def render(definition: Recipe, state: UndoState, context: Iterable[int]) -> bytes:
+    """The run as an element."""
+    root = etree.Element(kind, recipename=state.definition, undoes=str(state.undoes), state=state.status)
+    add_caller(root, state, "parent_plan")
+    for each in state.steps:
+        step = etree.SubElement(root, "step", id=each.step, state=each.state)
+        if each.undo:
+            step.set("undo", each.undo)
+    return finished(root, context)
+
+
+def parts(definition: Recipe, state: UndoState) -> dict[str, list[dict[str, Any]]]:
+    """The steps that are undone, the last first."""
+    return {
+        "steps": [
+            {"id": each.step, "type": Action.kind, "target": each.undo or None, "state": each.state}
+            for each in state.steps
+        ]
+    }
+
+
+def graph(definition: Recipe, state: UndoState) -> Graph:
+    """The steps that are undone, one after another."""
+    nodes = [
+        GraphNode(f"{at} {each.step}", (each.step,), each.state, tone=_TONES[each.state], target=each.undo)
+        for at, each in enumerate(state.steps)
+    ]
+    edges = [GraphEdge(one.id, other.id) for one, other in pairwise(nodes)]
+    return Graph(f"undo of {state.undoes}", (*nodes, *edges))
+
+
+def waiting_for(definition: Recipe, state: UndoState, watches: dict[str, Watch]) -> Iterator[Wait]:
+    """The call that is under way."""
+    for each in state.steps if state.call else ():
+        if each.state == "called":
+            yield Wait(each.step, "call", f"action {each.undo}", calls=(state.call,))
+
+
+def explain(definition: Recipe, state: UndoState, identifier: str | None) -> str | None:
+    """The state of a step, in words."""
+    if identifier is None:
+        return f"it undoes run {state.undoes}" if state.undoes else None
+    for each in state.steps:
+        if each.step == identifier:
+            by = f" by {each.undo}" if each.undo else ""
+            return f"step {each.step} of run {state.undoes} is {each.state}{by}"
+    return None
+
+
+def diagnose(
+    definition: Recipe, state: UndoState, identifier: str | None, element: Lookup, find: Find
+) -> Iterator[Wait]:
+    """Nothing: it waits for no element."""
+    return iter(())

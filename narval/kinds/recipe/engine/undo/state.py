@@ -1,0 +1,44 @@
+"""The state of what undoes a run: plain data that its changes alone alter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import msgspec
+
+from narval.core.engines.run_state import Moves, RunState
+
+KIND = "plan-undo"
+"""The kind of these runs."""
+
+
+class Undoing(msgspec.Struct, omit_defaults=True, gc=False):
+    """A call that is undone: its step, the action that undoes it ("": there is none), its elements."""
+
+    step: str
+    undo: str
+    eids: tuple[int, ...] = ()
+    state: str = "to do"
+    """One of: to do, called, undone, failed, no undo."""
+
+
+class UndoState(RunState, omit_defaults=True):
+    """The state of a run that undoes another: what is undone, and how far that has come."""
+
+    KIND: ClassVar[str] = KIND
+    MOVES: ClassVar[Moves] = {
+        "ready": frozenset({"undoing", "cancelled", "failed"}),
+        "undoing": frozenset({"done", "failed", "cancelled"}),
+    }
+
+    undoes: int = 0
+    """The run that is undone."""
+    steps: list[Undoing] = msgspec.field(default_factory=list)
+    """Its calls, the last first."""
+    call: str = ""
+    """The call that is under way."""
+
+    def progress(self) -> Iterable[tuple[str, str]]:
+        """The steps with their states."""
+        return ((each.step, each.state) for each in self.steps)
