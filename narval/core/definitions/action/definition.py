@@ -40,8 +40,8 @@ class Action(ModuleDefinition, frozen=True, eq=False, kw_only=True):
     are those that it needs of a worker of the cluster, by name. `says_where` are the parts of its inputs that
     say where the call goes; None if nobody has said, so that each may: not of a pure one, which goes nowhere.
     `needs` are the places that it may reach; of code that declares none they are None: it may need anything.
-    `undo` is the action that undoes what a call did, if there is one. `xml` is the `action` element that memory
-    shows.
+    `undo` is the action that undoes what a call did, if there is one. `xml` is the `action` element that
+    memory shows.
     """
 
     kind: ClassVar[str] = "action"
