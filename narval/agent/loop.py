@@ -207,7 +207,7 @@ class Loop:
             self._handle_intake(turn, room)
             if agent.queue:
                 self._drain(turn, room)
-        if turn.transaction.remote:
+        if turn.transaction.remote or turn.transaction.taken_back:
             turn.host_api.correspond(turn)
         batch = turn.transaction.rows()
         if agent.queue:

@@ -102,6 +102,10 @@ class Transaction:
         self.batch = Batch(self.agent.store.agent)
         self.outer: list[tuple[Run, Outer]] = []
         self.remote: list[tuple[Run, Call | CallGivenUp | Finish]] = []
+        self.taken_back: dict[str, set[int]] = {}
+        """The agents that are to be told what is withdrawn or doubtful of what they were sent, each with what
+        was confirmed of it.
+        """
         self.ended: list[Run] = []
         self.quit = self.unsettled = False
         self.comes_with = NONE

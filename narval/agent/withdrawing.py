@@ -14,6 +14,7 @@ from narval.agent.relying import Reliance, relying_on, tell_relying
 from narval.agent.transaction import Transaction
 from narval.agent.turn import Turn
 from narval.core.elements import changes
+from narval.core.elements.control_elements import is_sending
 from narval.core.elements.element import Origin
 from narval.core.elements.outdated_element import CONFIRMED, WITHDRAWN, make_note
 from narval.core.memory.doubting import cleared_after, doubtful_after
@@ -73,15 +74,40 @@ def withdraw(
         return what, None
     if what.withdrawn:
         transaction.change(changes.Withdrawn(what.withdrawn, why))
-    if what.doubtful:
-        transaction.change(changes.Doubted(what.doubtful))
-    notify_of_gone(transaction.agent, (*what.withdrawn, *what.doubtful))
-    for eid in what.doubtful:
-        if (element := memory.element(eid)) is not None:
-            transaction.offer(element)  # to those who ask for doubtful ones
+        notify_of_gone(transaction.agent, what.withdrawn)
+        _follow(transaction, what.withdrawn)
+    _doubt(transaction, what.doubtful)
     note = transaction.add(make_note(WITHDRAWN, what.withdrawn, why), origin) if what.withdrawn else None
     transaction.settle()
     return what, note
+
+
+def doubt(transaction: Transaction, eids: tuple[int, ...]) -> None:
+    """Let elements be doubtful, because they are so at the agent that sent them, and what came of them."""
+    memory = transaction.agent.memory
+    fresh = [eid for eid in eids if eid in memory.elements and eid not in memory.withdrawn]
+    after = doubtful_after(memory, fresh)
+    _doubt(transaction, tuple([eid for eid in (*fresh, *after) if eid not in memory.doubtful]))
+
+
+def _doubt(transaction: Transaction, eids: tuple[int, ...]) -> None:
+    """Let elements be doubtful, and offer them to those who ask for such."""
+    if not eids:
+        return
+    transaction.change(changes.Doubted(eids))
+    notify_of_gone(transaction.agent, eids)
+    for eid in eids:
+        if (element := transaction.agent.memory.element(eid)) is not None:
+            transaction.offer(element)
+    transaction.settle()
+    _follow(transaction, eids)
+
+
+def _follow(transaction: Transaction, eids: tuple[int, ...], *, confirmed: bool = False) -> None:
+    """Have the agents told that were sent these elements, or what was made from them."""
+    for scope, runs in transaction.agent.memory.marks.items():
+        if is_sending(scope) and (sent := runs.keys() & {*eids}):
+            transaction.taken_back.setdefault(scope[2], set()).update(sent if confirmed else ())
 
 
 def confirm(
@@ -98,4 +124,5 @@ def confirm(
         if (element := memory.element(eid)) is not None:
             transaction.offer(element)
     transaction.add(make_note(CONFIRMED, cleared, why), origin)
+    _follow(transaction, cleared, confirmed=True)
     return cleared

@@ -171,7 +171,7 @@ class AgentHost:
                 partial(self.questions.ask, agent),
                 environment.is_up_to_date,
                 partial(send_outputs, self.mail),
-                self.mail.calls.correspond,
+                self.mail.correspond,
                 way.hear,
             ),
             self.dispatcher.dispatch,

@@ -25,6 +25,7 @@ from narval.daemon.messages.mailbox import Mailbox
 from narval.daemon.messages.outbox import Outbox
 from narval.daemon.messages.post_office import PostOffice
 from narval.daemon.messages.remote_calls import CALL, RemoteCalls
+from narval.daemon.messages.withdrawals import send_withdrawals
 from narval.files.agents.settings import EVERYBODY, AgentSettings
 from narval.store.batch import STORE, AgentRow, Batch, DeadLetterRow, MessageRow, TakenRow
 
@@ -64,6 +65,12 @@ class AgentMail:
         self._settings = settings
         if self.mailbox.is_held:
             self.mailbox.try_again()
+
+    def correspond(self, turn: Turn) -> None:
+        """Send what a turn asks of other agents, answers them, or has withdrawn of what they were sent."""
+        self.calls.correspond(turn)
+        if turn.transaction.taken_back:
+            send_withdrawals(turn, self.outbox, self.office, self.identity)
 
     def why_not(self, envelope: Envelope, name: str) -> Refusal | None:
         """The reason why this agent is not to be sent elements of a name (G29); None if it may be."""

@@ -22,6 +22,7 @@ from narval.daemon.messages.receipts import settle_call
 from narval.daemon.messages.remote_calls import CALL, CANCEL, RETURNED
 from narval.daemon.messages.remote_kinds import take_call, take_cancel, take_return, take_undelivered
 from narval.daemon.messages.stamp import stamped
+from narval.daemon.messages.withdrawals import WITHDRAW, take_withdrawal
 from narval.store.batch import MessageRow
 
 
@@ -74,5 +75,6 @@ KINDS: Mapping[str, Take] = MappingProxyType(
         CALL: take_call,
         CANCEL: take_cancel,
         RETURNED: take_return,
+        WITHDRAW: take_withdrawal,
     }
 )

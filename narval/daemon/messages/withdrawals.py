@@ -1,0 +1,103 @@
+"""Withdrawals on their way: what was withdrawn, is doubtful or was confirmed follows to every agent that was
+sent it, or what was made from it, behind the element itself (G95).
+
+A message says of all that its receiver was sent how it stands now. So one that comes twice, or after another,
+changes nothing more, and what was made from several elements is judged by all of them.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from narval.agent.turn import Turn
+from narval.agent.withdrawing import confirm, doubt, withdraw_and_tell
+from narval.core.elements.control_elements import sent_to
+from narval.core.elements.element import Origin
+from narval.core.errors import UnreadableError
+from narval.daemon.messages.contract import Receiver, Refusal
+from narval.daemon.messages.envelope import Envelope
+from narval.daemon.messages.outbox import Outbox
+from narval.daemon.messages.post_office import PostOffice
+from narval.store.batch import AgentRow, MessageRow
+from narval.store.codec import read
+
+WITHDRAW = "withdraw"
+"""The kind of these messages."""
+
+
+class TakenBack(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The standing of elements that a receiver was sent, by their eids at the sender: those withdrawn with the
+    reason, those that are doubtful, and those that were confirmed just now.
+    """
+
+    withdrawn: dict[int, str] = {}
+    doubtful: tuple[int, ...] = ()
+    confirmed: tuple[int, ...] = ()
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(TakenBack).decode
+
+
+def send_withdrawals(turn: Turn, outbox: Outbox, office: PostOffice, identity: AgentRow) -> None:
+    """Tell the agents that were sent what this turn has withdrawn, doubted or confirmed."""
+    memory, receivers = turn.agent.memory, turn.transaction.taken_back
+    for name, confirmed in receivers.items():
+        receiver = office.find(name)
+        if receiver is None:
+            continue  # it is there no more, and so is what it was sent
+        sent = memory.marks.get(sent_to(name), {})
+        what = TakenBack(
+            {eid: memory.withdrawn[eid] for eid in sorted(sent.keys() & memory.withdrawn.keys())},
+            tuple(sorted(sent.keys() & memory.doubtful)),
+            tuple(sorted(confirmed)),
+        )
+        id = f"{identity.id}.{turn.agent.numbers.draw()}"
+        outbox.send(turn, receiver, WITHDRAW, id, outbox.envelope(), _encode(what))
+    receivers.clear()
+
+
+def take_withdrawal(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Envelope) -> Refusal | None:
+    """Withdraw, doubt or confirm what came of these elements here, as it is at the sender."""
+    try:
+        what = _read(row.data)
+    except UnreadableError as error:
+        return Refusal("unreadable", str(error))
+    memory = turn.agent.memory
+    for _ in memory.descent.reading:
+        pass
+    origin = Origin(by=envelope.by, actor=envelope.actor, agent=envelope.sender, message=row.id)
+    ids = (f"{envelope.sender_id}.", f"{receiver.identity.id}.")
+    by_reason: dict[str, list[int]] = {}
+    doubtful, confirmed = list[int](), list[int]()
+    named = (*what.withdrawn, *what.doubtful, *what.confirmed)
+    concerned = {eid for there in named for eid in memory.descent.received(envelope.sender, there)}
+    for eid in sorted(concerned):
+        element = memory.element(eid)
+        if element is None or element.origin is None or not element.origin.message.startswith(ids):
+            continue  # of another agent that had this name before
+        origin_there = element.origin
+        copy_of = origin_there.sent_as[0] if origin_there.sent_as else 0
+        if copy_of in what.withdrawn:
+            by_reason.setdefault(what.withdrawn[copy_of], []).append(eid)
+        elif _is_doubtful(origin_there, what):
+            doubtful.append(eid)
+        else:
+            confirmed.append(eid)
+    for why, eids in by_reason.items():
+        withdraw_and_tell(turn, tuple(eids), f"{envelope.sender} withdrew it: {why}", origin)
+    doubt(turn.transaction, tuple(doubtful))
+    confirm(turn.transaction, tuple(confirmed), f"{envelope.sender} confirmed it", origin)
+    return None
+
+
+def _is_doubtful(origin: Origin, what: TakenBack) -> bool:
+    """True of a copy of what is doubtful there, and of what was made there from nothing else than such."""
+    if origin.sent_as:
+        return origin.sent_as[0] in what.doubtful
+    return all(there in what.withdrawn or there in what.doubtful for there in origin.made_there)
+
+
+def _read(data: bytes) -> TakenBack:
+    what: TakenBack = read("a withdrawal", _decode, data)
+    return what
