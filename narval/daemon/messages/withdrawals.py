@@ -26,8 +26,8 @@ WITHDRAW = "withdraw"
 
 
 class TakenBack(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The standing of elements that a receiver was sent, by their eids at the sender: those withdrawn with the
-    reason, those that are doubtful, and those that were confirmed just now.
+    """The standing of elements that a receiver was sent, by their eids at the sender: those withdrawn, with
+    the reason, those that are doubtful, and those that were confirmed just now.
     """
 
     withdrawn: dict[int, str] = {}
