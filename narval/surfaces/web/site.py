@@ -61,6 +61,8 @@ PAGES: tuple[PageRoute, ...] = (
     memory.add_page,
     memory.add_element,
     memory.element_page,
+    memory.origin_page,
+    memory.uses_page,
     memory.outdate_element,
     definitions.definitions_page,
     definitions.definition_page,

@@ -98,6 +98,22 @@ def test_M23_M24_an_element_has_its_xml_its_facts_and_its_provenance(pages: Page
     pages.shows(f"/memory/{name['eid']}", "Made of it", f"{BASE}/memory/{greeting['eid']}")
 
 
+def test_F13_the_way_of_an_element_can_be_followed_both_ways(pages: PagesOfHome) -> None:
+    run = pages.start("demo.greet", elements=[b"<name>Ann</name>"])
+    pages.ask("wait", run=run, timeout=60)
+    (greeting,) = data(pages.get("/memory.json", xpath="greeting", context=run))
+    (name,) = data(pages.get("/memory.json", xpath="name", context=run))
+    back = f"/memory/{greeting['eid']}/origin"
+    pages.shows(f"/memory/{greeting['eid']}", f"{BASE}{back}")
+    pages.shows(
+        back, f"{BASE}/memory/{name['eid']}/origin", f"{BASE}/memory/{greeting['eid']}/uses", "demo.greet"
+    )
+    pages.shows(f"/memory/{name['eid']}/uses", f"{BASE}/memory/{greeting['eid']}/uses")
+    pages.ask("withdraw", eid=name["eid"], why="it is another")
+    pages.shows(f"/memory/{name['eid']}", "withdrawn", "it is another")
+    pages.shows(f"/memory/{greeting['eid']}", "doubtful")
+
+
 def test_M23_versions_of_an_element_lead_to_one_another(pages: PagesOfHome) -> None:
     old = pages.add("<card n='1'/>")
     leads = pages.does("/memory/add", xml="<card n='2'/>", replace=str(old))

@@ -24,6 +24,25 @@ def provenance(element: Mapping[str, Any]) -> dict[str, Any]:
         for before in node["from"]
         if before in eids
     ]
+    return _laid_out(parts, arcs)
+
+
+def trail(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts and arcs of the answer of `origin` or `uses`."""
+    rows = answer["elements"]
+    parts = [_part({**row, "eid": row["id"]}) for row in rows]
+    ids = {part["id"] for part in parts}
+    arcs = [
+        {"id": f"{before}-{row['id']}", "from": before, "to": row["id"], "text": "", "state": "plain"}
+        for row in rows
+        for before in row["from"]
+        if before in ids
+    ]
+    return _laid_out(parts, arcs)
+
+
+def _laid_out(parts: list[dict[str, Any]], arcs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Parts and arcs with what says where they stand."""
     shape = repr([(part["text"], part["id"]) for part in parts]) + repr(
         [(arc["from"], arc["to"]) for arc in arcs]
     )

@@ -13,7 +13,7 @@ from narval.core.elements.element import parse
 from narval.core.errors import ElementError, PatternError, RequestError
 from narval.core.source.secrets import hide_secrets
 from narval.surfaces.http.page import OPERATORS, Follows, Redirect, Shown, Visit, act, page, whole_number
-from narval.surfaces.web.drawing.provenance import provenance
+from narval.surfaces.web.drawing.provenance import provenance, trail
 from narval.surfaces.web.drawing.svg import drawing
 
 LISTED = 50
@@ -24,6 +24,9 @@ NAMES = 40
 
 CUT = 240
 """So many characters of an element are in a list."""
+
+TRAIL = 200
+"""So many elements are on the page of an origin, or of uses."""
 
 FOLDED = 200
 """An element of more lines is folded."""
@@ -110,6 +113,36 @@ async def element_page(visit: Visit) -> Shown | Redirect:
         "here": "/memory",
     }
     return Shown("element.html", values, element, follows=Follows(elements=True))
+
+
+@page("/a/{agent}/memory/{eid:int}/origin", command="narval why {eid} --origin")
+async def origin_page(visit: Visit) -> Shown:
+    """Show all that an element was made from, back to what came from outside."""
+    return await _trail(visit, "origin", "Origin", "uses", "All that came of it")
+
+
+@page("/a/{agent}/memory/{eid:int}/uses", command="narval why {eid} --uses")
+async def uses_page(visit: Visit) -> Shown:
+    """Show all that was made from an element, and who had it."""
+    return await _trail(visit, "uses", "Uses", "origin", "All the way back")
+
+
+async def _trail(visit: Visit, way: str, title: str, other: str, other_title: str) -> Shown:
+    answer = await visit.ask(way, eid=visit.path["eid"], limit=TRAIL)
+    graph = trail(answer)
+    agents = {row["id"]: f"/a/{row['agent']}/memory/{row['eid']}/{way}" for row in answer["elements"]}
+    layout = await visit.layouts.of(graph)
+    values = {
+        "trail": answer,
+        "title": title,
+        "other": other,
+        "other_title": other_title,
+        "here_way": way,
+        "drawn": graph,
+        "drawing": drawing(graph, layout, lambda part: agents.get(part, "")) if layout is not None else None,
+        "here": "/memory",
+    }
+    return Shown("trail.html", values, answer)
 
 
 def indented(xml: str) -> str:
