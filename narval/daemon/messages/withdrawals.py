@@ -1,5 +1,5 @@
 """Withdrawals on their way: what was withdrawn, is doubtful or was confirmed follows to every agent that was
-sent it, or what was made from it, behind the element itself (G95).
+sent it, or what was made from it, behind the element itself.
 
 A message says of all that its receiver was sent how it stands now. So one that comes twice, or after another,
 changes nothing more, and what was made from several elements is judged by all of them.
