@@ -13,8 +13,9 @@ from narval.core.engines.commands import FLOW, PROGRAM, Call
 from narval.core.engines.events import Produced, Returned
 from narval.core.kinds import NESTS_CURRENT
 from narval.core.memory import labels
-from narval.core.memory.labels import ANY_MODEL, MODEL
+from narval.core.memory.labels import ANY_MODEL, MODEL, SECRET
 from narval.core.memory.memory import Memory
+from narval.core.patterns.pattern import Bound, Condition
 from narval.core.trust.rules import Rules, RuleUses
 
 BRINGING_IN = frozenset({PROGRAM, FLOW})
@@ -31,6 +32,8 @@ class Lookup:
         """The rules of what may go where; None in a home without."""
         self.rule_uses = RuleUses()
         """The calls that each rule has judged."""
+        self.secrets: tuple[tuple[str, Bound], ...] = ()
+        """The labels of what the owner calls secret, each with what an element must be that has it."""
         self.trusted: frozenset[str] = frozenset()
         """The language models after whose answers nothing is asked first."""
         self.mail: Mapping[str, str] | None = None
@@ -50,6 +53,8 @@ class Lookup:
     def use_rules(self, rules: Rules | None) -> None:
         """Let rules of what may go where be the current ones."""
         self.rules = rules
+        secrets = rules.secrets if rules is not None else ()
+        self.secrets = tuple((f"{SECRET}{name}", Condition((pattern,)).bind()) for name, pattern in secrets)
 
     def use_mail(self, account: Mapping[str, str] | None) -> None:
         """Let people be written to by this account from now on."""

@@ -136,7 +136,7 @@ class Transaction:
         pending, idle = self.pending, self.agent.clockwork.idle
         if pending.facts:
             memory = self.agent.memory
-            may_spread = self.comes_with or memory.labels.pages
+            may_spread = self.comes_with or memory.labels.pages or self.agent.lookup.secrets
             may_doubt = memory.withdrawn or memory.doubtful
             for fact in pending.facts:
                 self.batch.record(fact)
@@ -176,6 +176,11 @@ class Transaction:
         labels = self.agent.memory.labels
         for eid, number in labels.spread(fact, self.comes_with, knows_inputs=knows, made_of=made_of):
             self.label(eid, number)
+        if type(fact) is changes.Added:
+            for name, bound in self.agent.lookup.secrets:
+                if bound.test(self.agent.memory.tree(fact.element)):
+                    for eid in (fact.element.eid, fact.held):
+                        self.label(eid, labels.number((name,)))
 
     def _knows_inputs(self, element: Element) -> bool:
         """True if an element says only what is in the inputs that its origin names."""

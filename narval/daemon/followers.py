@@ -7,6 +7,7 @@ from functools import partial
 from typing import Protocol
 
 from narval.agent.declared import declare_library, declare_memory, declare_requests, start_declared
+from narval.agent.first_labels import label_secrets
 from narval.agent.loop import Request
 from narval.agent.turn import Turn
 from narval.calls.targets import LoadedModules
@@ -172,6 +173,7 @@ def sync(turn: Turn, files: AgentFiles, again: Container[int] = ()) -> None:
         declare_memory(turn, files.declared)
     if not turn.transaction.record_only:
         declare_requests(turn, files.loaded.library)
+        label_secrets(turn.transaction)
         keep_standing(turn)
         follow_newest(turn)
     start_declared(turn, again)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 
+from narval.agent.first_labels import derive_labels
 from narval.agent.turn import Turn
 from narval.core.elements.control_elements import ACTED
 from narval.daemon.agents.agent_host import AgentHost
@@ -44,6 +45,7 @@ def resume(turn: Turn, host: AgentHost, files: AgentFiles, again: Container[int]
         for run in [run for run in agent.runs.active.values() if run.unreadable]:
             turn.fail_unreadable(run)
         report_damage(turn)
+        derive_labels(turn.transaction)
         tell_of_people(turn, meta.get(PEOPLE, ""))
     sync(turn, files, again)
 

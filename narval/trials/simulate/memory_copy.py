@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from narval.agent.first_labels import LABELLED
 from narval.core.elements.element import Element
 from narval.core.errors import RequestError, StoreError
 from narval.files.home import Home
@@ -132,7 +133,7 @@ class _SimulatedAgent(VolatileAgent):
     @cached_property
     def _recalled(self) -> Remembered:
         recalled = self._recall()
-        self._meta.setdefault("next_eid", str(recalled.next_eid))
+        self._meta |= {"next_eid": str(recalled.next_eid), LABELLED: "1"} | self._meta
         return recalled
 
     @property

@@ -1,0 +1,91 @@
+"""Labels that are given without a change of memory: to homes of before there were any, and to secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from narval.agent.agent import AgentState
+from narval.agent.run import Run
+from narval.agent.transaction import Transaction
+from narval.core.definitions.action.definition import Action
+from narval.core.elements.element import Origin
+from narval.core.engines.registry import knows_inputs
+from narval.core.kinds import KINDS
+from narval.core.memory.labels import ANY_MODEL, HOOK, PROGRAM, UNKNOWN, endorsement
+
+LABELLED = "labels"
+"""The fact of the store which says that all of an agent has its labels."""
+
+OF_HOOKS = "hook/"
+"""The start of the step in the origin of an element that a webhook gave; the name of that follows."""
+
+
+def derive_labels(transaction: Transaction) -> None:
+    """Give all elements and runs the labels that their recorded origins tell, once in the life of a store.
+
+    What cannot be told is `unknown`: what a run made that is forgotten, or whose definition is there no more,
+    and what was made of an element that is forgotten.
+    """
+    agent = transaction.agent
+    if agent.store.meta.get(LABELLED):
+        return
+    transaction.batch.meta.append((LABELLED, "1"))
+    memory = agent.memory
+    labels = memory.labels
+    for eid in sorted(memory):
+        element = memory.element(eid)
+        if element is None or eid in agent.runs or eid in memory.declared or element.origin is None:
+            continue
+        origin = element.origin
+        if endorsement(origin):
+            continue
+        number = labels.number(_came_with(agent, origin))
+        number = labels.join(number, labels.of(origin.inputs))
+        run = agent.runs.get(origin.run)
+        if run is not None:
+            of_run = labels.of((run.eid,))
+            number = labels.join(number, labels.whether(of_run) if knows_inputs(run.kind) else of_run)
+        if number:
+            transaction.label(eid, number)
+            for holder in list(memory.contexts.holders(eid)):
+                transaction.label(holder, number)
+
+
+def label_secrets(transaction: Transaction) -> None:
+    """Give what the owner of the home calls secret its label: all of memory that counts."""
+    memory = transaction.agent.memory
+    for name, bound in transaction.agent.lookup.secrets:
+        for eid in list(memory.matching(bound, None)):
+            transaction.label(eid, memory.labels.number((name,)))
+
+
+def _came_with(agent: AgentState, origin: Origin) -> Iterable[str]:
+    """The labels of what came in with an element, as its origin tells."""
+    if origin.agent or any(made_of not in agent.memory for made_of in origin.inputs):
+        return (UNKNOWN,)
+    if not origin.run:
+        return (f"{HOOK}{origin.step.removeprefix(OF_HOOKS)}",) if origin.step.startswith(OF_HOOKS) else ()
+    run = agent.runs.get(origin.run)
+    if run is None:
+        return (UNKNOWN,)
+    return _answered(agent, run, origin) if origin.call else ()
+
+
+def _answered(agent: AgentState, run: Run, origin: Origin) -> Iterable[str]:
+    """The labels of what a call of a run brought in, as its definition tells now."""
+    kind = next((name for name, row in KINDS.items() if run.kind in row.runs), "")
+    if kind == "automaton":
+        return (PROGRAM,)
+    if kind == "work":
+        return ()  # people answered
+    definition: Any = run.definition or agent.library.get(kind, run.name)
+    step = getattr(definition, "steps", {}).get(origin.step)
+    if step is None or not hasattr(step, "target"):
+        return (UNKNOWN,)
+    if step.kind != Action.kind:
+        return ()
+    action = agent.library.get(Action.kind, step.target)
+    if not isinstance(action, Action):
+        return (UNKNOWN,)
+    return ((action.label,) if action.label else ()) + ((ANY_MODEL,) if action.model else ())
