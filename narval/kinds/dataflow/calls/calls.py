@@ -174,7 +174,7 @@ class FlowCalls:
         await forget_sessions(self._results, sessions, self._is_over)
         sessions.add(session)
         dataflow = remembering(definition, inputs)
-        results = SessionResults(self._results, session, dataflow, self._claims)
+        results = SessionResults(self._results, session, dataflow, self._claims, side.labels)
         web, printed = Web(self._opened_pages()), PrintedLines(definition.full_name)
         tools = FlowTools(
             code=code,

@@ -28,8 +28,13 @@ if TYPE_CHECKING:  # a dataflow in the foreground has none
 MOST_KEPT = 64 << 20
 """The most bytes of one result that are kept; one that is larger is asked for again after a crash."""
 
-REMEMBERED, TOLD = "remembered ", "told "
-"""The beginnings of the scopes that outlive sessions: a name follows, or the digest of a dataflow."""
+REMEMBERED, TOLD, LABELS_OF = "remembered ", "told ", "labels of "
+"""The beginnings of the scopes that outlive sessions: a name follows, or the digest of a dataflow. The last
+has the labels of what is remembered under a name.
+"""
+
+LABELS = "?labels"
+"""The key of the labels of what a session has got from outside, among what it has done."""
 
 DONE, SIGHTS, TELLING = "done ", "sights ", "telling "
 """The beginnings of the scopes of a session, whose name follows."""
@@ -166,11 +171,22 @@ class Claims:
 
 class SessionResults:
     """The results of one session. With `dataflow`, the name and values of one that remembers, it takes the
-    messages of such sessions that did not end well for sent.
+    messages of such sessions that did not end well for sent. `labels` are those of what the session has got:
+    they are recorded with what came of it, and come back with that.
     """
 
-    def __init__(self, results: Results, session: str, dataflow: str = "", claims: Claims | None = None):
+    def __init__(
+        self,
+        results: Results,
+        session: str,
+        dataflow: str = "",
+        claims: Claims | None = None,
+        labels: set[str] | None = None,
+    ) -> None:
         self.session, self._results = session, results
+        self._labels = labels if labels is not None else set()
+        self._recorded: frozenset[str] = frozenset()
+        """The labels that are recorded."""
         self._claims = claims if claims is not None else Claims()
         self._told = told_scope(dataflow) if dataflow else ""
         self._keys: set[str] = set()
@@ -185,6 +201,9 @@ class SessionResults:
         self._claims.begin(self.session)
         self._is_resumed = bool(await self._results.all(DONE + self.session, 1))
         if self._is_resumed:
+            for row in await self._results.of(DONE + self.session, [LABELS]):
+                self._labels |= msgspec.json.decode(row.data, type=set[str])
+                self._recorded = frozenset(self._labels)
             for row in await self._results.all(SIGHTS + self.session):
                 name, key = msgspec.json.decode(row.key, type=tuple[str, str])
                 frame, first, data = msgspec.json.decode(row.data, type=tuple[str, float, msgspec.Raw])
@@ -216,6 +235,10 @@ class SessionResults:
         also, now = change or ResultChange(), time()
         self._pending |= work
         rows = [ResultRow(DONE + self.session, key, now, data) for key, data in work.items()]
+        if self._labels != self._recorded:
+            self._recorded = frozenset(self._labels)
+            data = msgspec.json.encode(sorted(self._recorded))
+            rows.append(ResultRow(DONE + self.session, LABELS, now, data))
         await self._results.write(ResultChange(rows + also.rows, also.dropped))
         self._keys |= work.keys()
         for key in work:
@@ -231,6 +254,8 @@ class SessionResults:
         """The items under a name that were seen before, by their keys."""
         unseen = {key for key in keys if (name, key) not in self._sights}
         rows = await self._results.of(REMEMBERED + name, unseen) if unseen else []
+        if rows:
+            self._labels |= {row.key for row in await self._results.all(LABELS_OF + name)}
         return {row.key: item_of(row) for row in rows}
 
     def seen(self, name: str, key: str) -> SeenItem | None:
@@ -287,6 +312,8 @@ class SessionResults:
         rows = [
             row_of(name, sight.item) for (name, _), sight in self._sights.items() if sight.frame not in gone
         ]
+        names = {name for (name, _), sight in self._sights.items() if sight.frame not in gone}
+        rows += [ResultRow(LABELS_OF + name, label, 0.0, b"") for name in names for label in self._labels]
         told = [(self._told, row.key) for row in await self._results.all(self._told)] if self._told else []
         has_results = self._is_resumed or bool(self._keys)
         return ResultChange(rows, told, _scopes_of(self.session) if has_results else [])

@@ -19,6 +19,8 @@ from narval.kinds.dataflow.calls.results import (
     Claims,
     LocalResults,
     ResultChange,
+    SeenItem,
+    SessionResults,
     forget_session,
 )
 from narval.kinds.dataflow.calls.sending import FlowMessage
@@ -255,3 +257,27 @@ def test_T23_killed_at_any_write_it_goes_on_and_tells_all_once(tmp_path: Path, i
         may_repeat = was_killed and not is_recorded and bool(told_before)
         assert counted.total() - 3 <= may_repeat, (kill_at, post.taken)
     assert kill_at > 5
+
+
+def test_results_that_are_had_again_have_their_labels() -> None:
+    asyncio.run(_results_are_had_again())
+
+
+async def _results_are_had_again() -> None:
+    store, labels = LocalResults(), set[str]()
+    first = SessionResults(store, "s", labels=labels)
+    await first.begin()
+    labels.add("web")
+    await first.record("k")
+    again = set[str]()
+    resumed = SessionResults(store, "s", labels=again)
+    await resumed.begin()
+    assert again == {"web"}, "the session goes on after a crash, and does not fetch anew"
+    resumed.see("frame", "homes", SeenItem("a", 0.0, 0.0, b"{}"))
+    await store.write(await resumed.ended_well([]))
+    others = set[str]()
+    other = SessionResults(store, "t", labels=others)
+    assert not await other.remembered("homes", ["b"])
+    assert others == set()
+    assert await other.remembered("homes", ["a"])
+    assert others == {"web"}
