@@ -110,7 +110,8 @@ class Transaction:
         self.quit = self.unsettled = False
         self.comes_with = NONE
         self.pending = Pending()
-        self.made_of.clear()
+        if self.made_of:
+            self.made_of.clear()
         self._altered: dict[int, Run] = {}
         """Runs whose rows are others now."""
         self.in_use.reset()
