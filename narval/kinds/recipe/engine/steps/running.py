@@ -62,27 +62,18 @@ def run(decision: RecipeDecision, step: Step) -> None:
         return
     target = decision.view.definition(step.kind, step.target) if not step.agent else None
     prototype = prototype_of(step, target)
-    try:
-        _call_with(decision, step, prototype, target)
+    try:  # an argument is refused before anything is decided
+        arguments = arguments_of(decision, step, prototype) if step.arguments else ()
+        if prototype is None:
+            _call_run(decision, step, arguments)
+        elif isinstance(prototype, Failure):
+            fail(decision, step, prototype.kind, prototype.message)
+        elif step.foreach is None:
+            _call_once(decision, step, prototype, target, arguments)
+        else:
+            _call_for_each(decision, step, prototype, step.foreach, arguments, source=_is_source(target))
     except ElementError as error:
         fail(decision, step, "bad-argument", f"an argument cannot be given: {error}")
-
-
-def _call_with(
-    decision: RecipeDecision, step: Step, prototype: Prototype | Failure | None, target: Any
-) -> None:
-    """Make the calls of a step whose target is this. Raises ElementError for an argument that cannot be
-    given, before anything is decided.
-    """
-    arguments = arguments_of(decision, step, prototype) if step.arguments else ()
-    if prototype is None:
-        _call_run(decision, step, arguments)
-    elif isinstance(prototype, Failure):
-        fail(decision, step, prototype.kind, prototype.message)
-    elif step.foreach is None:
-        _call_once(decision, step, prototype, target, arguments)
-    else:
-        _call_for_each(decision, step, prototype, step.foreach, arguments, source=_is_source(target))
 
 
 def prototype_of(step: Step, target: Any) -> Prototype | Failure | None:
