@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from narval.agent.run import Run
@@ -34,6 +35,8 @@ class Lookup:
         """The calls that each rule has judged."""
         self.secrets: tuple[tuple[str, Bound], ...] = ()
         """The labels of what the owner calls secret, each with what an element must be that has it."""
+        self.home = ""
+        """The folder of the home, from which paths begin; "" of one in memory."""
         self.trusted: frozenset[str] = frozenset()
         """The language models after whose answers nothing is asked first."""
         self.mail: Mapping[str, str] | None = None
@@ -55,6 +58,10 @@ class Lookup:
         self.rules = rules
         secrets = rules.secrets if rules is not None else ()
         self.secrets = tuple((f"{SECRET}{name}", Condition((pattern,)).bind()) for name, pattern in secrets)
+
+    def use_home(self, home: Path | None) -> None:
+        """Let paths begin at this folder."""
+        self.home = "" if home is None else str(home)
 
     def use_mail(self, account: Mapping[str, str] | None) -> None:
         """Let people be written to by this account from now on."""

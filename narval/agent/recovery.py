@@ -9,6 +9,7 @@ from operator import itemgetter
 from sys import intern
 from typing import Any, TypeVar
 
+import msgspec
 from lxml import etree
 from msgspec.structs import replace
 
@@ -35,6 +36,9 @@ Read = Callable[[], Sized]
 
 PIECE, RUNS = 500, 25
 """So many rows, and so many runs under way, are restored without a break: about 3 ms (G10)."""
+
+FILES = "files"
+"""The scope of the results that have the labels of what was written into files, by path."""
 
 GONE = "gone"
 """The fact of the store that names the standing runs whose definitions are loaded no more."""
@@ -116,6 +120,8 @@ def restoring_memory(agent: AgentState) -> Generator[Read, Any, None]:
             memory.labels.restore(eid, label)
         if len(labelled) < PIECE:
             break
+    for row in store.results(FILES):
+        memory.labels.files[row.key] = memory.labels.number(msgspec.json.decode(row.data, type=list[str]))
     if lost := number(meta, LOST_PAGES, 0):
         agent.damage.append(LostTurns(lost))
     agent.numbers.resume(number(meta, "sequence", 0))

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from narval.agent.agent import OVER_LIMIT, AgentState
 from narval.agent.controls import Controls
 from narval.agent.effects import TurnEffects, do_later
+from narval.agent.files_written import labels_of_files, note_files
 from narval.agent.forgetting import forget_run
 from narval.agent.jobs import ForgetRun, Job
 from narval.agent.lookup import BRINGING_IN
@@ -131,6 +132,8 @@ class Turn:
             if brings_in and (labels := _labels_of_what_came(self.transaction, run, call, event)):
                 with self.transaction.coming_with(labels):
                     return self.tell(run_eid, event)
+            if memory.labels.pages and event.elements:
+                note_files(self.transaction, run, call, event)
             if event.elements and event.elements[-1].to:
                 return self.host_api.tell_and_send(self, run, event)
             if (free := self.agent.free).eids < memory.next_eid or free.bytes < memory.elements.bytes:
@@ -272,6 +275,7 @@ def _labels_of_what_came(transaction: Transaction, run: Run, call: Call, event: 
         return NONE
     memory = transaction.agent.memory
     labels = memory.labels.number(transaction.agent.lookup.labels_of(run, call, event, memory))
+    labels = memory.labels.join(labels, labels_of_files(transaction.agent, event))
     if isinstance(event, Returned) or memory.labels.is_hearsay(labels):
         transaction.label(run.eid, labels)
     return labels if memory.labels.join(labels, transaction.comes_with) != transaction.comes_with else NONE

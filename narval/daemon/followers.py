@@ -187,6 +187,7 @@ def use_for(host: AgentHost, loaded: Loaded, snapshot: Snapshot) -> None:
     host.agent.use(loaded.library)
     host.agent.lookup.use_people(snapshot.people)
     host.agent.lookup.use_rules(snapshot.trust)
+    host.agent.lookup.use_home(host.dispatcher.targets.home)
     modules = LoadedModules(loaded.functions, loaded.texts, loaded.leases)
     host.dispatcher.targets.use(loaded.library, modules)
 

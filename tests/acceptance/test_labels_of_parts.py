@@ -83,3 +83,34 @@ def test_narval_trust_shows_the_parts(home: Path) -> None:
     assert f"{draft.eid} draft: mail" in shown
     assert "  @subject: mail\n" in shown
     assert "  (the rest): no labels\n" in shown
+
+
+FILES = """<cookbook group="f">
+  <recipe name="save" start_step="read" end_step="write">
+    <step id="read" type="action" target="mail.read"/>
+    <step id="write" type="action" target="files.write">
+      <arguments><text path="var/saved.txt">{$read/@subject}</text></arguments></step>
+    <transition id="t"><in idref="read"/><out idref="write"/></transition>
+  </recipe>
+  <recipe name="copy" start_step="copy" end_step="copy">
+    <step id="copy" type="action" target="files.copy">
+      <arguments><file path="var/saved.txt"/><to path="var/again.txt"/></arguments></step>
+  </recipe>
+  <recipe name="load" start_step="load" end_step="load">
+    <step id="load" type="action" target="files.read_text">
+      <arguments><file path="HOME/var/../var/again.txt"/></arguments></step>
+  </recipe>
+</cookbook>"""
+
+
+def test_a_file_that_narval_wrote_has_its_labels_when_it_is_read_again(home: Path) -> None:
+    (home / "recipes/files.xml").write_text(FILES.replace("HOME", str(home)))
+    for recipe in ("f.save", "f.copy", "f.load"):
+        with narval.open(home) as agent:  # each time anew: what files have is stored
+            agent.start(recipe)
+            agent.until_idle()
+            assert not agent.memory("error")
+    with narval.open(home) as agent:
+        text = agent.memory("text")[-1]
+        assert text.text.strip() == "Pay me"
+        assert agent.ask("trust", eid=text.eid)["labels"] == ["file", "mail"]

@@ -227,6 +227,8 @@ class Labels(LabelSets):
         super().__init__()
         self.pages: dict[int, array[int]] = {}
         self.coming = NONE
+        self.files: dict[str, int] = {}
+        """The sets of labels of what narval wrote into files, by path."""
 
     def of(self, eids: Iterable[int]) -> int:
         """The set of all the labels that one of these elements or runs has, in whichever part."""
@@ -242,6 +244,13 @@ class Labels(LabelSets):
         """Note the set of labels that what is added from now on comes with."""
         self.coming = number
         return number
+
+    def of_files(self, paths: Iterable[str]) -> int:
+        """The set of all the labels of files that narval wrote."""
+        joined = NONE
+        for path in paths:
+            joined = self.join(joined, self.files.get(path, NONE))
+        return joined
 
     def own(self, eid: int) -> int:
         """The set of the labels of an element or a run, with what it says of parts."""

@@ -1,0 +1,64 @@
+"""Files that narval wrote: their labels, by path, for whoever reads them again.
+
+They are kept among the results of the store. A file has the labels of all that its call was given; one that
+is written again, or copied, has those that it had too: it may have been appended to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from posixpath import join, normpath
+
+import msgspec
+
+from narval.agent.agent import AgentState
+from narval.agent.recovery import FILES
+from narval.agent.run import Run
+from narval.agent.transaction import Transaction
+from narval.core.definitions.action.definition import Action
+from narval.core.elements.element import Element
+from narval.core.engines.commands import Call
+from narval.core.engines.events import Produced, Returned
+from narval.core.engines.registry import knows_inputs
+from narval.core.memory.labels import NONE
+from narval.store.batch import ResultRow
+
+PATH, FROM = "path", "from"
+"""The attributes of what an action gives that name its file, written or read, and one that it copied."""
+
+
+def note_files(transaction: Transaction, run: Run, call: Call, event: Returned | Produced) -> None:
+    """Note which labels the files have that a call wrote: those of what it was given."""
+    agent = transaction.agent
+    labels = agent.memory.labels
+    action = agent.lookup.definition(run, call.kind, call.name) if call.kind == Action.kind else None
+    if not isinstance(action, Action) or not action.outside:
+        return
+    of_inputs = labels.of(eid for _, eids in call.inputs for eid in eids)
+    of_run = NONE if knows_inputs(run.kind) else labels.of((run.eid,))
+    said, _ = labels.told(labels.join(labels.join(of_inputs, of_run), transaction.comes_with))
+    for paths in _paths(event, agent.lookup.home):
+        number = labels.join(labels.of_files(paths), labels.number(said))
+        if number != labels.files.get(paths[0], NONE):
+            labels.files[paths[0]] = number
+            data = msgspec.json.encode(labels.names(number))
+            transaction.batch.results.append(ResultRow(FILES, paths[0], transaction.at, data))
+
+
+def labels_of_files(agent: AgentState, event: Returned | Produced) -> int:
+    """The labels of the files that a call has read, as far as narval wrote them."""
+    labels, joined = agent.memory.labels, NONE
+    if labels.files:
+        for paths in _paths(event, agent.lookup.home):
+            joined = labels.join(joined, labels.of_files(paths))
+    return joined
+
+
+def _paths(event: Returned | Produced, home: str) -> Iterator[tuple[str, ...]]:
+    """The paths that each element names which a call gave, that of its own file first."""
+    for output in event.elements:
+        attributes = Element(0, output.xml).attributes
+        if PATH in attributes:
+            yield tuple(
+                normpath(join(home, attributes[name])) for name in (PATH, FROM) if attributes.get(name)
+            )
