@@ -325,12 +325,14 @@ class Labels(LabelSets):
                 number = self.join(number, self.whether(of_run) if knows_inputs else of_run)
                 number = NONE if endorsement(origin) else self.join(number, self.of(origin.inputs))
                 if number and made_of is not None:
-                    number = self._by_parts(number, made_of, self.join(came_with, of_run))
+                    number = self._by_parts(number, made_of, self.join(came_with, of_run), origin.inputs)
             yield change.element.eid, number
             yield change.held, number
 
-    def _by_parts(self, number: int, made_of: MadeOf, deciding: int) -> int:
-        """The set of an element that would have these labels, by what is known of its parts."""
+    def _by_parts(self, number: int, made_of: MadeOf, deciding: int, inputs: Iterable[int]) -> int:
+        """The set of an element that would have these labels, by what is known of its parts; the labels of
+        what decided that it, or one that it is made of, came to be stay.
+        """
         said, _ = self.told(number)
         parts = {
             path: frozenset[str]().union(*(self.told_of(eid, within) for eid, within in sources))
@@ -338,7 +340,8 @@ class Labels(LabelSets):
         }
         if made_of.nothing_else:
             some = {path: labels for path, labels in parts.items() if labels}
-            return self.number_of(self.names(self.whether(deciding)), some)
+            led_to = (name for eid in inputs for name in self.names(self.own(eid)) if name[-1] == WHETHER)
+            return self.number_of((*self.names(self.whether(deciding)), *led_to), some)
         secret = frozenset(name for name in said if name.startswith(SECRET))
         own = dict.fromkeys(made_of.own, secret)
         return self.number_of(self.names(number), {**own, **parts})

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from narval.core.elements.changes import Added, Change, Forgotten, Held, Labelled
 from narval.core.elements.element import Element, Origin
+from narval.core.memory.labels import MadeOf
 from narval.core.memory.memory import Memory
 
 RUN, OTHER = 100, 101
@@ -146,6 +147,32 @@ def test_a_set_says_which_labels_parts_have_of_their_own() -> None:
     assert labels.of_part(number, "body/@kind") == {"feed"}
     assert labels.names(labels.union(number)) == ("feed", "mail", "web")
     assert labels.number(labels.names(number)) == number
+
+
+def test_parts_have_the_labels_of_their_sources_and_what_decided_stays() -> None:
+    memory = Memory()
+    for eid, *names_of in ((1, MAIL), (2, "web", f"{FAR}?"), (3,)):
+        added(memory, eid)
+        label(memory, eid, *names_of)
+    memory.apply(Labelled(RUN, ("feed",)))
+    fact = Added(Element(4, b"<x/>", 0.0, Origin(RUN, "a", inputs=(1, 2, 3))))
+    made_of = MadeOf({"@subject": [(1, "@subject")], "@to": [(3, "@mail")]}, nothing_else=True)
+    came = memory.labels.number(["calendar"])
+    ((_, number), _) = memory.labels.spread(fact, came, knows_inputs=True, made_of=made_of)
+    assert {*memory.labels.names(number)} == {"/@subject=", "/@subject=mail", "calendar?", "feed?", f"{FAR}?"}
+
+
+def test_parts_that_are_a_tools_own_have_no_label_but_those_of_secrets_and_others_what_they_keep() -> None:
+    memory = Memory()
+    for eid, *names_of in ((1, MAIL, "secret:health"), (2,)):
+        added(memory, eid)
+        label(memory, eid, *names_of)
+    fact = Added(Element(3, b"<x/>", 0.0, Origin(RUN, "a", "1.1", inputs=(1, 2))))
+    made_of = MadeOf({"@to": [(2, "")]}, own=("@size",))
+    ((_, number), _) = memory.labels.spread(fact, made_of=made_of)
+    assert memory.labels.of_part(number, "@size") == {"secret:health"}
+    assert memory.labels.of_part(number, "@to") == set()
+    assert memory.labels.of_part(number, "@subject") == {MAIL, "secret:health"}
 
 
 part_names = st.sampled_from(["mail", "web", "/@to=", "/@to=mail", "/@to=web", "/body=", "/body/@x=feed"])
