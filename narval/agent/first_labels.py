@@ -12,7 +12,7 @@ from narval.core.definitions.action.definition import Action
 from narval.core.elements.element import Origin
 from narval.core.engines.registry import knows_inputs
 from narval.core.kinds import KINDS
-from narval.core.memory.labels import ANY_MODEL, HOOK, PROGRAM, UNKNOWN, endorsement
+from narval.core.memory.labels import ANY_MODEL, HOOK, UNKNOWN, endorsement
 
 LABELLED = "labels"
 """The fact of the store which says that all of an agent has its labels."""
@@ -75,10 +75,8 @@ def _came_with(agent: AgentState, origin: Origin) -> Iterable[str]:
 def _answered(agent: AgentState, run: Run, origin: Origin) -> Iterable[str]:
     """The labels of what a call of a run brought in, as its definition tells now."""
     kind = next((name for name, row in KINDS.items() if run.kind in row.runs), "")
-    if kind == "automaton":
-        return (PROGRAM,)
-    if kind == "work":
-        return ()  # people answered
+    if kind and (label := KINDS[kind].gives) is not None:
+        return (label,) if label else ()
     definition: Any = run.definition or agent.library.get(kind, run.name)
     step = getattr(definition, "steps", {}).get(origin.step)
     if step is None or not hasattr(step, "target"):

@@ -66,10 +66,8 @@ class Turn:
         self.agent, self.host_api = agent, host_api
         self.transaction = Transaction(agent, record_only=record_only)
         self._effects = TurnEffects(self.transaction)
-        transaction = self.transaction
-        self.view = TurnView(
-            agent, host_api, self._effects.apply, transaction.label, transaction.made_of.__setitem__
-        )
+        label, note_sources = self.transaction.label, self.transaction.made_of.__setitem__
+        self.view = TurnView(agent, host_api, self._effects.apply, label, note_sources)
         self.controls = Controls(self.transaction, host_api.schema_fault)
         self.add = self.controls.add
         self.start = partial(start_run, self.transaction)

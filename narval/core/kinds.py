@@ -46,6 +46,8 @@ class Kind(NamedTuple):
     """The one among them that undoes what a run of this kind has done."""
     knows_inputs: bool = False
     """True if what a step of its runs makes says only what is in the inputs that its origin names."""
+    gives: str | None = None
+    """The label of what its calls give, "" for none; None where that differs."""
     standing: str = ""
     """The one among them of which each definition has one run, which begins by itself and never ends."""
     cases: str = ""
@@ -115,6 +117,7 @@ KINDS: dict[str, Kind] = {
     "automaton": Kind(
         "narval.kinds.automaton",
         run="automaton",
+        gives="program",
         suffixes=(".xml",),
         roots=("automaton", "AUTOMATON", "Automaton"),
         warns=True,
@@ -148,6 +151,7 @@ KINDS: dict[str, Kind] = {
     "work": Kind(
         "narval.kinds.work",
         run="work",
+        gives="",
         suffixes=(".xml",),
         roots=("work",),
         warns=True,
