@@ -15,6 +15,7 @@ from narval.core.definitions.people.directory import BY_A_RULE
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import Fault, PatternError, SettingsError
 from narval.core.kinds import ASKING
+from narval.core.memory.labels import SECRET
 from narval.core.patterns.pattern import Pattern, compile_pattern
 from narval.core.source.text import Source
 from narval.core.trust.parts import Part
@@ -22,7 +23,6 @@ from narval.core.trust.rules import (
     ALL,
     FROM,
     KNOWN,
-    OF_SECRETS,
     SEVERITY,
     Holding,
     PartWord,
@@ -128,7 +128,7 @@ def add_rules(home: Path, text: str) -> bool:
 def _overlaps(rule: Rule, other: Rule) -> bool:
     """True if another rule may judge what a rule with one part, action and recipe is about."""
     part = Part("x" if rule.part != "whether" else "", where=rule.part == "where")
-    labels = (*rule.origins, *(f"{OF_SECRETS}{name}" for name in rule.secrets))
+    labels = (*rule.origins, *(f"{SECRET}{name}" for name in rule.secrets))
     return any(other.is_about(rule.actions[0], rule.recipes[0], part, label) for label in labels)
 
 
@@ -292,7 +292,7 @@ class _Reading:
 
 def _is_label(text: str) -> bool:
     """True for a label as a rule names it, without the sign of a secret, which `secret` is for."""
-    return _LABEL.fullmatch(text) is not None and not text.startswith(OF_SECRETS)
+    return _LABEL.fullmatch(text) is not None and not text.startswith(SECRET)
 
 
 def _either(words: tuple[str, ...]) -> str:

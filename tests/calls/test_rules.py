@@ -298,3 +298,23 @@ def test_a_program_is_judged_too(home: Path, then: str, runs: bool) -> None:
     with narval.open(home, by="ann") as agent:
         play(agent, "runs")
     assert bool(list(home.glob("**/ran"))) == runs
+
+
+def test_a_call_that_is_tried_again_after_it_was_agreed_to_is_not_asked_for_again(home: Path) -> None:
+    module = MODULE.replace(
+        "def send(letter):\n",
+        'def send(letter):\n    home = Path(call().home)\n    if not (home / "failed").exists():\n'
+        '        (home / "failed").touch()\n        raise ValueError("not yet")\n',
+    )
+    (home / "modules/m.py").write_text(module)
+    text = (home / "recipes/w.xml").read_text()
+    (home / "recipes/w.xml").write_text(
+        text.replace('target="m.send"', 'target="m.send" retries="2" backoff="0.1"')
+    )
+    with narval.open(home, by="ann") as agent:
+        run = play(agent, "obeys")
+        agent.answer(asked(agent)[0], "once")
+        while agent.ask("show", run=run)["state"] not in ("done", "failed") and not asked(agent):
+            agent.until_idle()
+        assert asked(agent) == []
+    assert sent(home) == ["mallory@x.org"]

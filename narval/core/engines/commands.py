@@ -241,7 +241,7 @@ class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     version: str = ""
     """The version of what it calls, as it was approved."""
     always: str = ""
-    """The rules that somebody agreed to with it: they are added before it is made."""
+    """The rules that somebody agreed to with it: they are added before this try of it is made."""
 
 
 def telling(

@@ -9,10 +9,11 @@ import msgspec
 
 from narval.core.elements.element import Element, Tree, children
 from narval.core.errors import PatternError
+from narval.core.memory.labels import SECRET
 from narval.core.patterns.pattern import Condition, compile_pattern
 from narval.core.trust.contents import values_of
 from narval.core.trust.parts import Part
-from narval.core.trust.rules import OF_SECRETS, Facts, Verdict, word_of
+from narval.core.trust.rules import Facts, Verdict, word_of
 
 MOST = 2_000
 """The most characters of a value that a rule has."""
@@ -44,8 +45,8 @@ def _rule(part: Part, labels: list[str], facts: Facts, elements: Sequence[Elemen
         return ""
     if not all(map(_LABEL.fullmatch, (facts.action, facts.recipe, *labels))):
         return ""
-    secrets = [name.removeprefix(OF_SECRETS) for name in labels if name.startswith(OF_SECRETS)]
-    origins = [name for name in labels if not name.startswith(OF_SECRETS)]
+    secrets = [name.removeprefix(SECRET) for name in labels if name.startswith(SECRET)]
+    origins = [name for name in labels if not name.startswith(SECRET)]
     lines = [
         "[[rule]]",
         *(f"from = {_toml(origins)}" for _ in origins[:1]),

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from narval.core.elements.element import Element, Origin, children
-from narval.core.memory.labels import MODEL, WHETHER
+from narval.core.memory.labels import MODEL, SECRET, WHETHER
 from narval.core.memory.memory import Memory
-from narval.core.trust.rules import OF_SECRETS
 
 MOST = 10_000
 """The elements at most whose origin is looked at; what came of more is not known."""
@@ -49,7 +48,7 @@ def _ways(memory: Memory, eids: Iterable[int]) -> set[str]:
     """The labels of elements that say by which way something came in."""
     labels = memory.labels
     said = labels.names(labels.of(eids))
-    return {name for name in said if name[-1] != WHETHER and not name.startswith(OF_SECRETS)}
+    return {name for name in said if name[-1] != WHETHER and not name.startswith(SECRET)}
 
 
 class Chosen(NamedTuple):

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, get_args
 
 import msgspec
 
-from narval.core.memory.labels import MODEL
+from narval.core.memory.labels import MODEL, SECRET, UNKNOWN
 from narval.core.patterns.pattern import Pattern
 from narval.core.trust.parts import Part
 
@@ -31,12 +31,6 @@ decided that the call came to be.
 Holding = Literal["text", "link", "address", "account"]
 """The contents of a part that a rule may ask for: words that somebody wrote freely, or what leads
 somewhere."""
-
-UNKNOWN = "unknown"
-"""The label of what came in before there were labels: every rule about `from` is about it."""
-
-OF_SECRETS = "secret:"
-"""The start of the labels that the owner gives."""
 
 ALL = "*"
 """Every label, of one of the two kinds."""
@@ -96,8 +90,8 @@ class Rule(msgspec.Struct, frozen=True, dict=True):
         return frozenset() if self.to is None else self.to.variables
 
     def _names(self, label: str) -> bool:
-        if label.startswith(OF_SECRETS):
-            return any(fits(name, label.removeprefix(OF_SECRETS)) for name in self.secrets)
+        if label.startswith(SECRET):
+            return any(fits(name, label.removeprefix(SECRET)) for name in self.secrets)
         return bool(self.origins) and (label == UNKNOWN or any(fits(name, label) for name in self.origins))
 
     def _looks_at(self, part: Part) -> bool:
@@ -201,7 +195,7 @@ def unsaid(label: str) -> Then:
     """The end of a call because of a label that no rule is about: what is secret asks, and so does what
     a language model said, or what may be anything.
     """
-    return "ask" if label == UNKNOWN or label.startswith((OF_SECRETS, MODEL)) else "allow"
+    return "ask" if label == UNKNOWN or label.startswith((SECRET, MODEL)) else "allow"
 
 
 def _judgements(rules: Rules, facts: Facts) -> Iterator[Judgement]:
