@@ -28,17 +28,14 @@ class Descent:
         self._elements = elements
         self._made: dict[int | Sent, list[int]] = {}
         self._reading: Iterator[None] | None = None
-
-    @property
-    def is_used(self) -> bool:
-        """True if somebody has asked, so that what comes is to be noted."""
-        return self._reading is not None
+        self.is_used = False
+        """True once somebody has asked, so that what comes is to be noted."""
 
     @property
     def reading(self) -> Iterator[None]:
         """The work that is left before it is complete, an element at a time."""
         if self._reading is None:
-            self._reading = self._read(list(self._elements))
+            self._reading, self.is_used = self._read(list(self._elements)), True
         return self._reading
 
     def add(self, element: Element) -> None:

@@ -222,7 +222,8 @@ class Memory:
         if element is not None:
             self.index.discard(element)
             self.declared.pop(eid, None)
-            self.descent.discard(element)
+            if self.descent.is_used:
+                self.descent.discard(element)
             self.withdrawn.pop(eid, None)
             self.doubtful.discard(eid)
 
