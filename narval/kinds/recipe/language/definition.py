@@ -223,8 +223,8 @@ class Recipe(RunDefinition, frozen=True, eq=False):
     `restart` is when another plan begins: once this one has ended, or `parallel` to it, as soon as its
     first transition has fired.
     `names` are those of conditions, each with the transitions and the conditions of that name.
-    `on_withdraw` is what becomes of its runs when something is withdrawn that they relied on; "": those under
-    way are told by a signal.
+    `on_withdraw` is what becomes of its runs when something is withdrawn that they relied on; None: those
+    under way are told by a signal.
     """
 
     kind: ClassVar[str] = "recipe"
@@ -235,7 +235,7 @@ class Recipe(RunDefinition, frozen=True, eq=False):
     transitions: Mapping[str, Transition]
     restart: Literal["no", "yes", "parallel"] = "no"
     names: Mapping[str, tuple[tuple[str, int], ...]] = {}
-    on_withdraw: str = ""
+    on_withdraw: str | None = None
 
     def line_of(self, part: str) -> int:
         """The line of its file on which a step begins."""

@@ -96,7 +96,7 @@ class _RecipeBuilder:
             group=group,
             name=name,
             decay=entry.get("decay"),
-            on_withdraw=entry.get("on-withdraw", ""),
+            on_withdraw=entry.get("on-withdraw"),
             **reading.version(entry, xml, first_reference),
         )
 
