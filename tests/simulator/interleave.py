@@ -16,6 +16,7 @@ from narval.calls.coroutines import SourceTroubles
 from narval.calls.record import ABANDONED, CallRecord, Outcome
 from narval.core.engines.events import Failure, OutputElement
 from narval.core.errors import NarvalError
+from narval.system.clock import RunClock
 from tests.simulator.invariants import Ledger
 
 
@@ -39,7 +40,7 @@ class Interleaving:
     """
 
     def __init__(self, chance: Random, clock: Any, ledger: Ledger) -> None:
-        self.chance, self.clock, self.ledger = chance, clock, ledger
+        self.chance, self.clock, self.ledger = chance, RunClock(clock), ledger
         self.troubles, self.cluster, self.changed = SourceTroubles(), None, _nothing
         self.held: dict[str, CallRecord] = {}
         self.given_up_calls: set[str] = set()
