@@ -28,6 +28,8 @@ class Lookup:
 
     def __init__(self, library: Library) -> None:
         self.use(library)
+        self.is_limited = False
+        """True if calls of some definitions are held against what was granted."""
         self.people = Directory()
         self.rules: Rules | None = None
         """The rules of what may go where; None in a home without."""

@@ -69,11 +69,11 @@ def start_run(
         definition = runnable(agent.library, name) if kind is None else definition_of(parent, kind, name)
     if definition is None:
         return None
-    if is_withheld(definition, parent):
-        return None
-    refused = isinstance(definition, RunDefinition) and definition.cannot_start is not None
-    if refused and not (run_kind or (parent and is_standing(parent.kind))):
-        return None
+    if isinstance(definition, RunDefinition):
+        if definition.withheld is not None and is_withheld(definition, parent):
+            return None
+        if definition.cannot_start is not None and not (run_kind or (parent and is_standing(parent.kind))):
+            return None
     engine = engine_of_run(run_kind) if run_kind else engine_of(definition.kind)
     who = origin or Origin()
     begun = (agent.memory.next_eid, engine, name, definition.digest, transaction.at, caller, attempt)

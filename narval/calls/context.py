@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 
+from narval.core.definitions.action.needs import Needs
 from narval.core.definitions.action.resources import Resources
 from narval.core.definitions.wall import zone_named
 from narval.core.elements.element import Element
@@ -69,7 +70,9 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     worker reads the file. `runner` is the
     module of narval that answers the call in a worker, "" for a plain function. `inputs` are the ids of the
     inputs, in declaration order, and `lists` those that take a list. A `pure` one touches nothing outside.
-    `resources` are those that it needs of a worker of the cluster.
+    `resources` are those that it needs of a worker of the cluster; `needs` the places that its author
+    declares, and `limits` says that a worker is to reach no others. Of the services it is given those whose
+    secrets it declares.
     """
 
     action: str = ""
@@ -84,6 +87,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     lists: frozenset[str] = frozenset()
     pure: bool = False
     resources: Resources = ()
+    needs: Needs | None = None
+    limits: bool = False
 
 
 _NO_TARGET = Target()

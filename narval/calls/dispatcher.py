@@ -17,6 +17,7 @@ from narval.agent.run import Run
 from narval.agent.turn import Turn
 from narval.calls.approvals import Approvals
 from narval.calls.book import AgentCalls, Post, internal_failure, refused, returned
+from narval.calls.confining import beyond_grant
 from narval.calls.context import CallContext, Inputs, Target
 from narval.calls.nested_runs import begin_run
 from narval.calls.of_kinds import Prepare
@@ -213,6 +214,8 @@ class Dispatcher:
         inputs = self.targets.inputs(call, target) if call.inputs or target.inputs else {}
         if isinstance(inputs, Failure):
             return refused(call, inputs)
+        if self._agent.lookup.is_limited and (beyond := beyond_grant(self._agent, run, call, target, inputs)):
+            return refused(call, beyond)
         limited = call.timeout is not None or target.where in _UNLIMITED
         return self._make(run, call, target, inputs, call.timeout if limited else self._timeout)
 

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from narval.calls.backend import Backend
+from narval.calls.confining import confined_to, services_for
 from narval.calls.context import CallContext, Where
 from narval.calls.conversion import answer_at_once, answer_within
 from narval.calls.coroutines import Coroutines
@@ -17,6 +18,7 @@ from narval.calls.fair_queue import QueuedBackend
 from narval.calls.programs.backend import ProgramBackend
 from narval.calls.record import ABANDONED, CallRecord, Outcome
 from narval.calls.threads import Threads
+from narval.calls.workers.confined import Confined
 from narval.calls.workers.pool import Workers
 from narval.files.settings import CallLimits
 from narval.system.clock import Clock, RunClock, SimulatedClock, SystemClock
@@ -52,6 +54,8 @@ class Executor:
         self.clock = RunClock(clock or SystemClock(), zone)
         self._sleeps = SimulatedSleeps(clock) if isinstance(clock, SimulatedClock) else None
         self._is_shared: Callable[[], bool] = lambda: False
+        self.confined: dict[Confined, Workers] = {}
+        """The workers that are confined, by the places that they may reach."""
         self._backends: dict[Where, Backend] = {
             "thread": self._threads,
             "worker": self.workers,
@@ -109,24 +113,31 @@ class Executor:
 
     def allow(self, call: CallContext) -> None:
         """Let a call fetch what the settings grant now."""
-        call.allow(self._limits.fetch_allow, self._limits.services)
+        services = self._limits.services
+        if services and call.target.needs is not None:
+            services = services_for(call.target.needs, services)
+        call.allow(self._limits.fetch_allow, services)
 
     # --- all of them ----------------------------------------------------------------------------------
 
     @property
     def queued(self) -> int:
         """The number of calls that wait for room."""
-        return sum(backend.queued for backend in set(self._backends.values()))
+        return sum(backend.queued for backend in self._all)
 
     @property
     def given_up(self) -> int:
         """The number of calls given up whose code still runs."""
-        return sum(backend.given_up for backend in set(self._backends.values()))
+        return sum(backend.given_up for backend in self._all)
+
+    @property
+    def _all(self) -> set[Backend]:
+        return {*self._backends.values(), *self.confined.values()}
 
     def share(self, is_shared: Callable[[], bool]) -> None:
         """Let no agent have all threads or workers while `is_shared` says that there are others."""
         self._is_shared = is_shared
-        for backend in self._backends.values():
+        for backend in self._all:
             if isinstance(backend, QueuedBackend):
                 backend.share(is_shared)
 
@@ -135,6 +146,8 @@ class Executor:
         self._limits = limits
         self._threads.limit(limits.threads)
         self.workers.limit(limits)
+        for workers in self.confined.values():
+            workers.limit(limits)
         if self.cluster is not None:
             self.cluster.limit(limits)
 
@@ -146,7 +159,9 @@ class Executor:
         """Stop everything that can be stopped; nothing is answered any more."""
         if self.cluster is not None:
             await self.cluster.close()
-        for backend in (self._threads, self.workers, self._coroutines, self.programs):
+        for backend in (
+            self._threads, self.workers, *self.confined.values(), self._coroutines, self.programs
+        ):  # fmt: skip
             await backend.close()
 
     # --- for the owner of a simulated clock -----------------------------------------------------------
@@ -170,7 +185,21 @@ class Executor:
 
             self._backends["cluster"] = self.cluster = Cluster(self._loop, self._limits, self.programs)
             self.cluster.share(self._is_shared)
+        if record.call.target.limits:
+            return self._confining(record)
         return self._backends[where]
+
+    def _confining(self, record: CallRecord) -> Workers:
+        """The workers that may reach what a call needs, and nothing else."""
+        if isinstance(record.workers, Workers):
+            return record.workers
+        confined = confined_to(record.call)
+        if confined not in self.confined:
+            made = Workers(self._loop, self._limits, self.programs.reaper, confined)
+            made.share(self._is_shared)
+            self.confined[confined] = made
+        record.workers = self.confined[confined]
+        return self.confined[confined]
 
     async def _sleep(self, record: CallRecord, call: CallContext, seconds: float) -> None:
         """Let a call sleep on the simulated clock; one whose time limit comes first is over then."""

@@ -98,7 +98,7 @@ class CallRecord:
 
     __slots__ = (
         "also", "asked", "call", "finish", "go_on", "listener", "live", "on_over", "on_recorded", "place",
-        "report", "since", "state", "taken", "timer", "verdict",
+        "report", "since", "state", "taken", "timer", "verdict", "workers",
     )  # fmt: skip
 
     def __init__(
@@ -123,6 +123,8 @@ class CallRecord:
         self.state: State = "waiting"
         self.place: Any = None
         """The thread, worker, task or task of a cluster that has it, as its backend says."""
+        self.workers: Any = None
+        """The workers that answer it, where they are confined."""
         self.verdict: Outcome | None = None
         """The outcome it is ended with, while what answers it has not ended."""
         self.timer: asyncio.TimerHandle | None = None

@@ -167,8 +167,15 @@ class CallTargets:
             inputs=tuple(input.id for input in inputs),
             lists=frozenset(input.id for input in inputs if input.list),
             resources=definition.resources if isinstance(definition, Action) else (),
+            needs=definition.needs if isinstance(definition, Action) else None,
+            limits=stub is None and where == "worker" and not self._is_owners(definition),
             pure=stub is None and isinstance(definition, Action) and definition.pure,
         )
+
+    def _is_owners(self, definition: Definition) -> bool:
+        """True of code that is not confined: that in the home's own modules, and what declares no needs."""
+        is_declared = isinstance(definition, Action) and definition.needs is not None and not definition.pure
+        return not is_declared or not (folder_of(definition.path) or is_shipped(definition.path))
 
     def _forget(self) -> None:
         """Drop the prepared targets: names mean something else now."""

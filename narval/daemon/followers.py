@@ -76,7 +76,7 @@ class Followers:
 
     def use(self, snapshot: Snapshot) -> None:
         """Let these files count from now on; what nobody has granted is withheld."""
-        self.snapshot = granted(snapshot)
+        self.snapshot = granted(snapshot, self.snapshot)
 
     def roam(self, roaming: Roaming) -> None:
         """Let agents without a folder be those that any daemon of the store may have."""
@@ -185,6 +185,7 @@ def use_for(host: AgentHost, loaded: Loaded, snapshot: Snapshot) -> None:
     """
     host.waiters.news.use_files()
     host.agent.use(loaded.library)
+    host.agent.lookup.is_limited = loaded.is_limited
     host.agent.lookup.use_people(snapshot.people)
     host.agent.lookup.use_rules(snapshot.trust)
     host.agent.lookup.use_home(host.dispatcher.targets.home)

@@ -34,7 +34,9 @@ class SettingsInForce:
 
     def renew_workers(self) -> None:
         """Retire the workers: modules have changed."""
-        self._calls.executor.workers.renew()
+        executor = self._calls.executor
+        for workers in (executor.workers, *executor.confined.values()):
+            workers.renew()
 
     def use(self, settings: Settings) -> None:
         """Take over other settings, as far as that is possible before the next start."""

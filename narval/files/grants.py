@@ -14,9 +14,9 @@ import msgspec
 
 from narval.core.definitions.library import Definition, Library, RunDefinition, Withheld
 from narval.core.errors import DefinitionError, Fault
-from narval.core.trust.grants import Decision, Grant, decide, reached, why_withheld
-from narval.core.trust.needs import Need, Places, ServicePlace, declared_places, needs_of
-from narval.files.agents.collections import folder_of, parse_file
+from narval.core.trust.grants import Decision, Grant, decide, held_against, reached, why_withheld
+from narval.core.trust.needs import Need, Places, ServicePlace, needs_of, written_in
+from narval.files.agents.collections import AGENTS, folder_of, parse_file
 from narval.files.agents.settings import COLLECTIONS
 from narval.files.loaded import Loaded
 from narval.files.settings import Settings
@@ -96,13 +96,12 @@ class Standing(NamedTuple):
     decision: Decision
 
 
-def granted(snapshot: Snapshot) -> Snapshot:
-    """The same in which definitions whose needs nobody has granted are withheld, where the home asks."""
-    if snapshot.settings.grants != ASK and not any(
-        isinstance(definition, RunDefinition) and definition.withheld is not None
-        for loaded in snapshot.libraries
-        for definition in loaded.library
-    ):
+def granted(snapshot: Snapshot, before: Snapshot | None = None) -> Snapshot:
+    """The same in which definitions whose needs nobody has granted are withheld, where the home asks; where
+    it asks no more, what it withheld `before` is so no longer.
+    """
+    was_asked = before is not None and any(loaded.is_limited for loaded in before.libraries)
+    if snapshot.settings.grants != ASK and not was_asked:
         return snapshot
     files = {id(files.loaded): files for files in reversed(list(snapshot.all))}
     return snapshot.with_libraries(lambda loaded: _withholding(loaded, files[id(loaded)], snapshot))
@@ -119,15 +118,15 @@ def standings(files: AgentFiles, snapshot: Snapshot, name: str | None = None) ->
 
 def _withholding(loaded: Loaded, files: AgentFiles, snapshot: Snapshot) -> Loaded:
     changed: list[Definition] = []
-    for definition, _, decision in standings(files, snapshot):
+    for definition, needs, decision in standings(files, snapshot):
         withheld = None
         if decision.standing == "asked":
             withheld = Withheld(why_withheld(definition, decision), decision.lacking)
-        if withheld != definition.withheld:
-            changed.append(msgspec.structs.replace(definition, withheld=withheld))
-    if not changed:
-        return loaded
-    return msgspec.structs.replace(loaded, library=loaded.library.replace(changed))
+        limits = held_against(needs, decision)
+        if (withheld, limits) != (definition.withheld, definition.granted):
+            changed.append(msgspec.structs.replace(definition, withheld=withheld, granted=limits))
+    library = loaded.library.replace(changed) if changed else loaded.library
+    return msgspec.structs.replace(loaded, library=library, is_limited=snapshot.settings.grants == ASK)
 
 
 def _decided(
@@ -161,7 +160,8 @@ def _needs_as_shipped(definition: RunDefinition, library: Library, places: Place
 def shipped_definitions() -> Mapping[tuple[str, str], Definition]:
     """The definitions that ship as files, those of examples too, by kind and name."""
     definitions: dict[tuple[str, str], Definition] = {}
-    for path in sorted((shipped() / "recipes").rglob("*")):
+    folders = (shipped() / "recipes", *(shipped() / AGENTS).glob("*/recipes"))
+    for path in sorted(path for folder in folders for path in folder.rglob("*")):
         if not path.is_file() or path.name.startswith("."):
             continue
         source = read_file(path, path.name)
@@ -186,4 +186,4 @@ def places_of(files: AgentFiles, settings: Settings) -> Places:
         url = f"{host}:{port}" if host and port else host
         services["mail"] = [ServicePlace(url, settings.mail.get("path", ""), settings.mail.get("secret", ""))]
     tables = {table: tuple(places) for table, places in services.items()}
-    return Places(declared_places(files.declared or ()), tables)
+    return Places(written_in(files.declared or ()), tables)

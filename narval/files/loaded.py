@@ -73,6 +73,8 @@ class Loaded(msgspec.Struct, frozen=True):
     """The collections of which it was made."""
     good: Mapping[str, GoodVersion] = {}
     """The last good versions of files and modules, by path."""
+    is_limited: bool = False
+    """True if what some definitions may reach was looked at: these are withheld, or held against a grant."""
     kept: frozenset[str] = frozenset()
     """The groups of modules that ship which runs name, whatever the files name (N31)."""
 

@@ -9,7 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 import narval
+from narval import Needs, Service
 from narval.ask.operations import invoke
+from narval.calls.confining import services_for
 from narval.core.errors import NarvalError, RequestError
 from narval.surfaces.python.agent import Agent
 
@@ -198,3 +200,43 @@ def test_a_file_of_grants_with_faults_grants_nothing(home: Path) -> None:
         assert (fault["line"], fault["column"]) == (2, 9)
         with pytest.raises(RequestError, match=r"etc/grants.toml has faults"):
             agent.ask("grant", name="post.send")
+
+
+def test_a_call_of_a_place_that_was_not_granted_is_refused(home: Path) -> None:
+    other = "</arguments><input id='outbox'><match>outbox[@port='25']</match></input>"
+    (home / "recipes/send.xml").write_text(SENDS.replace("</arguments>", other))
+    with narval.open(home) as agent:
+        agent.ask("grant", name="post.send")
+        agent.until_idle()
+        agent.add("<outbox host='evil.example.org' port='25'/>")
+        agent.add("<go/>")
+        agent.until_idle()
+        (error,) = [error for error in agent.memory("error") if "step" in error.attributes]
+        assert error.attributes["type"] == "not-granted"
+        assert (
+            "mail.write would reach what nobody has granted to post.send: host evil.example.org:25"
+            in error.text
+        )
+
+
+def test_a_folder_that_an_element_names_is_held_against_what_stays_inside(home: Path) -> None:
+    text = NOTES.replace('<target path="today.txt" as="text"/>', "").replace(
+        "basic.write_file", "files.write"
+    )
+    text = text.replace("<note>hello</note>", '<text path="data/a.txt">hello</text>')
+    (home / "recipes/note.xml").write_text(text)
+    with narval.open(home) as agent:
+        agent.until_idle()
+        assert runs(agent, "post.note") == ["done"]
+        assert (home / "data/a.txt").read_text() == "hello"
+
+
+def test_code_is_given_the_services_whose_secrets_it_declares() -> None:
+    open_one = Service(table="services", name="news", url="https://news.example.org")
+    shop = Service(table="services", name="shop", url="https://shop.example.org", secret="token")
+    bank = Service(table="models", name="bank", url="https://bank.example.org", secret="key")
+    every = (open_one, shop, bank)
+    assert services_for(None, every) == every
+    assert services_for(Needs(), every) == (open_one,)
+    assert services_for(Needs(secrets=("token",)), every) == (open_one, shop)
+    assert services_for(Needs(secrets=("[models]",)), every) == (open_one, bank)

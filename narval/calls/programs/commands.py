@@ -58,7 +58,7 @@ class CommandRunner:
             mark=frozenset(f"{name}={value}".encode() for name, value in marks.items()),
         )
         self._reaper.prepare()
-        group.start(words, {**_small_environment(), **environment, **marks}, directory, text)
+        group.start(words, {**small_environment(), **environment, **marks}, directory, text)
         try:
             async with asyncio.timeout(seconds):
                 status = await asyncio.shield(gone)
@@ -71,5 +71,6 @@ class CommandRunner:
         return status
 
 
-def _small_environment() -> dict[str, str]:
+def small_environment() -> dict[str, str]:
+    """The variables of the daemon that others may see: no secret is among them."""
     return {name: value for name, value in os.environ.items() if name in _PASSED_ON or name.startswith("LC_")}

@@ -20,9 +20,13 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
+
 import narval
 from narval.calls.output_capture import Lines
+from narval.calls.programs.commands import small_environment
 from narval.calls.record import CallRecord
+from narval.calls.workers.confined import Confined
 from narval.calls.workers.frames import Answered, FrameError, FrameReader, WorkerMessage, read_message
 from narval.system.pipes import PipeWriter, ProgramEnd, read_pipe
 
@@ -52,12 +56,16 @@ class Child:
     """One worker program."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, listener: Listener, memory: int | None = None
+        self,
+        loop: asyncio.AbstractEventLoop,
+        listener: Listener,
+        memory: int | None = None,
+        confined: Confined | None = None,
     ) -> None:
         self._loop, self._listener = loop, listener
         self._frames = FrameReader()
         self._fault = ""
-        self._program, self._requests, self._answers, prints = _started(loop, memory)
+        self._program, self._requests, self._answers, prints = _started(loop, memory, confined)
         self.prints = Prints(loop, prints, partial(listener.child_printed, self))
         loop.add_reader(self._answers, self._read_answers)
         self.record: CallRecord | None = None
@@ -209,7 +217,7 @@ class Prints:
 
 
 def _started(
-    loop: asyncio.AbstractEventLoop, memory: int | None
+    loop: asyncio.AbstractEventLoop, memory: int | None, confined: Confined | None
 ) -> tuple[subprocess.Popen[bytes], PipeWriter, int, int]:
     """Start a worker program: it, its requests, and the pipes of its answers and prints."""
     requests, answers, prints = os.pipe(), os.pipe(), os.pipe()
@@ -219,7 +227,9 @@ def _started(
             [
                 *(sys.executable, "-m", "narval.calls.workers.worker"),
                 *(str(os.getpid()), os.getcwd(), str(memory or 0)),
+                *([msgspec.json.encode(confined).decode()] if confined is not None else ()),
             ],
+            env=None if confined is None else {**small_environment(), **dict(confined.environment)},
             stdin=requests[0],
             stdout=answers[1],
             stderr=prints[1],

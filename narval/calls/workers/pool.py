@@ -17,6 +17,7 @@ from narval.calls.output_capture import log_print
 from narval.calls.programs.reaper_client import ReaperClient
 from narval.calls.record import LOST, CallRecord, Outcome
 from narval.calls.workers.child import Child
+from narval.calls.workers.confined import Confined
 from narval.calls.workers.frames import (
     Allowance,
     CallFrame,
@@ -33,12 +34,17 @@ from narval.system.clock import RunClock, SystemClock
 
 
 class Workers(QueuedBackend):
-    """At most `limits.workers` programs, each started when it is first needed."""
+    """At most `limits.workers` programs, each started when it is first needed; `confined` ones, if given."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, limits: CallLimits, reaper: ReaperClient | None = None
+        self,
+        loop: asyncio.AbstractEventLoop,
+        limits: CallLimits,
+        reaper: ReaperClient | None = None,
+        confined: Confined | None = None,
     ) -> None:
         super().__init__("workers")
+        self._confined = confined
         self._loop, self._limits, self._reaper = loop, limits, reaper
         self._children: set[Child] = set()
         self._idle: list[Child] = []
@@ -80,7 +86,7 @@ class Workers(QueuedBackend):
             self._give(self._idle.pop(), self._waiting.next(full))
         while len(self._starting) < min(len(self._waiting), self._limits.workers - len(self._busy)):
             try:
-                child = Child(self._loop, self, self._limits.worker_memory)
+                child = Child(self._loop, self, self._limits.worker_memory, self._confined)
             except OSError as error:
                 self._fail(Outcome(problem=Failure("no-worker", f"a worker cannot be started: {error}")))
                 continue

@@ -1,6 +1,6 @@
 """The program of a worker: it answers one call after another, which come through a pipe (N33).
 
-    python -m narval.calls.workers.worker PARENT FOLDER MEMORY
+    python -m narval.calls.workers.worker PARENT FOLDER MEMORY [CONFINED]
 
 It moves the pipes to where actions cannot reach them, so that all prints of an action end in the log, and
 dies with the daemon: by signal where the system has one for that, else when its requests end.
@@ -26,9 +26,12 @@ from queue import SimpleQueue
 from types import ModuleType
 from typing import Any
 
+import msgspec
+
 from narval.calls import conversion
 from narval.calls.context import CallContext, ModuleCode, Target
 from narval.calls.record import Outcome
+from narval.calls.workers.confined import Confined, confine
 from narval.calls.workers.frames import (
     Allowance,
     Answered,
@@ -51,6 +54,7 @@ _PR_SET_PDEATHSIG = 1
 _MOST_MODULES = 32
 _BETWEEN_PROGRESS = 0.05
 _LIBC = ctypes.CDLL(None)
+_flush_all = _LIBC.fflush  # looked up before a hook may refuse that
 
 
 class Pipe:
@@ -100,6 +104,8 @@ def main() -> None:
     requests, pipe = _take_pipes()
     with contextlib.suppress(OSError):  # the folder may have been removed meanwhile
         os.chdir(folder)
+    if len(sys.argv) > 4:  # before there is another thread, and any code of others
+        confine(msgspec.json.decode(sys.argv[4], type=Confined))
     calls: SimpleQueue[CallFrame] = SimpleQueue()
     threading.Thread(target=_read, args=(requests, calls), daemon=True).start()
     modules = WorkerModules()
@@ -198,7 +204,7 @@ def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()
-    _LIBC.fflush(None)
+    _flush_all(None)
 
 
 if __name__ == "__main__":

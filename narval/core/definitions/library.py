@@ -111,6 +111,9 @@ class RunDefinition(Definition, frozen=True, eq=False, kw_only=True):
     withheld: Withheld | None = None
     """The needs to be granted before a run of it may begin; None: there are none."""
 
+    granted: tuple[str, ...] | None = None
+    """The needs that its calls are held against; None: they may reach anything."""
+
     is_tried_again: ClassVar[bool] = True
     """False if a step has it run once, however it ends and whatever its `retries` say."""
 

@@ -14,7 +14,7 @@ import msgspec
 
 from narval.core.definitions.library import Definition, Library, ModuleDefinition, named_by
 from narval.core.definitions.telling.sentence import tell
-from narval.core.trust.needs import Need, is_covered
+from narval.core.trust.needs import OUTSIDE, Need, is_covered
 
 Standing = Literal["granted", "inside", "ships", "trusted", "asked"]
 """Why a definition may begin: it is granted; it reaches nothing outside; it ships; the home asks nothing. Or
@@ -80,6 +80,15 @@ def decide(
     if outside or is_foreign:
         return Decision("asked", None, outside, is_foreign)
     return Decision("inside")
+
+
+def held_against(needs: Iterable[Need], decision: Decision) -> tuple[str, ...] | None:
+    """The needs that the calls of a definition are held against; None where they may reach anything."""
+    grant = decision.grant
+    if decision.standing not in ("granted", "inside") or (grant is not None and grant.everything):
+        return None
+    within = tuple(need.text for need in needs if need.what in OUTSIDE and not need.is_outside)
+    return (*(grant.needs if grant is not None else ()), *within)
 
 
 def _holds(name: str, path: str, grant: Grant) -> bool:

@@ -110,8 +110,8 @@ def needs_of(definition: Definition, library: Library, places: Places) -> list[N
     return sorted(needs.values(), key=lambda need: (order[need.what], need.value))
 
 
-def declared_places(elements: Iterable[bytes]) -> dict[str, tuple[Attributes, ...]]:
-    """The attributes of declared elements, by name."""
+def written_in(elements: Iterable[bytes]) -> dict[str, tuple[Attributes, ...]]:
+    """The attributes of elements, and of their children, by name."""
     return _attributes(node for xml in elements for node in _with_children(parse(xml)))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from narval.core.definitions.action.needs import Needs, needs_of, read_needs, shown_needs
-from narval.core.trust.needs import Need, Places, ServicePlace, declared_places, is_covered
+from narval.core.trust.needs import Need, Places, ServicePlace, is_covered, written_in
 from narval.core.trust.needs import needs_of as needs_of_definition
 from narval.files.loaded import Loaded
 
@@ -23,7 +23,7 @@ def needs(text: str, name: str, declared: str = "", **tables: tuple[ServicePlace
     library = Loaded().with_definitions(text).library
     definition = library.find(name)
     assert definition is not None
-    places = Places(declared_places([declared.encode()] if declared else []), tables)
+    places = Places(written_in([declared.encode()] if declared else []), tables)
     return {need.text: need for need in needs_of_definition(definition, library, places) if need.is_outside}
 
 

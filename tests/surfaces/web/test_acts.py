@@ -299,6 +299,8 @@ def forms(pages: PagesOfHome) -> dict[str, tuple[str, dict[str, str]]]:
         "token_act": (f"/runs/{process}/tokens/{token['id']}/complete", {}),
         "add_element": ("/memory/add", {"xml": "<letter/>"}),
         "outdate_element": (f"/memory/{letter}/outdate", {"reason": "old"}),
+        "grant_definition": ("/definitions/show.stages/grant", {}),
+        "revoke_definition": ("/definitions/show.stages/revoke", {}),
         "explore": ("/definitions/show.stages/explore", {"kind": "recipe"}),
         "simulate": ("/simulate", {"definition": "show.stages", "duration": "1h"}),
         "try_on_past": ("/definitions/show.stages/past", {"kind": "recipe", "since": "1d"}),

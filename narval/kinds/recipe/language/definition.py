@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import msgspec
 
 from narval.core.definitions.appointment import Appointment
-from narval.core.definitions.library import RunDefinition
+from narval.core.definitions.library import OwnNeed, RunDefinition
 from narval.core.definitions.prototype import EMPTY, Narrowing, Prototype, narrow
 from narval.core.definitions.remote_calls import Addressed, RemoteCall, called
 from narval.core.definitions.requirements import Context, TransitionCondition
@@ -257,6 +257,13 @@ class Recipe(RunDefinition, frozen=True, eq=False):
         for step in self.steps.values():
             for name in step.target.split() if step.sending is not None and not step.sending.select else ():
                 yield Addressed(name, f"step {step.id!r}", step.line)
+
+    @property
+    def own_needs(self) -> Iterator[OwnNeed]:
+        """The agents that an element names, where a step sends to these: any."""
+        for step in self.steps.values():
+            if step.sending is not None and step.sending.select:
+                yield OwnNeed("agent", "*", f"step {step.id!r}", step.line)
 
     @property
     def times(self) -> tuple[Time, ...]:

@@ -23,6 +23,11 @@ JOB_TONES: Mapping[str, str] = {
 }  # fmt: skip
 """The looks of the states of a trial on the past."""
 
+REACH_TONES: Mapping[str, str] = {
+    "asked": "waiting", "granted": "done", "ships": "done", "inside": "idle", "trusted": "idle",
+}  # fmt: skip
+"""The looks of why a definition may begin, or may not."""
+
 JOBS = 5
 """So many of its trials on the past are listed with a definition."""
 
@@ -91,6 +96,7 @@ async def shown_definition(
         "drawn": drawn,
         "tabled": drawn is not None and is_tabled(visit, drawn),
         "drawing": drawing,
+        "reach": None if visit.live else await _reach(visit, answer),
         "problem": problem,
         "tried": tried,
         "jobs": [{**job, "tone": JOB_TONES[job["state"]]} for job in jobs[:JOBS]],
@@ -103,6 +109,17 @@ async def shown_definition(
         status=400 if problem or tried["problem"] else 200,
         follows=Follows(faults=True, runs=True, jobs=True),
     )
+
+
+async def _reach(visit: Visit, definition: dict[str, Any]) -> dict[str, Any] | None:
+    """The needs of a definition and what was granted of them; None of what cannot be run."""
+    try:
+        answer = await visit.ask("grants", name=definition["name"])
+    except NarvalError:
+        return None
+    rows = [row for row in answer["definitions"] if row["kind"] == definition["kind"]]
+    outside = [need for row in rows for need in row["needs"] if need["outside"]]
+    return {**rows[0], "outside": outside, "tone": REACH_TONES[rows[0]["standing"]]} if rows else None
 
 
 def _nested(told: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,0 +1,165 @@
+"""Confining: the services and places that a call may reach by the needs that its author declares."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import narval
+from narval.agent.agent import AgentState
+from narval.agent.run import Run
+from narval.agent.runs import NOT_GRANTED
+from narval.calls.context import CallContext, Inputs, Target
+from narval.calls.workers.confined import Confined
+from narval.core.definitions.action.definition import Action
+from narval.core.definitions.action.needs import LISTS, Needs, table_of
+from narval.core.elements.element import Element
+from narval.core.engines.commands import Call
+from narval.core.engines.events import Failure
+from narval.core.trust.needs import (
+    ANYTHING,
+    Attributes,
+    Need,
+    Places,
+    ServicePlace,
+    is_covered,
+    needs_of_call,
+    written_in,
+)
+from narval.files.outside.services import Service
+from narval.system.landlock import Confinement, abi
+
+SYSTEM = ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/dev/null", "/dev/zero",
+          "/dev/urandom", "/dev/random", "/proc/self")  # fmt: skip
+"""The places that every program reads."""
+
+INTERNET = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/gai.conf", "/etc/ssl")
+"""The places that a program reads which connects to a host by its name."""
+
+LOADERS = ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1", "/lib/ld-musl-x86_64.so.1")
+"""The program that begins all others; whoever may run one may run it."""
+
+
+def services_for(needs: Needs | None, services: tuple[Service, ...]) -> tuple[Service, ...]:
+    """The services that code is given: all, or if it declares needs those without a secret, and those whose
+    secret it declares.
+    """
+    if needs is None:
+        return services
+    return tuple(each for each in services if not each.secret or _is_declared(each, needs.secrets))
+
+
+def _is_declared(service: Service, secrets: tuple[str, ...]) -> bool:
+    return any(value == service.secret or table_of(value) == service.table for value in secrets)
+
+
+def given_to(inputs: Iterable[Element | list[Element] | None]) -> dict[str, tuple[Attributes, ...]]:
+    """The attributes of the elements that a call is given, by name, and those of their children."""
+    elements = (each for value in inputs for each in (value if isinstance(value, list) else [value]))
+    return written_in(element.xml for element in elements if element is not None)
+
+
+def places_of(services: Iterable[Service]) -> Places:
+    """The places that settings name, by table."""
+    tables: dict[str, list[ServicePlace]] = {}
+    for service in services:
+        program = service.run[0] if service.run else ""
+        place = ServicePlace(service.url, service.path, service.secret, program)
+        tables.setdefault(service.table, []).append(place)
+    return Places({}, {table: tuple(places) for table, places in tables.items()})
+
+
+def confined_to(call: CallContext) -> Confined:
+    """The places that the worker of a call may reach, and no others."""
+    target, needs = call.target, call.target.needs or Needs()
+    resolved = needs_of_call(needs, given_to(call.inputs.values()), places_of(call.services))
+    hosts = tuple(sorted(need.text for need in resolved if need.what == "host" and "{" not in need.value))
+    secrets = [need.value for need in resolved if need.what == "secret"]
+    programs = [path for need in resolved if need.what == "program" for path in _program(need.value)]
+    reads = [*SYSTEM, *(INTERNET if hosts else ()), *_python(), *_module(target.module_path)]
+    reads += [str(call.home / "etc" / name) for name in secrets if call.home is not None]
+    reads += [str(folder) for folder in _folders(resolved, call.home, "r")]
+    limits = Confinement(
+        reads=tuple(dict.fromkeys(reads)),
+        writes=("/dev/null", *(str(folder) for folder in _folders(resolved, call.home, "rw"))),
+        executes=tuple(dict.fromkeys([*programs, *(LOADERS if programs else ())])),
+        ports=tuple(sorted({_port(host) for host in hosts})),
+    )
+    environment = tuple((name, os.environ[name]) for name in secrets if name in os.environ)
+    return Confined(limits, hosts, environment, by_hook=not abi())
+
+
+def beyond_grant(agent: AgentState, run: Run, call: Call, target: Target, inputs: Inputs) -> Failure | None:
+    """The error of a call of an action that would reach what nobody has granted to the definition behind it;
+    None if it may be made.
+    """
+    outermost = agent.runs.get(agent.runs.top(run)) if run.caller is not None else run
+    granted = getattr(outermost.definition, "granted", None) if outermost is not None else None
+    if granted is None or outermost is None or call.kind != Action.kind:
+        return None
+    beyond = next(_beyond(target.needs, granted, inputs), "")
+    if not beyond:
+        return None
+    name = outermost.name
+    why = f"{target.action} would reach what nobody has granted to {name}: {beyond}"
+    return Failure(NOT_GRANTED, f"{why}; look: narval grants {name}", final=True)
+
+
+def _beyond(needs: Needs | None, granted: tuple[str, ...], inputs: Inputs) -> Iterator[str]:
+    """The needs of a call that were not granted; one that was granted whatever an element says is none."""
+    if needs is None:
+        if not is_covered(ANYTHING, granted):
+            yield ANYTHING
+        return
+    declared = {
+        name: tuple(value for value in getattr(needs, name) if f"{name[:-1]} {value}" not in granted)
+        for name in LISTS
+    }
+    for need in needs_of_call(Needs(**declared), given_to(inputs.values()), Places()):
+        if need.is_outside and not is_covered(need.text, granted):
+            yield need.text
+
+
+def _port(host: str) -> int:
+    number = host.rpartition(":")[2]
+    return int(number) if number.isdigit() else -1
+
+
+def _folders(needs: Iterable[Need], home: Path | None, how: str) -> Iterator[Path]:
+    for need in needs:
+        path, _, used = need.value.rpartition(" ")
+        if need.what == "folder" and used == how and "{" not in path:
+            yield (home or Path.cwd()) / Path(path).expanduser()
+
+
+def _python() -> Iterator[str]:
+    """The places of Python, of what is installed for it, and of narval."""
+    yield from {sys.prefix, sys.base_prefix, str(Path(narval.__file__).parent)}
+    yield from (path for path in sys.path if os.path.isabs(path) and "site-packages" in path)
+
+
+def _module(path: str) -> Iterator[str]:
+    """The file of a module, or the folder of one of several files."""
+    if os.path.isabs(path):
+        yield os.path.dirname(path) if os.path.basename(path) == "__init__.py" else path
+
+
+def _program(name: str) -> Iterator[str]:
+    """The file of a program, and those of what runs it if it is a script."""
+    path = shutil.which(name)
+    if path is None:
+        return
+    yield from dict.fromkeys((path, os.path.realpath(path)))
+    try:
+        with open(path, "rb") as file:
+            first = file.readline(256)
+    except OSError:
+        return
+    if first.startswith(b"#!"):
+        words = first[2:].decode("utf-8", "replace").split()
+        yield from words[:1]
+        if words[:1] and os.path.basename(words[0]) == "env" and len(words) > 1:
+            yield from _program(words[-1])

@@ -1,0 +1,141 @@
+"""Confined: what a worker gives up before it loads the code of somebody else.
+
+The system confines it where it can: folders, programs and TCP by Landlock, other sockets by seccomp. The
+audit hook is for the rest: it knows hosts by their names, and where there is no Landlock it is all there is.
+It sees what Python does, and does not stop code that tries to get by it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from narval.core.trust.needs import is_covered
+from narval.system import landlock, seccomp
+from narval.system.landlock import Confinement
+
+
+class Confined(msgspec.Struct, frozen=True):
+    """The places that a worker may reach, with hosts by name; only by the audit hook where `by_hook`.
+
+    `hosts` are as grants have them: `host smtp.example.org:587`. `environment` has the secrets that are
+    granted.
+    """
+
+    limits: Confinement
+    hosts: tuple[str, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
+    by_hook: bool = False
+
+
+def confine(confined: Confined) -> None:
+    """Confine this program, which has one thread yet, for good."""
+    if not confined.by_hook:
+        landlock.restrict(confined.limits)
+        if seccomp.can_filter():
+            seccomp.refuse_sockets(but_internet=bool(confined.hosts))
+    sys.addaudithook(_Guard(confined).hear)
+
+
+_READS = frozenset({"os.listdir", "os.scandir", "os.chdir"})
+_WRITES = frozenset(
+    {"os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.link", "os.symlink", "os.truncate", "os.chmod",
+     "os.chown", "os.utime", "os.mknod", "os.setxattr", "os.removexattr", "shutil.rmtree"}
+)  # fmt: skip
+_PROGRAMS = frozenset({"os.exec", "os.posix_spawn", "os.spawn", "subprocess.Popen", "os.system"})
+_REFUSED = frozenset(
+    {"os.fork", "os.forkpty", "pty.spawn", "ctypes.dlopen", "ctypes.dlsym", "ctypes.dlsym/handle",
+     "ctypes.cdata", "ctypes.call_function", "os.kill", "os.killpg"}
+)  # fmt: skip
+"""The events by which code would get by a hook, or reach another program."""
+
+
+class _Guard:
+    """Hears what Python does, and refuses what is not granted."""
+
+    def __init__(self, confined: Confined) -> None:
+        limits = confined.limits
+        self._hosts, self._by_hook = confined.hosts, confined.by_hook
+        self._executes = _real(limits.executes)
+        self._writes = _real(limits.writes)
+        self._reads = (*_real(limits.reads), *self._writes, *self._executes)
+        self._busy = False
+
+    def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Raise PermissionError for what is not granted."""
+        if event.startswith("socket."):
+            self._socket(event, arguments)
+        elif self._by_hook and not self._busy:
+            self._busy = True
+            try:
+                self._place(event, arguments)
+            finally:
+                self._busy = False
+
+    def _place(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open":
+            path, mode, flags = arguments
+            is_write = bool((flags or 0) & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND))
+            is_write = is_write or (isinstance(mode, str) and any(letter in mode for letter in "wax+"))
+            self._require(path, self._writes if is_write else self._reads, "write" if is_write else "read")
+        elif event in _READS:
+            self._require(arguments[0] if arguments else ".", self._reads, "read")
+        elif event in _WRITES:
+            for path in arguments[: 2 if event in ("os.rename", "os.link") else 1]:
+                self._require(path, self._writes, "write")
+        elif event in _PROGRAMS:
+            name = arguments[0] if event != "subprocess.Popen" else arguments[0] or arguments[1][0]
+            self._require(self._program(name), self._executes, "run")
+        elif event in _REFUSED:
+            raise PermissionError(1, f"not granted: {event}")
+
+    def _program(self, name: Any) -> Any:
+        """The path of a program, or its name where there is none of that name."""
+        text = os.fsdecode(name)
+        return name if "/" in text else shutil.which(text) or f"/{text}"
+
+    def _require(self, path: Any, allowed: Iterable[str], what: str) -> None:
+        if path is None or isinstance(path, int):
+            return  # a file that is open already
+        real = os.path.realpath(os.fsdecode(path))
+        if not any(real == place or real.startswith(place.rstrip("/") + "/") for place in allowed):
+            raise PermissionError(1, f"not granted: {what}", os.fsdecode(path))
+
+    def _socket(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "socket.getaddrinfo":
+            self._host(arguments[0], arguments[1])
+        elif event in ("socket.gethostbyname", "socket.gethostbyaddr"):
+            self._host(arguments[0], None)
+        elif event in ("socket.connect", "socket.sendto", "socket.sendmsg", "socket.bind"):
+            address = arguments[1]
+            if not isinstance(address, tuple):
+                raise PermissionError(1, f"not granted: {event}", str(address))
+            self._port(address[1])
+
+    def _host(self, host: Any, port: Any) -> None:
+        name = host.decode("ascii", "replace") if isinstance(host, bytes) else host
+        need = f"host {name}:{port}" if port else f"host {name}"
+        if name is None or not (is_covered(need, self._hosts) or any(_same(name, of) for of in self._hosts)):
+            raise PermissionError(1, f"not granted: host {name}")
+
+    def _port(self, port: int) -> None:
+        if not any(_has_port(of, port) for of in self._hosts):
+            raise PermissionError(1, f"not granted: port {port}")
+
+
+def _same(name: str, granted: str) -> bool:
+    return is_covered(f"host {name}:{granted.rpartition(':')[2]}", (granted,))
+
+
+def _has_port(granted: str, port: int) -> bool:
+    number = granted.rpartition(":")[2]
+    return not number.isdigit() or int(number) == port
+
+
+def _real(paths: Iterable[str]) -> tuple[str, ...]:
+    return tuple({place for path in paths for place in (path, os.path.realpath(path))})
