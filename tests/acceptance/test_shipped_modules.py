@@ -80,6 +80,7 @@ def up(narval: Narval) -> Iterator[Up]:
 def narval(tmp_path: Path) -> Narval:
     made = Narval(tmp_path / "home")
     assert made("init", "--bare", made.home).returncode == 0
+    made.write("etc/narval.toml", "")  # it asks nothing
     made.write("recipes/w.xml", one_step("r", "triage.judge"))
     return made
 
