@@ -51,6 +51,10 @@ class Lookup:
         self.bringing_in = {of.full_name for of in actions if of.model or of.label}
         """The actions by which something comes in from outside."""
 
+    def hold_against_grants(self, is_limited: bool) -> None:
+        """Hold the calls of definitions against what was granted to them from now on, or no longer."""
+        self.is_limited = is_limited
+
     def use_people(self, people: Directory) -> None:
         """Let a directory be the current one."""
         self.people = people

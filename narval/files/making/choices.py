@@ -141,8 +141,7 @@ def _is_mbox(path: Path) -> bool:
 
 
 def chosen_settings(sample: str, choices: HomeChoices) -> str:
-    """The text of the settings that ship, with the zone that was chosen; a new home asks for grants."""
-    sample = sample.replace('#grants = "trust"', 'grants = "ask"', 1)
+    """The text of the settings that ship, with the zone that was chosen."""
     said = choices.zone and f'timezone = "{choices.zone}"'
     return sample.replace('#timezone = ""', said, 1) if said else sample
 
