@@ -6,6 +6,7 @@ that was left out by a predicate is none of them: that something is not there sa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -36,6 +37,9 @@ Source = tuple[int, str]
 _COUNTING = frozenset({"position", "last", "true", "false"})
 """The functions without arguments that read nothing of an element."""
 
+_NAME = re.compile(r"[\w.:-]+")
+"""A test of a name, not of all names or of a type of nodes."""
+
 _DOWNWARD = frozenset({"child", "attribute", "self", "descendant", "descendant-or-self"})
 """The axes that lead nowhere outside of an element."""
 
@@ -60,8 +64,8 @@ class _Rooted(NamedTuple):
 
     variable: str
     text: str
-    is_exact: bool
-    """True if the nodes that it selects are all that it reads of their elements."""
+    reads: frozenset[str] | None
+    """The parts of the elements selected that its predicates read; None if that may be any."""
     is_inside: bool
     """True if it leads to no node outside of the elements that the variable stands for."""
 
@@ -97,10 +101,10 @@ def _selected(rooted: _Rooted, bound: BoundElements, zone: str) -> Iterator[Sour
         return
     for node in nodes:
         root, path = _place(node)
-        if path == "@eid" and rooted.is_exact:
-            continue  # it is narval that gives this number
+        read = {""} if rooted.reads is None else {path, *rooted.reads}
+        read.discard("@eid")  # it is narval that gives this number
         for eid, within in of_each[root].sources:
-            yield eid, "/".join(filter(None, (within, path))) if rooted.is_exact else within
+            yield from ((eid, "/".join(filter(None, (within, part)))) for part in read)
 
 
 def _same(some: list[etree._Element | str], others: list[etree._Element | str]) -> bool:
@@ -152,13 +156,12 @@ def _rooted(text: str, node: Expression) -> Iterator[_Rooted]:
     variable, predicates, steps = _taken_apart(node)
     if variable is not None:
         is_inside = all(step.axis in _DOWNWARD for step in steps)
-        is_exact = not any(map(_reads_context, predicates))
-        yield _Rooted(variable.name, text[node.start : node.end], is_exact, is_inside)
+        yield _Rooted(variable.name, text[node.start : node.end], _read_by(node, predicates), is_inside)
         inner: Iterable[Expression] = predicates
     elif isinstance(node, Path) and (node.origin is None or isinstance(node.origin, str)):
         inner = predicates
     elif predicates or steps:
-        yield from (_Rooted(name, f"${name}", False, False) for name in sorted(variables_of(node)))
+        yield from (_Rooted(name, f"${name}", None, False) for name in sorted(variables_of(node)))
         inner = predicates
     else:
         inner = parts(node)
@@ -185,10 +188,50 @@ def _taken_apart(node: Expression) -> tuple[Variable | None, list[Expression], l
     return None, [], []
 
 
-def _reads_context(predicate: Expression) -> bool:
-    """True if a predicate reads of the element that it is tried on, and not just counts."""
-    return any(
-        (isinstance(part, Path) and (part.origin is None or isinstance(part.origin, str)))
-        or (isinstance(part, FunctionCall) and not part.arguments and part.name not in _COUNTING)
-        for part in walk(predicate)
-    )
+def _read_by(node: Expression, predicates: list[Expression]) -> frozenset[str] | None:
+    """The parts of an element that the predicates of a path to it read; None if that may be any of them."""
+    read: set[str] = set()
+    for predicate in predicates:
+        paths = _relative(predicate)
+        if paths is None or (paths and not _is_of_variable(node, predicate)):
+            return None
+        read |= paths
+    return frozenset(read)
+
+
+def _is_of_variable(node: Expression, predicate: Expression) -> bool:
+    """True if a predicate is tried on the elements of a variable, not on what is within them."""
+    while isinstance(node, Filter | Path):
+        if isinstance(node, Filter) and any(predicate is one for one in node.predicates):
+            return _taken_apart(node.primary)[2] == []
+        inner = node.primary if isinstance(node, Filter) else node.origin
+        if inner is None or isinstance(inner, str):
+            return False
+        node = inner
+    return False
+
+
+def _relative(predicate: Expression) -> frozenset[str] | None:
+    """The parts of the element it is tried on that a predicate reads; None if that may be any of them.
+
+    A test of the element's own name reads none: whoever wrote the pattern named it.
+    """
+    read: set[str] = set()
+    for part in walk(predicate):
+        if isinstance(part, FunctionCall) and not part.arguments and part.name not in _COUNTING:
+            return None
+        if not isinstance(part, Path) or not (part.origin is None or isinstance(part.origin, str)):
+            continue
+        names = [_step_name(step) for step in part.steps]
+        if part.origin is not None or not names or None in names:
+            return None
+        read.add("/".join(name for name in names if name))
+    return frozenset(read - {""})
+
+
+def _step_name(step: PathStep) -> str | None:
+    """The name that a step adds to the path of a part; "" for a test of the own name, None if unknown."""
+    if step.predicates or not _NAME.fullmatch(step.test):
+        return None
+    name = step.test.rpartition(":")[2]
+    return {"child": name, "attribute": f"@{name}", "self": ""}.get(step.axis)

@@ -1,4 +1,4 @@
-"""The elements that a value in braces comes from: what it selects, and what its predicates read (F4)."""
+"""The parts of elements that a value in braces comes from: what it selects, and what its predicates read (F4)."""
 
 from __future__ import annotations
 
@@ -36,16 +36,20 @@ def bound() -> BoundElements:
         ("$m[1]/body/b/text()", {(1, "body/b/text()")}),
         ("$m[1]/body/@kind", {(1, "body/@kind")}),
         ("$m[1]", {(1, "")}),
-        ("$m[@from='ann']/body", {(2, "")}),
-        ("$c[@from = $m[2]/@from]/i/@n", {(7, ""), (2, "@from")}),
+        ("$m[@from='ann']/body", {(2, "@from"), (2, "body")}),
+        ("$c[@from = $m[2]/@from]/i/@n", {(7, "@from"), (7, "i/@n"), (2, "@from")}),
         ("$m[@from='nobody']/body", set()),
         ("concat($m[1]/@from, ' ', $now)", {(1, "@from")}),
-        ("count($m[@from='boss'])", {(1, ""), (3, "")}),
+        ("count($m[@from='boss'])", {(1, ""), (3, ""), (1, "@from"), (3, "@from")}),
         ("($m | $c)[1]/@from", {(eid, "") for named in NAMES.values() for eid in named}),
         ("$m[1]/body/../@from", {(1, ""), (2, ""), (3, "")}),
         ("$m[1]/@eid", set()),
-        ("$m[@from='ann']/@eid", {(2, "")}),
-        ("$m[not(@from = $c[1]/@from)]/@from", {(1, ""), (3, ""), (7, "@from")}),
+        ("$m[@from='ann']/@eid", {(2, "@from")}),
+        ("$m[self::x][i/@n = 2]/body", {(2, "i/@n"), (2, "body")}),
+        ("$m/i[@n = 2]/@n", {(2, "")}),
+        ("$m[* = 'x']/@from", set()),
+        ("$m[.//b = 'of'][2]/@from", {(2, "")}),
+        ("$m[not(@from = $c[1]/@from)]/@from", {(1, "@from"), (3, "@from"), (7, "@from")}),
         ("$m[string()]/@from", {(1, ""), (2, ""), (3, "")}),
         ("normalize-space($m[3]/@from)", {(3, "@from")}),
         ("($m[2]/body)[1]", {(2, "body")}),
@@ -60,7 +64,10 @@ def test_a_value_comes_from_what_it_selects_and_what_its_predicates_read(
 def test_what_is_a_copy_of_a_part_comes_from_that_part() -> None:
     item = Bound(Element(0, b"<item n='1'><to>you</to></item>"), frozenset([(5, "list/item")]))
     assert sources(argument_value("$each/to"), {"each": [item]}, "UTC") == {(5, "list/item/to")}
-    assert sources(argument_value("$each[@n='1']/to"), {"each": [item]}, "UTC") == {(5, "list/item")}
+    assert sources(argument_value("$each[@n='1']/to"), {"each": [item]}, "UTC") == {
+        (5, "list/item/@n"),
+        (5, "list/item/to"),
+    }
 
 
 steps = st.sampled_from(["/@from", "/body", "/i/@n", "/body/b", ""])
