@@ -1,4 +1,4 @@
-"""The parts of elements that a value in braces comes from: what it selects, and what its predicates read (F4)."""
+"""The parts of elements that a value in braces comes from: selected, or read by its predicates (F4)."""
 
 from __future__ import annotations
 
