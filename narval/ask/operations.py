@@ -58,6 +58,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "definitions.versions": ("versions", "difference"),
     "definitions.telling": ("tell",),
     "definitions.grants": ("grants", "grant", "revoke"),
+    "definitions.reach": ("reach",),
 }  # fmt: skip
 AT_ONCE = frozenset({"status", "attention", "log", "stop"})
 """The operations that wait for no one to record anything, where the store may be away."""

@@ -28,6 +28,7 @@ from narval.files.home import Home
 from narval.files.loaded import Loaded
 from narval.files.memory_file import read_memory
 from narval.files.people_file import PEOPLE_FILE, place_of_rule, read_people
+from narval.files.reach import refusals
 from narval.files.reading import Reading, load
 from narval.files.schemas import Schemas
 from narval.files.settings import FILE, Settings, parse_settings, read_settings
@@ -56,6 +57,7 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
         faults += [*found.faults, *_warnings(found.library, found.library, people, writes)]
         faults += _unknown_agents(home, found.library)
         faults += _without_a_cluster(found.library, settings)
+    faults += refusals([found.library for found in reading.libraries(snapshot)], settings, trust)
     for follows in reading.unfollowed(snapshot):
         beneath = snapshot.own.schemas if len(follows) > 1 else Schemas(None)
         faults += reading.followed(follows, beneath, settings.own).faults

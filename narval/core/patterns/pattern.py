@@ -35,13 +35,13 @@ Nodes = Mapping[str, list[etree._Element]]
 class Pattern:
     """One XPath expression, known to be valid. Patterns are equal when their text and namespaces are."""
 
-    __slots__ = ("_arguments", "_literals", "_prefixes", "asks_doubtful", "shape", "text")
+    __slots__ = ("_arguments", "_prefixes", "asks_doubtful", "literals", "shape", "text")
 
     def __init__(self, text: str, prefixes: Prefixes = ()) -> None:
         """Use `compile_pattern`, which caches patterns."""
         self.text = text
         self._prefixes = prefixes
-        self.shape, self._literals = compile_shape(text, prefixes)
+        self.shape, self.literals = compile_shape(text, prefixes)
         """The expression without its literals: its root names, its language, its limit."""
         self._arguments: dict[str, Any] | None = None
         """The literals by name, once they have been needed for an evaluation."""
@@ -78,7 +78,7 @@ class Pattern:
         """The alternatives of which a matching element satisfies one; none when no element can match."""
         keys: list[Key] = []
         for clause in self.shape.clauses:
-            keys += clause.keys(self._literals, lambda: self.arguments(nodes()))
+            keys += clause.keys(self.literals, lambda: self.arguments(nodes()))
         return keys
 
     def outgrown_by(self, tree: Tree, most: int | None) -> bool:
@@ -99,7 +99,7 @@ class Pattern:
     def arguments(self, nodes: Nodes) -> dict[str, Any]:
         """The values of the variables of its shape: literals, and nodes of elements."""
         if self._arguments is None:
-            self._arguments = dict(zip(self.shape.slots, self._literals, strict=True))
+            self._arguments = dict(zip(self.shape.slots, self.literals, strict=True))
         if not self.shape.variables:
             return self._arguments
         return self._arguments | {name: nodes.get(name, []) for name in self.shape.variables}

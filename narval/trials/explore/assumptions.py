@@ -5,9 +5,9 @@ from __future__ import annotations
 from narval.core.elements import changes
 from narval.core.elements.changes import Change, MarkScope
 from narval.core.elements.element import Element
+from narval.core.patterns.contradictions import Demands, contradictory
 from narval.core.patterns.pattern import Condition
 from narval.trials.explore.choices import Choices
-from narval.trials.explore.contradictions import Demands, contradictory
 
 ANY = "any"
 """The name of elements of which nothing is known."""

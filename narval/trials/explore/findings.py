@@ -28,8 +28,8 @@ from narval.core.engines.structure import (
     Walkable,
 )
 from narval.core.kinds import KINDS
+from narval.core.patterns.contradictions import contradictory, demands
 from narval.core.patterns.pattern import Condition, compile_pattern
-from narval.trials.explore.contradictions import contradictory, demands
 from narval.trials.explore.outcomes import ERRS, LATE, in_vain
 from narval.trials.explore.search import MOST_STATES, Explored, SearchNode, explore, structure_of
 from narval.trials.explore.state import RUN

@@ -20,7 +20,7 @@ from narval.core.engines.events import (
     TimerFired,
 )
 from narval.core.engines.registry import is_runnable
-from narval.trials.explore.contradictions import contradictory, demands
+from narval.core.patterns.contradictions import contradictory, demands
 from narval.trials.explore.state import FIRST_EVENT, LAST_MOMENT, ErrorSeen, ExplorationState
 from narval.trials.explore.unknown_memory import MANY, MISFIT, Targets
 

@@ -26,10 +26,10 @@ from narval.core.engines.effects import EFFECTS
 from narval.core.engines.events import Caller, OutputElement, Plain
 from narval.core.engines.view import GuardVerdict, verdict_of
 from narval.core.memory.labels import Labels, MadeOf
+from narval.core.patterns.contradictions import contradictory, demands
 from narval.core.patterns.pattern import Bound, Condition, Pattern, condition
 from narval.trials.explore.assumptions import ANY, Assumptions
 from narval.trials.explore.choices import Choices, TooManyWays
-from narval.trials.explore.contradictions import contradictory, demands
 
 MANY = 2
 """So many elements stand for any greater number."""

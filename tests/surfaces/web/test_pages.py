@@ -248,6 +248,10 @@ def test_M41_a_definition_has_graph_source_calls_and_runs(pages: PagesOfHome, fa
     pages.shows("/definitions/talk.say", "Greets who is named.", "Takes", "Gives", kind="action")
 
 
+def test_F9_the_page_of_a_definition_says_what_can_reach_outside(pages: PagesOfHome) -> None:
+    pages.shows("/definitions/demo.greet", "What can reach outside", "talk.say", "allowed")
+
+
 def test_D3_a_definition_says_what_it_does(pages: PagesOfHome) -> None:
     text = pages.shows("/definitions/demo.fail", "What it does", "If a step fails, the run has failed.")
     (line,) = set(re.findall(r'calls the action talk.fail.*?href="#(line-\d+)"', text))

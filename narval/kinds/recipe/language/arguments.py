@@ -39,7 +39,7 @@ from narval.core.trust.reads import Bound, BoundElements, Source, sources
 FOREACH = "foreach"
 """The attribute of an element within an argument that stands there once for each of some elements."""
 
-_REPEAT = re.compile(r"\s*\$([^\W\d][\w.-]*)\s+in\s+(\S.*?)\s*", re.DOTALL)
+REPEAT = re.compile(r"\s*\$([^\W\d][\w.-]*)\s+in\s+(\S.*?)\s*", re.DOTALL)
 _MOST_REPEATS, _MOST_BYTES = 1_000, 4_000_000
 """The most elements for which one argument repeats others, and their most bytes."""
 
@@ -87,7 +87,7 @@ def _variables(
     """The variables of each value in an element of an argument, but for those of what is repeated there."""
     name, within = "", own
     if inner and (text := node.attributes.get(FOREACH, "")).lstrip().startswith("$"):
-        repeat = _REPEAT.fullmatch(text)
+        repeat = REPEAT.fullmatch(text)
         if repeat is None:
             found = f'such as "$item in $order/item", found {text!r}'
             reading.fault_at(
@@ -233,7 +233,7 @@ class _Filling:
 
 def _repeat_of(node: etree._Element) -> tuple[str, ArgumentValue] | None:
     """The name and the expression of an element that is repeated; None for any other."""
-    repeat = _REPEAT.fullmatch(node.get(FOREACH, "")) if isinstance(node.tag, str) else None
+    repeat = REPEAT.fullmatch(node.get(FOREACH, "")) if isinstance(node.tag, str) else None
     try:
         return None if repeat is None else (repeat[1], argument_value(repeat[2]))
     except PatternError:

@@ -36,8 +36,16 @@ def _limit(name: str, metavar: str, type: Any, default: float, work: str) -> Cal
     return click.option(name, metavar=metavar, type=type, default=default, show_default=True, help=help)
 
 
-@command("check", example="narval check\nnarval check recipes/mail.xml\nnarval check --explore")
-@click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(exists=True, path_type=Path))
+_CHECK = """\
+narval check
+narval check recipes/mail.xml
+narval check --explore
+narval check --trust mail.triage
+narval check --from mail"""
+
+
+@command("check", example=_CHECK)
+@click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--explore", is_flag=True, help="Walk through all that runs of each definition may come to.")
 @_limit("--states", "N", click.IntRange(min=1), 20_000, "look at so many states of a definition")
 @_limit("--seconds", "S", click.FloatRange(min=0.0, min_open=True), 10.0, "spend so long on a definition")
@@ -48,6 +56,13 @@ def _limit(name: str, metavar: str, type: Any, default: float, work: str) -> Cal
     type=click.Path(exists=True, path_type=Path),
     help="With --tell: only the sentences added (+) to the file or folder OLD, and taken away (-).",
 )
+@click.option("--trust", is_flag=True, help="Then tell which labels can come to what goes outside.")
+@click.option(
+    "--from",
+    "label",
+    metavar="LABEL",
+    help="With --trust, which it means: only what this label can make definitions do, as in mail.",
+)
 @click.pass_context
 def check(
     context: click.Context,
@@ -57,6 +72,8 @@ def check(
     explore: bool,
     tells: bool,
     against: Path | None,
+    trust: bool,
+    label: str | None,
     **limits: Any,
 ) -> None:
     """List every fault of what a home holds; nothing is run.
@@ -71,7 +88,19 @@ def check(
 
     With --tell it then says what the definitions do, as `narval tell` does; with --against OLD, which
     sentences are new and which are no more.
+
+    With --trust it then says, of each call that can go outside, which labels can come to which part of it and
+    what the rules of etc/trust.toml make of that: allowed, asks, refused, or on what it depends. A PATH may
+    be the name of a definition then, and how each label comes there is told. With --from LABEL it says what
+    that label alone can make the home do: `--from mail`, what a stranger's mail can.
     """
+    trust, names = trust or label is not None, [path for path in paths if not path.exists()]
+    for path in () if trust else names:
+        raise click.BadParameter(f"Path '{clean(path)}' does not exist.", param_hint="'[PATH]...'")
+    if trust and (explore or tells):
+        raise click.UsageError("--trust, --tell and --explore: one of them")
+    named: list[Path | str] = [str(path) if path in names else path for path in paths]
+    paths = tuple(path for path in paths if path not in names)
     if against is not None and not tells:
         raise click.UsageError("--against goes with --tell")
     if tells and explore:
@@ -86,7 +115,7 @@ def check(
         click.echo(_ALONE, err=True)
     else:
         scenarios, others = _parted(session.home, paths)
-        faults = check_home(session.home, others) if others or not paths else []
+        faults = check_home(session.home, others) if others or not named else []
         faults = sorted({*faults, *faults_of_scenarios(session.home, scenarios)})
     form = [{**json_forms.fault(fault), "warning": fault.warning} for fault in faults]
     if explore:
@@ -95,7 +124,15 @@ def check(
         well = explore_all(session, faults, form, _count(faults), paths, **limits)
         context.exit(0 if well else NOT_WELL)
     listed = "".join(f"{clean(fault)}\n" for fault in faults)
-    if tells:
+    if trust:
+        from narval.surfaces.cli.reach import reached_in
+
+        reached = reached_in(session, named, label)
+        printed = "".join(f"{line}\n" for line in reached.lines())
+        session.give(
+            {"faults": form, "reach": reached.rows}, lambda _: click.echo(listed + printed, nl=False)
+        )
+    elif tells:
         told, lines = _told(session, paths, against)
         printed = "".join(f"{line}\n" for line in lines)
         session.give({"faults": form, **told}, lambda _: click.echo(listed + printed, nl=False))

@@ -78,6 +78,7 @@ async def shown_definition(
     findings = explored["findings"] if explored else []
     told = [] if visit.live else await visit.ask("tell", name=name, kind=answer["kind"])
     jobs = await visit.ask("jobs", definition=name) if visit.visitor.role == "operator" else []
+    reached = [] if visit.live else await visit.ask("reach", name=name, kind=answer["kind"])
     drawn = None if visit.live else await _drawn(visit, answer, findings)
     here = f"/definitions/{segment(name)}?kind={segment(answer['kind'])}#"
     drawing = await drawing_of(visit, drawn, here) if drawn else None
@@ -87,6 +88,8 @@ async def shown_definition(
     values = {
         "definition": answer,
         "told": _nested(told),
+        "reached": [{**call, "lines": _nested(call["lines"][1:])} for call in reached],
+        "ways": [_ways(call) for call in reached],
         "source": (answer["source"] or "").splitlines(),
         "file": (answer["file"] or {}).get("text", "").splitlines() if faults else [],
         "faults": faults,
@@ -120,6 +123,20 @@ async def _reach(visit: Visit, definition: dict[str, Any]) -> dict[str, Any] | N
     rows = [row for row in answer["definitions"] if row["kind"] == definition["kind"]]
     outside = [need for row in rows for need in row["needs"] if need["outside"]]
     return {**rows[0], "outside": outside, "tone": REACH_TONES[rows[0]["standing"]]} if rows else None
+
+
+def _ways(call: dict[str, Any]) -> list[dict[str, Any]]:
+    """The ways of labels to the parts of a call because of which it is not simply allowed."""
+    return [
+        {
+            "label": one["label"],
+            "part": "/".join(filter(None, (part["input"], part["path"]))),
+            "way": one["way"],
+        }
+        for part in call["parts"]
+        for one in part["labels"]
+        if one["prospect"] != "allowed" and one["way"]
+    ]
 
 
 def _nested(told: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,0 +1,105 @@
+"""The operation `reach`: which labels can come to what goes outside, and what the rules make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from narval.ask.definitions.one import find_definition
+from narval.ask.registry import operation
+from narval.ask.text import Row
+from narval.core.definitions.library import Definition
+from narval.core.trust.prospects import (
+    CallProspect,
+    LabelProspect,
+    PartProspect,
+    name_of,
+    of_label,
+    prospects,
+)
+from narval.core.trust.reach import Reach
+from narval.core.trust.rules import Rules
+from narval.core.trust.telling import condition_of, lines_of_call, outlook, summary_of_call, way_in_words, who
+from narval.daemon.daemon import Daemon
+from narval.files.reach import reach_of
+
+Form = dict[str, Any]
+
+
+@operation("read")
+async def reach(
+    daemon: Daemon, name: str | None = None, kind: str | None = None, label: str | None = None
+) -> list[Row]:
+    """The calls that definitions can make outside, each with the labels that can come to its parts, and what
+    the rules of the home make of them; nothing is run.
+
+    Of one definition with a `name`; else of all, without the `way` by which each label comes. With a `label`
+    only what that can come to. Raises RequestError.
+    """
+    snapshot = daemon.files.followers.snapshot
+    whole = reach_of(snapshot)
+    if name is not None:
+        return reached(whole, [find_definition(daemon, name, kind)], snapshot.trust, label, ways=True)
+    return reached(whole, whole.definitions, snapshot.trust, label)
+
+
+def reached(
+    reach: Reach,
+    definitions: Iterable[Definition],
+    rules: Rules | None,
+    label: str | None = None,
+    *,
+    ways: bool = False,
+) -> list[Row]:
+    """The calls of some definitions, in the form of answers."""
+    return [
+        _call(reach, definition, of, ways=ways)
+        for definition in definitions
+        for call in prospects(reach.calls_of(definition), rules)
+        if (of := call if label is None else of_label(call, label)) is not None
+    ]
+
+
+def _call(reach: Reach, definition: Definition, call: CallProspect, *, ways: bool) -> Form:
+    return {
+        "definition": definition.full_name,
+        "kind": definition.kind,
+        "file": definition.path,
+        "line": call.call.call.line,
+        "part": call.call.call.part,
+        "calls": name_of(call.call),
+        "prospect": call.prospect,
+        "depends": call.depends or None,
+        "outlook": outlook(call),
+        "parts": [_part(reach, part, ways=ways) for part in call.parts],
+        "summary": summary_of_call(call),
+        "lines": [line._asdict() for line in lines_of_call(call)],
+    }
+
+
+def _part(reach: Reach, part: PartProspect, *, ways: bool) -> Form:
+    return {
+        "input": part.part.input or None,
+        "path": part.part.path,
+        "is": part.word,
+        "labels": [_label(reach, part, one, ways=ways) for one in part.labels],
+    }
+
+
+def _label(reach: Reach, part: PartProspect, one: LabelProspect, *, ways: bool) -> Form:
+    return {
+        "label": one.label,
+        "who": who(one.label),
+        "prospect": one.prospect,
+        "depends": one.depends or None,
+        "ends": [
+            {
+                "then": end.then,
+                "rule": end.rule.line if end.rule is not None else None,
+                "if": condition_of(end) or None,
+                "why": end.rule.why if end.rule is not None and end.rule.why else None,
+            }
+            for end in one.ends
+        ],
+        **({"way": list(way_in_words(reach.way(part.part, one.label)))} if ways else {}),
+    }

@@ -1,0 +1,267 @@
+"""The landscape of a home: all elements that can come to be in it, and where each is found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from narval.core.definitions.library import Definition, Library
+from narval.core.definitions.prototype import Output
+from narval.core.elements.control_elements import STARTING
+from narval.core.elements.element import SIGNAL
+from narval.core.elements.failure_element import FAILURE
+from narval.core.kinds import KINDS
+from narval.core.patterns.pattern import Condition, Pattern, condition
+from narval.core.trust.flow import (
+    CallFlow,
+    Flow,
+    GivenBy,
+    InMemory,
+    Literal,
+    Origin,
+    Taken,
+    TheArgument,
+    ThisRun,
+    flow_of,
+)
+from narval.core.trust.graph import PLAIN, Graph
+from narval.core.trust.paths import Keep
+from narval.core.trust.places import Memory, Place, Places, Source
+from narval.core.trust.rules import OF_SECRETS
+
+ERROR = "error"
+"""The name of the elements that tell of errors."""
+
+
+class WayIn(NamedTuple):
+    """A way by which elements come to memory that no definition makes: a webhook, what is there already."""
+
+    title: str
+    """The words for it."""
+    labels: tuple[str, ...]
+    """The labels of what comes by it."""
+    fits: Condition | None = None
+    """The condition that it fits; None: any element may come."""
+
+
+class Home(msgspec.Struct, frozen=True):
+    """A home as it is known before it runs."""
+
+    libraries: tuple[Library, ...]
+    """The definitions of each of its agents, which may send elements to one another."""
+    ways_in: tuple[WayIn, ...] = ()
+    """The ways by which elements come in besides."""
+    models: frozenset[str] = frozenset()
+    """The language models of the settings."""
+    trusted: frozenset[str] = frozenset()
+    """The ones among them whose answers have no label."""
+    secrets: tuple[tuple[str, Pattern], ...] = ()
+    """The names of secrets, each with the pattern of the elements that are secret."""
+
+
+Key = tuple[str, str, str]
+"""A definition: its kind, its full name and its version."""
+
+
+def key_of(definition: Definition) -> Key:
+    """The kind, full name and version of a definition."""
+    return definition.kind, definition.full_name, definition.digest
+
+
+class Followed(NamedTuple):
+    """A definition with its library, what it says of itself, and the nodes of its runs."""
+
+    key: Key
+    definition: Definition
+    library: Library
+    flow: Flow
+    run: Place
+    """The runs, with all that their callers and whoever began them had a say in."""
+    own: int
+    """The node of what they bring to whoever calls them."""
+
+
+class Moved(NamedTuple):
+    """Elements that go to another agent: what takes them there, and the place that they have then."""
+
+    sender: Followed
+    call: CallFlow
+    taken: Taken
+    place: Place
+
+
+class Landscape:
+    """The places of all elements and runs of a home, and what origins mean there."""
+
+    def __init__(self, home: Home) -> None:
+        self._home, self.graph = home, Graph()
+        self.memory = Memory(self.graph, [(f"{OF_SECRETS}{name}", of) for name, of in home.secrets])
+        """The elements that memory can have."""
+        self.owner: dict[int, tuple[Place, str]] = {}
+        """The place and the path of each node that is of one place."""
+        self.followed: dict[Key, Followed] = {}
+        """The definitions that are run."""
+        self.arguments: dict[tuple[Key, str, int], Place] = {}
+        """The elements that are written in parts of definitions."""
+        self.given: dict[tuple[Key, str], list[Place]] = {}
+        """The outputs of parts."""
+        self.moved: list[Moved] = []
+        """The elements that go to other agents."""
+        self._resolved: dict[tuple[Key, Origin], Places] = {}
+        self._make_places()
+
+    def connect(self, sources: Iterable[int], targets: Iterable[int], kind: int = PLAIN) -> None:
+        """Let what comes to some nodes come to others."""
+        targets = list(targets)
+        for source in sources:
+            for target in targets:
+                self.graph.edge(source, target, kind)
+
+    # --- places ---------------------------------------------------------------------------------------
+
+    def _make_places(self) -> None:
+        for way in self._home.ways_in:
+            place = self._place(way.title)
+            self.memory.enter(place, way.fits)
+            for label in way.labels:
+                self.graph.seed(place.nodes[""], label)
+        for library in self._home.libraries:
+            for definition in library:
+                if is_run(definition.kind) and key_of(definition) not in self.followed:
+                    self._make_run(definition, library)
+        for followed in self.followed.values():
+            for call in followed.flow.calls:
+                self._make_places_of_call(followed, call)
+        for followed in self.followed.values():
+            for call in followed.flow.calls:
+                if call.sends or call.agent:
+                    self._make_places_of_messages(followed, call)
+
+    def _make_run(self, definition: Definition, library: Library) -> None:
+        run = self._place(f"a run of {definition.full_name}", definition)
+        run = run._replace(whether=run.nodes[""])
+        flow = flow_of(definition, library)
+        followed = Followed(key_of(definition), definition, library, flow, run, self.graph.node())
+        self.followed[followed.key] = followed
+        for name in (*KINDS[definition.kind].runs, ERROR, FAILURE, SIGNAL):
+            self.memory.enter(run, condition(name))
+        for fits in flow.makes:
+            self.memory.enter(run, fits)
+
+    def _make_places_of_call(self, followed: Followed, call: CallFlow) -> None:
+        for at, written in enumerate(call.arguments):
+            title = f"the {written.name} written at {call.part}"
+            place = self._place(title, followed.definition, call.part, written.parts)
+            self.arguments[followed.key, call.part, at] = place
+            self.memory.enter(place, written.literal)
+            for name in written.children if written.name in STARTING else ():
+                within = self._place(f"the {name} within {title}", followed.definition, call.part)
+                self.memory.enter(within, Literal(name, ()))
+                self.connect(place.nodes.values(), [within.nodes[""]])
+                self.connect([place.whether], [within.whether])
+        if is_run(call.kind):
+            return
+        for output in call.prototype.outputs:
+            names = output.condition.names
+            title = f"the {' or '.join(sorted(names)) if names else output.id} that {call.target} gives"
+            of_parts = [*output.own, *(keep.part.path for keep in keeps_of(call, output))]
+            place = self._place(title, followed.definition, call.part, of_parts)
+            self.given.setdefault((followed.key, call.part), []).append(place)
+            self.memory.enter(place, output.condition)
+            if names is not None and not names.isdisjoint(STARTING):
+                self.memory.enter(place)  # what is within it is added beside it
+
+    def _make_places_of_messages(self, followed: Followed, call: CallFlow) -> None:
+        """Let what goes to another agent enter its memory, and what that gives back this one."""
+        for taken in (*(taken for takes in call.inputs.values() for taken in takes), *call.elements):
+            place = self._place(f"what {call.part} sends", followed.definition, call.part)
+            self.moved.append(Moved(followed, call, taken, place))
+            if isinstance(taken.origin, InMemory):
+                self.memory.enter(place, taken.origin.condition)
+            else:
+                for source in self._places(followed.key, taken.origin, call.part):
+                    self.memory.enter_as(place, source)
+        for called in self.called(followed, call) if call.agent else ():
+            there = self.followed[called]
+            for gives in there.flow.gives:
+                for source in self._places(called, gives):
+                    place = self._place(f"what {call.target} gives back", followed.definition, call.part)
+                    self.given.setdefault((followed.key, call.part), []).append(place)
+                    self.memory.enter_as(place, source)
+                    self.connect((*source.of_part(""), there.run.whether), [place.nodes[""]])
+                    self.connect([source.whether, followed.run.whether], [place.whether])
+
+    def _place(
+        self, title: str, definition: Definition | None = None, part: str = "", of_parts: Iterable[str] = ()
+    ) -> Place:
+        nodes = {path: self.graph.node() for path in dict.fromkeys(("", *of_parts))}
+        place = Place(title, definition, part, nodes, self.graph.node())
+        self.owner.update((node, (place, path)) for path, node in nodes.items())
+        return place
+
+    # --- sources --------------------------------------------------------------------------------------
+
+    def source(self, key: Key, origin: Origin, part: str = "") -> Source:
+        """The elements that an origin means in a part of a definition."""
+        if isinstance(origin, InMemory):
+            return self.memory.search(origin.condition)
+        if isinstance(origin, TheArgument):
+            return Places(self._places(key, origin, part))
+        if (key, origin) not in self._resolved:
+            self._resolved[key, origin] = Places(self._places(key, origin, part))
+        return self._resolved[key, origin]
+
+    def _places(self, key: Key, origin: Origin, part: str = "") -> list[Place]:
+        """The places that an origin means which is not all of memory."""
+        if isinstance(origin, TheArgument):
+            return [self.arguments[key, part, origin.at]]
+        places: dict[int, Place] = {}
+        seen = set[tuple[Key, Origin]]()
+        pending: list[tuple[Key, Origin]] = [(key, origin)]
+        while pending:
+            at, of = pending.pop()
+            if (at, of) in seen:
+                continue
+            seen.add((at, of))
+            followed = self.followed[at]
+            if isinstance(of, ThisRun):
+                places[followed.run.whether] = followed.run
+            elif isinstance(of, GivenBy):
+                given_by = [followed.run] if of.errors else []
+                given_by += self.given.get((at, of.part), ())
+                if of.fits is not None:
+                    given_by = [place for place in given_by if self.memory.may_be(of.fits, place)]
+                places.update((place.nodes[""], place) for place in given_by)
+                for call in followed.flow.calls:
+                    if call.part == of.part and not call.agent:
+                        for called in self.called(followed, call):
+                            pending += (
+                                (called, _fitting(gives, of)) for gives in self.followed[called].flow.gives
+                            )
+        return list(places.values())
+
+    def called(self, followed: Followed, call: CallFlow) -> list[Key]:
+        """The definitions whose runs a call can begin."""
+        if not is_run(call.kind):
+            return []
+        libraries = self._home.libraries if call.agent else (followed.library,)
+        of_group = followed.definition.group
+        called = (of for each in libraries for of in each.called(call.kind, call.target, of_group))
+        return list(dict.fromkeys(key_of(of) for of in called))
+
+
+def _fitting(gives: Origin, of: GivenBy) -> Origin:
+    """The elements that a called run gives, as far as they are meant."""
+    return gives._replace(fits=of.fits) if isinstance(gives, GivenBy) and of.fits is not None else gives
+
+
+def keeps_of(call: CallFlow, output: Output) -> list[Keep]:
+    """The parts of an output that pass on parts of inputs."""
+    return [keep for keep in call.prototype.keeps if keep.part.slot == output.id]
+
+
+def is_run(kind: str) -> bool:
+    """True of a kind of definitions that are run."""
+    return kind in KINDS and bool(KINDS[kind].run)

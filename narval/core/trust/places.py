@@ -1,0 +1,221 @@
+"""Places: the elements that can come to be in a home, before any has, and which of them a search can find."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+from narval.core.definitions.library import Definition
+from narval.core.patterns.contradictions import equalities, exclusive, necessary
+from narval.core.patterns.pattern import Condition, Pattern
+from narval.core.trust.flow import Literal
+from narval.core.trust.graph import CODE, PLAIN, Graph
+from narval.core.trust.paths import is_within
+
+
+class Place(NamedTuple):
+    """An element that can come to be, or a run: a node for each part that has labels of its own."""
+
+    title: str
+    """The words for it."""
+    definition: Definition | None
+    """The definition whose runs make it; None where no definition does."""
+    part: str
+    """The step that does."""
+    nodes: dict[str, int]
+    """The nodes by path; "" is what is in no other part."""
+    whether: int
+    """The node of what decides that it comes to be."""
+
+    def of_part(self, path: str) -> list[int]:
+        """The nodes of a part, with all that is in it; "" is the whole."""
+        around = max((outer for outer in self.nodes if is_within(path, outer)), key=len)
+        inside = [inner for inner in self.nodes if inner != around and is_within(inner, path)]
+        return [self.nodes[each] for each in (around, *inside)]
+
+
+class Source(Protocol):
+    """Elements from which others are made, or calls are given."""
+
+    @property
+    def paths(self) -> Iterable[str]:
+        """The paths of the parts that some have."""
+
+    def of_part(self, path: str) -> Iterable[int]:
+        """The nodes of a part of them, with all that is in it; "" is the whole."""
+
+    def rest(self) -> Iterable[int]:
+        """The nodes of what is in no part of its own."""
+
+    def whether(self) -> Iterable[int]:
+        """The nodes of what decides that they come to be."""
+
+
+class Places:
+    """Some places together."""
+
+    def __init__(self, places: Iterable[Place]) -> None:
+        self.places = tuple(places)
+
+    @property
+    def paths(self) -> Iterable[str]:
+        """The paths of the parts that some have."""
+        return {path for place in self.places for path in place.nodes}
+
+    def of_part(self, path: str) -> Iterator[int]:
+        """The nodes of a part of them, with all that is in it; "" is the whole."""
+        return (node for place in self.places for node in place.of_part(path))
+
+    def rest(self) -> Iterator[int]:
+        """The nodes of what is in no part of its own."""
+        return (place.nodes[""] for place in self.places)
+
+    def whether(self) -> Iterator[int]:
+        """The nodes of what decides that they come to be."""
+        return (place.whether for place in self.places)
+
+
+class _Joined:
+    """Several sources as one, with a node of its own for each part: so edges do not multiply."""
+
+    def __init__(
+        self, graph: Graph, sources: Sequence[tuple[Source, int]], labels: Iterable[str] = ()
+    ) -> None:
+        self._graph, self._sources, self._labels = graph, sources, tuple(labels)
+        self._nodes: dict[str, int] = {}
+
+    @cached_property
+    def paths(self) -> frozenset[str]:
+        return frozenset(path for source, _ in self._sources for path in source.paths)
+
+    def of_part(self, path: str) -> list[int]:
+        return self._node(
+            path, ((node, kind) for source, kind in self._sources for node in source.of_part(path))
+        )
+
+    def rest(self) -> list[int]:
+        return self._node("/", ((node, kind) for source, kind in self._sources for node in source.rest()))
+
+    def whether(self) -> list[int]:
+        return self._node("?", ((node, kind) for source, kind in self._sources for node in source.whether()))
+
+    def _node(self, key: str, nodes: Iterable[tuple[int, int]]) -> list[int]:
+        if key not in self._nodes:
+            joined = self._nodes[key] = self._graph.node()
+            for node, kind in nodes:
+                self._graph.edge(node, joined, kind)
+            for label in self._labels if key != "?" else ():
+                self._graph.seed(joined, label)
+        return [self._nodes[key]]
+
+
+class _Alike:
+    """Places whose elements are alike: what fits one condition, or what an author wrote."""
+
+    def __init__(self, of: Condition | Literal | None) -> None:
+        self.of = of
+        self.places: list[Place] = []
+
+    @property
+    def names(self) -> frozenset[str] | None:
+        """The names that its elements can have; None: any."""
+        if isinstance(self.of, Literal):
+            return frozenset({self.of.name})
+        return None if self.of is None else self.of.names
+
+
+class Memory:
+    """The elements that memory can have, by what is known of them; `secrets` are labels of what fits a
+    pattern, each with it.
+    """
+
+    def __init__(self, graph: Graph, secrets: Iterable[tuple[str, Pattern]]) -> None:
+        self._graph = graph
+        self._secrets = [(label, Condition((pattern,))) for label, pattern in secrets]
+        self._alike: dict[object, _Alike] = {}
+        self._known: dict[int, list[Condition | Literal | None]] = {}
+        """The facts about the elements of each place."""
+        self._by_name: dict[str | None, list[_Alike]] = {}
+        self._joined: dict[object, _Joined] = {}
+        self._found: dict[object, _Joined] = {}
+
+    def enter(self, place: Place, of: Condition | Literal | None = None) -> None:
+        """Let the elements of a place come to memory: they fit a condition, or are written; None: any."""
+        key = of.patterns if isinstance(of, Condition) else of
+        if key not in self._alike:
+            alike = self._alike[key] = _Alike(of)
+            for name in (None,) if alike.names is None else alike.names:
+                self._by_name.setdefault(name, []).append(alike)
+        self._alike[key].places.append(place)
+        self._known.setdefault(place.nodes[""], []).append(of)
+        for label, secret in self._secrets:
+            if may_be(secret, of):
+                for node in place.nodes.values():
+                    self._graph.seed(node, label)
+
+    def enter_as(self, place: Place, other: Place) -> None:
+        """Let the elements of a place come to memory as those of another do."""
+        for of in self._known.get(other.nodes[""], ()):
+            self.enter(place, of)
+
+    def may_be(self, fits: Condition, place: Place) -> bool:
+        """True unless it is proved that no element of a place fits a condition."""
+        return any(may_be(fits, of) for of in self._known.get(place.nodes[""], (None,)))
+
+    def named(self, *names: str) -> Iterator[tuple[Place, Condition | Literal | None]]:
+        """The places whose elements can have one of these names, with what is known of them."""
+        alike = dict.fromkeys(each for name in (*names, None) for each in self._by_name.get(name, ()))
+        return ((place, each.of) for each in alike for place in each.places)
+
+    def search(self, fits: Condition | None) -> Source:
+        """All elements that can fit a condition; None: all. No place may enter from then on.
+
+        What may be of any name is among them only if code makes it so.
+        """
+        key = None if fits is None else fits.patterns
+        if key not in self._found:
+            names = None if fits is None else fits.names
+            near = (
+                self._alike.values()
+                if names is None
+                else [each for name in (*sorted(names), None) for each in self._by_name.get(name, ())]
+            )
+            fitting = [
+                (self._of(each), CODE if each.names is None and names is not None else PLAIN)
+                for each in dict.fromkeys(near)
+                if may_be(fits, each.of)
+            ]
+            secrets = [label for label, secret in self._secrets if may_be(secret, fits)]
+            self._found[key] = _Joined(self._graph, fitting, secrets)
+        return self._found[key]
+
+    def _of(self, alike: _Alike) -> _Joined:
+        if alike not in self._joined:
+            self._joined[alike] = _Joined(self._graph, ((Places(alike.places), PLAIN),))
+        return self._joined[alike]
+
+
+def may_be(fits: Condition | None, of: Condition | Literal | None) -> bool:
+    """True unless it is proved that no element of which something is known fits a condition."""
+    if fits is None or of is None:
+        return True
+    if isinstance(of, Literal):
+        return _may_be_written(fits, of)
+    if fits.names is not None and of.names is not None and fits.names.isdisjoint(of.names):
+        return False
+    return not any(exclusive(one, other) for one in fits.patterns for other in of.patterns)
+
+
+def _may_be_written(fits: Condition, literal: Literal) -> bool:
+    if fits.names is not None and literal.name not in fits.names:
+        return False
+    written = dict(literal.attributes)
+    return all(
+        any(
+            key.tag in (None, literal.name)
+            and all(written.get(attribute) in (None, value) for attribute, value in equalities(key))
+            for key in necessary(pattern)
+        )
+        for pattern in fits.patterns
+    )

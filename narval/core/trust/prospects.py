@@ -1,0 +1,152 @@
+"""Prospects: what the rules would make of each label that can come to a part of a call, before it is made.
+
+A rule may ask for what only memory can tell: whether an address is that of whoever wrote, what a text holds.
+Then it may count or not, and so may each rule after it: a label has several ends that it can come to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal, NamedTuple
+
+from narval.core.definitions.action.definition import Action
+from narval.core.engines.commands import PROGRAM
+from narval.core.memory.labels import MODEL
+from narval.core.trust.parts import Part
+from narval.core.trust.reach import ReachedCall, ReachedPart
+from narval.core.trust.rules import ALL, SEVERITY, PartWord, Rule, Rules, Then, unsaid, word_of
+
+PROGRAMS = "program:"
+"""The start of the names by which rules name programs."""
+
+Prospect = Literal["allowed", "depends", "asks", "refused"]
+"""The prospect of a call, the mildest first: nothing that can come to it asks, something may under some
+conditions, a label that can come to it asks, or is refused.
+"""
+
+_SURE: dict[Then, Prospect] = {"allow": "allowed", "ask": "asks", "refuse": "refused"}
+
+Cause = Literal["", "memory", "code", "values"]
+"""The condition on which it depends: an element that is found by rank, code that does not say what it passes
+on, or values that a rule asks for; "" on none.
+"""
+
+
+class End(NamedTuple):
+    """An end that a label can bring a call to, and the rule that says so; None where no rule is about it."""
+
+    then: Then
+    rule: Rule | None
+
+
+class LabelProspect(NamedTuple):
+    """A label that can come to a part of a call, and what the rules make of it."""
+
+    label: str
+    prospect: Prospect
+    depends: Cause
+    ends: tuple[End, ...]
+    """The ends that it can bring the call to, that of the first rule first; the last needs nothing more."""
+
+
+class PartProspect(NamedTuple):
+    """A part of a call, with all labels that can come to it, the gravest first."""
+
+    part: ReachedPart
+    word: PartWord
+    labels: tuple[LabelProspect, ...]
+
+
+class CallProspect(NamedTuple):
+    """A call that goes outside, or to a program, with its prospect: the gravest of all."""
+
+    call: ReachedCall
+    prospect: Prospect
+    depends: Cause
+    parts: tuple[PartProspect, ...]
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """All labels that can come to some part of it."""
+        return frozenset(one.label for part in self.parts for one in part.labels)
+
+
+GRAVITY: tuple[Prospect, ...] = ("allowed", "depends", "asks", "refused")
+
+
+def prospects(calls: Iterable[ReachedCall], rules: Rules | None) -> Iterator[CallProspect]:
+    """The prospects of calls that go outside, by rules; with None by what a home does that has
+    none: a language model's answer asks.
+    """
+    for call in calls:
+        if not _goes_outside(call):
+            continue
+        yield _gravest(call, tuple(_of_part(call, part, rules) for part in call.parts))
+
+
+def of_label(call: CallProspect, label: str) -> CallProspect | None:
+    """The prospect of a call because of one label; None where that cannot come. `model:*` is any model's."""
+    parts = tuple(
+        part._replace(labels=tuple(one for one in part.labels if _names(label, one.label)))
+        for part in call.parts
+    )
+    return _gravest(call.call, parts) if any(part.labels for part in parts) else None
+
+
+def _names(label: str, other: str) -> bool:
+    return other.startswith(label[:-1]) if label.endswith(ALL) else other == label
+
+
+def _gravest(call: ReachedCall, parts: tuple[PartProspect, ...]) -> CallProspect:
+    judged = [one for part in parts for one in part.labels]
+    gravest = max(judged, key=lambda one: GRAVITY.index(one.prospect), default=None)
+    if gravest is None:
+        return CallProspect(call, "allowed", "", parts)
+    return CallProspect(call, gravest.prospect, gravest.depends, parts)
+
+
+def name_of(call: ReachedCall) -> str:
+    """The name by which rules name what is called."""
+    return f"{PROGRAMS}{call.call.target}" if call.call.kind == PROGRAM else call.call.target
+
+
+def _goes_outside(call: ReachedCall) -> bool:
+    if call.call.kind == PROGRAM:
+        return True
+    return call.call.kind == Action.kind and (call.action is None or call.action.outside)
+
+
+def _of_part(call: ReachedCall, part: ReachedPart, rules: Rules | None) -> PartProspect:
+    piece = Part(part.input, part.path, part.where)
+    judged = [_of_label(call, part, piece, label, rules) for label in sorted(part.all)]
+    judged.sort(key=lambda one: -GRAVITY.index(one.prospect))
+    return PartProspect(part, word_of(piece), tuple(judged))
+
+
+def _of_label(
+    call: ReachedCall, part: ReachedPart, piece: Part, label: str, rules: Rules | None
+) -> LabelProspect:
+    ends = tuple(_ends(call, piece, label, rules))
+    worst = max((end.then for end in ends), key=SEVERITY.index)
+    best = min((end.then for end in ends), key=SEVERITY.index)
+    if worst == "allow":
+        return LabelProspect(label, "allowed", "", ends)
+    if label in part.labels:
+        if best == worst:
+            return LabelProspect(label, _SURE[worst], "", ends)
+        return LabelProspect(label, "depends", "values", ends)
+    return LabelProspect(label, "depends", "memory" if label in part.by_memory else "code", ends)
+
+
+def _ends(call: ReachedCall, piece: Part, label: str, rules: Rules | None) -> Iterator[End]:
+    """The ends that a label can bring a call to, until a rule counts whatever memory has."""
+    if rules is None:
+        yield End("ask" if label.startswith(MODEL) else "allow", None)
+        return
+    action, recipe = name_of(call), call.definition.full_name
+    for rule in rules.rules:
+        if rule.is_about(action, recipe, piece, label):
+            yield End(rule.then, rule)
+            if rule.to is None and not rule.holds:
+                return
+    yield End(unsaid(label), None)

@@ -1,0 +1,290 @@
+"""Reach: which labels can come to which part of which call, told before anything runs.
+
+The definitions of a home make one graph. Its nodes are the parts of all elements that can come to be, and the
+runs; an edge leads from what is read to what is made of it. A label begins where something comes in, and goes
+along the edges: what it cannot come to, no run can bring it to. An element found in memory is any that can
+fit, so the graph has more ways than a run takes, and never fewer.
+
+Two kinds of edges are told apart. One of *memory* is taken only where an input finds nothing nearer, and
+takes what fits out of all memory. One of *code* is taken only if code that does not say what it passes on
+passes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from narval.core.definitions.action.definition import Action
+from narval.core.definitions.library import Definition
+from narval.core.definitions.prototype import REPLACES, Output
+from narval.core.elements.control_elements import STARTING, TARGET, TASK
+from narval.core.engines.commands import PROGRAM
+from narval.core.kinds import KINDS
+from narval.core.memory.labels import MODEL
+from narval.core.memory.labels import PROGRAM as OF_PROGRAMS
+from narval.core.patterns.pattern import Condition, condition
+from narval.core.trust.flow import CallFlow, Literal, Taken, TheArgument
+from narval.core.trust.graph import CODE, MEMORY, PLAIN
+from narval.core.trust.landscape import Followed, Home, Key, Landscape, is_run, keeps_of, key_of
+from narval.core.trust.paths import SlotPath, is_within
+from narval.core.trust.places import Place, Source
+
+
+class ReachedPart(NamedTuple):
+    """A part of a call, with the labels that can come to it."""
+
+    input: str
+    """The id of the input; "" is what decides that the call is made."""
+    path: str
+    """The piece of it; "" for all that is in no other part."""
+    where: bool
+    """True if it says where the call goes."""
+    labels: frozenset[str]
+    """The labels that come by what the definitions say."""
+    by_memory: frozenset[str]
+    """The labels that come only where an input finds nothing nearer, and takes what fits in memory."""
+    by_code: frozenset[str]
+    """The labels that come only if code that does not say what it passes on passes them on."""
+    node: int
+    """Its node in the graph."""
+
+    @property
+    def all(self) -> frozenset[str]:
+        """All labels that can come to it."""
+        return self.labels | self.by_memory | self.by_code
+
+
+class ReachedCall(NamedTuple):
+    """A call that goes to code or to a program, with what can come to its parts."""
+
+    definition: Definition
+    """The definition whose runs make it."""
+    call: CallFlow
+    """The part that does."""
+    action: Action | None
+    """The action; None for what is none, or not there."""
+    parts: tuple[ReachedPart, ...]
+    """The parts of its inputs; last, of no input, what decides that it is made."""
+
+
+class WayStep(NamedTuple):
+    """A place by which a label comes: words, and the definition and the part of it that make it."""
+
+    words: str
+    definition: str = ""
+    part: str = ""
+
+
+class _PartNode(NamedTuple):
+    """A part of an input of a call, and its node."""
+
+    input: str
+    path: str
+    where: bool
+    node: int
+
+
+class Reach:
+    """The labels that can come to each part of each call that the definitions of a home can make."""
+
+    def __init__(self, home: Home) -> None:
+        self._home, self._land = home, Landscape(home)
+        self._calls: dict[Key, list[tuple[CallFlow, Action | None, list[_PartNode]]]] = {}
+        for followed in self._land.followed.values():
+            self._make_edges(followed)
+        self._start_runs()
+
+    # --- answers --------------------------------------------------------------------------------------
+
+    @property
+    def definitions(self) -> list[Definition]:
+        """The definitions that are run, in the order of their files."""
+        definitions = (followed.definition for followed in self._land.followed.values())
+        return sorted(definitions, key=lambda definition: (definition.path, definition.line, definition.kind))
+
+    def calls_of(self, definition: Definition) -> list[ReachedCall]:
+        """The calls of actions and programs that runs of a definition can make, in its order."""
+        followed = self._land.followed.get(key_of(definition))
+        if followed is None:
+            return []
+        whether = self._reached(_PartNode("", "", False, followed.run.whether))
+        return [
+            ReachedCall(definition, call, action, (*map(self._reached, parts), whether))
+            for call, action, parts in self._calls.get(followed.key, ())
+        ]
+
+    def way(self, part: ReachedPart, label: str) -> list[WayStep]:
+        """The places by which a label comes to a part, from where it comes in; [] if it does not come."""
+        steps: list[WayStep] = []
+        for node in self._land.graph.way(part.node, label):
+            if node in self._land.owner:
+                place, path = self._land.owner[node]
+                words = f"{path} of {place.title}" if path else place.title
+                name = place.definition.full_name if place.definition is not None else ""
+                step = WayStep(words, name, place.part)
+                if step not in steps[-1:]:
+                    steps.append(step)
+        return steps
+
+    def _reached(self, part: _PartNode) -> ReachedPart:
+        plain, by_memory, by_code, by_both = (self._land.graph.labels(part.node, kind) for kind in range(4))
+        return ReachedPart(part.input, part.path, part.where, plain, by_memory, by_code | by_both, part.node)
+
+    # --- edges ----------------------------------------------------------------------------------------
+
+    def _make_edges(self, followed: Followed) -> None:
+        self._land.graph.edge(followed.own, followed.run.whether)
+        for origin in followed.flow.holds:
+            self._hold(followed, self._land.source(followed.key, origin))
+        for label in followed.flow.labels:
+            self._land.graph.seed(followed.own, label)
+        for call in followed.flow.calls:
+            self._make_edges_of_call(followed, call)
+
+    def _make_edges_of_call(self, followed: Followed, call: CallFlow) -> None:
+        for at, written in enumerate(call.arguments):
+            place = self._land.arguments[followed.key, call.part, at]
+            self._land.graph.edge(followed.run.whether, place.whether)
+            for path, values in written.parts.items():
+                for value in values:
+                    source = self._land.source(followed.key, value.origin, call.part)
+                    self._land.connect(source.of_part(value.path), [place.nodes[path]])
+            self._land.connect(place.nodes.values(), [followed.own])
+        for taken in (*(taken for takes in call.inputs.values() for taken in takes), *call.elements):
+            self._hold(followed, self._land.source(followed.key, taken.origin, call.part), _kind(taken))
+        if is_run(call.kind):
+            for called in self._land.called(followed, call):
+                self._land.graph.edge(followed.run.whether, self._land.followed[called].run.whether)
+                self._land.graph.edge(self._land.followed[called].own, followed.own)
+        elif not call.sends:
+            self._make_edges_of_action(followed, call)
+
+    def _make_edges_of_action(self, followed: Followed, call: CallFlow) -> None:
+        target = followed.library.get(call.kind, call.target) if call.kind in KINDS else None
+        action = target if isinstance(target, Action) else None
+        labels = list(self._labels_of(call, action))
+        for label in labels:
+            self._land.graph.seed(followed.own, label)
+        for output, place in zip(
+            call.prototype.outputs, self._land.given.get((followed.key, call.part), ()), strict=False
+        ):
+            self._make_edges_of_output(followed, call, output, place, labels)
+            self._land.graph.edge(followed.run.whether, place.whether)
+            self._land.connect(place.nodes.values(), [followed.own])
+            if not KINDS[followed.definition.kind].knows_inputs:
+                self._land.connect([followed.run.whether], place.nodes.values())
+        where = None if action is None else action.says_where
+        parts = [
+            part
+            for slot, takes in call.inputs.items()
+            for part in self._parts_of(followed, call, slot, takes, where)
+        ]
+        self._calls.setdefault(followed.key, []).append((call, action, parts))
+
+    def _make_edges_of_output(
+        self, followed: Followed, call: CallFlow, output: Output, place: Place, labels: list[str]
+    ) -> None:
+        keeps = {keep.part.path: keep.sources for keep in keeps_of(call, output)}
+        code = PLAIN if keeps or output.own or labels else CODE
+        for path, node in place.nodes.items():
+            if path in output.own and path not in keeps:
+                continue
+            for slot, takes in call.inputs.items():
+                pieces = (
+                    [source.path for source in keeps[path] if source.slot == slot] if path in keeps else [""]
+                )
+                for taken in takes if pieces else ():
+                    source = self._land.source(followed.key, taken.origin, call.part)
+                    kind = _kind(taken) | (PLAIN if path in keeps else code)
+                    for piece in pieces:
+                        self._land.connect(source.of_part(piece), [node], kind)
+            for label in labels if path not in keeps else ():
+                self._land.graph.seed(node, label)
+        if output.replaces and (names := _replaced(output)):
+            self._land.connect(self._land.memory.search(names).of_part(""), place.nodes.values())
+
+    def _labels_of(self, call: CallFlow, action: Action | None) -> Iterator[str]:
+        """The labels of what a call brings in."""
+        if call.kind == PROGRAM:
+            yield OF_PROGRAMS
+        if action is not None and action.label:
+            yield action.label
+        if action is not None and action.model:
+            named = _models_written(call, action.model)
+            names = {*self._home.models, "*"} if named is None else named
+            yield from (f"{MODEL}{name}" for name in sorted(names - self._home.trusted))
+
+    def _parts_of(
+        self,
+        followed: Followed,
+        call: CallFlow,
+        slot: str,
+        takes: Iterable[Taken],
+        where: Iterable[SlotPath] | None,
+    ) -> Iterator[_PartNode]:
+        """The parts of an input, each with a node to which all comes that it can be."""
+        sources = [
+            (self._land.source(followed.key, taken.origin, call.part), _kind(taken)) for taken in takes
+        ]
+        declared = None if where is None else [part.path for part in where if part.slot == slot]
+        paths = {path for source, _ in sources for path in source.paths}.union(declared or ()) - {""}
+        for path in (*sorted(paths), ""):
+            node = self._land.graph.node()
+            for source, kind in sources:
+                self._land.connect(source.of_part(path) if path else source.rest(), [node], kind)
+            says = declared is None or path in declared
+            if declared and path:
+                says = any(is_within(path, one) or is_within(one, path) for one in declared)
+            yield _PartNode(slot, path, says, node)
+
+    def _start_runs(self) -> None:
+        """Let runs that an element begins have its labels, and those of the run that made it."""
+        anyone = self._land.graph.node()
+        by_name: dict[str, list[int]] = {}
+        for followed in self._land.followed.values():
+            by_name.setdefault(followed.definition.full_name, []).append(followed.run.whether)
+            self._land.graph.edge(anyone, followed.run.whether)
+        for place, of in self._land.memory.named(*STARTING):
+            if (
+                place.definition is not None
+                and place.whether == self._land.followed[key_of(place.definition)].run.whether
+            ):
+                continue  # errors and runs begin nothing
+            attributes = dict(of.attributes) if isinstance(of, Literal) else {}
+            target = attributes.get(TARGET) or attributes.get(TASK)
+            to = by_name.get(target, []) if target else [anyone]
+            self._land.connect((*place.nodes.values(), place.whether), to)
+        for followed, call, taken, place in self._land.moved:
+            source = self._land.source(followed.key, taken.origin, call.part)
+            self._land.connect((*source.of_part(""), followed.run.whether), [place.nodes[""]], _kind(taken))
+            self._land.connect([*source.whether(), followed.run.whether], [place.whether])
+
+    def _hold(self, followed: Followed, source: Source, kind: int = PLAIN) -> None:
+        """Let runs have all labels of what they hold."""
+        self._land.connect((*source.of_part(""), *source.whether()), [followed.own], kind)
+
+
+def _kind(taken: Taken) -> int:
+    return MEMORY if taken.fallback else PLAIN
+
+
+def _replaced(output: Output) -> Condition | None:
+    """The condition that the elements which an output replaces fit."""
+    written = REPLACES.fullmatch(output.replaces or "")
+    if written is None:
+        return None
+    return condition(written["name"]) if written["name"] else output.condition
+
+
+def _models_written(call: CallFlow, slot: str) -> frozenset[str] | None:
+    """The language models that the author names; None where others can be meant."""
+    names: set[str] = set()
+    for taken in call.inputs.get(slot, ()):
+        if not isinstance(taken.origin, TheArgument):
+            return None
+        written = dict(call.arguments[taken.origin.at].literal.attributes).get("model", "")
+        if written is None:
+            return None
+        names.add("_".join(written.split()) or "*")
+    return frozenset(names) or None

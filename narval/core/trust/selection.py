@@ -1,0 +1,118 @@
+"""Selection: which pieces of its variables an expression reads, told by its text alone.
+
+`$mail/@from` reads the attribute `from` of what `$mail` stands for, and `$mail[@urgent]/@from` all of it, for
+what that selects depends on another part. So does a path that leads out of what its variable stands for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from narval.core.patterns.syntax import (
+    Expression,
+    Filter,
+    FunctionCall,
+    Path,
+    PathStep,
+    Variable,
+    parse,
+    parts,
+    walk,
+)
+from narval.core.trust.paths import TEXT
+
+
+class Piece(NamedTuple):
+    """A piece of what a variable stands for; the path "" is the whole."""
+
+    variable: str
+    path: str = ""
+
+
+@lru_cache(maxsize=4096)
+def pieces_of(text: str) -> frozenset[Piece]:
+    """The pieces that an expression reads. Raises ExpressionError."""
+    return frozenset(_read(parse(text)))
+
+
+@lru_cache(maxsize=4096)
+def selected_by(text: str) -> frozenset[Piece]:
+    """The pieces that an expression of elements selects. Raises ExpressionError."""
+    return frozenset(_selected(parse(text), ()))
+
+
+def _read(node: Expression) -> Iterator[Piece]:
+    if isinstance(node, Variable | Path | Filter):
+        yield from _selected(node, ())
+        for inner in _beside(node):
+            yield from _read(inner)
+    else:
+        for inner in parts(node):
+            yield from _read(inner)
+
+
+def _beside(node: Expression) -> Iterator[Expression]:
+    """The predicates within a path, which may have variables of their own."""
+    match node:
+        case Filter(primary=primary, predicates=predicates):
+            yield from _beside(primary)
+            yield from predicates
+        case Path(origin=origin, steps=steps):
+            if origin is not None and not isinstance(origin, str):
+                yield from _beside(origin)
+            for step in steps:
+                yield from step.predicates
+
+
+def _selected(node: Expression, steps: tuple[PathStep, ...], *, whole: bool = False) -> Iterator[Piece]:
+    """The pieces that a path selects which goes on from an expression by steps."""
+    match node:
+        case Variable(name=name):
+            yield Piece(name, "" if whole else _path(steps))
+        case Filter(primary=primary, predicates=predicates):
+            yield from _selected(primary, steps, whole=whole or any(map(_reads_context, predicates)))
+        case Path(origin=origin, steps=own) if origin is not None and not isinstance(origin, str):
+            reads = any(_reads_context(predicate) for step in own for predicate in step.predicates)
+            yield from _selected(origin, (*own, *steps), whole=whole or reads)
+        case _:
+            for inner in parts(node):
+                yield from _selected(inner, steps, whole=whole)
+
+
+def _reads_context(predicate: Expression) -> bool:
+    """True if a predicate depends on the node that it is tried on, and not on its position alone."""
+    return any(
+        (isinstance(node, Path) and (node.origin is None or isinstance(node.origin, str)))
+        or (
+            isinstance(node, FunctionCall)
+            and not node.arguments
+            and node.name not in ("position", "last", "true", "false")
+        )
+        for node in walk(predicate)
+    )
+
+
+def _path(steps: tuple[PathStep, ...]) -> str:
+    """The path to which steps lead; "" where it cannot be told."""
+    names: list[str] = []
+    for step in steps:
+        name = step.test.rpartition(":")[2]
+        if step.axis == "self":
+            continue
+        if step.axis not in ("child", "attribute", "descendant", "descendant-or-self"):
+            return ""
+        if step.axis.startswith("descendant") or (
+            step.test != TEXT and (step.test == "*" or name.endswith(")"))
+        ):
+            break  # something within what was reached
+        names.append(f"@{name}" if step.axis == "attribute" else name)
+    else:
+        return "/".join(names)
+    beyond = (step.axis for step in steps)
+    return "/".join(names) if all(axis in _WITHIN for axis in beyond) else ""
+
+
+_WITHIN = frozenset({"self", "child", "attribute", "descendant", "descendant-or-self"})
+"""The axes that lead nowhere outside of an element."""

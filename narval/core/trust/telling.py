@@ -1,0 +1,179 @@
+"""Telling what can reach a call: plain sentences on prospects, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from narval.core.definitions.telling.words import listed, verbatim
+from narval.core.memory.labels import ANY_MODEL, CALENDAR, FEED, FILE, HOOK, MAIL, MODEL, PROGRAM, WEB
+from narval.core.trust.prospects import CallProspect, Cause, End, LabelProspect, PartProspect, name_of
+from narval.core.trust.reach import WayStep
+from narval.core.trust.rules import OF_SECRETS, UNKNOWN, Then
+
+_WORDS = {
+    MAIL: "a stranger's mail",
+    FEED: "a feed",
+    WEB: "the web",
+    CALENDAR: "a calendar",
+    FILE: "a file that was read",
+    PROGRAM: "a program",
+    "chat": "a stranger's chat",
+    UNKNOWN: "what came before there were labels",
+    ANY_MODEL: "a language model",
+}
+_STARTS = {
+    HOOK: "the webhook {}",
+    MODEL: "the language model {}",
+    OF_SECRETS: "what is secret ({})",
+    "mcp:": "the server {} of MCP",
+    "agent:": "the store {}",
+}
+_THEN: dict[Then, str] = {"allow": "allowed", "ask": "asks", "refuse": "refused"}
+
+_CAUSES: dict[Cause, str] = {
+    "memory": "depends on memory",
+    "code": "depends on code",
+    "values": "depends on what it says",
+}
+
+
+class Line(NamedTuple):
+    """A line for people; one of greater depth tells more of the one before it."""
+
+    text: str
+    depth: int = 0
+
+
+def who(label: str) -> str:
+    """The words for whatever a label says that something came from."""
+    if label in _WORDS:
+        return _WORDS[label]
+    for start, words in _STARTS.items():
+        if label.startswith(start):
+            return words.format(label.removeprefix(start))
+    return f"what code calls {label}"
+
+
+def outlook(call: CallProspect) -> str:
+    """The prospect of a call, in a word or a few."""
+    return _CAUSES.get(call.depends, call.prospect)
+
+
+def lines_of_call(call: CallProspect) -> Iterator[Line]:
+    """The lines that say what can reach a call, and what the rules make of it."""
+    made = call.call.call
+    yield Line(f"{name_of(call.call)} at {made.part} (line {made.line}): {outlook(call)}")
+    action = call.call.action
+    if action is not None and action.says_where is None and action.prototype.inputs:
+        yield Line("its code does not say which parts say where, so each of them may", 1)
+    reached = [part for part in call.parts if part.labels]
+    for text, parts in _alike(reached):
+        yield Line(f"{_subject(parts)} {text}", 1)
+    free = [part for part in call.parts if part.word == "where" and not part.labels]
+    if free:
+        yield Line(f"{_subject(free)} cannot come from outside", 1)
+
+
+def summary_of_call(call: CallProspect) -> str:
+    """The line that says all of a call that is allowed whatever comes to it."""
+    made, labels = call.call.call, sorted(call.labels)
+    reached = (
+        f", whatever comes to it from {_all(labels)}" if labels else ": nothing from outside comes to it"
+    )
+    return f"{name_of(call.call)} at {made.part} (line {made.line}): {outlook(call)}{reached}"
+
+
+def way_in_words(way: Sequence[WayStep]) -> Iterator[str]:
+    """The places by which a label comes, from where it comes in."""
+    for step in way:
+        at = ", ".join(filter(None, (step.definition, step.part)))
+        yield f"{step.words} ({at})" if at else step.words
+
+
+def refused_lines(call: CallProspect) -> Iterator[str]:
+    """The lines that say what has a call refused as soon as it comes."""
+    for part in call.parts:
+        refused = [one for one in part.labels if one.prospect == "refused"]
+        if refused:
+            made = call.call.call
+            come = f"is in {_named(part)}" if part.part.input else "decides that it is called"
+            yield (
+                f"{made.part!r}: {name_of(call.call)} is refused where {_from(refused)} {come}, "
+                f"{_because(refused[0].ends[-1])}; narval check --trust tells how it comes there"
+            )
+
+
+def _alike(parts: Iterable[PartProspect]) -> list[tuple[str, list[PartProspect]]]:
+    """The sayings about parts, each with all the parts that it is about."""
+    said: dict[tuple[str, str], list[PartProspect]] = {}
+    for part in parts:
+        said.setdefault((_said(part), part.word), []).append(part)
+    return [(text, alike) for (text, _), alike in said.items()]
+
+
+def _said(part: PartProspect) -> str:
+    by_end: dict[str, list[LabelProspect]] = {}
+    for one in part.labels:
+        by_end.setdefault(_end(one), []).append(one)
+    come = "can be decided by" if not part.part.input else "can come from"
+    sayings = [f"{come} {_from(labels)}: {end}" for end, labels in by_end.items()]
+    return "; ".join(sayings)
+
+
+def _from(labels: Iterable[LabelProspect]) -> str:
+    return _all(one.label for one in labels)
+
+
+def _all(labels: Iterable[str]) -> str:
+    return listed((f"{who(label)} ({label})" for label in labels), "or")
+
+
+def _end(one: LabelProspect) -> str:
+    """The end of a call because of a label."""
+    *conditional, last = one.ends
+    worth = [end for end in conditional if end.then != last.then]
+    text = _because(last)
+    if worth:
+        ifs = "; ".join(f"{_THEN[end.then]}{_rule(end)} if {condition_of(end)}" for end in worth)
+        text = f"{ifs}; else {text}"
+    if one.depends == "memory":
+        return f"{text}, if it finds nothing nearer and takes what fits out of memory"
+    if one.depends == "code":
+        return f"{text}, if code passes that on which does not say what it passes on"
+    return text
+
+
+def _because(end: End) -> str:
+    why = f", {end.rule.why}" if end.rule is not None and end.rule.why and end.then != "allow" else ""
+    return f"{_THEN[end.then]}{_rule(end)}{why}"
+
+
+def _rule(end: End) -> str:
+    return f" by the rule on line {end.rule.line}" if end.rule is not None else ""
+
+
+def condition_of(end: End) -> str:
+    """The words for what its rule asks of memory; "" of one that asks for nothing."""
+    rule = end.rule
+    if rule is None:
+        return ""
+    asked = [f"{verbatim(rule.to.text)} fits"] if rule.to is not None else []
+    if rule.holds:
+        asked.append(f"it holds {listed((_a(word) for word in rule.holds), 'or')}")
+    return " and ".join(asked)
+
+
+def _a(word: str) -> str:
+    return "words of its own" if word == "text" else f"an {word}" if word[0] in "aeiou" else f"a {word}"
+
+
+def _subject(parts: Sequence[PartProspect]) -> str:
+    if not parts[0].part.input:
+        return "that it is called"
+    where = " (where it goes)" if parts[0].word == "where" else ""
+    return f"{listed(map(_named, parts))}{where}"
+
+
+def _named(part: PartProspect) -> str:
+    return f"{part.part.input}/{part.part.path}" if part.part.path else part.part.input

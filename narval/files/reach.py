@@ -1,0 +1,71 @@
+"""Reach of a home: which labels can come to which calls, by all that its files say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+
+from narval.core.definitions.library import Definition, Library
+from narval.core.definitions.people.directory import Directory
+from narval.core.errors import Fault
+from narval.core.memory.labels import HOOK
+from narval.core.patterns.pattern import condition
+from narval.core.trust.landscape import Home as KnownHome
+from narval.core.trust.landscape import WayIn
+from narval.core.trust.prospects import prospects
+from narval.core.trust.reach import Reach
+from narval.core.trust.rules import Rules
+from narval.core.trust.telling import refused_lines
+from narval.files.home import Home
+from narval.files.reading import Reading
+from narval.files.settings import Settings, read_settings
+from narval.files.snapshot import Snapshot
+from narval.files.trust_file import read_trust
+
+
+@lru_cache(maxsize=2)
+def reach_of(snapshot: Snapshot) -> Reach:
+    """The reach of labels in a home, by a snapshot of its files."""
+    return Reach(
+        home_of([loaded.library for loaded in snapshot.libraries], snapshot.settings, snapshot.trust)
+    )
+
+
+def read_reach(home: Home | None) -> tuple[list[Library], Settings, Rules | None]:
+    """The definitions, settings and rules of a home, as far as they have no faults."""
+    if home is None:
+        return [], Settings(), None
+    settings, rules = read_settings(home.path)[0] or Settings(), read_trust(home.path)[0]
+    reading = Reading(home.path)
+    snapshot = reading.snapshot(settings, Directory(), rules)
+    return [loaded.library for loaded in reading.libraries(snapshot)], settings, rules
+
+
+def home_of(libraries: Iterable[Library], settings: Settings, rules: Rules | None) -> KnownHome:
+    """A home as it is known that has these definitions, settings and rules."""
+    hooks = settings.hooks.values()
+    return KnownHome(
+        tuple(libraries),
+        tuple(
+            WayIn(f"what the webhook {hook.name} gives", (f"{HOOK}{hook.name}",), condition(hook.element))
+            for hook in hooks
+        ),
+        frozenset(service.name for service in settings.services if service.table == "models"),
+        frozenset(settings.trusted_models),
+        rules.secrets if rules is not None else (),
+    )
+
+
+def refusals(libraries: Iterable[Library], settings: Settings, rules: Rules | None) -> Iterator[Fault]:
+    """Warnings about calls that the rules refuse as soon as a label comes to them that can."""
+    if rules is None or not any(rule.then == "refuse" for rule in rules.rules):
+        return
+    reach = Reach(home_of(libraries, settings, rules))
+    for definition in reach.definitions:
+        yield from _refused(reach, definition, rules)
+
+
+def _refused(reach: Reach, definition: Definition, rules: Rules) -> Iterator[Fault]:
+    for call in prospects(reach.calls_of(definition), rules):
+        for text in refused_lines(call):
+            yield Fault(definition.path, call.call.call.line, 1, text, warning=True)

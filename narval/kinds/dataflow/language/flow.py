@@ -1,0 +1,44 @@
+"""The flow of dataflows: their tuples are not followed one by one, so what a session has read is in all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from narval.core.definitions.library import Library
+from narval.core.errors import PatternError
+from narval.core.memory.labels import FILE, PROGRAM, WEB
+from narval.core.patterns.pattern import Condition, condition
+from narval.core.trust.flow import Flow, InMemory
+from narval.kinds.dataflow.language.definition import DataflowDefinition, FixedValue, OperatorCall
+
+_LABELS = {"retrieve": (FILE, WEB), "fetch": (WEB,), "listen": (PROGRAM,)}
+"""The labels of what operators bring in."""
+
+_OWN = condition("relation | value | plan_input")
+"""The elements of what a session gives, and of what it is given."""
+
+
+def flow(dataflow: DataflowDefinition, library: Library) -> Flow:
+    """The ways of elements through a dataflow: all, where only a session can tell what it calls."""
+    calls = [call for graph in dataflow.graphs.values() for call in graph.calls]
+    if not dataflow.graphs or any(call.operator.name == "subplan" for call in calls):
+        return Flow(holds=(InMemory(None),), makes=(None,), labels=frozenset((FILE, PROGRAM, WEB)))
+    labels = (label for call in calls for label in _LABELS.get(call.operator.name, ()))
+    makes = (_OWN, None) if any(call.operator.name == "notify" for call in calls) else (_OWN,)
+    return Flow(holds=tuple(_read(calls)), makes=makes, labels=frozenset(labels))
+
+
+def _read(calls: list[OperatorCall]) -> Iterator[InMemory]:
+    """The elements of memory that it reads."""
+    for call in calls:
+        if call.operator.name == "elements":
+            yield InMemory(_fixed(call))
+
+
+def _fixed(call: OperatorCall) -> Condition | None:
+    """The pattern that stands in the file; None where only a run can tell."""
+    pattern = call.arguments.get("pattern")
+    try:
+        return condition(str(pattern.value)) if isinstance(pattern, FixedValue) else None
+    except PatternError:
+        return None

@@ -1,0 +1,233 @@
+"""The flow of recipes: from where the inputs of each step are, and what its arguments are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from lxml import etree
+
+from narval.core.definitions.library import Library
+from narval.core.definitions.prototype import EMPTY, Input, Prototype
+from narval.core.definitions.reading.values import values_in
+from narval.core.elements.element import Element, children, parse
+from narval.core.errors import DefinitionError
+from narval.core.patterns.pattern import Condition
+from narval.core.trust.flow import (
+    CallFlow,
+    Flow,
+    GivenBy,
+    InMemory,
+    Origin,
+    Taken,
+    TheArgument,
+    ThisRun,
+    Value,
+    Written,
+)
+from narval.core.trust.paths import TEXT
+from narval.core.trust.places import may_be
+from narval.core.trust.selection import Piece, pieces_of, selected_by
+from narval.kinds.recipe.language.arguments import FOREACH, REPEAT
+from narval.kinds.recipe.language.definition import Recipe, Step
+
+_PLAN, _EACH, _NOW = "plan", "each", "now"
+
+
+def flow(recipe: Recipe, library: Library) -> Flow:
+    """The ways of elements through a recipe."""
+    waits = [wait for way in recipe.transitions.values() for wait in way.conditions if not wait.absent]
+    until = [step.until for step in recipe.steps.values() if step.until is not None]
+    holds: list[Origin] = [InMemory(condition) for condition in (*(wait.condition for wait in waits), *until)]
+    return Flow(
+        tuple(_Steps(recipe, library).call(step) for step in recipe.steps.values()),
+        tuple(dict.fromkeys(holds)),
+        tuple(GivenBy(step) for step in recipe.steps),
+    )
+
+
+class _Steps:
+    """The steps of one recipe, as calls."""
+
+    def __init__(self, recipe: Recipe, library: Library) -> None:
+        self._recipe, self._library = recipe, library
+        self._failing = {
+            link.step.id for way in recipe.transitions.values() for link in way.ins if link.on_error
+        }
+
+    def call(self, step: Step) -> CallFlow:
+        """The call of a step, and the origins of what it is given."""
+        prototype = self._prototype(step)
+        arguments = tuple(_Writing(self, step, xml).written() for xml in step.arguments)
+        inputs = {slot.id: tuple(self._taken(step, slot, prototype, arguments)) for slot in prototype.inputs}
+        elements: list[Taken] = []
+        if step.sending is None and (step.agent or not self._has_prototype(step)):
+            elements += (Taken(TheArgument(at)) for at in range(len(arguments)))
+            elements += (Taken(InMemory(step.foreach)),) if step.foreach is not None else ()
+        return CallFlow(
+            step.id,
+            step.kind,
+            step.target,
+            step.line,
+            step.agent,
+            prototype,
+            inputs,
+            arguments,
+            tuple(elements),
+            sends=step.sending is not None,
+        )
+
+    def _has_prototype(self, step: Step) -> bool:
+        return getattr(self._library.get(step.kind, step.target), "prototype", None) is not None
+
+    def _prototype(self, step: Step) -> Prototype:
+        """The inputs and outputs of a step, as it tightens them."""
+        if step.agent or step.sending is not None:
+            return step.own_inputs
+        declared = getattr(self._library.get(step.kind, step.target), "prototype", None)
+        if not isinstance(declared, Prototype):
+            return EMPTY
+        try:
+            return step.prototype(declared)
+        except DefinitionError:
+            return declared  # the check tells of it
+
+    # --- inputs ---------------------------------------------------------------------------------------
+
+    def _taken(
+        self, step: Step, slot: Input, prototype: Prototype, arguments: tuple[Written, ...]
+    ) -> Iterator[Taken]:
+        """The places from which an input can have its elements."""
+        fits = slot.condition
+        if step.foreach is not None and self._takes_each(step, slot, prototype):
+            yield Taken(InMemory(Condition((*step.foreach.patterns, *fits.patterns))))
+            if sum(self._takes_each(step, one, prototype) for one in prototype.inputs) == 1:
+                return
+        written = [at for at, each in enumerate(arguments) if may_be(fits, each.literal)]
+        yield from (Taken(TheArgument(at)) for at in written)
+        if any(self._is_for(slot, arguments[at], prototype) for at in written) and step.context is None:
+            return
+        yield from map(Taken, self._near(step, fits))
+        yield Taken(InMemory(fits), fallback=True)
+
+    def _takes_each(self, step: Step, slot: Input, prototype: Prototype) -> bool:
+        """True if an input may be the one that takes what `foreach` selects."""
+        return step.foreach is not None and may_be(step.foreach, slot.condition)
+
+    def _is_for(self, slot: Input, written: Written, prototype: Prototype) -> bool:
+        """True if an argument is taken by this input, or is an error: nothing else can come in its place."""
+        asking = [
+            one
+            for one in prototype.inputs
+            if one.condition.names is None or written.name in one.condition.names
+        ]
+        of_plan = {*self._recipe.steps, *self._recipe.names, _PLAN}
+        return asking == [slot] and slot.condition.names is not None and slot.condition.variables <= of_plan
+
+    def _near(self, step: Step, fits: Condition) -> list[Origin]:
+        """The origins of elements that a plan has and that may fit: those that led to the step, else all."""
+        led = [
+            InMemory(Condition((*fits.patterns, *wait.condition.patterns)))
+            for way in step.ins
+            for wait in way.conditions
+            if not wait.absent and may_be(fits, wait.condition)
+        ]
+        before = {link.step.id: link.step for way in step.ins for link in way.ins}
+        near = [*led, *self._given(before.values(), fits)]
+        if near:
+            return near
+        every = self._recipe.transitions.values()
+        held: list[Origin] = [
+            InMemory(Condition((*fits.patterns, *wait.condition.patterns)))
+            for way in every
+            for wait in way.conditions
+            if not wait.absent and may_be(fits, wait.condition)
+        ]
+        others = (other for other in self._recipe.steps.values() if other is not step)
+        return [*held, *self._given(others, fits)]
+
+    def _given(self, steps: Iterable[Step], fits: Condition) -> Iterator[Origin]:
+        """The outputs of steps that may fit."""
+        for step in steps:
+            prototype = self._prototype(step)
+            is_run = not self._has_prototype(step)
+            if is_run or any(may_be(fits, output.condition) for output in prototype.outputs):
+                yield GivenBy(step.id, step.id in self._failing, fits)
+
+    # --- variables ------------------------------------------------------------------------------------
+
+    def origins(self, step: Step, name: str) -> list[Origin]:
+        """The origins of the elements that a variable stands for."""
+        recipe = self._recipe
+        if name in recipe.steps:
+            return [GivenBy(name, name in self._failing)]
+        if name in recipe.names:
+            return [origin for id, at in recipe.names[name] for origin in self._named(id, at)]
+        if name == _PLAN:
+            return [ThisRun()]
+        if name == _EACH and step.foreach is not None:
+            return [InMemory(step.foreach)]
+        return [] if name == _NOW else [ThisRun()]
+
+    def _named(self, transition: str, at: int) -> Iterator[Origin]:
+        """The origins of what a condition took, and of what a plan has followed that to."""
+        way = self._recipe.transitions[transition]
+        fits = way.conditions[at].condition
+        yield InMemory(fits)
+        if way.appointments:
+            yield InMemory(None)
+
+
+class _Writing:
+    """The reading of one argument: which of its parts have values, and from where."""
+
+    def __init__(self, steps: _Steps, step: Step, xml: bytes) -> None:
+        self._steps, self._step, self._xml = steps, step, xml
+        self._parts: dict[str, dict[Value, None]] = {}
+
+    def written(self) -> Written:
+        """The argument."""
+        root = parse(self._xml)
+        self._read(root, "", {})
+        parts = {path: tuple(values) for path, values in self._parts.items()}
+        return Written(Element(0, self._xml).name, self._xml, parts)
+
+    def _read(self, node: etree._Element, path: str, within: Mapping[str, list[Value]]) -> None:
+        for name, text in node.attrib.items():
+            self._note(_join(path, f"@{_local(name)}"), str(text), within)
+        self._note(_join(path, TEXT), node.text or "", within)
+        for child in children(node):
+            self._note(_join(path, TEXT), child.tail or "", within)
+            name, inner = _join(path, _local(child.tag)), within
+            repeat = REPEAT.fullmatch(child.get(FOREACH, ""))
+            if repeat is not None:
+                self._add(name, self._values(repeat[2], within, pieces_of))
+                inner = {**within, repeat[1]: self._values(repeat[2], within, selected_by)}
+                del child.attrib[FOREACH]
+            self._read(child, name, inner)
+
+    def _note(self, path: str, text: str, within: Mapping[str, list[Value]]) -> None:
+        for braces in values_in(text):
+            self._add(path, self._values(braces[1:-1], within, pieces_of))
+
+    def _add(self, path: str, values: Iterable[Value]) -> None:
+        self._parts.setdefault(path, {}).update(dict.fromkeys(values))
+
+    def _values(
+        self, text: str, within: Mapping[str, list[Value]], read: Callable[[str], frozenset[Piece]]
+    ) -> list[Value]:
+        """The pieces that an expression reads, or selects."""
+        values: list[Value] = []
+        for name, path in read(text.strip()):
+            if name in within:
+                values += (Value(of.origin, _join(of.path, path)) for of in within[name])
+            else:
+                values += (Value(origin, path) for origin in self._steps.origins(self._step, name))
+        return values
+
+
+def _local(tag: object) -> str:
+    return str(tag).rpartition("}")[2]
+
+
+def _join(path: str, inner: str) -> str:
+    return "/".join(filter(None, (path, inner)))

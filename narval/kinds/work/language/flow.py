@@ -1,0 +1,15 @@
+"""The flow of work: people are shown what it takes, and what they answer has the labels of that."""
+
+from __future__ import annotations
+
+from narval.core.definitions.library import Library
+from narval.core.patterns.pattern import condition
+from narval.core.trust.flow import Flow, InMemory
+from narval.kinds.work.language.definition import WorkDefinition
+
+
+def flow(work: WorkDefinition, library: Library) -> Flow:
+    """The ways of elements through items of work."""
+    takes = tuple(InMemory(slot.condition) for slot in work.prototype.inputs)
+    answers = tuple(output.condition for output in work.prototype.outputs)
+    return Flow(holds=takes, makes=answers or (condition(work.answer_name),))

@@ -1,0 +1,122 @@
+"""The lines of `check --trust`: which labels can come to what goes outside, and what one can make it do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+from narval.ask.text import Row, clean, counted
+from narval.core.definitions.suggestions import closest
+from narval.core.errors import RequestError
+from narval.core.trust.telling import who
+from narval.surfaces.cli.session import Session
+
+_NO_RULES = """\
+There is no etc/trust.toml, so no rules: what a language model had a say in asks, and nothing else."""
+
+
+class ReachedCalls(NamedTuple):
+    """The calls that definitions can make outside, in the form of answers, and how they are told."""
+
+    rows: list[Row]
+    """The calls."""
+    label: str | None
+    """The label that is asked about; None: all."""
+    in_full: bool
+    """True if how labels come there is told too."""
+    has_rules: bool
+    """True if the home has rules of what may go where."""
+
+    def lines(self) -> Iterator[str]:
+        """The lines for people."""
+        if not self.rows:
+            can = (
+                "Nothing goes outside." if self.label is None else "It can come to nothing that goes outside."
+            )
+            yield can if self.label is None else f"{clean(self.label)}: {can}"
+            return
+        if self.label is not None:
+            yield f"What {clean(who(self.label))} ({clean(self.label)}) can make this home do outside:"
+            yield ""
+        for (name, kind, file), of_one in groupby(self.rows, _definition):
+            yield f"{clean(kind)} {clean(name)}, in {clean(file)}"
+            for row in of_one:
+                yield from self._of_call(row)
+            yield ""
+        yield _summary(self.rows)
+        if not self.has_rules:
+            yield _NO_RULES
+
+    def _of_call(self, row: Row) -> Iterator[str]:
+        if row["prospect"] == "allowed" and self.label is None and not self.in_full:
+            yield f"  {clean(row['summary'])}"
+            return
+        yield from (f"  {'  ' * line['depth']}{clean(line['text'])}" for line in row["lines"])
+        if self.in_full:
+            yield from _ways(row)
+
+
+def reached_in(session: Session, named: Sequence[Path | str], label: str | None) -> ReachedCalls:
+    """The calls of definitions by their names, files or folders; of all without any.
+
+    Files beside the home, or without one, are read as if it had them. Raises RequestError for a name that no
+    definition has.
+    """
+    from narval.ask.definitions.reach import reached
+    from narval.core.trust.reach import Reach
+    from narval.files.definitions_in import definitions_in
+    from narval.files.reach import home_of, read_reach
+
+    paths = [one for one in named if isinstance(one, Path)]
+    home = None if session.is_homeless else session.home
+    root = None if home is None else home.path.resolve()
+    beside = [path for path in paths if root is None or not path.resolve().is_relative_to(root)]
+    libraries, settings, rules = read_reach(home)
+    chosen: set[str] = {one for one in named if isinstance(one, str)}
+    if beside:
+        added = definitions_in(beside, home)
+        libraries = [*libraries, added.library]
+        chosen.update(definition.full_name for definition in added.definitions)
+    reach = Reach(home_of(libraries, settings, rules))
+    inside = [path.resolve() for path in paths if path not in beside]
+    definitions = [
+        definition
+        for definition in reach.definitions
+        if not named
+        or definition.full_name in chosen
+        or (root is not None and any((root / definition.path).is_relative_to(path) for path in inside))
+    ]
+    names = {definition.full_name for definition in definitions}
+    if missing := sorted(chosen.intersection(map(str, named)) - names):
+        there = {definition.full_name for definition in reach.definitions}
+        raise RequestError(
+            f"there is no file and no definition that is run named {missing[0]!r}{closest(missing[0], there)}"
+        )
+    rows = reached(reach, definitions, rules, label, ways=bool(named))
+    return ReachedCalls(rows, label, bool(named), rules is not None)
+
+
+def _definition(row: Row) -> tuple[str, str, str]:
+    return row["definition"], row["kind"], row["file"]
+
+
+def _ways(row: Row) -> Iterator[str]:
+    """The ways of labels to a call because of which it is not simply allowed."""
+    for part in row["parts"]:
+        for one in part["labels"]:
+            if one["prospect"] != "allowed" and one.get("way"):
+                named = "/".join(filter(None, (part["input"], part["path"]))) or "that it is called"
+                yield f"      how {clean(one['label'])} comes to {clean(named)}:"
+                yield from (f"        {clean(step)}" for step in one["way"])
+
+
+_VERBS = {"allowed": "allowed", "depends": "depending", "asks": "asking", "refused": "refused"}
+
+
+def _summary(rows: list[Row]) -> str:
+    """The numbers of calls, by what the rules make of them."""
+    numbers = {word: sum(row["prospect"] == word for row in rows) for word in _VERBS}
+    counts = ", ".join(f"{number} {_VERBS[word]}" for word, number in numbers.items() if number)
+    return f"{counted(len(rows), 'call')} can go outside: {counts}"

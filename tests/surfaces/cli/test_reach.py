@@ -1,0 +1,81 @@
+"""`narval check --trust` and `--from`: what can reach what goes outside, before it runs (F9)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.files.test_reach import ANSWER, MODULE, READS, RULES, recipe, write
+from tests.surfaces.cli.command_line import narval, well
+
+SAFE = recipe("safe", "send m.send <arguments><letter to='me'/></arguments>")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    files = {
+        "modules/m.py": MODULE,
+        "recipes/answer.xml": ANSWER,
+        "recipes/reads.xml": READS,
+        "recipes/safe.xml": SAFE,
+        "etc/trust.toml": RULES,
+    }
+    for path, text in files.items():
+        write(tmp_path, path, text)
+    return tmp_path
+
+
+def test_F9_all_that_goes_outside_is_told_and_what_is_allowed_in_a_line(home: Path) -> None:
+    told = well(home, "check", "--trust").splitlines()
+    assert told[:2] == [
+        "recipe w.answer, in recipes/answer.xml",
+        "  m.send at send (line 1): depends on what it says",
+    ]
+    assert "  m.send at send (line 1): allowed: nothing from outside comes to it" in told
+    assert told[-1] == "2 calls can go outside: 1 allowed, 1 depending"
+
+
+def test_F9_of_a_definition_and_a_file_it_is_told_how_each_label_comes(home: Path) -> None:
+    by_name, by_file = (
+        well(home, "check", "--trust", of) for of in ("w.answer", str(home / "recipes/answer.xml"))
+    )
+    assert by_name == by_file
+    assert by_name.splitlines()[-5:-2] == [
+        "      how mail comes to letter/@to:",
+        "        the mail that m.read gives (w.reads, read)",
+        "        @to of the letter that m.reply gives (w.answer, reply)",
+    ]
+
+
+def test_F9_what_a_label_can_make_a_home_do_is_told_backwards(home: Path) -> None:
+    told = well(home, "check", "--from", "mail").splitlines()
+    assert told[0] == "What a stranger's mail (mail) can make this home do outside:"
+    assert told[-1] == "1 call can go outside: 1 depending"
+    assert well(home, "check", "--from", "feed") == "feed: It can come to nothing that goes outside.\n"
+
+
+def test_F9_scripts_get_calls_parts_labels_and_ends(home: Path) -> None:
+    answer = json.loads(well(home, "check", "--trust", "w.answer", "--json"))
+    (call,) = answer["reach"]
+    assert (call["calls"], call["prospect"], call["depends"]) == ("m.send", "depends", "values")
+    where = next(part for part in call["parts"] if part["path"] == "@to")
+    assert where["is"] == "where"
+    assert [(end["then"], end["rule"]) for end in where["labels"][0]["ends"]] == [("allow", 2), ("ask", 8)]
+
+
+def test_F9_a_home_without_rules_says_so(home: Path) -> None:
+    (home / "etc/trust.toml").unlink()
+    assert "There is no etc/trust.toml" in well(home, "check", "--trust")
+
+
+def test_F9_a_name_that_nothing_has_is_an_error_with_what_was_meant(home: Path) -> None:
+    result = narval(home, "check", "--trust", "w.answr")
+    assert result.exit_code != 0
+    assert "did you mean 'w.answer'?" in result.stderr
+
+
+def test_F9_trust_goes_with_neither_tell_nor_explore(home: Path) -> None:
+    result = narval(home, "check", "--trust", "--tell")
+    assert "one of them" in result.stderr
