@@ -158,13 +158,13 @@ def recipes(draw: st.DrawFn, name: str, callable: Sequence[str]) -> str:
             kind, target = "action", f"m.{draw(st.sampled_from(ACTIONS))}"
             if target in ("m.reply",) and draw(st.booleans()):
                 each = ' foreach="letter"'
+        if draw(st.integers(0, 9)) == 0 and callable:
+            kind, target, each = "action", "basic.nothing", ""
         given = (
             draw(arguments([*names, *(["each"] if each else [])]))
             if target != "m.ask" and draw(st.booleans())
             else ""
         )
-        if draw(st.integers(0, 9)) == 0 and callable:
-            kind, target, each = "action", "basic.nothing", ""
         parts.append(f'<step id="s{at}" type="{kind}" target="{target}"{each}>{given}</step>')
         names.append(f"s{at}")
     return f'<recipe name="{name}" start_step="s0" end_step="s{count - 1}">{"".join(parts)}</recipe>'
