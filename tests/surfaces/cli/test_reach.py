@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from narval.files.shipped import shipped
 from tests.files.test_reach import ANSWER, MODULE, READS, RULES, recipe, write
 from tests.surfaces.cli.command_line import narval, well
 
@@ -20,6 +21,7 @@ def home(tmp_path: Path) -> Path:
         "recipes/answer.xml": ANSWER,
         "recipes/reads.xml": READS,
         "recipes/safe.xml": SAFE,
+        "recipes/trust.xml": (shipped() / "recipes/trust.xml").read_text(),
         "etc/trust.toml": RULES,
     }
     for path, text in files.items():
