@@ -13,6 +13,7 @@ from narval.core.elements.control_elements import STARTING
 from narval.core.elements.element import SIGNAL
 from narval.core.elements.failure_element import FAILURE
 from narval.core.kinds import KINDS
+from narval.core.memory.labels import SECRET
 from narval.core.patterns.pattern import Condition, Pattern, condition
 from narval.core.trust.flow import (
     CallFlow,
@@ -29,7 +30,6 @@ from narval.core.trust.flow import (
 from narval.core.trust.graph import PLAIN, Graph
 from narval.core.trust.paths import Keep
 from narval.core.trust.places import Memory, Place, Places, Source
-from narval.core.trust.rules import OF_SECRETS
 
 ERROR = "error"
 """The name of the elements that tell of errors."""
@@ -97,7 +97,7 @@ class Landscape:
 
     def __init__(self, home: Home) -> None:
         self._home, self.graph = home, Graph()
-        self.memory = Memory(self.graph, [(f"{OF_SECRETS}{name}", of) for name, of in home.secrets])
+        self.memory = Memory(self.graph, [(f"{SECRET}{name}", of) for name, of in home.secrets])
         """The elements that memory can have."""
         self.owner: dict[int, tuple[Place, str]] = {}
         """The place and the path of each node that is of one place."""

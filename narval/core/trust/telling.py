@@ -6,10 +6,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from narval.core.definitions.telling.words import listed, verbatim
-from narval.core.memory.labels import ANY_MODEL, CALENDAR, FEED, FILE, HOOK, MAIL, MODEL, PROGRAM, WEB
+from narval.core.memory.labels import (
+    ANY_MODEL,
+    CALENDAR,
+    FEED,
+    FILE,
+    HOOK,
+    MAIL,
+    MODEL,
+    PROGRAM,
+    SECRET,
+    UNKNOWN,
+    WEB,
+)
 from narval.core.trust.prospects import CallProspect, Cause, End, LabelProspect, PartProspect, name_of
 from narval.core.trust.reach import WayStep
-from narval.core.trust.rules import OF_SECRETS, UNKNOWN, Then
+from narval.core.trust.rules import Then
 
 _WORDS = {
     MAIL: "a stranger's mail",
@@ -25,7 +37,7 @@ _WORDS = {
 _STARTS = {
     HOOK: "the webhook {}",
     MODEL: "the language model {}",
-    OF_SECRETS: "what is secret ({})",
+    SECRET: "what is secret ({})",
     "mcp:": "the server {} of MCP",
     "agent:": "the store {}",
 }
