@@ -182,7 +182,7 @@ def a_run_fails(agent: Any, home: Path) -> None:
 
 def narval_fails_a_run(agent: Any, home: Path) -> None:
     run = agent.daemon.agent.runs[done(agent, "w.later", PROMPT)]
-    agent.runner.run(agent.daemon.host.submit(lambda turn: turn._break(run, "internal-error", "broken")))
+    agent.runner.run(agent.daemon.host.submit(lambda turn: turn.fail(run, "internal-error", "broken")))
     all_marked(agent, "error")
     all_marked(agent, "failure")
 
@@ -303,6 +303,7 @@ CHANGES = {
     "Held": held_by_a_run,
     **dict.fromkeys(("Unheld", "Used", "Reserved", "Released", "Outdated", "Labelled"), NOTHING),
     **dict.fromkeys(("Keyed", "Undeclared", "Forgotten"), NOTHING),
+    **dict.fromkeys(("Withdrawn", "Doubted", "Confirmed"), NOTHING),
 }
 ENTRANCES = {
     "agent/controls:Controls._execute": a_control_element,
@@ -328,7 +329,10 @@ ENTRANCES = {
     "daemon/messages/agent_mail:AgentMail.send": a_message_comes_back,
     "daemon/messages/kinds:take_element": "tests/calls/test_labels.py",
     "daemon/messages/kinds:take_notice": "tests/calls/test_labels.py",
-    "daemon/messages/remote_kinds:take_return.add": a_run_abroad_fails,
+    "agent/withdrawing:withdraw": BY_A_PERSON,
+    "agent/withdrawing:confirm": BY_A_PERSON,
+    "agent/relying:undo_run": "its calls are given what those of the run had, with their labels",
+    "daemon/messages/remote_kinds:_add_all": a_run_abroad_fails,
     "daemon/messages/remote_kinds:_begin": "tests/calls/test_labels_on_their_way.py",
     "ask/attention/incidents:acknowledge.work": BY_A_PERSON,
     "ask/daemon/hooks:take_hook.work": BY_A_PERSON,
@@ -351,6 +355,7 @@ DECISIONS = {
     "kinds/process/engine/conditions:concerns": HOLDS,
     "kinds/process/engine/tokens/guards:respond": a_guard_of_a_process,
     "kinds/recipe/engine/signals:_concerns": HOLDS,
+    "kinds/recipe/engine/undo/engine:UndoDecision._inputs": "it finds only what the run was given and made",
     "kinds/recipe/engine/steps/inputs:InputSearch.fitting": HOLDS,
     "kinds/recipe/engine/steps/inputs:InputSearch.may_take": HOLDS,
     "kinds/recipe/engine/steps/inputs:InputSearch.only_reserved": "it waits for what it will hold",

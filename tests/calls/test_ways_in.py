@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 
@@ -85,7 +86,10 @@ def agent(tmp_path: Path, site: LocalSite) -> Iterator[Agent]:
     }.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
-    (tmp_path / "data/home.ics").write_bytes(ics(vevent("boat", "DTSTART:20261124T090000Z", "SUMMARY:Boat")))
+    tomorrow = datetime.now(UTC) + timedelta(days=1)
+    (tmp_path / "data/home.ics").write_bytes(
+        ics(vevent("boat", f"DTSTART:{tomorrow:%Y%m%d}T090000Z", "SUMMARY:Boat"))
+    )
     site.put("/x", "a page")
     with asking(tmp_path, f'{SETTINGS}[services.hub]\nurl = "{site.url}"\n') as agent:
         yield agent
