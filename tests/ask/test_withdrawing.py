@@ -26,6 +26,21 @@ DOUBTS = """<cookbook xmlns:al="http://www.logilab.org/namespaces/Narval/1.2">
 </recipe>
 </cookbook>"""
 WHY = "it was forged"
+REPLIES = """
+from narval import Input, Output, action
+
+@action(inputs=[Input("mail", "mail"), Input("draft", "draft"), Input("identity", "identity")],
+        outputs=[Output("reply", "reply")], runs="inline")
+def reply(mail, draft, identity):
+    return "<reply/>"
+"""
+REPLYING = """<recipe group="r" name="replies" start_step="a" end_step="reply">
+  <step id="a" type="action" target="w.nothing"/>
+  <step id="reply" type="action" target="r.reply"><arguments>DRAFT</arguments></step>
+  <transition id="t"><in idref="a"/><out idref="reply"/>
+    <condition as="identity"><match>identity</match></condition>
+    <condition as="hint"><match>hint</match></condition></transition>
+</recipe>"""
 
 
 @pytest.fixture
@@ -125,6 +140,34 @@ def test_F14_what_a_call_under_way_makes_of_it_is_doubtful_too(agent: Agent) -> 
     agent.ask("withdraw", eid=mail, why=WHY)
     later = agent.add("<note/>", replace=verdict)
     assert agent.ask("element", eid=later)["doubtful"]
+
+
+@pytest.mark.parametrize(
+    ("draft", "doubtful"),
+    [
+        ("<draft>I have read it.</draft>", True),
+        ('<draft at="{$now/@date}" of="{$identity/@name}"/>', True),
+        ('<draft about="{$hint/@what}"/>', False),
+    ],
+)
+def test_F14_what_the_author_wrote_and_what_is_declared_are_no_other_sources(
+    scene: Scene, draft: str, doubtful: bool
+) -> None:
+    """A draft that holds something of an element that came from outside is one."""
+    scene.write("recipes/r.xml", REPLYING.replace("DRAFT", draft))
+    scene.write("modules/r.py", REPLIES)
+    scene.write("data/memory.xml", '<memory><identity name="ann"/></memory>')
+    with narval.open(scene.home.path, by="ann") as agent:
+        mail = agent.add("<mail from='ada'/>")
+        agent.add("<hint what='tea'/>")
+        agent.start("r.replies")
+        agent.until_idle()
+        (reply,) = agent.memory("reply")
+        assert reply.origin is not None
+        assert len(reply.origin.inputs) == 3
+        named = [row["eid"] for row in agent.ask("withdrawal", eid=mail)["doubtful"]]
+        agent.ask("withdraw", eid=mail, why=WHY)
+        assert (agent.ask("element", eid=reply.eid)["doubtful"], reply.eid in named) == (doubtful, doubtful)
 
 
 def test_F14_it_is_there_again_after_a_restart(scene: Scene) -> None:

@@ -1,4 +1,4 @@
-"""Doubt: which elements were made of nothing but what was withdrawn, or is doubtful itself."""
+"""Doubt: which elements have no other source than what was withdrawn, or is doubtful itself."""
 
 from __future__ import annotations
 
@@ -13,22 +13,42 @@ from narval.core.memory.memory import Memory
 def is_doubtful(
     memory: Memory, element: Element, more: Container[int] = (), less: Container[int] = ()
 ) -> bool:
-    """True if an element was made of something that was withdrawn or is doubtful, and of nothing else; as if
-    `more` were so too, and `less` were not doubtful.
+    """True if an element was made of something that was withdrawn or is doubtful, and of no other source; as
+    if `more` were so too, and `less` were not doubtful.
 
-    What `data/memory.xml` declares is no other source, because it is there for all. A note on what became of
-    elements is not made of them.
+    A note on what became of elements is not made of them.
     """
     origin = element.origin
     if origin is None or not origin.inputs or element.name in NOTES:
         return False
-    withdrawn, doubtful, declared = memory.withdrawn, memory.doubtful, memory.declared
+    withdrawn, doubtful = memory.withdrawn, memory.doubtful
     good = [
         eid
         for eid in origin.inputs
         if eid not in more and eid not in withdrawn and (eid not in doubtful or eid in less)
     ]
-    return len(good) < len(origin.inputs) and all(eid in declared for eid in good)
+    return len(good) < len(origin.inputs) and not any(is_source(memory, eid) for eid in good)
+
+
+def is_source(memory: Memory, eid: int) -> bool:
+    """True if something may have come from outside with an element, so that what was made of it rests on it.
+
+    Two sorts are none: what `data/memory.xml` declares, because it is there for all; and what a step was
+    given by the author of its definition, in which no element has entered but such.
+    """
+    ahead, seen = [eid], {eid}
+    while ahead:
+        eid = ahead.pop()
+        if eid in memory.declared:
+            continue
+        element = memory.elements.get(eid)
+        origin = element.origin if element is not None else None
+        if origin is None or not origin.run or not origin.step or origin.call or origin.agent:
+            return True
+        before = {*origin.inputs} - seen
+        seen |= before
+        ahead += before
+    return False
 
 
 def doubtful_after(memory: Memory, eids: Iterable[int]) -> list[int]:

@@ -16,6 +16,7 @@ from narval.core.elements.element import Element
 from narval.core.engines.commands import Call
 from narval.core.engines.events import CallStarting, Failure, Produced, Returned
 from narval.core.errors import ActionError, RequestError
+from narval.core.memory.doubting import is_source
 from narval.daemon.messages.addressing import addressed
 from narval.daemon.messages.agent_mail import AgentMail
 from narval.daemon.messages.envelope import ELEMENT
@@ -103,7 +104,8 @@ def send_outputs(mail: AgentMail, turn: Turn, run: Run, event: Returned | Produc
         mail.wait(*lacking, event.call, partial(mail.post, Delivery(run.eid, event)))
         return False
     call = run.calls.get(event.call)
-    made_from = tuple(dict.fromkeys(eid for _, eids in call.inputs for eid in eids)) if call else ()
+    given = dict.fromkeys(eid for _, eids in call.inputs for eid in eids) if call else ()
+    made_from = tuple([eid for eid in given if is_source(turn.agent.memory, eid)])
     if not turn.tell(run.eid, replace(event, elements=kept)):
         return False
     by, actor = _by(turn, run)

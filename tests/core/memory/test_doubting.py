@@ -1,4 +1,4 @@
-"""What was withdrawn is matched by nothing, and what was made of such alone is doubtful (F14)."""
+"""What was withdrawn is matched by nothing, and what has no other source than such is doubtful (F14)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ SURE = condition("*[not(@al:doubtful)]").bind()
 
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["add", "add", "add", "declare", "look", "withdraw", "cascade", "confirm"]),
+        st.sampled_from(
+            ["add", "add", "add", "declare", "write", "write", "look", "withdraw", "cascade", "confirm"]
+        ),
         st.lists(st.integers(1, 25), max_size=3),
         st.sampled_from(["a", "b"]),
     ),
@@ -33,6 +35,8 @@ class Model:
     def __init__(self) -> None:
         self.made_from: dict[int, set[int]] = {}
         self.declared = set[int]()
+        self.written = set[int]()
+        """Those that a step was given by the author of its recipe, perhaps made of others."""
         self.withdrawn = set[int]()
         self.confirmed = set[int]()
         self.doubtful = set[int]()
@@ -40,7 +44,13 @@ class Model:
     def is_doubtful(self, eid: int) -> bool:
         bad = self.withdrawn | self.doubtful
         sources = self.made_from[eid]
-        return bool(sources & bad) and sources - bad <= self.declared
+        return bool(sources & bad) and not any(self.is_source(source) for source in sources - bad)
+
+    def is_source(self, eid: int) -> bool:
+        """True of what came from outside, or was made of such."""
+        if eid in self.declared:
+            return False
+        return eid not in self.written or any(self.is_source(source) for source in self.made_from[eid])
 
     def after(self, eids: set[int]) -> set[int]:
         """What is doubtful because of these."""
@@ -68,12 +78,13 @@ def test_F14_nothing_matches_what_was_withdrawn_and_what_was_made_of_it_alone_is
     memory, model = agent.memory, Model()
     for what, eids, name in steps:
         there = tuple(eid for eid in dict.fromkeys(eids) if eid in model.made_from)
-        if what in ("add", "declare"):
+        if what in ("add", "declare", "write"):
             declared = "memory.xml:1" if what == "declare" else ""
-            eid = transaction.add(
-                f"<{name} n='{len(there)}'/>".encode(), Origin(inputs=there), declared=declared
-            )
+            origin = Origin(1, "answer", inputs=there) if what == "write" else Origin(inputs=there)
+            eid = transaction.add(f"<{name} n='{len(there)}'/>".encode(), origin, declared=declared)
             model.made_from[eid] = {*there}
+            if what == "write":
+                model.written.add(eid)
             if declared:
                 model.declared.add(eid)
             model.settle()

@@ -22,15 +22,15 @@ def confirms(order):
 def nothing():
     pass
 
-@action(inputs=[Input("order", "order")], runs="inline")
-def tells(order):
+@action(inputs=[Input("order", "order"), Input("word", "word")], runs="inline")
+def tells(order, word):
     return Message("shop", "<hint/>")
 """
 RECIPES = """<cookbook>
 <recipe group="m" name="sends" start_step="tell" end_step="hint">
   <step id="tell" type="send" to="shop">
     <input id="order" use="yes"><match>order[not(@al:from)]</match></input></step>
-  <step id="hint" type="action" target="m.tells"/>
+  <step id="hint" type="action" target="m.tells"><arguments><word>of the author</word></arguments></step>
   <transition id="t"><in idref="tell"/><out idref="hint"/></transition></recipe>
 <recipe group="m" name="takes" start_step="wait" end_step="on" restart="yes">
   <step id="wait" type="action" target="m.nothing"/>
