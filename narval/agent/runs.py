@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -22,6 +22,7 @@ from narval.core.engines.events import (
     LABELS,
     CallApproved,
     Caller,
+    Cancelled,
     Failure,
     HeldCalls,
     Plain,
@@ -32,6 +33,7 @@ from narval.core.engines.events import (
 )
 from narval.core.engines.registry import engine_of, engine_of_run, is_standing, runnable, standing_kinds
 from narval.core.memory.labels import NONE, Labels
+from narval.core.memory.memory import Memory
 
 _BEHIND = ("raiser", "case")
 """The words by which a standing run says in whose place it tells something."""
@@ -171,15 +173,59 @@ def _decide_held(transaction: Transaction, run: Run, caller: Caller, held: HeldC
     agent = transaction.agent
     asking = agent.runs.active.get(caller.run)
     refusal = _refusal(transaction, run, held, end)
-    for call, _ in held.calls:
+    for call, inputs in held.calls:
         back: Returned | CallApproved
         if asking is not None and call in asking.abandoned:
             back = Returned(0, 0.0, call, abandoned=True)
+        elif (gone := _gone(agent.memory, held, inputs)) is not None:
+            back = Returned(0, 0.0, call, problem=gone)
         elif refusal is not None:
             back = Returned(0, 0.0, call, problem=refusal)
         else:
             back = CallApproved(0, 0.0, call, run.name, held.version, _rules_agreed(transaction, held, end))
         agent.queue.append((0, caller.run, back))
+
+
+def refusal_of_gone(
+    memory: Memory, name: str, given: Iterable[int], but: Container[int] = ()
+) -> Failure | None:
+    """The reason why a call is not made that is given what was withdrawn, or is doubtful; None if nothing is.
+
+    Those are left out `but` which were doubtful when somebody was asked.
+    """
+    for eid in given:
+        why = ""
+        if eid in memory.withdrawn:
+            why = f"was withdrawn: {memory.withdrawn[eid]}"
+        elif eid in memory.doubtful and eid not in but:
+            why = "is doubtful, for it was made from what was withdrawn"
+        if why:
+            return Failure(
+                "withdrawn", f"{name} is not called: element {eid}, which it is given, {why}", final=True
+            )
+    return None
+
+
+def _gone(memory: Memory, held: HeldCalls, inputs: Inputs) -> Failure | None:
+    """The reason why one of the calls that were held back is not made, whatever was answered."""
+    if not memory.withdrawn and not memory.doubtful:
+        return None
+    given = (eid for _, eids in inputs for eid in eids)
+    return refusal_of_gone(memory, held.name, given, held.doubtful)
+
+
+def withdraw_questions(transaction: Transaction, eids: tuple[int, ...]) -> None:
+    """Withdraw the items that ask whether calls may be made, all of which are given what was withdrawn now,
+    or is doubtful; of others, those calls are refused when the answer comes.
+    """
+    agent = transaction.agent
+    for run in agent.runs.active.values():
+        held = run.caller.held if run.caller is not None else None
+        if held is None or held.given().isdisjoint(eids):
+            continue
+        if all(_gone(agent.memory, held, inputs) is not None for _, inputs in held.calls):
+            why = "what the call is given was withdrawn, or is doubtful"
+            agent.queue.append((0, run.eid, Cancelled(0, 0.0, why)))
 
 
 def _refusal(transaction: Transaction, run: Run, held: HeldCalls, end: Finish) -> Failure | None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from narval.agent.effects import notify_of_gone
 from narval.agent.relying import Reliance, relying_on, tell_relying
+from narval.agent.runs import withdraw_questions
 from narval.agent.transaction import Transaction
 from narval.agent.turn import Turn
 from narval.core.elements import changes
@@ -76,6 +77,7 @@ def withdraw(
         transaction.change(changes.Withdrawn(what.withdrawn, why))
         notify_of_gone(transaction.agent, what.withdrawn)
         _follow(transaction, what.withdrawn)
+        withdraw_questions(transaction, what.withdrawn)
     _doubt(transaction, what.doubtful)
     note = transaction.add(make_note(WITHDRAWN, what.withdrawn, why), origin) if what.withdrawn else None
     transaction.settle()
@@ -96,6 +98,7 @@ def _doubt(transaction: Transaction, eids: tuple[int, ...]) -> None:
         return
     transaction.change(changes.Doubted(eids))
     notify_of_gone(transaction.agent, eids)
+    withdraw_questions(transaction, eids)
     for eid in eids:
         if (element := transaction.agent.memory.element(eid)) is not None:
             transaction.offer(element)

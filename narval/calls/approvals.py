@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from narval.agent.agent import AgentState
 from narval.agent.loop import Request
 from narval.agent.run import Run
+from narval.agent.runs import refusal_of_gone
 from narval.agent.turn import Turn
 from narval.calls.book import Post, refused
 from narval.calls.nested_runs import begin_run
@@ -198,6 +199,13 @@ class Approvals:
                 turn.tell(eid, Returned(0, 0.0, call.call, abandoned=True))
         known = turn.agent.runs.by_call
         calls = [call for call in asked.values() if call.call in run.calls and call.call not in known]
+        for call in calls:
+            given = (eid for _, eids in call.inputs for eid in eids)
+            if (
+                gone := refusal_of_gone(turn.agent.memory, name, given, turn.agent.memory.doubtful)
+            ) is not None:
+                turn.tell(eid, refused(call, gone))
+        calls = [call for call in calls if call.call in run.calls]
         called = self._called(run, calls[0]) if calls else None
         why = f"there is no {calls[0].kind} named {name}" if calls and called is None else ""
         if work in _SHIPPED and calls and turn.agent.lookup.definition(run, ASKING, work) is None:
@@ -241,6 +249,8 @@ class Approvals:
             parts=tuple(parts),
             always="" if "" in always else "\n".join(always),
         )
+        doubtful = self._agent.memory.doubtful & held.given()
+        held = replace(held, doubtful=tuple(sorted(doubtful)))
         eids = dict.fromkeys(eid for _, inputs in listed for _, taken in inputs for eid in taken)
         begin_run(run, replace(first, kind=ASKING, name=work, elements=tuple(eids), inputs=()), turn, held)
 

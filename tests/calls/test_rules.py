@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import narval
-from narval.core.errors import WorkRefusedError
+from narval.core.errors import NarvalError, WorkRefusedError
 from narval.files.shipped import shipped
 
 MODULE = """
@@ -237,6 +237,24 @@ def test_the_question_outlives_a_restart_and_is_asked_once(home: Path) -> None:
         agent.until_idle()
         assert asked(agent) == []
     assert sent(home) == ["mallory@x.org"]
+
+
+@pytest.mark.parametrize("which", ["letter", "email"])
+def test_F14_what_was_withdrawn_is_sent_by_no_answer(agent: Any, home: Path, which: str) -> None:
+    run = play(agent, "obeys")
+    (item,) = asked(agent)
+    (gone,) = agent.ask("memory", xpath=which)
+    agent.ask("withdraw", eid=gone["eid"], why="it was forged")
+    agent.until_idle()
+    assert asked(agent) == [], "the question is withdrawn"
+    with pytest.raises(NarvalError):
+        agent.answer(item, "once")
+    agent.until_idle()
+    assert sent(home) == []
+    error = agent.ask("show", run=run)["error"]
+    assert error["type"] == "withdrawn"
+    letter = agent.ask("memory", xpath="letter")[0]["eid"]
+    assert f"m.send is not called: element {letter}, which it is given, " in error["message"]
 
 
 def test_a_rule_that_changes_while_an_item_waits_counts_when_it_is_answered(agent: Any, home: Path) -> None:

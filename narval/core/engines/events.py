@@ -62,6 +62,12 @@ class HeldCalls(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The lines about the parts of the calls because of which rules ask."""
     always: str = ""
     """The rules that would allow the same for ever; "" where these cannot be said."""
+    doubtful: tuple[int, ...] = ()
+    """The elements of the calls that were doubtful already when somebody was asked."""
+
+    def given(self) -> set[int]:
+        """The elements that the calls are given."""
+        return {eid for _, inputs in self.calls for _, eids in inputs for eid in eids}
 
 
 class Caller(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

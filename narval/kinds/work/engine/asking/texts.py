@@ -91,6 +91,8 @@ def lines_of_calls(
     )
     if held.void:
         yield f"This was approved in version {held.void[:16]}, and is another now: it is asked anew"
+    for eid in held.doubtful:
+        yield f"Element {eid} is doubtful: it was made from what was withdrawn"
     if held.because:
         yield f"Because: {shown_as(held.because)}"
     yield from (shown_as(line) for line in held.parts)
