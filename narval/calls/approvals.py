@@ -35,6 +35,7 @@ from narval.core.engines.events import Failure, HeldCalls, Returned
 from narval.core.errors import NarvalError
 from narval.core.kinds import ASKING
 from narval.core.trust.always import always
+from narval.core.trust.parts import inputs_of
 from narval.core.trust.rules import Verdict, decide
 from narval.files.trust_file import TRUST_FILE, add_rules
 from narval.system.clock import RunClock
@@ -154,7 +155,8 @@ class Approvals:
             return
         try:
             if add_rules(self._home, call.always):
-                log.info("%s has a rule more: %s", TRUST_FILE, call.always.partition("\n")[0])
+                lines = (line for line in call.always.splitlines() if not line.startswith("#"))
+                log.info("%s has a rule more: %s", TRUST_FILE, " ".join(lines))
         except (OSError, NarvalError) as error:
             log.warning("no rule was added to %s, so the next call asks again: %s", TRUST_FILE, error)
 
@@ -266,7 +268,7 @@ class Approvals:
         verdict = decide(rules, facts)
         inputs = {
             slot: [element for eid in eids if (element := memory.element(eid)) is not None]
-            for slot, eids in call.inputs
+            for slot, eids in inputs_of(call)
         }
         return list(lines_about(self._agent, verdict)), always(verdict, facts, inputs)
 

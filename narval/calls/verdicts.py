@@ -19,18 +19,12 @@ from narval.core.memory.memory import Memory
 from narval.core.patterns.pattern import Bound, Condition, Pattern
 from narval.core.trust.contents import is_free, leading_in, values_of, written
 from narval.core.trust.origins import Chosen, came_in, chosen
-from narval.core.trust.parts import Part, parts_of
+from narval.core.trust.parts import PROGRAMS, VALUES, Part, inputs_of, parts_of
 from narval.core.trust.rules import FROM, KNOWN, Facts, Judgement, Rule, Rules, Verdict
 from narval.files.trust_file import TRUST_FILE
 
 MOST_SOURCES = 10
 """The elements at most from which a line tells that a part came."""
-
-PROGRAMS = "program:"
-"""The start of the names by which rules name programs."""
-
-VALUES = "values"
-"""The name, as of an input, of the values that a run gives a program."""
 
 
 def facts_of(agent: AgentState, rules: Rules, run: Run, call: Call, action: Action | None) -> Facts:
@@ -43,7 +37,7 @@ def facts_of(agent: AgentState, rules: Rules, run: Run, call: Call, action: Acti
     all_parts = parts_of(memory, call, None if action is None else action.says_where, callers)
     inputs = {
         slot: [element for eid in eids if (element := memory.element(eid)) is not None]
-        for slot, eids in call.inputs
+        for slot, eids in inputs_of(call)
     }
     parts = tuple(part for part in all_parts if part.labels and _is_there(part, inputs))
     if call.program is not None and call.program.environment:  # of what the run has in it

@@ -13,6 +13,16 @@ from narval.core.errors import RequestError
 from narval.surfaces.python.agent import Agent
 from tests.calls.test_labels import MODULE, PROMPT, WRITES
 
+ANSWERS = """<recipe group="a" name="answers" start_step="wait" end_step="note">
+  <step id="wait" type="action" target="m.nothing"/>
+  <step id="note" type="action" target="m.note"/>
+  <transition id="then"><in idref="wait"/><out idref="note"/>
+    <condition use="yes"><match>go</match></condition></transition></recipe>"""
+NOTE = """
+@action(outputs=[Output("noted", "noted")], runs="inline", pure=True)
+def note():
+    return "<noted/>"
+"""
 WHY = "I have read it"
 
 
@@ -20,7 +30,7 @@ WHY = "I have read it"
 def home(tmp_path: Path) -> Path:
     (tmp_path / "modules").mkdir()
     (tmp_path / "recipes").mkdir()
-    (tmp_path / "modules/m.py").write_text(MODULE)
+    (tmp_path / "modules/m.py").write_text(MODULE + NOTE)
     (tmp_path / "recipes/w.xml").write_text(f'<cookbook group="w">{WRITES}</cookbook>')
     return tmp_path
 
@@ -67,6 +77,29 @@ def test_an_endorsed_element_takes_the_place_of_one_with_labels_and_has_none(hom
         told = agent.ask("trust", eid=endorsed["eid"])
         assert (told["labels"], told["endorsed"]) == ([], WHY)
         assert "endorsed" not in agent.ask("element", eid=go)["origin"]
+
+
+def test_what_used_an_element_does_not_use_it_again_when_it_is_endorsed(home: Path) -> None:
+    (home / "recipes/a.xml").write_text(ANSWERS)
+    with narval.open(home, by="ann") as agent:
+        go = labelled(agent)
+        agent.start("a.answers")
+        agent.until_idle()
+        assert len(agent.memory("go")) == 1
+        first = len(agent.memory("noted"))
+        assert first == 1
+        eid = agent.ask("endorse", eid=go, why=WHY)["eid"]
+        agent.start("a.answers")
+        agent.until_idle()
+        assert len(agent.memory("noted")) == first, "it was used before"
+    with narval.open(home, by="ann") as agent:
+        agent.start("a.answers")
+        agent.until_idle()
+        assert len(agent.memory("noted")) == first, "after a restart too"
+        assert agent.ask("element", eid=eid)["origin"]["endorsed"] == WHY
+        agent.add("<go/>")
+        agent.until_idle()
+        assert len(agent.memory("noted")) == first + 1, "another one is used"
 
 
 def test_what_is_not_to_be_endorsed_is_refused(home: Path) -> None:

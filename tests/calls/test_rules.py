@@ -56,6 +56,8 @@ PLAN Tells {
 }
 """
 AUTOMATON = """<AUTOMATON name="runs"><STATE name="start" command="touch ran"/></AUTOMATON>"""
+READS = """<AUTOMATON name="it"><STATE name="start" command="touch ran">
+  <input><match>email</match></input></STATE></AUTOMATON>"""
 
 
 def step_after_fetch(name: str, step: str) -> str:
@@ -64,14 +66,22 @@ def step_after_fetch(name: str, step: str) -> str:
   <transition id="then"><in idref="fetch"/><out idref="go"/></transition></recipe>"""
 
 
-FLOWS = "".join(
-    step_after_fetch(
-        name.lower(),
-        f"""<step id="go" type="dataflow" target="flow.{name}">
+FLOWS = (
+    "".join(
+        step_after_fetch(
+            name.lower(),
+            f"""<step id="go" type="dataflow" target="flow.{name}">
       <arguments><value name="word">{{$fetch/@from}}</value></arguments></step>""",
+        )
+        for name in ("Says", "Tells")
     )
-    for name in ("Says", "Tells")
-) + step_after_fetch("runs", '<step id="go" type="automaton" target="auto.runs"/>')
+    + step_after_fetch("runs", '<step id="go" type="automaton" target="auto.runs"/>')
+    + step_after_fetch(
+        "reads",
+        """<step id="go" type="automaton" target="reads.it">
+      <arguments><email from="{$fetch/@from}"/></arguments></step>""",
+    )
+)
 
 ASKS = """# the rules of this home
 
@@ -97,6 +107,7 @@ def home(tmp_path: Path) -> Path:
         "recipes/w.xml": f'<cookbook group="w">{RECIPES}{FLOWS}</cookbook>',
         "recipes/flow.plan": PLANS,
         "recipes/auto.xml": AUTOMATON,
+        "recipes/reads.xml": READS,
         "recipes/trust.xml": (shipped() / "recipes/trust.xml").read_text(),
         "etc/people.toml": '[people.ann]\nweb = "operator"\n[people.ben]\n',
         "etc/trust.toml": ASKS,
@@ -315,6 +326,17 @@ def test_a_program_is_judged_too(home: Path, then: str, runs: bool) -> None:
     (home / "etc/trust.toml").write_text(rule)
     with narval.open(home, by="ann") as agent:
         play(agent, "runs")
+    assert bool(list(home.glob("**/ran"))) == runs
+
+
+@pytest.mark.parametrize(("part", "runs"), [("what", False), ("where", True)])
+def test_what_a_program_reads_on_its_standard_input_is_what_it_is_given(
+    home: Path, part: str, runs: bool
+) -> None:
+    rule = f'[[rule]]\nfrom = "mail"\npart = "{part}"\naction = "program:touch"\nthen = "refuse"\n'
+    (home / "etc/trust.toml").write_text(rule)
+    with narval.open(home, by="ann") as agent:
+        play(agent, "reads")
     assert bool(list(home.glob("**/ran"))) == runs
 
 

@@ -16,7 +16,8 @@ from narval.ask.lookup import command
 from narval.ask.memory.changing import replaceable
 from narval.ask.registry import operation
 from narval.core.definitions.suggestions import closest
-from narval.core.elements.control_elements import CONTROLS
+from narval.core.elements import changes
+from narval.core.elements.control_elements import CONTROLS, is_sending
 from narval.core.elements.element import Origin
 from narval.core.errors import RequestError
 from narval.core.memory.labels import ENDORSED, endorsement
@@ -105,7 +106,7 @@ def _labelled(agent: AgentState, eid: int) -> dict[str, Any]:
 @operation("write")
 async def endorse(daemon: Daemon, eid: int, why: str, *, asker: Asker = PROGRAM) -> dict[str, Any]:
     """Put the same element without labels in the place of one that has some: its asker vouches for what it
-    says, and `why` is kept with it.
+    says, and `why` is kept with it. What used the old one does not use the new one again.
 
     That is for the home's owner and root, in their own name; no definition can do it.
     """
@@ -122,8 +123,12 @@ async def endorse(daemon: Daemon, eid: int, why: str, *, asker: Asker = PROGRAM)
         if not had and not deciding:
             raise RequestError(f"element {eid} has no labels, so there is nothing to endorse")
         made = structs.replace(asker.origin() or Origin(), step=f"{ENDORSED}{reason}", inputs=(eid,))
+        marks = turn.agent.memory.marks.items()
+        used = [(scope, runs[eid]) for scope, runs in marks if eid in runs and not is_sending(scope)]
         new = turn.agent.memory.element(replace_element(turn, eid, old.xml, made))
         assert new is not None
+        for scope, run in used:
+            turn.transaction.change(changes.Used(scope, (new.eid,), run))
         return {**json_forms.element(turn.agent, new), "in_place_of": eid, "had": had}
 
     return dict(await daemon.host.submit(work))

@@ -20,9 +20,7 @@ from narval.core.elements.element import children, parse
 from narval.core.engines.commands import PROGRAM
 from narval.core.kinds import KINDS
 from narval.core.patterns.pattern import Condition
-
-VALUES = "values"
-"""The name, as of an input, of the values that a run gives a program."""
+from narval.core.trust.parts import VALUES
 
 
 class InMemory(NamedTuple):

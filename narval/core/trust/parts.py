@@ -12,6 +12,30 @@ from narval.core.memory.labels import WHETHER, Labels
 from narval.core.memory.memory import Memory
 from narval.core.trust.paths import SlotPath, is_within
 
+PROGRAMS = "program:"
+"""The start of the names by which rules name programs."""
+
+VALUES = "values"
+"""The name, as of an input, of the values that a run gives a program."""
+
+STANDARD_INPUT = "standard input"
+"""The name, as of an input, of what a program is given there."""
+
+
+def inputs_of(call: Call) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """The inputs of a call by the names that parts have: also the standard input of a program has one."""
+    return tuple((slot or STANDARD_INPUT, eids) for slot, eids in call.inputs)
+
+
+def where_in(slot: str, says_where: Iterable[SlotPath] | None) -> list[str] | None:
+    """The paths that say where a call goes in an input of it; None: all of it may.
+
+    What a program is given on its standard input is what it works on: it does not say where.
+    """
+    if slot == STANDARD_INPUT:
+        return []
+    return None if says_where is None else [part.path for part in says_where if part.slot == slot]
+
 
 class Part(msgspec.Struct, frozen=True):
     """A piece of what a call is given, with the labels of what its value came from.
@@ -49,8 +73,8 @@ def parts_of(
     if not labels.pages:
         return ()
     parts: list[Part] = []
-    for slot, eids in call.inputs:
-        declared = None if says_where is None else [part.path for part in says_where if part.slot == slot]
+    for slot, eids in inputs_of(call):
+        declared = where_in(slot, says_where)
         parts += _of_input(memory, slot, eids, declared)
     eids = tuple(eid for _, given in call.inputs for eid in given)
     decided = _decided(labels, deciding, eids)

@@ -12,12 +12,9 @@ from typing import Literal, NamedTuple
 from narval.core.definitions.action.definition import Action
 from narval.core.engines.commands import PROGRAM
 from narval.core.memory.labels import MODEL
-from narval.core.trust.parts import Part
+from narval.core.trust.parts import PROGRAMS, Part
 from narval.core.trust.reach import ReachedCall, ReachedPart
 from narval.core.trust.rules import ALL, SEVERITY, PartWord, Rule, Rules, Then, unsaid, word_of
-
-PROGRAMS = "program:"
-"""The start of the names by which rules name programs."""
 
 Prospect = Literal["allowed", "depends", "asks", "refused"]
 """The prospect of a call, the mildest first: nothing that can come to it asks, something may under some

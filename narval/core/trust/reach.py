@@ -27,6 +27,7 @@ from narval.core.patterns.pattern import Condition, condition
 from narval.core.trust.flow import CallFlow, Literal, Taken, TheArgument
 from narval.core.trust.graph import CODE, MEMORY, PLAIN
 from narval.core.trust.landscape import Followed, Home, Key, Landscape, is_run, keeps_of, key_of
+from narval.core.trust.parts import where_in
 from narval.core.trust.paths import SlotPath, is_within
 from narval.core.trust.places import Place, Source
 
@@ -227,7 +228,7 @@ class Reach:
         sources = [
             (self._land.source(followed.key, taken.origin, call.part), _kind(taken)) for taken in takes
         ]
-        declared = None if where is None else [part.path for part in where if part.slot == slot]
+        declared = where_in(slot, where)
         paths = {path for source, _ in sources for path in source.paths}.union(declared or ()) - {""}
         for path in (*sorted(paths), ""):
             node = self._land.graph.node()

@@ -49,6 +49,7 @@ def trust(session: Session, what: str, endorse: bool, why: str | None) -> None:
 def _rules(answer: Row) -> Iterator[str]:
     if answer["file"] is None:
         yield "no rules: there is no etc/trust.toml; only a language model's answer asks first"
+        yield "take those that ship: narval take etc/trust.toml && narval take recipes/trust.xml"
         return
     for word, key in (("secret", "match"), ("known", "values")):
         yield from (clean(f"{word} {row['name']}: {row[key]}") for row in answer[word])

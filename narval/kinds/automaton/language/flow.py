@@ -6,10 +6,8 @@ from collections.abc import Iterator
 
 from narval.core.definitions.library import Library
 from narval.core.trust.flow import CallFlow, Flow, InMemory, coarse_call, program_call
+from narval.core.trust.parts import STANDARD_INPUT
 from narval.kinds.automaton.language.definition import Automaton
-
-STANDARD_INPUT = "standard input"
-"""The name, as of an input, of what a program is given there."""
 
 
 def flow(automaton: Automaton, library: Library) -> Flow:
