@@ -26,7 +26,7 @@ from narval.agent.runs import refusal_of_gone
 from narval.agent.turn import Turn
 from narval.calls.book import Post, refused
 from narval.calls.nested_runs import begin_run
-from narval.calls.verdicts import facts_of, lines_about, refused_by_rule
+from narval.calls.verdicts import facts_of, lines_about, question_of, refused_by_rule
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.people.directory import AFTER_A_MODEL, BY_A_RULE, Approval
 from narval.core.engines.commands import PROGRAM, Call
@@ -35,7 +35,7 @@ from narval.core.engines.events import Failure, HeldCalls, Returned
 from narval.core.errors import NarvalError
 from narval.core.kinds import ASKING
 from narval.core.trust.always import always
-from narval.core.trust.parts import inputs_of
+from narval.core.trust.parts import Part, inputs_of
 from narval.core.trust.rules import Verdict, decide
 from narval.files.trust_file import TRUST_FILE, add_rules
 from narval.system.clock import RunClock
@@ -79,6 +79,16 @@ def comes_of_a_model(agent: AgentState, run: Run, call: Call) -> bool:
     callers = deciding(agent, run)
     inputs = (eid for _, eids in call.inputs for eid in eids)
     return labels.is_hearsay(labels.of((*callers, *inputs)))
+
+
+class Said(NamedTuple):
+    """The lines about the parts of a call because of which rules ask, these parts, and the rules that would
+    allow the same for ever.
+    """
+
+    lines: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = ()
+    always: str = ""
 
 
 class Stop(NamedTuple):
@@ -234,10 +244,13 @@ class Approvals:
         first = calls[0]
         parts: list[str] = []
         always: dict[str, None] = {}
+        asking: list[Part] = []
         for number, call in enumerate(calls, 1) if work == BY_A_RULE else ():
-            asking, rules = self._said(run, call)
-            parts += (f"Call {number}: {line}" if len(calls) > 1 else line for line in asking)
-            always[rules] = None
+            said = self._said(run, call)
+            parts += (f"Call {number}: {line}" if len(calls) > 1 else line for line in said.lines)
+            asking += said.parts
+            always[said.always] = None
+        action = self._action(run, first) if first.kind == Action.kind else None
         listed: tuple[tuple[str, Inputs], ...] = tuple((call.call, call.inputs) for call in calls)
         held = HeldCalls(
             first.kind,
@@ -250,19 +263,18 @@ class Approvals:
             because=BECAUSE if work == AFTER_A_MODEL else "",
             parts=tuple(parts),
             always="" if "" in always else "\n".join(always),
+            question=question_of(self._agent.memory, calls, action, asking) if work in _SHIPPED else "",
         )
         doubtful = self._agent.memory.doubtful & held.given()
         held = replace(held, doubtful=tuple(sorted(doubtful)))
         eids = dict.fromkeys(eid for _, inputs in listed for _, taken in inputs for eid in taken)
         begin_run(run, replace(first, kind=ASKING, name=work, elements=tuple(eids), inputs=()), turn, held)
 
-    def _said(self, run: Run, call: Call) -> tuple[list[str], str]:
-        """The lines about the parts of a call because of which rules ask, and the rules that would allow the
-        same for ever.
-        """
+    def _said(self, run: Run, call: Call) -> Said:
+        """The news for people on a call because of which rules ask."""
         rules, memory = self._agent.lookup.rules, self._agent.memory
         if rules is None:
-            return [], ""
+            return Said()
         action = self._action(run, call) if call.kind == Action.kind else None
         facts = facts_of(self._agent, rules, run, call, action)
         verdict = decide(rules, facts)
@@ -270,7 +282,11 @@ class Approvals:
             slot: [element for eid in eids if (element := memory.element(eid)) is not None]
             for slot, eids in inputs_of(call)
         }
-        return list(lines_about(self._agent, verdict)), always(verdict, facts, inputs)
+        return Said(
+            tuple(lines_about(self._agent, verdict)),
+            tuple(one.part for one in verdict.judgements if one.then == "ask"),
+            always(verdict, facts, inputs),
+        )
 
 
 _SHIPPED = {AFTER_A_MODEL: "recipes/model.xml", BY_A_RULE: "recipes/trust.xml"}

@@ -26,6 +26,9 @@ from narval.files.trust_file import TRUST_FILE
 MOST_SOURCES = 10
 """The elements at most from which a line tells that a part came."""
 
+LONGEST_PLACE = 80
+"""The most characters of a place that a question names."""
+
 
 def facts_of(agent: AgentState, rules: Rules, run: Run, call: Call, action: Action | None) -> Facts:
     """A call as rules are tried on it; `action` is what it calls, None for a program."""
@@ -68,6 +71,40 @@ def refused_by_rule(run: Run, called: str, verdict: Verdict) -> Failure:
     )
 
 
+def question_of(
+    memory: Memory, calls: Sequence[Call], action: Action | None, asking: Iterable[Part] = ()
+) -> str:
+    """A question that names what calls of one step do, and where: "mail.send to ann@example.org?".
+
+    Of several places it names the first, and how many there are besides. Those of the parts because of which
+    rules ask (`asking`) come first. The text is as it is in the elements: it may hold any character.
+    """
+    first = calls[0]
+    name = f"{PROGRAMS}{first.name}" if first.kind == PROGRAM else first.name
+    if len(calls) > 1:
+        name = f"{len(calls)} calls of {name}"
+    declared = [] if action is None else [(part.slot, part.path) for part in action.says_where or ()]
+    parts = dict.fromkeys([(part.input, part.path) for part in asking if part.where and declared])
+    parts.update(dict.fromkeys(declared))
+    places = list(dict.fromkeys(place for part in parts for place in _places(memory, calls, *part)))
+    if not places:
+        return f"{name}?"
+    more = f" and {len(places) - 1} more" if len(places) > 1 else ""
+    place = places[0] if len(places[0]) <= LONGEST_PLACE else f"{places[0][: LONGEST_PLACE - 1]}…"
+    if " " in place:  # so that no words of it look like ours
+        place = '"{}"'.format(place.replace('"', "'"))
+    return f"{name} to {place}{more}?"
+
+
+def _places(memory: Memory, calls: Iterable[Call], input: str, path: str) -> Iterator[str]:
+    """The values of a part in the elements that calls are given, each on a line."""
+    for call in calls:
+        for slot, eids in call.inputs:
+            for element in map(memory.element, eids if slot == input else ()):
+                values = values_of(element.xml, path) if element is not None else ()
+                yield from filter(None, (" ".join(value.split()) for value in values))
+
+
 def lines_about(agent: AgentState, verdict: Verdict) -> Iterator[str]:
     """Lines on each part because of which a call asks: its labels, the rule that asks, and how they came
     there.
@@ -80,7 +117,7 @@ def lines_about(agent: AgentState, verdict: Verdict) -> Iterator[str]:
         rule, why = judgements[0].rule, judgements[0].why
         line = f"the rule on line {rule.line} of {TRUST_FILE} asks" if rule is not None else "so it asks"
         labels = ", ".join(judgement.label for judgement in judgements)
-        yield f"{shown_part(part)} has {labels}; {line}{f': {why}' if why else ''}"
+        yield f"{shown_part(part)} is labelled {labels}; {line}{f': {why}' if why else ''}"
         arrived = came_in(agent.memory, part.eids, models=True) if part.input else None
         sources = arrived or part.eids
         yield from (_came(agent, part, eid) for eid in sources[:MOST_SOURCES])

@@ -117,7 +117,8 @@ def test_P72_a_call_is_made_once_somebody_agrees_and_as_it_was_shown(narval: Nar
         (item,) = items(narval)
         shown = text(narval, item)
         assert "| Pay 70 €?" in shown
-        assert "Call: w.pay in version " in shown
+        assert "Call: w.pay\n" in shown
+        assert "Version called: " in shown
         assert f"Asked by: step pay of w.buy (run {run})" in shown
         assert "It says:\n| Pay 70 € for desk" in shown
         assert "It takes order: element" in shown

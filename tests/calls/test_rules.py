@@ -149,13 +149,48 @@ def test_F8_a_mail_that_says_where_a_letter_goes_asks_and_shows_what_came_from_w
     assert sent(home) == []
     assert f"`@to` of letter comes from email {mail} by step fetch of w.obeys" in text
     assert (
-        "`@to` of letter has mail; the rule on line 3 of etc/trust.toml asks: "
+        "`@to` of letter is labelled mail; the rule on line 3 of etc/trust.toml asks: "
         "a stranger may have said where it goes"
     ) in text
     assert '| <letter to="mallory@x.org">the list</letter>' in text
     agent.answer(item, "once")
     agent.until_idle()
     assert sent(home) == ["mallory@x.org"]
+
+
+def test_an_item_is_named_by_the_call_and_the_place(agent: Any, home: Path) -> None:
+    play(agent, "obeys")
+    play(agent, "copies")
+    rows = sorted(agent.worklist(), key=lambda row: row["item"])
+    assert [row["title"] for row in rows] == [
+        "m.send to mallory@x.org?",
+        "m.send to mallory@x.org and 1 more?",
+    ]
+    text = agent.work_item(rows[0]["item"])["text"]
+    assert text.startswith(
+        "trust.ask asks\n| m.send to mallory@x.org?\n\nDescription:\n| May this go outside? "
+    )
+    assert "\nCall: m.send\n" in text
+
+
+@pytest.mark.parametrize(
+    ("to", "title"),
+    [
+        ("a&#x202e;b@x.org", "m.send to a\\u{202e}b@x.org?"),
+        ("a@x.org&#10;and  2 &quot;more", """m.send to "a@x.org and 2 'more"?"""),
+        ("a" * 300, f"m.send to {'a' * 79}…?"),
+        ("&#x202e;" * 79, f"m.send to {chr(92) + 'u{202e}'}"),
+    ],
+    ids=["hidden", "words", "long", "escapes"],
+)
+def test_text_of_strangers_in_a_title_is_text(home: Path, to: str, title: str) -> None:
+    path = home / "modules/m.py"
+    path.write_text(path.read_text().replace("from='mallory@x.org'", f"from='{to}'"))
+    with narval.open(home, by="ann") as agent:
+        play(agent, "answers")
+        (row,) = agent.worklist()
+        assert row["title"].startswith(title)
+        assert len(row["title"]) <= 200
 
 
 def test_what_the_author_wrote_goes_where_he_wrote(agent: Any, home: Path) -> None:

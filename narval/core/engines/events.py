@@ -64,6 +64,10 @@ class HeldCalls(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The rules that would allow the same for ever; "" where these cannot be said."""
     doubtful: tuple[int, ...] = ()
     """The elements of the calls that were doubtful already when somebody was asked."""
+    question: str = ""
+    """The question that names what is called and where it goes, where neither step nor home asks: the item
+    is named by it. It has text from outside in it.
+    """
 
     def given(self) -> set[int]:
         """The elements that the calls are given."""

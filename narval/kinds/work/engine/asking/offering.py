@@ -54,6 +54,10 @@ def _offered(decision: WorkDecision, inputs: Inputs, taken: tuple[int, ...], bin
         expectation = f"a title of 1 to {texts.LONGEST_TITLE} characters"
         raise NotSoError("bad-text", f"expected {expectation}, got {len(title):,}: {title!r:.80}")
     description = _filled(decision, definition.description, bindings).strip()
+    caller = decision.state.caller
+    if caller is not None and caller.held is not None and caller.held.question:
+        description = "\n".join(filter(None, (title, description)))
+        title = texts.cut_title(caller.held.question)
     options = {
         name: tuple(dict.fromkeys(field.options.listed(bindings, decision.view.zone)))
         for name, field in definition.fields.items()

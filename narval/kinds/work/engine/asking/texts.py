@@ -52,6 +52,12 @@ def one_line(text: str) -> str:
     return shown_as(" ".join(text.split()))
 
 
+def cut_title(text: str) -> str:
+    """A text as a title: on one line, and cut where it would be too long."""
+    line = one_line(text)
+    return line if len(line) <= LONGEST_TITLE else f"{line[: LONGEST_TITLE - 1]}…"
+
+
 def text_of_item(
     work: WorkDefinition,
     title: str,
@@ -85,10 +91,7 @@ def lines_of_calls(
     """The lines that tell which calls are made if it is approved: of what, by which step, with which
     elements. `says` has for each call what the action says of it, or one text for all.
     """
-    yield from (
-        "",
-        f"Call: {shown_as(held.name)} in version {held.version[:16]}, where it runs: {held.where}",
-    )
+    yield from ("", f"Call: {shown_as(held.name)}")
     if held.void:
         yield f"This was approved in version {held.void[:16]}, and is another now: it is asked anew"
     for eid in held.doubtful:
@@ -112,6 +115,7 @@ def lines_of_calls(
                 if (found := element(eid)) is not None:
                     title = f"Call {number} takes" if several else "It takes"
                     yield from ("", *_element(work, f"{title} {name}", found))
+    yield from ("", f"Version called: {held.version[:16]}, where it runs: {held.where}")
 
 
 def digest(text: str) -> str:
