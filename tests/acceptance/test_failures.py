@@ -40,6 +40,8 @@ def home_that_tells(folder: Path, status: int = 0, way: str | None = None) -> tu
     told.touch()
     narval.write("modules/w.py", FAILING)
     narval.write("recipes/w.xml", RECIPES)
+    settings = narval.home / "etc/narval.toml"
+    settings.write_text(settings.read_text().replace('grants = "ask"', 'grants = "trust"'))
     program = folder / "tell.py"
     program.write_text(TELL.format(told=str(told), status=status))
     words = shlex.join([sys.executable, str(program), "$HOME;", "a b"])

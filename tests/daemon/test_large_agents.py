@@ -73,8 +73,11 @@ def test_G10_no_piece_of_an_activation_is_more_than_so_many_rows(scene: Scene) -
         return sizes
 
     sizes = asyncio.run(story())
-    elements, (held, used, labelled, runs, *histories, moments) = sizes[: PIECES + 1], sizes[PIECES + 1 :]
-    assert held == used == labelled == 0
+    elements, (held, used, labelled, withdrawn, runs, *histories, moments) = (
+        sizes[: PIECES + 1],
+        sizes[PIECES + 1 :],
+    )
+    assert held == used == labelled == withdrawn == 0
     assert elements[:PIECES] == [PIECE] * PIECES
     assert 0 < elements[PIECES] < PIECE
     assert (runs, moments) == (RUNS + 1, 0)

@@ -41,7 +41,7 @@ def examples(name: str, language: str) -> list[str]:
 
 def test_the_pages_have_examples() -> None:
     assert len(examples("recipe.md", "xml")) == 9
-    assert len(examples("module.md", "python")) == 5
+    assert len(examples("module.md", "python")) == 6
     assert len(examples("module.md", "xml")) == 1
 
 
@@ -59,8 +59,8 @@ def test_the_examples_make_a_home(tmp_path: Path, form: int) -> None:
         "modules/desk.py": OTHERS,
         "modules/shop.py": SHOP,
         "modules/invoices.py": INVOICES,
-        "modules/clock.py": modules[2],
-        "modules/web.py": modules[3],
+        "modules/clock.py": modules[3],
+        "modules/web.py": modules[4],
     }
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)

@@ -43,6 +43,7 @@ class Interleaving:
         self.chance, self.clock, self.ledger = chance, RunClock(clock), ledger
         self.troubles, self.cluster, self.changed = SourceTroubles(), None, _nothing
         self.held: dict[str, CallRecord] = {}
+        self.confined: dict[Any, Any] = {}
         self.given_up_calls: set[str] = set()
         self.rough = True
         self._yielded: dict[str, int] = {}

@@ -106,10 +106,12 @@ async def _record(daemon: Daemon, change: Any) -> None:
 
 def _outliving(scope: str) -> str:
     """A scope that outlives sessions. Raises RequestError."""
-    from narval.kinds.dataflow.calls.results import REMEMBERED, TOLD
+    from narval.kinds.dataflow.calls.results import LABELS_OF, REMEMBERED, TOLD
 
-    if not scope.startswith((REMEMBERED, TOLD)):
-        raise RequestError(f"expected a scope that begins with {REMEMBERED!r} or {TOLD!r}, got {scope!r:.80}")
+    known = (REMEMBERED, TOLD, LABELS_OF)
+    if not scope.startswith(known):
+        expectation = ", ".join(map(repr, known))
+        raise RequestError(f"expected a scope that begins with one of {expectation}, got {scope!r:.80}")
     return scope
 
 

@@ -25,7 +25,7 @@ narval tell notes.xml --json"""
 @click.option("--kind", metavar="K", help="The kind of NAME, where several kinds have one of that name.")
 @click.pass_context
 def tell(context: click.Context, /, session: Session, name: str, kind: str | None) -> None:
-    """Tell in plain sentences what a definition does; nothing is run.
+    """Tell in plain sentences what a definition does.
 
     When it begins, what it waits for, what it does and in which order, what it takes and gives, whom it asks,
     what becomes of errors and of what takes too long, and what it does outside the home. The sentences are

@@ -24,8 +24,10 @@ narval trust 12 --endorse --why 'I have read it, it is the invoice of the plumbe
 @click.option("--endorse", is_flag=True, help="Put the same element without labels in its place.")
 @click.option("--why", metavar="TEXT", help="Why it needs no labels; kept with the new element.")
 def trust(session: Session, what: str, endorse: bool, why: str | None) -> None:
-    """Show the rules of etc/trust.toml about what may go where, and how often each counted since the agent
-    became active. With the NAME of an action or a definition, those that may be about its calls.
+    """Show the rules about what may go where.
+
+    These are those of etc/trust.toml, with how often each counted since the agent became active. With the
+    NAME of an action or a definition, those that may be about its calls.
 
     With the number of an element or a run, by which ways came what is in it.
 

@@ -107,6 +107,7 @@ SCENARIO_WORDS: Words = {
             "every": Attribute(_seconds),
             "times": Attribute(integer(1)),
             "replaces": Attribute(anything),
+            "label": Attribute(anything),
             "agent": NAME,
         },
         None,
@@ -228,6 +229,7 @@ class _Parser:
             line=entry.node.line,
             column=entry.node.column,
             agent=entry.get("agent", ""),
+            labels=tuple(entry.get("label", "").split()),
         )
 
     def _outdating(self, entry: Entry) -> ScheduledOutdating | None:

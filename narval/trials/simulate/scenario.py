@@ -47,17 +47,27 @@ class ScheduledStart(msgspec.Struct, frozen=True):
 class ScheduledElement(msgspec.Struct, frozen=True):
     """Elements from outside; with `every`, again after a number of seconds, `times` in all (None: always).
 
-    With `replaces` the one element takes the place of the newest that fits it.
+    With `replaces` the one element takes the place of the newest that fits it. They have these `labels`.
     """
 
     elements: tuple[bytes, ...]
+    """The elements, as XML."""
     at: When = When()
+    """The moment at which they come first."""
     every: float | None = None
+    """The seconds from one time to the next; None: they come once."""
     times: int | None = None
+    """The number of times; None: until the end."""
     replaces: Condition | None = None
+    """What the element that is replaced fits."""
     line: int = 1
+    """The line of the scenario."""
     column: int = 1
+    """The column there."""
     agent: str = ""
+    """The agent to which they come; "" is the home's own."""
+    labels: tuple[str, ...] = ()
+    """The labels that say by which way they come."""
 
 
 class ScheduledOutdating(msgspec.Struct, frozen=True):

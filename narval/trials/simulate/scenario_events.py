@@ -56,6 +56,11 @@ def _start(start: ScheduledStart, turn: Turn) -> None:
 
 
 def _arrive(arrival: ScheduledElement, turn: Turn) -> None:
+    with turn.transaction.coming_with(turn.agent.memory.labels.number(arrival.labels)):
+        _add(arrival, turn)
+
+
+def _add(arrival: ScheduledElement, turn: Turn) -> None:
     if arrival.replaces is None:
         add_all(turn, arrival.elements)
         return

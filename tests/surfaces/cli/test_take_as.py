@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from narval.files.alterations import HOUSEHOLD, example_files
+from narval.files.shipped import shipped
 from tests.surfaces.cli.command_line import data, narval, well
 
 EXAMPLES = sorted(example_files().keys() - {HOUSEHOLD})
@@ -14,9 +16,11 @@ EXAMPLES = sorted(example_files().keys() - {HOUSEHOLD})
 
 @pytest.fixture
 def new(tmp_path: Path) -> Path:
-    """A home that has nothing."""
+    """A home that has nothing but the rules of new homes."""
     for part in ("etc", "recipes", "modules", "data"):
         (tmp_path / "new" / part).mkdir(parents=True)
+    for name in ("etc/trust.toml", "recipes/trust.xml"):
+        shutil.copy(shipped() / name, tmp_path / "new" / name)
     return tmp_path / "new"
 
 
@@ -26,7 +30,7 @@ def test_take_alone_lists_the_examples_with_a_sentence_each(new: Path) -> None:
     assert listed["examples/invoice"] == "An invoice that is due is reminded of each week until it is paid."
     assert all(about.endswith(".") and len(about) > 20 for about in listed.values()), listed
     assert "examples/invoice" in well(new, "take")
-    assert not any((new / "recipes").iterdir())
+    assert [path.name for path in (new / "recipes").iterdir()] == ["trust.xml"]
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
