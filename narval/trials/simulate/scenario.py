@@ -59,7 +59,7 @@ class ScheduledElement(msgspec.Struct, frozen=True):
     times: int | None = None
     """The number of times; None: until the end."""
     replaces: Condition | None = None
-    """What the element that is replaced fits."""
+    """The condition that the element replaced fits."""
     line: int = 1
     """The line of the scenario."""
     column: int = 1
