@@ -163,7 +163,7 @@ def _answer_questions(agent: Agent, solved_by: list[Any]) -> list[Ask]:
     return asks
 
 
-_CALL = re.compile(r"^Call: tool\.(\w+) ", re.MULTILINE)
+_CALL = re.compile(r"^Call: tool\.(\w+)$", re.MULTILINE)
 _TAKEN = re.compile(r"takes request: element (\d+):")
 """The calls of which an item asks, as it shows them: what they call, and the elements that they take."""
 
