@@ -161,14 +161,18 @@ class Approvals:
 
     def _add_rules(self, call: Call, verdict: Verdict | None) -> None:
         """Add the rules that somebody agreed to with a call that would ask still."""
-        if not call.always or self._home is None or verdict is None or verdict.then != "ask":
+        if not call.always or self._home is None:
+            return
+        if self._agent.lookup.rules is None:
+            self._post(Request(partial(_tell_not_added, "it is gone")))
+        if verdict is None or verdict.then != "ask":
             return
         try:
             if add_rules(self._home, call.always):
                 lines = (line for line in call.always.splitlines() if not line.startswith("#"))
                 log.info("%s has a rule more: %s", TRUST_FILE, " ".join(lines))
         except (OSError, NarvalError) as error:
-            log.warning("no rule was added to %s, so the next call asks again: %s", TRUST_FILE, error)
+            self._post(Request(partial(_tell_not_added, str(error))))
 
     def _goes_outside(self, run: Run, call: Call) -> bool:
         """True of a program, and of an action that can be seen outside the home."""
@@ -287,6 +291,13 @@ class Approvals:
             tuple(one.part for one in verdict.judgements if one.then == "ask"),
             always(verdict, facts, inputs),
         )
+
+
+def _tell_not_added(why: str, turn: Turn) -> None:
+    """Tell that a rule which somebody agreed to was not added; while the file is there the next call asks."""
+    turn.transaction.add_error(
+        "rule-not-added", f"no rule was added to {TRUST_FILE}, though somebody answered always: {why}"
+    )
 
 
 _SHIPPED = {AFTER_A_MODEL: "recipes/model.xml", BY_A_RULE: "recipes/trust.xml"}

@@ -53,7 +53,10 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     wrong = (*faults, *of_people, *of_trust)
     snapshot = reading.snapshot(settings, people or Directory(), trust, wrong)
     loaded, faults = snapshot.own.loaded, snapshot.faults
+    given = {*settings.labels}
     for found in reading.libraries(snapshot):
+        actions = found.library.of(Action.kind).values()
+        given |= {action.label for action in actions if isinstance(action, Action) and action.label}
         faults += [*found.faults, *_warnings(found.library, found.library, people, writes)]
         faults += _unknown_agents(home, found.library)
         faults += _without_a_cluster(found.library, settings)
@@ -65,7 +68,7 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
         place = place_of_rule(home.path, position)
         faults.append(Fault(PEOPLE_FILE, *place, message, warning=True))
     if trust is not None:
-        faults += doubts_of_trust(trust, loaded.library)
+        faults += doubts_of_trust(trust, loaded.library, given)
     elif loaded.library.get(ASKING, AFTER_A_MODEL) is None:
         faults += _unasked(
             home, [found.name for found in settings.services if found.table == "models" and found.asks]

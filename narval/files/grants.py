@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -24,6 +22,7 @@ from narval.files.shipped import shipped
 from narval.files.snapshot import AgentFiles, Snapshot
 from narval.files.toml import Reader, TomlFile, flag, text
 from narval.system.regular_file import read_file
+from narval.system.whole_file import write_whole
 
 GRANTS = "etc/grants.toml"
 
@@ -44,15 +43,7 @@ def write_grants(home: Path, grants: Mapping[str, Grant]) -> None:
     """Write the grants of a home, whole or not at all. Raises OSError."""
     file = home / GRANTS
     file.parent.mkdir(exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=file.parent, prefix=".grants-", delete=False) as fresh:
-        try:
-            fresh.write("".join((_HEAD, *_tables(grants))).encode())
-            fresh.flush()
-            os.fsync(fresh.fileno())
-            os.replace(fresh.name, file)
-        except BaseException:
-            os.unlink(fresh.name)
-            raise
+    write_whole(file, "".join((_HEAD, *_tables(grants))))
 
 
 def _tables(grants: Mapping[str, Grant]) -> Iterator[str]:

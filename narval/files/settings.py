@@ -14,6 +14,7 @@ import msgspec
 
 from narval.core.agent_name import agent_name
 from narval.core.errors import Fault, SettingsError
+from narval.core.memory.labels import HOOK, MODEL
 from narval.core.source.text import Source
 from narval.files.agents.settings import AgentSettings, CollectionsOf, Given, readers_among
 from narval.files.agents.webhooks import HOOKS, Webhook, read_hooks
@@ -205,6 +206,12 @@ class Settings(CallLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
     def own(self) -> AgentSettings:
         """The settings of the home's own agent."""
         return self.usual.with_given(self.agent)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of what webhooks and language models that it names give."""
+        models = (f"{MODEL}{found.name}" for found in self.services if found.table == "models")
+        return (*(f"{HOOK}{name}" for name in self.hooks), *models)
 
     @property
     def trusted_models(self) -> list[str]:

@@ -6,7 +6,7 @@ A home without the file has no rules: there a language model's answer asks befor
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
@@ -15,7 +15,7 @@ from narval.core.definitions.people.directory import BY_A_RULE
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import Fault, PatternError, SettingsError
 from narval.core.kinds import ASKING
-from narval.core.memory.labels import SECRET
+from narval.core.memory.labels import ANY_MODEL, FIXED, SECRET
 from narval.core.patterns.pattern import Pattern, compile_pattern
 from narval.core.source.text import Source
 from narval.core.trust.parts import Part
@@ -33,6 +33,7 @@ from narval.core.trust.rules import (
 from narval.files.toml import TomlFile
 from narval.system.regular_file import read_source
 from narval.system.unexpected import unexpected
+from narval.system.whole_file import write_whole
 
 TRUST_FILE = "etc/trust.toml"
 
@@ -73,11 +74,18 @@ def parse_trust(source: Source) -> tuple[Rules | None, list[Fault]]:
     return _read(TomlFile(source))
 
 
-def doubts_of_trust(rules: Rules, library: Library) -> Iterator[Fault]:
-    """Warnings about rules: of actions and definitions that are not there, and where nobody can be asked."""
+def doubts_of_trust(rules: Rules, library: Library, given: Iterable[str]) -> Iterator[Fault]:
+    """Warnings about rules: of labels that nothing gives, of actions and definitions that are not there, and
+    where nobody can be asked. `given` are the labels that settings and actions of the home give.
+    """
     actions = library.of("action")
     names = [definition.full_name for definition in library]
+    labels = sorted({*FIXED, *given})
     for rule in rules.rules:
+        for name in rule.origins:
+            if not any(fits(name, label) for label in (*labels, ANY_MODEL)):
+                message = f"rule: nothing that comes in here has the label {name!r}{closest(name, labels)}"
+                yield Fault(TRUST_FILE, rule.line, 1, message, warning=True)
         for word, listed, there in (("action", rule.actions, actions), ("definition", rule.recipes, names)):
             for name in listed:
                 if ":" not in name and not any(fits(name, other) for other in there):
@@ -121,7 +129,7 @@ def add_rules(home: Path, text: str) -> bool:
         place -= 1
     head, tail = "".join(lines[:place]), "".join(lines[place:])
     gap = "" if not head or head.endswith("\n\n") else "\n" if head.endswith("\n") else "\n\n"
-    _write_whole(path, f"{head}{gap}{text.rstrip()}\n{'' if not tail else chr(10)}{tail}")
+    write_whole(path, f"{head}{gap}{text.rstrip()}\n{'' if not tail else chr(10)}{tail}")
     return True
 
 
@@ -130,15 +138,6 @@ def _overlaps(rule: Rule, other: Rule) -> bool:
     part = Part("x" if rule.part != "whether" else "", where=rule.part == "where")
     labels = (*rule.origins, *(f"{SECRET}{name}" for name in rule.secrets))
     return any(other.is_about(rule.actions[0], rule.recipes[0], part, label) for label in labels)
-
-
-def _write_whole(path: Path, text: str) -> None:
-    """Write a file that is there whole or not at all, with the rights that it had."""
-    path = path.resolve()
-    scratch = path.with_name(f".{path.name}.new")
-    scratch.write_text(text, encoding="utf-8")
-    scratch.chmod(path.stat().st_mode & 0o777)
-    scratch.replace(path)
 
 
 def _read(file: TomlFile) -> tuple[Rules | None, list[Fault]]:

@@ -260,6 +260,20 @@ then = "allow"
     assert len(asked(agent)) == 1, "of another recipe"
 
 
+@pytest.mark.parametrize("text", ["[[rule]\n", None], ids=["broken", "gone"])
+def test_F8_always_that_adds_no_rule_is_told(agent: Any, home: Path, text: str | None) -> None:
+    play(agent, "obeys")
+    if text is None:
+        (home / "etc/trust.toml").unlink()
+    else:
+        (home / "etc/trust.toml").write_text(text)
+    agent.answer(asked(agent)[0], "always")
+    agent.until_idle()
+    assert sent(home) == ["mallory@x.org"], "this one was agreed to"
+    (error,) = agent.memory("error[@type='rule-not-added']")
+    assert "no rule was added to etc/trust.toml, though somebody answered always" in error.text
+
+
 def test_F8_only_operators_may_answer_always(home: Path) -> None:
     with narval.open(home, by="ben") as agent:
         play(agent, "obeys")

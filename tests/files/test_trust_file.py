@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -205,4 +206,25 @@ def test_check_warns_of_rules_about_what_is_not_there_and_where_nobody_can_be_as
         "etc/trust.toml:1:1: warning: rule: there is no definition 'w.*' here",
         "etc/trust.toml:1:1: warning: rule: there is no work trust.ask, so no call is made about which this "
         "asks; take what ships: narval take recipes/trust.xml",
+    ]
+
+
+def test_check_warns_of_a_label_that_nothing_in_the_home_gives(tmp_path: Path) -> None:
+    for part in ("etc", "modules"):
+        (tmp_path / part).mkdir()
+    (tmp_path / "etc/narval.toml").write_text(
+        '[models.near]\nurl = "http://127.0.0.1:1/v1"\nmodel = "x"\n[hooks.shop]\nsha256 = "'
+        + "0" * 64
+        + '"\nelement = "order"\n'
+    )
+    (tmp_path / "modules/m.py").write_text(
+        "from narval import action\n@action(label='bank')\ndef look(): pass\n"
+    )
+    labels = ["mail", "bank", "model:near", "model:*", "hook:*", "*", "mial", "model:neer", "hook:shup"]
+    (tmp_path / "etc/trust.toml").write_text(f"[[rule]]\nfrom = {labels}\nthen = 'allow'\n")
+    warnings = [str(fault) for fault in check_home(Home(tmp_path)) if "the label" in str(fault)]
+    assert sorted(re.findall(r"'(\S+?)'", line) for line in warnings) == [
+        ["hook:shup", "hook:shop"],
+        ["mial", "mail"],
+        ["model:neer", "model:near"],
     ]

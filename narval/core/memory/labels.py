@@ -42,6 +42,9 @@ SECRET = "secret:"  # noqa: S105
 UNKNOWN = "unknown"
 """The label of what came in before there were labels: every rule about where something came from counts."""
 
+FIXED = (MAIL, FEED, WEB, CALENDAR, FILE, PROGRAM, UNKNOWN)
+"""The labels that are the same in every home."""
+
 PART = "/"
 """The start of the names that say what labels a part has, and no label: `/@to=mail`."""
 
