@@ -140,9 +140,10 @@ def test_N36_a_server_that_misbehaves_costs_one_error_a_cause_and_is_read_when_i
             before, began = server.connections, time.monotonic()
             await reading.until(lambda: server.connections >= before + TRIES)
             assert time.monotonic() - began > PAUSE * (2 ** (TRIES - 1) - 1) * 0.9, "a busy loop"
-            bounds.undo()
             server.misbehaves = None
             server.mails[3] = letter(3)
+            await reading.until(lambda: server.connections > before + TRIES)
+            bounds.undo()
             await reading.until(lambda: reading.has("mail 3"))
             assert reading.has("mail 1")
             assert 1 <= len(reading.errors) <= (1 if when == "from the start" else 2)

@@ -37,9 +37,9 @@ def sent(folder: Path, body: str, to: str, flats: Any = FLATS) -> tuple[Transact
         lookup=SimpleNamespace(mail={"kind": "maildir", "path": "box", "from": "home@example.org"})
     )
     side = HomeSide(agent, lambda _: None, folder, 1, "news")
-    CallContext("call-1", 1, "news", folder).enter()
     plan = f"PLAN P {{ INPUT: String to, TupleStream flats; BODY {{ {body} }} }}"
-    over, _ = drive(folder, plan, inputs={"to": to, "flats": flats}, senders=side.senders)
+    within = CallContext("call-1", 1, "news", folder).context()
+    over, _ = within.run(drive, folder, plan, inputs={"to": to, "flats": flats}, senders=side.senders)
     return over, sorted(letters(folder / "box" / "new"), key=lambda mail: str(mail["subject"]))
 
 
