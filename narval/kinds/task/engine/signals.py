@@ -6,6 +6,7 @@ Those that move it wait in line until no script is under way.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from narval.core.engines import commands
 from narval.core.engines.events import Plain, Signalled
@@ -102,6 +103,7 @@ def _act(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
         moves.adopt(decision, carried, case, _number(said, "event"))
     frame = ScriptFrame("action", where, "", event, rule, parameters, carried, case, signal, adopted=adopts)
     decision.change(changes.ScriptBegan(frame))
+    scripts.follow(decision)
 
 
 def _assert(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
@@ -189,6 +191,8 @@ def _raise(decision: InstanceDecision, signal: str, kept: KeptSignal) -> None:
     except ScriptFault as fault:
         raise RefusedSignal(fault.kind, fault.message) from None
     carries = bool(said.get("carries"))
+    if carries:
+        scripts.follow(decision)
     if carries and not state.object:
         raise RefusedSignal(
             "no-object", "there is no object to hand over: it was given away, or none was taken"
@@ -229,6 +233,8 @@ def _finish(decision: InstanceDecision, event: Signalled) -> None:
     elif decision.state.stage != "busy":
         decision.refuse(event, "no-object", "it has no object that could be finished; stop it instead")
     else:
+        with suppress(ScriptFault):  # whatever became of the object, the work on it ends
+            scripts.follow(decision)
         why = _text(event.arguments, "why") or f"{event.by or 'somebody'} has finished it"
         moves.enter(decision, target, why)
         decision.answer(event, state=target)
