@@ -257,6 +257,20 @@ def test_K58_a_program_that_waits_is_not_dead(narval: Narval) -> None:
         putting.join()
 
 
+def test_KA11_a_timeout_of_0_waits_for_as_long_as_it_takes_in_python_alone(narval: Narval) -> None:
+    with narval.running():
+        program = tasks.init("w.scan", home=narval.home)
+        waits_before = waits(narval)
+        raising = threading.Timer(0.5, says, [narval, "raise", "w.scan", "ev.check", "good"])
+        raising.start()
+        found = program.wait_on_event("ev.check", timeout=0)
+        raising.join()
+        assert found is not None
+        assert (found["parameters"], waits(narval)) == (["good"], waits_before + 1)
+        status, said = says(narval, "wait", "ev.check", "--timeout", "0", "--task", program.handle)
+        assert (status, "0.0 is not in the range x>0" in said) == (2, True)
+
+
 def test_K53_who_waits_again_after_a_kill_hears_of_the_event(narval: Narval) -> None:
     daemon = narval.daemon()
     assert daemon.stdout is not None

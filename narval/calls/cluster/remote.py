@@ -133,6 +133,8 @@ async def answer(task: bytes, calls: bytes, topic: str) -> bytes:
     timer = asyncio.get_running_loop().call_later(_UNTOLD, begun)
     try:
         replies = joined([await _replied(worker, body, topic) for body in parted(calls)])
+    except FrameError as error:
+        replies = joined([_refusal(error)])
     finally:
         timer.cancel()
     if len(replies) <= _SMALL:
@@ -152,10 +154,15 @@ async def _replied(worker: distributed.Worker, body: bytes, topic: str) -> bytes
         outcome = await _outcome(worker, read_sent(body), topic)
         return written(ClusterReply(outcome, time.monotonic() - began))
     except FrameError as error:
-        problem = Failure(error.kind, str(error), final=True)
+        return _refusal(error)
     except Exception as error:
         problem = Failure("internal-error", f"the cluster could not make the call: {error!r}")
-    return written(ClusterReply(Outcome(problem=problem), 0.0))
+        return written(ClusterReply(Outcome(problem=problem), 0.0))
+
+
+def _refusal(error: FrameError) -> bytes:
+    """The reply to bytes that are no call."""
+    return written(ClusterReply(Outcome(problem=Failure(error.kind, str(error), final=True)), 0.0))
 
 
 async def _outcome(worker: distributed.Worker, sent: SentCall, topic: str) -> Outcome:

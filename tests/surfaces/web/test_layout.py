@@ -114,6 +114,19 @@ def test_M81_without_the_program_there_is_no_layout(tmp_path: Path, monkeypatch:
     assert asyncio.run(Layouts().of(TWO)) is None
 
 
+def test_M81_a_graph_of_very_many_parts_is_not_laid_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "dot").write_text(f"#!/bin/sh\n: > {tmp_path}/begun\n")
+    (tmp_path / "dot").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    parts = [{**PART, "id": str(number)} for number in range(1_501)]
+    assert asyncio.run(Layouts().of({"parts": parts, "arcs": [], "layout": "x3"})) is None
+    assert not (tmp_path / "begun").exists()
+    assert asyncio.run(Layouts().of({"parts": parts[1:], "arcs": [], "layout": "x4"})) is None
+    assert (tmp_path / "begun").exists()
+
+
 def test_M80_a_kept_layout_of_other_parts_is_made_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,7 +32,7 @@ POINTS = 72.0
 """Pixels of a drawing for an inch of Graphviz."""
 
 MOST = 1_500
-"""So many parts are laid out at most; of more, the table is the page (M82)."""
+"""So many parts are laid out at most; of more, the table is the page."""
 
 KEPT = 500
 """So many layouts are kept in the folder, the newest."""

@@ -158,6 +158,27 @@ def test_K43_a_purchase_is_paid() -> None:
     assert said.state(run) == "done"
 
 
+@pytest.mark.parametrize(("amount", "way"), [(100, "g.pay"), (101, "g.check")])
+def test_K2_K3_the_condition_of_a_route_says_along_which_an_object_goes(amount: int, way: str) -> None:
+    said = Works(PURCHASE)
+    case = said.put("g.order", f"<order amount='{amount}'/>")
+    (member,) = said.states[case].members.values()
+    assert (member.type, said.xml(member.now)) == (way, f"<order amount='{amount}'/>".replace("'", '"'))
+
+
+def test_K3_what_a_task_gives_is_what_each_task_it_routes_to_is_given() -> None:
+    both = STAMPED.replace("route(next);", "{ route(next); route(last); }", 1).replace(
+        "ON ASSERT { assert(COMMIT); }", "", 1
+    )
+    said = Works(both, STAMP)
+    case = said.put("g.stamp", "<order/>")
+    (run,) = said.at_work("g.stamp")
+    said.answer(said.call_for("m.stamp"), elements=(OutputElement(b'<order stamp="red"/>'),))
+    said.asks(run, "raise-edge", event="go")
+    ways = {member.type: said.xml(member.now) for member in said.states[case].members.values()}
+    assert {ways[name] for name in ("g.next", "g.last")} == {'<order stamp="red"/>'}
+
+
 def test_K47_a_purchase_is_aborted_and_its_order_compensated() -> None:
     said = Works(PURCHASE)
     case = said.put("g.order", "<order amount='500'/>")

@@ -67,6 +67,18 @@ def test_K70_names_that_differ_from_what_was_meant_are_suggested() -> None:
     assert only(faults_of("ON LEAVING { route(nexxt); }")).endswith("did you mean 'next'?")
 
 
+@pytest.mark.parametrize("code", ["{ route(next); }", "{ set(obj.a, 'x'); }", "{ exec('rm x'); }"])
+def test_KA31_a_condition_has_no_statements(code: str) -> None:
+    found = only(faults_of(f"ON EVENT e CONDITION {code} ACTION"))
+    assert found == "4:22: a condition has no statements; write one XPath in quotes"
+
+
+@pytest.mark.parametrize("call", ["route('next')", "exec('rm x')", "doc('file:///etc/passwd')"])
+def test_KA31_a_condition_calls_nothing_that_does_or_reads_something(call: str) -> None:
+    found = only(faults_of(f'ON EVENT e CONDITION "a[{call}]" ACTION'))
+    assert found.startswith("4:25: this condition is no XPath that narval can try"), found
+
+
 def test_K30_a_state_that_nothing_leads_to_is_told_beside_one_that_there_is_not() -> None:
     lost = "STATE lost EXPOSED ON EVENT z GOTO COMMIT"
     scanning = "STATE scanning EXPOSED ON EVENT z GOTO COMMIT"

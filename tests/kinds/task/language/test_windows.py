@@ -15,6 +15,7 @@ from narval.core.definitions.reading.lexer import Cursor
 from narval.core.elements.element import Element
 from narval.core.source.text import Source
 from narval.core.source.tokens import Token
+from narval.kinds.task.engine.server.moments import inside
 from narval.kinds.task.language.parser import parse
 from narval.kinds.task.language.times import read_time_spec
 from narval.kinds.task.language.windows import (
@@ -178,6 +179,43 @@ def test_K36_what_is_no_time_is_refused_with_what_was_expected(value: str) -> No
 def test_K36_a_time_that_cannot_be_is_refused(text: str, value: str, expected: str) -> None:
     with pytest.raises(ValueError, match=expected):
         windows(spec_of(text, "t"), 0.0, ZONE, {"t": value})
+
+
+@pytest.mark.parametrize(
+    ("text", "meant", "other"),
+    [
+        ("AT 10 MINS", "AT 10 MINS RELATIVE", "AT 10 MINS ABSOLUTE"),
+        ("AFTER 21:00:00", "AFTER 21:00:00 ABSOLUTE", "AFTER 21:00:00 RELATIVE"),
+        ("BEFORE 21 00 00", "BEFORE 21 00 00 ABSOLUTE", "BEFORE 21 00 00 RELATIVE"),
+    ],
+)
+def test_KA2_without_a_qualifier_a_length_is_relative_and_a_clock_absolute(
+    text: str, meant: str, other: str
+) -> None:
+    base = "2026-11-22T10:00"
+    assert shown(text, base) == shown(meant, base) != shown(other, base)
+
+
+@pytest.mark.parametrize(
+    ("value", "meant", "other"), [("2 HRS", "RELATIVE", "ABSOLUTE"), ("02:00:00", "ABSOLUTE", "RELATIVE")]
+)
+def test_KA2_without_a_qualifier_a_parameter_is_what_its_text_is(value: str, meant: str, other: str) -> None:
+    base = "2026-11-22T10:00"
+    assert shown("AT t", base, t=value) == shown(f"AT t {meant}", base, t=value)
+    assert shown("AT t", base, t=value) != shown(f"AT t {other}", base, t=value)
+
+
+@pytest.mark.parametrize("time", ["5 SECS", "21:00:00"])
+def test_KA3_the_end_of_WITHIN_belongs_to_it_and_that_of_BEFORE_does_not(time: str) -> None:
+    base = at("2026-11-22T20:59:55")
+    ((within,), (before,)) = (
+        windows(spec_of(f"{operator} {time}"), base, ZONE, {}) for operator in ("WITHIN", "BEFORE")
+    )
+    end = at("2026-11-22T21:00:00") if ":" in time else base + 5
+    assert (within.start, within.end) == (before.start, before.end) == (base, end)
+    assert (inside([within], end), inside([before], end)) == (within, None)
+    assert inside([within], end + 0.001) is None
+    assert inside([before], end - 0.001) == before
 
 
 # --- by a slow reference --------------------------------------------------------------------------------

@@ -17,9 +17,9 @@ PEOPLE = """
 [people.ann]
 roles = ["helper"]
 [people.ben]
-roles = ["helper"]
+roles = ["helper", "signer"]
 [people.cleo]
-roles = ["boss"]
+roles = ["boss", "signer"]
 [admin]
 roles = ["boss"]
 """
@@ -44,6 +44,12 @@ TASK TYPE book
   INITIAL booking
   STATE booking EXPOSED
     ON EVENT booked GOTO COMMIT
+
+TASK TYPE sign
+  ROLES: signer
+  INITIAL signing
+  STATE signing EXPOSED
+    ON EVENT signed GOTO COMMIT
 
 TASK TYPE scan
   INITIAL scanning
@@ -179,6 +185,41 @@ def test_K10_K13_KA25_who_may_not_have_the_task_does_not_move_it(desk: Desk) -> 
     assert why.startswith("claimed by ann since")
     assert desk.state() == "Working_On"
     assert desk.item not in [row["item"] for row in desk.does("ben", "worklist")]
+
+
+def test_K9_a_person_holds_several_roles_and_a_role_is_held_by_several(desk: Desk) -> None:
+    desk.puts()
+    helping = desk.item
+    desk.puts(b"<bill/>", "desk.sign")
+    signing = desk.item
+    seen = {who: [row["item"] for row in desk.does(who, "worklist")] for who in ("ann", "ben", "cleo")}
+    assert seen == {"ann": [helping], "ben": [helping, signing], "cleo": [signing]}
+    desk.does("ben", "claim", helping)
+    desk.does("ben", "claim", signing)
+    assert [row["claimed_by"] for row in desk.agent.tasks()] == ["ben", "ben"]
+
+
+def test_KA26_a_claim_ends_by_its_person_its_lease_or_a_finish_and_each_is_logged(desk: Desk) -> None:
+    desk.puts()
+    desk.does("ann", "claim", desk.item)
+    assert desk.refusal("ben", "claim", desk.item)[0] == "claimed"
+    desk.does("ann", "release", desk.item)
+    desk.does("ben", "claim", desk.item)
+    desk.agent.elapse(hours=24)
+    assert desk.agent.tasks()[0]["claimed_by"] is None, "its lease is over"
+    desk.does("ann", "claim", desk.item)
+    desk.does("cleo", "task_finish", desk.task, "COMMIT", "the customer rang")
+    assert desk.state() is None
+    assert [row["did"] for row in desk.agent.work_log(desk.item)] == [
+        "Offered",
+        "Claimed",
+        "TurnedAway",
+        "ClaimReleased",
+        "Claimed",
+        "LeaseEnded",
+        "Claimed",
+        "Withdrawn",
+    ]
 
 
 def test_K49_while_the_code_of_a_state_runs_the_task_is_moved_nowhere(desk: Desk) -> None:

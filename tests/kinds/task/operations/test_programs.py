@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -59,6 +60,23 @@ def test_K18_a_new_version_of_the_object_goes_on(agent: Agent) -> None:
     assert agent.task_where(object)["now"] == newer
 
 
+def test_K16_K18_a_task_that_is_finished_gives_the_newest_version_of_its_object(agent: Agent) -> None:
+    task, object = at_work(agent)
+    newer = agent.add("<sheet number='one'/>", replace=object)
+    agent.task_finish(int(task.partition(".")[0]), "FORWARD", "done by hand")
+    agent.until_idle()
+    assert agent.task_where(object)["now"] == newer
+
+
+def test_K18_K39_the_newest_version_of_an_object_goes_with_an_event(agent: Agent) -> None:
+    task, object = at_work(agent)
+    newer = agent.add("<sheet number='one'/>", replace=object)
+    agent.task_raise("ev.never", "w.scan", task=task, with_object=True)
+    agent.until_idle()
+    assert agent.task_where(object)["now"] == newer
+    assert [row["object"] for row in agent.task_events("w.scan")] == [newer]
+
+
 def test_K67_where_an_object_is_is_told_of_the_version_that_counts_now(agent: Agent) -> None:
     task, object = at_work(agent)
     run = int(task.partition(".")[0])
@@ -111,7 +129,7 @@ def test_K49_a_state_without_an_edge_is_refused_and_nothing_has_changed(agent: A
     assert agent.task_state(task)["state"] == "scanning"
 
 
-def test_K51_an_event_within_the_task_leads_along_an_edge(agent: Agent) -> None:
+def test_K32_K51_an_event_within_the_task_leads_along_an_edge(agent: Agent) -> None:
     task, _ = at_work(agent)
     assert agent.task_raise("scanned", task=task)["state"] == "reading"
     assert "it has " in refused("no-edge", agent.task_raise, "scanned", task=task)
@@ -194,6 +212,17 @@ def test_KA23_K11_a_program_of_nobody_is_no_user(agent: Agent) -> None:
     assert refused("not-eligible", agent.task_init, "w.sign").startswith("w.sign is for ann, ben, clerk")
     assert "a global event" in refused("global-event", agent.task_init, "w.NIGHT")
     assert "did you mean" in refused("no-type", agent.task_init, "w.scam")
+
+
+def test_KA24_a_program_is_known_by_its_user_and_its_handle_and_there_is_no_password(agent: Agent) -> None:
+    with pytest.raises((TypeError, RequestError), match="password"):
+        agent.task_init("w.scan", password="secret")
+    task, _ = at_work(agent)
+    run, secret = task.split(".")
+    assert re.fullmatch("[0-9a-f]{32}", secret)
+    refused("no-task", agent.task_state, f"{run}.{'0' * 32}")
+    refused("no-task", agent.task_state, f"{run}.{begun(agent).partition('.')[2]}")
+    assert agent.task_state(task)["state"] == "scanning"
 
 
 def test_K21_what_has_no_queue_takes_no_object(agent: Agent) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from narval.core.errors import RequestError, TaskRefusedError
@@ -141,3 +143,110 @@ def test_K66_the_two_logs_have_their_records(agent: Agent) -> None:
     assert agent.task_log(object=object) == [
         row for row in rows if row.get("object") == object and "event" not in row
     ]
+
+
+LOAN = """
+TASK TYPE loan
+  INVOCATION: AUTO
+  INITIAL asked
+  STATE asked EXPOSED
+    ON EVENT ev.grant (rate)
+      AFTER 1 HRS
+      CONDITION "$object/@amount <= 100"
+      AFTER 30 MINS
+      ACTION { set(obj.rate, rate); assert(FORWARD); }
+    ON EVENT granted GOTO FORWARD
+    ON EVENT refused GOTO ABORT
+  STATE FORWARD EXPOSED
+    ON ASSERT { if (obj.rate > 9) exec("false"); }
+  ON FORWARD
+    route(pay);
+
+TASK TYPE pay
+  INVOCATION: AUTO
+  INITIAL paying
+  STATE paying EXPOSED
+    ON ASSERT { assert(COMMIT); }
+    ON EVENT done GOTO COMMIT
+"""
+
+
+@pytest.fixture
+def bank(agent: Agent, tmp_path: Path) -> Agent:
+    """The agent, with loans that are granted by an event and paid."""
+    file = tmp_path / "bank.task"
+    file.write_text(LOAN)
+    agent.load(file)
+    agent.until_idle()
+    return agent
+
+
+def lent(bank: Agent, amount: int) -> tuple[int, int]:
+    """A case, and its object, a loan of this amount."""
+    (row,) = bank.task_put("bank.loan", [f"<loan amount='{amount}'/>".encode()])["cases"]
+    bank.until_idle()
+    return row["case"], row["object"]
+
+
+def test_K63_each_step_of_an_event_is_logged_with_its_time_and_result(bank: Agent) -> None:
+    _, loan = lent(bank, 500)
+    (run,) = (row["eid"] for row in bank.tasks("bank.loan"))
+    bank.task_raise("ev.grant", "bank.loan", ["3"])
+    bank.elapse(hours=2)
+    bank.add("<loan amount='50'/>", replace=loan)
+    bank.elapse(hours=1)
+    rows = [row for row in bank.task_log() if row.get("event") == "ev.grant"]
+    assert [(row["at"][11:16], row["task"], row.get("condition"), row.get("action")) for row in rows] == [
+        ("20:00", None, None, None),
+        ("21:00", run, False, None),
+        ("22:00", run, True, None),
+        ("22:30", run, None, "done"),
+    ]
+
+
+def test_K4_a_workflow_begins_with_its_object_and_what_it_did_is_there_when_it_has_ended(bank: Agent) -> None:
+    case, loan = lent(bank, 50)
+    assert (bank.run(case)["phase"], bank.task_where(loan)["type"]) == ("active", "bank.loan")
+    bank.task_raise("ev.grant", "bank.loan", ["3"])
+    bank.elapse(hours=2)
+    assert (bank.run(case)["phase"], bank.task_where(loan)["state"]) == ("done", "committed")
+    passed = [(row["type"], row["result"], row["at"][11:16]) for row in bank.task_passed(loan)]
+    assert passed == [("bank.loan", "FORWARD", "21:30"), ("bank.pay", "COMMIT", "21:30")]
+    other, _ = lent(bank, 50)
+    bank.task_finish(bank.tasks("bank.loan")[0]["eid"], "ABORT", "no security")
+    bank.until_idle()
+    assert bank.run(other)["phase"] == "cancelled"
+
+
+def test_K5_a_task_has_conditions_before_and_after_times_and_what_it_is_given_and_gives(bank: Agent) -> None:
+    _, large = lent(bank, 500)
+    bank.task_raise("ev.grant", "bank.loan", ["3"])
+    bank.elapse(hours=9)
+    assert bank.tasks("bank.loan")[0]["state"] == "asked", "the condition before it does not hold"
+    now = bank.add("<loan amount='99'/>", replace=large)
+    bank.elapse(minutes=29)
+    assert bank.task_where(large)["type"] == "bank.loan", "its time has not come"
+    bank.elapse(minutes=1)
+    assert bank.task_where(large)["state"] == "committed"
+    given = bank.element(bank.task_where(large)["now"])
+    assert (given.xml, given.eid == now) == (b'<loan amount="99" rate="3"/>', False)
+    _, dear = lent(bank, 50)
+    bank.task_raise("ev.grant", "bank.loan", ["10"])
+    bank.elapse(hours=2)
+    assert bank.task_passed(dear)[0]["result"] == "EXCEPTION", "the condition after it does not hold"
+
+
+def test_K65_requests_are_served_while_events_wait_in_the_order_of_both(bank: Agent) -> None:
+    _, loan = lent(bank, 50)
+    bank.task_raise("ev.grant", "bank.loan", ["3"])
+    (run,) = (row["eid"] for row in bank.runs(kind="task-server", name="bank.loan"))
+    for _ in range(3):
+        bank.elapse(minutes=25)
+        lent(bank, 70)
+        assert len(bank.task_queue("bank.loan")) > 0
+    bank.elapse(minutes=30)
+    assert bank.task_where(loan)["state"] == "committed"
+    done = {"Enqueued": "put", "EventRaised": "raise", "ConditionJudged": "judge", "RuleOver": "end"}
+    rows = [row for row in bank.history(run) if row["what"] in done]
+    assert [done[row["what"]] for row in rows] == ["put", "raise", "put", "put", "judge", "put", "end"]
+    assert [row["seq"] for row in rows] == sorted(row["seq"] for row in rows)

@@ -168,6 +168,29 @@ def test_KA20_a_compensator_that_fails_blocks_the_chain_until_a_retry() -> None:
     assert cases.state(case) == "aborted"
 
 
+def test_KA21_a_compensator_that_ran_is_not_compensated_itself() -> None:
+    cases = Cases(
+        task("order", "cancel_order"),
+        task("pay", "refund"),
+        "ship",
+        task("cancel_order", "order_again"),
+        task("refund", "pay_again"),
+        "order_again",
+        "pay_again",
+    )
+    case = cases.begins_case("order", order := cases.add("<order/>"))
+    cases.passes_task(case, order, ("pay", 0))
+    cases.passes_task(case, order, ("ship", 0))
+    cases.passes_task(case, order, result="ABORT")
+    assert cases.compensates()[0] == "g.refund"
+    cases.compensates(well=False)
+    assert cases.state(case) == "blocked"
+    cases.says(case, "retry")
+    assert cases.compensates()[0] == "g.cancel_order"
+    assert cases.state(case) == "aborted"
+    assert cases.trail(case) == [("order", "compensated"), ("pay", "compensated")]
+
+
 def test_KA20_what_is_routed_while_the_chain_is_blocked_goes_once_all_is_undone() -> None:
     cases, case, order = paid(task("pack", abort=True), "letter")
     cases.passes_task(case, order, ("pack", 0))
