@@ -35,7 +35,7 @@ browser:
 
 # One worker more than two cores have: tests often wait for programs and for moments.
 test: check browser  ## style, types and all tests
-	@$(BIN)/python -m pytest -n 3 --dist loadfile
+	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 check: $(STAMP)  ## style and types alone
 	@$(BIN)/ruff check .
@@ -66,6 +66,7 @@ bench: $(STAMP)  ## what it costs (docs/explanation/performance.md); PEERS=folde
 
 soak: $(STAMP)  ## the long runs
 	@$(BIN)/python -m pytest -m soak --timeout 3600
+	@NARVAL_EXAMPLES=400 $(BIN)/python -m pytest --timeout 3600 tests/agent/test_recovery.py tests/trials/explore/test_soundness.py
 
 shots: $(STAMP) browser  ## take the pictures of docs/reference/monitor.md anew; ONLY="status run"
 	@$(BIN)/python -m tests.browser.shots $(ONLY)

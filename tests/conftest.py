@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadFileScheduling
 
 from narval.system import stopwatch
 from tests.postgres import Server, fresh_schema, private_server, shared_server
@@ -29,6 +30,53 @@ stopwatch.seconds = lambda: 0.0
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+
+BEGUN_FIRST = (
+    "trials/explore/test_soundness.py",
+    "browser/test_accessible.py",
+    "simulator/test_many_agents.py",
+    "simulator/test_year.py",
+    "store/test_wrong_values.py",
+    "modules/test_mail_survives.py",
+    "acceptance/test_takeover.py",
+    "surfaces/cli/test_take_as.py",
+    "simulator/test_simulator.py",
+    "house/",
+    "kinds/recipe/engine/test_property.py",
+    "daemon/fleet/test_protocol.py",
+    "daemon/test_task_scripts.py",
+    "daemon/test_cases_killed.py",
+    "simulator/",
+    "acceptance/",
+    "docs/",
+    "browser/",
+)
+"""The files that take longest: begun last, one of them would keep all other workers waiting for its end."""
+
+
+class OneWorkerAFile(LoadFileScheduling):  # type: ignore[misc]
+    """The tests of a file have one worker; those of the house too, which all walk the same trees."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "tests/house" if nodeid.startswith("tests/house/") else super()._split_scope(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> OneWorkerAFile:
+    """Give the tests of a file to one worker, whatever `--dist` says."""
+    return OneWorkerAFile(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let the files that take longest begin first."""
+    rank = {place: at for at, place in enumerate(BEGUN_FIRST)}
+
+    def order(item: pytest.Item) -> int:
+        file = item.nodeid.partition("::")[0].removeprefix("tests/")
+        return min((at for place, at in rank.items() if file.startswith(place)), default=len(rank))
+
+    items.sort(key=order)
 
 
 gc.disable()  # until all tests are read: they stay

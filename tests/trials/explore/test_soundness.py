@@ -21,8 +21,8 @@ from tests.agent.test_recovery import MODULE, cookbooks, mails, starts
 from tests.core.engines.dialogue import Dialogue
 from tests.kinds.recipe.engine.test_property import ACTIONS, happens, plans
 
-EXAMPLES = int(os.environ.get("NARVAL_EXAMPLES", "40"))
-MOST = 800
+EXAMPLES = int(os.environ.get("NARVAL_EXAMPLES", "20"))
+MOST = 300
 """Recipes of more states are left aside: small ones have everything that large ones are made of."""
 
 MOST_CHOOSING = 2
