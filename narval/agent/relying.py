@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any, NamedTuple
 
-from narval.agent.agent import AgentState
-from narval.agent.replay import definition_of
+from narval.agent.agent import OVER_LIMIT, AgentState
+from narval.agent.replay import as_far_as_readable, definition_of
 from narval.agent.run import Run
 from narval.agent.runs import start_run
 from narval.agent.turn import Turn
@@ -16,9 +18,10 @@ from narval.core.elements.changes import MarkScope
 from narval.core.elements.control_elements import is_sending
 from narval.core.elements.element import Origin
 from narval.core.engines.commands import PROGRAM, SEND
-from narval.core.engines.events import Cancelled, Plain, Signalled
+from narval.core.engines.events import UNDOES, Cancelled, Plain, Signalled
 from narval.core.engines.registry import is_runnable, is_undoing, undoing_kind
 from narval.core.errors import UnreadableError
+from narval.core.kinds import ASKS
 from narval.store import codec
 from narval.store.batch import Advance
 
@@ -28,23 +31,33 @@ UNDONE: MarkScope = ("narval", "undo", "undone")
 IGNORE, SIGNAL, FAIL, UNDO = "ignore", "signal", "fail", "undo"
 _STRENGTH = (IGNORE, SIGNAL, FAIL, UNDO)
 
-UNDOES = "undoes"
-"""The word by which such a run is told which it undoes."""
-
 WITHDRAWN = "withdrawn"
 """The name of the signal, and of the error, by which a run learns that it relied on something wrong."""
+
+NOT_UNDONE = "not-undone"
+"""The error of a run that was to be undone and cannot be."""
+
+
+UNCERTAIN = frozenset(
+    {"timeout", "interrupted", "crashed", "cancelled", "no-worker", OVER_LIMIT, "bad-output"}
+)
+"""The errors of calls that may have done what they were to do all the same."""
 
 
 class CallMade(NamedTuple):
     """A call that a run has made, as its journal has it."""
 
+    call: str
+    """The id of the call."""
     step: str
     kind: str
     name: str
     given: tuple[int, ...]
     gave: tuple[int, ...]
     state: str
-    """One of: done, failed, under way."""
+    """One of: done, failed, under way; held, while somebody is asked first; unknown, where it was given up or
+    ended by an error that leaves open what it did.
+    """
     undo: str
     """The action that undoes it; "": there is none."""
 
@@ -64,16 +77,24 @@ class Reliance(NamedTuple):
 def relying_on(agent: AgentState, eids: Iterable[int], pending: Iterable[Advance] = ()) -> list[Reliance]:
     """The runs that used these elements, hold them, made something from them, or have a call under way that
     was given them: oldest first.
+
+    What a called run has done is among the calls of the first run that is undone with it.
     """
-    relied: dict[int, list[int]] = {}
-    pending = list(pending)
+    eids, pending = tuple(eids), list(pending)
+    relied: dict[int, set[int]] = {}
     for eid in eids:
         users = (run for scope, run in agent.memory.used_by(eid) if run and not is_sending(scope))
         makers = _makers_of(agent, agent.memory.descent.of(eid))
-        for run in {*users, *agent.memory.contexts.holders(eid), *makers, *_given_to(agent, eid)}:
-            if run in agent.runs and run != eid:
-                relied.setdefault(run, []).append(eid)
-    return [_reliance(agent, agent.runs[run], tuple(relied[run]), pending) for run in sorted(relied)]
+        for run in {*users, *agent.memory.contexts.holders(eid), *makers}:
+            relied.setdefault(run, set()).add(eid)
+    for run, given in _given(agent, {*eids}):
+        relied.setdefault(run, set()).update(given)
+    undone: dict[int, None] = {}
+    reliances = []
+    for eid in sorted(relied.keys() & agent.runs.keys()):
+        if of_run := relied[eid] - {eid}:
+            reliances.append(_reliance(agent, agent.runs[eid], tuple(sorted(of_run)), pending, undone))
+    return reliances
 
 
 def _makers_of(agent: AgentState, eids: Iterable[int]) -> Iterator[int]:
@@ -83,14 +104,19 @@ def _makers_of(agent: AgentState, eids: Iterable[int]) -> Iterator[int]:
             yield element.origin.run
 
 
-def _given_to(agent: AgentState, eid: int) -> Iterator[int]:
+def _given(agent: AgentState, eids: set[int]) -> Iterator[tuple[int, set[int]]]:
+    """The runs under way that have given some of these elements to calls, and which."""
     for run in agent.runs.active.values():
         for call in run.calls.values():
-            if eid in call.elements or any(eid in eids for _, eids in call.inputs):
-                yield run.eid
+            given = eids.intersection(chain(call.elements, *(inputs for _, inputs in call.inputs)))
+            if given:
+                yield run.eid, given
 
 
-def _reliance(agent: AgentState, run: Run, eids: tuple[int, ...], pending: list[Advance]) -> Reliance:
+def _reliance(
+    agent: AgentState, run: Run, eids: tuple[int, ...], pending: list[Advance], undone: dict[int, None]
+) -> Reliance:
+    """What becomes of a run; `undone` are the runs that are undone with others, and get those of this one."""
     try:
         definition = definition_of(agent, run)
     except UnreadableError:
@@ -107,7 +133,9 @@ def _reliance(agent: AgentState, run: Run, eids: tuple[int, ...], pending: list[
         how = ""
     if how == UNDO and not _relied(agent, run, eids, pending):
         how = ""
-    return Reliance(run, how, eids, tuple(to_undo(agent, run, pending)) if how == UNDO else ())
+    if how != UNDO or run.eid in undone:
+        return Reliance(run, how, eids, ())
+    return Reliance(run, how, eids, tuple(to_undo(agent, run, pending, undone)))
 
 
 def _relied(agent: AgentState, run: Run, eids: tuple[int, ...], pending: list[Advance]) -> bool:
@@ -127,19 +155,48 @@ def calls_of(agent: AgentState, run: Run, pending: Iterable[Advance] = ()) -> li
     """
     asked: dict[str, dict[str, Any]] = {}
     states: dict[str, str] = {}
+    agreed: Counter[str] = Counter()
+    uncertain: set[str] = set()
     for line in _lines(agent, run, pending):
+        call = line.get("call", "")
         if line["what"] == "Call":
-            asked[line["call"]] = line
-            states[line["call"]] = "under way"
-        elif line["what"] == "Returned" and line["call"] in asked:
-            failed = line.get("problem") is not None or line.get("abandoned")
-            states[line["call"]] = "failed" if failed else "done"
+            asked[call] = line
+            states[call] = "under way"
+        elif line["what"] == "CallApproved":
+            agreed[call] += 1
+        elif line["what"] == "Returned" and call in asked:
+            problem = line.get("problem")
+            if line.get("abandoned") or (problem is not None and problem["kind"] in UNCERTAIN):
+                uncertain.add(call)  # so it stays, if it is tried again and fails
+            failed = problem is not None or line.get("abandoned")
+            states[call] = "done" if not failed else "unknown" if call in uncertain else "failed"
+    for call, state in states.items():
+        if state == "under way" and _is_held(agent, run, asked[call], agreed[call]):
+            states[call] = "held"
+        elif state == "under way" and not run.active:
+            states[call] = "unknown"
     gave: dict[str, list[int]] = {}
     for eid in agent.memory.contexts.of(run.eid):
         element = agent.memory.element(eid) if eid not in agent.runs else None
         if element is not None and element.origin is not None and element.origin.run == run.eid:
             gave.setdefault(element.origin.call, []).append(eid)
     return [_call_made(agent, run, line, states[call], gave.get(call, [])) for call, line in asked.items()]
+
+
+def _is_held(agent: AgentState, run: Run, line: dict[str, Any], agreed: int) -> bool:
+    """True of a call that was not made, as somebody is asked first, or was until its run ended; so many have
+    agreed to it.
+    """
+    asking = 0
+    for child in _children(agent, run):
+        if child.caller is None or child.engine.definition_kind not in ASKS:
+            continue
+        if child.caller.step == line["step"] and line["kind"] not in ASKS:
+            caller = child.caller
+            if caller.held is None:  # its row, from which it was restored, does not say so
+                caller = as_far_as_readable(agent, child)[1].caller or caller
+            asking += caller.held is not None and line["call"] in caller.calls
+    return asking > agreed
 
 
 def _lines(agent: AgentState, run: Run, pending: Iterable[Advance]) -> Iterator[dict[str, Any]]:
@@ -163,31 +220,60 @@ def _call_made(agent: AgentState, run: Run, line: dict[str, Any], state: str, ga
     if not undo and line["kind"] == Action.kind:
         action = agent.library.get(Action.kind, line["name"])
         undo = action.undo if isinstance(action, Action) else ""
-    return CallMade(line["step"], line["kind"], line["name"], taken, tuple(gave), state, undo)
+    return CallMade(line["call"], line["step"], line["kind"], line["name"], taken, tuple(gave), state, undo)
 
 
-def to_undo(agent: AgentState, run: Run, pending: Iterable[Advance] = ()) -> Iterator[CallMade]:
-    """The calls of a run, and of the runs that it called, that are to be undone: the last first.
+def to_undo(
+    agent: AgentState, run: Run, pending: Iterable[Advance] = (), runs: dict[int, None] | None = None
+) -> Iterator[CallMade]:
+    """The calls of a run, and of the runs that it called, that are to be undone: the last first. `runs` gets
+    the runs whose calls these are.
 
-    One that failed did nothing. What is pure, or does nothing outside, need not be undone unless it says how.
+    One that failed did nothing, unless a run answered it, and neither did one that waits for somebody to
+    agree. What is pure, or does nothing outside, need not be undone unless it says how. What was undone
+    before is not undone again.
     """
-    pending = list(pending)
+    pending, marked = list(pending), agent.memory.marks.get(UNDONE, {})
+    runs = runs if runs is not None else {}
+    if run.eid in marked:
+        return
+    runs[run.eid] = None
     for call in reversed(calls_of(agent, run, pending)):
-        if call.state == "failed":
+        answering = _answering(agent, run, call)
+        if call.state == "held" or (call.state == "failed" and not answering):
             continue
-        if not call.undo and (children := _children(agent, run, call)):
-            for child in children:
-                for of_child in to_undo(agent, child, pending):
+        if not call.undo and answering:
+            for child in answering:
+                for of_child in to_undo(agent, child, pending, runs):
                     yield of_child._replace(step=f"{call.step}/{of_child.step}")
+        elif call.undo and answering:
+            if not any(child.eid in marked for child in answering):
+                for child in answering:
+                    runs.update(dict.fromkeys(one.eid for one in _with_all_called(agent, child)))
+                yield call
         elif call.undo or _acts_outside(agent, call):
             yield call
 
 
-def _children(agent: AgentState, run: Run, call: CallMade) -> list[Run]:
+def _answering(agent: AgentState, run: Run, call: CallMade) -> list[Run]:
     """The runs here that answered a call, the last first."""
-    children = (agent.runs[eid] for eid in agent.runs.children.get(run.eid, ()) if eid in agent.runs)
-    mine = [child for child in children if child.caller is not None and child.caller.step == call.step]
+    if not is_runnable(call.kind):
+        return []
+    children = (child for child in _children(agent, run) if child.engine.definition_kind == call.kind)
+    mine = [child for child in children if child.caller is not None and child.caller.call == call.call]
     return sorted(mine, key=lambda child: -child.eid)
+
+
+def _children(agent: AgentState, run: Run) -> Iterator[Run]:
+    """The runs here that a run has called."""
+    return (agent.runs[eid] for eid in agent.runs.children.get(run.eid, ()) if eid in agent.runs)
+
+
+def _with_all_called(agent: AgentState, run: Run) -> Iterator[Run]:
+    """A run, and those that it called, and these."""
+    yield run
+    for child in _children(agent, run):
+        yield from _with_all_called(agent, child)
 
 
 def _acts_outside(agent: AgentState, call: CallMade) -> bool:
@@ -224,21 +310,28 @@ def undo_run(turn: Turn, run: Run, why: str, origin: Origin | None = None) -> Ru
     agent, transaction = turn.agent, turn.transaction
     if run.eid in agent.memory.marks.get(UNDONE, ()):
         return None
-    calls = list(to_undo(agent, run, transaction.batch.journal))
-    if run.active:
-        turn.tell(run.eid, Cancelled(0, 0.0, why))
+    runs: dict[int, None] = {}
+    calls = list(to_undo(agent, run, transaction.batch.journal, runs))
+    for one in list(_with_all_called(agent, run)):
+        turn.tell(one.eid, Cancelled(0, 0.0, why if one is run else f"run {run.eid} is undone: {why}"))
     if not calls:
         return None
+    undoing, problem = None, "no run can begin that undoes it"
     inputs = tuple([(f"{call.step} {call.undo}", (*call.given, *call.gave)) for call in calls])
-    undoing = start_run(
-        transaction,
-        run.name,
-        definition=definition_of(agent, run),
-        run_kind=undoing_kind(run.kind),
-        origin=origin,
-        environment={UNDOES: str(run.eid)},
-        inputs=inputs,
-    )
-    assert undoing is not None, "a recipe can be followed"
-    transaction.change(changes.Used(UNDONE, (run.eid,), undoing.eid))
+    try:
+        undoing = start_run(
+            transaction,
+            run.name,
+            definition=definition_of(agent, run),
+            run_kind=undoing_kind(run.kind),
+            origin=origin,
+            environment={UNDOES: str(run.eid)},
+            inputs=inputs,
+        )
+    except UnreadableError as error:
+        problem = str(error)
+    if undoing is None:
+        transaction.add_error(NOT_UNDONE, f"run {run.eid} of {run.name} is not undone: {problem}")
+        return None
+    transaction.change(changes.Used(UNDONE, tuple(runs), undoing.eid))
     return undoing

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from narval.agent.agent import AgentState
 from narval.agent.run import Run
 from narval.agent.transaction import Transaction, inherit
 from narval.agent.waiting import unanswered
@@ -31,7 +32,14 @@ from narval.core.engines.events import (
     Signalled,
     Started,
 )
-from narval.core.engines.registry import engine_of, engine_of_run, is_standing, runnable, standing_kinds
+from narval.core.engines.registry import (
+    engine_of,
+    engine_of_run,
+    is_standing,
+    is_undoing,
+    runnable,
+    standing_kinds,
+)
 from narval.core.memory.labels import NONE, Labels
 from narval.core.memory.memory import Memory
 
@@ -72,8 +80,8 @@ def start_run(
     if definition is None:
         return None
     if isinstance(definition, RunDefinition):
-        if definition.withheld is not None and is_withheld(definition, parent):
-            return None
+        if definition.withheld is not None and is_withheld(definition, parent) and not is_undoing(run_kind):
+            return None  # what undoes a run may always begin: its calls are held against the grant
         if definition.cannot_start is not None and not (run_kind or (parent and is_standing(parent.kind))):
             return None
     engine = engine_of_run(run_kind) if run_kind else engine_of(definition.kind)
@@ -177,7 +185,7 @@ def _decide_held(transaction: Transaction, run: Run, caller: Caller, held: HeldC
         back: Returned | CallApproved
         if asking is not None and call in asking.abandoned:
             back = Returned(0, 0.0, call, abandoned=True)
-        elif (gone := _gone(agent.memory, held, inputs)) is not None:
+        elif (gone := _gone(agent, caller, held, inputs)) is not None:
             back = Returned(0, 0.0, call, problem=gone)
         elif refusal is not None:
             back = Returned(0, 0.0, call, problem=refusal)
@@ -206,9 +214,12 @@ def refusal_of_gone(
     return None
 
 
-def _gone(memory: Memory, held: HeldCalls, inputs: Inputs) -> Failure | None:
-    """The reason why one of the calls that were held back is not made, whatever was answered."""
-    if not memory.withdrawn and not memory.doubtful:
+def _gone(agent: AgentState, caller: Caller, held: HeldCalls, inputs: Inputs) -> Failure | None:
+    """The reason why one of the calls that were held back is not made, whatever was answered. What undoes a
+    run is given just what was withdrawn.
+    """
+    memory, asking = agent.memory, agent.runs.get(caller.run)
+    if not (memory.withdrawn or memory.doubtful) or (asking is not None and is_undoing(asking.kind)):
         return None
     given = (eid for _, eids in inputs for eid in eids)
     return refusal_of_gone(memory, held.name, given, held.doubtful)
@@ -220,10 +231,11 @@ def withdraw_questions(transaction: Transaction, eids: tuple[int, ...]) -> None:
     """
     agent = transaction.agent
     for run in agent.runs.active.values():
-        held = run.caller.held if run.caller is not None else None
-        if held is None or held.given().isdisjoint(eids):
+        caller = run.caller
+        held = caller.held if caller is not None else None
+        if caller is None or held is None or held.given().isdisjoint(eids):
             continue
-        if all(_gone(agent.memory, held, inputs) is not None for _, inputs in held.calls):
+        if all(_gone(agent, caller, held, inputs) is not None for _, inputs in held.calls):
             why = "what the call is given was withdrawn, or is doubtful"
             agent.queue.append((0, run.eid, Cancelled(0, 0.0, why)))
 

@@ -19,6 +19,7 @@ from narval.core.definitions.action.needs import LISTS, Needs, table_of
 from narval.core.elements.element import Element
 from narval.core.engines.commands import Call
 from narval.core.engines.events import Failure
+from narval.core.engines.registry import is_undoing
 from narval.core.trust.needs import (
     ANYTHING,
     Attributes,
@@ -98,6 +99,9 @@ def beyond_grant(agent: AgentState, run: Run, call: Call, target: Target, inputs
     """
     outermost = agent.runs.get(agent.runs.top(run)) if run.caller is not None else run
     granted = getattr(outermost.definition, "granted", None) if outermost is not None else None
+    if granted is None and outermost is not None and is_undoing(outermost.kind):  # of an earlier version
+        current = agent.library.get(outermost.engine.definition_kind, outermost.name)
+        granted = getattr(current, "granted", None)
     if granted is None or outermost is None or call.kind != Action.kind:
         return None
     beyond = next(_beyond(target.needs, granted, inputs), "")

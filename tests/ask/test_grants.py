@@ -174,6 +174,30 @@ def test_what_comes_by_a_collection_is_asked_for_even_if_it_stays_inside(home: P
         agent.start("office.note")
 
 
+def test_what_undoes_a_call_is_granted_with_it(home: Path) -> None:
+    """It is among the needs, and where it came from elsewhere, so has what calls it."""
+    action = '@action(runs="inline", needs=Needs(), undo="UNDO")\ndef pay():\n    pass\n'
+    refund = '@action(runs="inline", needs=Needs(NEEDS))\ndef refund():\n    pass\n'
+    imports = "from narval import Needs, action\n\n"
+    office = home / "collections/office/modules"
+    office.mkdir(parents=True)
+    (home / "etc/narval.toml").write_text(ASKS + '[agent]\ncollections = ["home", "office"]\n')
+    (home / "modules").mkdir()
+    (home / "modules/near.py").write_text(
+        imports + action.replace("UNDO", "near.refund") + refund.replace("NEEDS", 'hosts=["shop.org:443"]')
+    )
+    (home / "modules/far.py").write_text(imports + action.replace("UNDO", "office.refund"))
+    (office / "office.py").write_text(imports + refund.replace("NEEDS", ""))
+    for name in ("near", "far"):
+        pays = f'<step id="w" type="action" target="{name}.pay"/>'
+        recipe = f'<recipe group="p" name="{name}" start_step="w" end_step="w">{pays}</recipe>'
+        (home / f"recipes/{name}.xml").write_text(recipe)
+    with narval.open(home) as agent:
+        near, far = standing(agent, "p.near"), standing(agent, "p.far")
+        assert (near["standing"], near["lacking"]) == ("asked", ["host shop.org:443"])
+        assert (far["standing"], far["foreign"]) == ("asked", True)
+
+
 def test_what_ships_is_not_asked_for_and_neither_is_less_of_it(home: Path) -> None:
     text = (Path(__file__).parents[2] / "recipes/notify.xml").read_text()
     (home / "recipes/notify.xml").write_text(text)

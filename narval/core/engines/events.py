@@ -15,6 +15,9 @@ Plain = str | int | float | bool | None | list[Any] | dict[str, Any]
 LABELS = "labels"
 """The word by which a standing run says that what it tells or begins came of a language model's answer."""
 
+UNDOES = "undoes"
+"""The word by which a run that undoes another is told, as it begins, which."""
+
 
 class OutputElement(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """An element that a call gave back, not yet in memory: its bytes, and the output it was given for.

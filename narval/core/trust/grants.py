@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from narval.core.definitions.action.definition import Action
 from narval.core.definitions.library import Definition, Library, ModuleDefinition, named_by
 from narval.core.definitions.telling.sentence import tell
 from narval.core.trust.needs import OUTSIDE, Need, is_covered
@@ -83,9 +84,12 @@ def decide(
 
 
 def held_against(needs: Iterable[Need], decision: Decision) -> tuple[str, ...] | None:
-    """The needs that the calls of a definition are held against; None where they may reach anything."""
+    """The needs that the calls of a definition are held against; None where they may reach anything.
+
+    Of one that may not begin these are the calls of runs that began before, and of what undoes them.
+    """
     grant = decision.grant
-    if decision.standing not in ("granted", "inside") or (grant is not None and grant.everything):
+    if decision.standing in ("ships", "trusted") or (grant is not None and grant.everything):
         return None
     within = tuple(need.text for need in needs if need.what in OUTSIDE and not need.is_outside)
     return (*(grant.needs if grant is not None else ()), *within)
@@ -112,16 +116,21 @@ def digest_of(definition: Definition, library: Library) -> str:
 
 
 def reached(definition: Definition, library: Library) -> Iterator[Definition]:
-    """A definition and all that it can call, and these can."""
+    """A definition and all that it can call, and these can; what undoes an action too."""
     queue, seen = [definition], {id(definition)}
     for one in queue:
         yield one
-        for reference in one.references if not isinstance(one, ModuleDefinition) else ():
-            target, several = named_by(reference, library)
-            for other in (*several, *([target] if target is not None else [])):
-                if id(other) not in seen:
-                    seen.add(id(other))
-                    queue.append(other)
+        called: list[Definition | None] = []
+        if isinstance(one, Action):
+            called.append(library.get(Action.kind, one.undo))
+        elif not isinstance(one, ModuleDefinition):
+            for reference in one.references:
+                target, several = named_by(reference, library)
+                called += (*several, target)
+        for other in called:
+            if other is not None and id(other) not in seen:
+                seen.add(id(other))
+                queue.append(other)
 
 
 def told_of(definition: Definition, library: Library) -> tuple[str, ...]:

@@ -140,6 +140,9 @@ def _of_one(one: Definition, library: Library, places: Places, written: Written)
         if isinstance(target, ModuleDefinition):
             part = reference.what.partition(":")[0]
             yield from _of_code(target, part, reference.line, places, written)
+            undoing = library.get(Action.kind, target.undo) if isinstance(target, Action) else None
+            if isinstance(undoing, Action):
+                yield from _of_code(undoing, f"undo of {part}", reference.line, places, written)
 
 
 def _of_code(

@@ -67,13 +67,18 @@ def _relied(run: Row, dry_run: bool) -> Iterator[str]:
     yield clean(f"run {run['run']} of {run['run_of']} ({run['state']}) relied on it: {would}{then}")
     yield from (f"  {line}" for line in _calls(run["undo"]))
     for call in run["outside"]:
-        yield "  " + clean(f"step {call['step']} has done something outside: {call['target']}")
+        yield "  " + clean(f"step {call['step']} {_has(call)} something outside: {call['target']}")
 
 
 def _calls(calls: list[Row]) -> Iterator[str]:
     for call in calls:
         by = f"undone by {call['undo']}" if call["undo"] else "has no undo"
-        yield clean(f"step {call['step']}, {call['target']}: {by}")
+        open_is = ", and may not have done anything" if call["state"] == "unknown" else ""
+        yield clean(f"step {call['step']}, {call['target']}: {by}{open_is}")
+
+
+def _has(call: Row) -> str:
+    return "has done" if call["state"] == "done" else "may have done"
 
 
 _UNDO = "narval undo 12 --why 'the order was a mistake'"

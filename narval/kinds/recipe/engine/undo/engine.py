@@ -19,7 +19,7 @@ from narval.core.engines.calls.outputs import judge
 from narval.core.engines.commands import Command, Watch
 from narval.core.engines.decision import Decision
 from narval.core.engines.engine import Find, Lookup, Wait
-from narval.core.engines.events import Cancelled, Event, Returned, Started
+from narval.core.engines.events import UNDOES, Cancelled, Event, Returned, Started
 from narval.core.engines.graph import Graph, GraphEdge, GraphNode, Tone
 from narval.core.engines.run_state import RunBegan, RunChange, add_caller, finished
 from narval.core.engines.view import View
@@ -28,9 +28,6 @@ from narval.kinds.recipe.language.definition import Recipe
 
 kind = KIND
 definition_kind = Recipe.kind
-
-UNDOES = "undoes"
-"""The word by which it is told, as it begins, which run it undoes."""
 
 _TONES: dict[str, Tone] = {
     "to do": "idle", "called": "active", "undone": "done", "failed": "failed", "no undo": "cancelled",
