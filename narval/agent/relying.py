@@ -116,7 +116,7 @@ def _given(agent: AgentState, eids: set[int]) -> Iterator[tuple[int, set[int]]]:
 def _reliance(
     agent: AgentState, run: Run, eids: tuple[int, ...], pending: list[Advance], undone: dict[int, None]
 ) -> Reliance:
-    """What becomes of a run; `undone` are the runs that are undone with others, and get those of this one."""
+    """The fate of a run; `undone` are the runs that are undone with others, and get those of this one."""
     try:
         definition = definition_of(agent, run)
     except UnreadableError:
