@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from narval.core.elements.json_mapping import element_of_json as element_of_json
     from narval.core.elements.json_mapping import json_of_element as json_of_element
     from narval.core.elements.json_mapping import parse_json as parse_json
+    from narval.core.elements.reserved import has_meaning as has_meaning
     from narval.core.elements.reserved import is_reserved as is_reserved
     from narval.files.toml import size as size
     from narval.people.mail.account import MailAccount as MailAccount
@@ -44,6 +45,7 @@ SUBJECTS = {
     "Elements": {
         "text_within": "narval.core.elements.element.text_within",
         "elements_of": "narval.core.elements.canonical.elements_of",
+        "has_meaning": "narval.core.elements.reserved.has_meaning",
         "is_reserved": "narval.core.elements.reserved.is_reserved",
         "refusals": "narval.calls.refusals.refusals",
     },

@@ -9,21 +9,12 @@ from typing import Any, NamedTuple
 
 from lxml import etree
 
-from narval.api import is_reserved, refusals, xml_safe
+from narval.api import has_meaning, refusals, xml_safe
 
 from .chat import Reply
 from .prompts import Asked, wrong
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
-REFUSED = frozenset(
-    {"task-object", "signal", "error", "failure", "outdated", "acknowledged", "decision", "start", "prompt"}
-    | {"rule", "ack-template", "mailbox", "outbox", "identity", "notify", "feed", "folder", "calendar"}
-    | {"service", "model", "webhook", "command", "memory", "counter"}
-)
-"""The names of elements that narval says, or that settle what a home does: no answer has one of these, or one
-that is reserved.
-"""
-
 TYPES = {"text": str, "number": (int, float), "integer": int, "yes-no": bool}
 JSON_TYPES = {"text": "string", "number": "number", "integer": "integer", "yes-no": "boolean"}
 LONGEST = 2_000
@@ -101,7 +92,7 @@ class Expected(NamedTuple):
     def of(cls, asked: Asked) -> Expected:
         """The form that a prompt asks for. Raises ActionError (`bad-prompt`)."""
         name = asked.answer
-        if not NAME.fullmatch(name) or name in REFUSED or is_reserved(name):
+        if not NAME.fullmatch(name) or has_meaning(name):
             why = f"expected the name of an element that means nothing to narval, found {name!r:.80}"
             raise wrong(f"answer: {why}")
         fields = tuple(map(Field.of, asked.fields))

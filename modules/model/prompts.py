@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import NamedTuple
 
 from lxml import etree
@@ -22,6 +24,10 @@ DATA_FOLLOWS = (
 )
 
 
+Data = str | list[str | dict[str, str]]
+"""A value: its text, or its rows, each a text or texts by name."""
+
+
 class Asked(NamedTuple):
     """A prompt as it was written: what is asked, the data, the element to answer by and its fields.
 
@@ -33,7 +39,7 @@ class Asked(NamedTuple):
     most: int
     tokens: int
     text: str
-    data: dict[str, str]
+    data: dict[str, Data]
     given: dict[str, str]
     fields: list[dict[str, str]]
 
@@ -53,10 +59,14 @@ class Asked(NamedTuple):
         text = " ".join(
             "".join([root.text or "", *(inner.tail or "" for inner in root.iterchildren("*"))]).split()
         )
-        data = {_name(inner): text_within(inner) for inner in _named(root, "value")}
+        data: dict[str, Data] = {}
+        for inner in _named(root, "value"):
+            if (name := _name(inner)) in data:
+                raise wrong(f"expected one value {name!r:.80}, found another; give each a name of its own")
+            data[name] = _data(inner)
         if not text or len(text) > LONGEST_TEXT:
             raise wrong(f"expected a text of at most {LONGEST_TEXT:,} characters that says what is asked")
-        if sum(map(len, data.values())) > MOST_DATA:
+        if sum(map(len, _texts(data.values()))) > MOST_DATA:
             raise wrong(f"expected values of at most {MOST_DATA:,} characters; leave some out")
         return cls(
             attributes["model"],
@@ -87,6 +97,30 @@ def wrong(message: str) -> ActionError:
 
 def _named(root: etree._Element, name: str) -> list[etree._Element]:
     return list(root.iterchildren(name))
+
+
+def _data(inner: etree._Element) -> Data:
+    """The data that a value is: its text, or a list where it holds rows and nothing else."""
+    rows = list(inner.iterchildren("*"))
+    around = "".join([inner.text or "", *(row.tail or "" for row in rows)]).strip()
+    if not rows or around or any(row.tag != "row" for row in rows):
+        return text_within(inner)
+    return [_row(row) for row in rows]
+
+
+def _row(row: etree._Element) -> str | dict[str, str]:
+    """A row: its attributes, and its text if it has one; without attributes its text alone."""
+    named, text = {str(name): str(value) for name, value in row.attrib.items()}, text_within(row)
+    return text if not named else named | ({"text": text} if text.strip() else {})
+
+
+def _texts(data: Iterable[Data | dict[str, str]]) -> Iterator[str]:
+    """All texts in values, names of rows too."""
+    for one in data:
+        if isinstance(one, str):
+            yield one
+        else:
+            yield from _texts(chain.from_iterable(one.items()) if isinstance(one, dict) else one)
 
 
 def _name(inner: etree._Element) -> str:

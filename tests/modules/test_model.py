@@ -43,6 +43,14 @@ def replied(
         return answer(agent, "model.ask", prompt, step=step)
 
 
+def refused(folder: Path, server: ChatServer, prompt: str) -> Element:
+    """What becomes of a prompt that stands in memory, where nothing has checked it."""
+    server.will_say(streamed("x"))
+    with asking(folder, settings(server)) as agent:
+        agent.add(prompt)
+        return answer(agent, "model.ask", "")
+
+
 def error(found: Element) -> str:
     assert found.name == "error", found.xml
     return f"{found.attributes['type']}: {' '.join(found.text.split())}"
@@ -98,25 +106,81 @@ VALUED = (
 )
 
 
+def faults_of(tmp_path: Path, prompt: str) -> list[str]:
+    """The faults of a home with one recipe, by line and column; the prompt is its fourth line."""
+    for part in ("etc", "recipes"):
+        (tmp_path / part).mkdir(exist_ok=True)
+    (tmp_path / "recipes/w.xml").write_text(RECIPE.format(prompt=f"\n{prompt}\n"))
+    return [f"{fault.line}:{fault.column}: {fault.message}" for fault in check_home(Home(tmp_path))]
+
+
+AMONG = "stands among what is asked; values go into <value name"
+
+
 @pytest.mark.parametrize(
-    "prompt",
+    ("inside", "fault"),
     [
-        "<prompt model='near'>Judge {$mail/@subject}.</prompt>",
-        "<prompt model='near' answer='{$mail/@subject}'>Judge.</prompt>",
-        "<prompt model='near'>Judge.<field name='a' words='{$mail/@subject}'/></prompt>",
-        "<prompt model='near'>Judge.<value name='{$mail/@subject}'>x</value></prompt>",
-        "<prompt model='near'>Judge.<value name='a'>x</value>{$mail/@subject}</prompt>",
+        (">Judge {$mail/@of}.", f"4:28: step 'ask': {{$mail/@of}} {AMONG}"),
+        (" answer='{$mail/@of}'>Judge.", f"4:30: step 'ask': {{$mail/@of}} {AMONG}"),
+        (">Judge.<field name='a' words='{$mail/@of}'/>", f"4:51: step 'ask': {{$mail/@of}} {AMONG}"),
+        (">Judge.<value name='{$mail/@of}'>x</value>", f"4:41: step 'ask': {{$mail/@of}} {AMONG}"),
+        (">Judge.<value name='a'>x</value>{$mail/@of}", f"4:28: step 'ask': {{$mail/@of}} {AMONG}"),
+        (">Judge.<set name='a' value='x'>{$mail}</set>", f"4:52: step 'ask': {{$mail}} {AMONG}"),
+        (
+            " answer='task'>Judge.",
+            "4:30: step 'ask': answer: 'task' means something to narval; take another name, such as "
+            "task-answer",
+        ),
+        (" answer='mailbox'>Judge.", "4:30: step 'ask': answer: 'mailbox' means something to narval"),
+        (" answer='a b'>Judge.", "4:30: step 'ask': answer: expected the name of an element"),
+        (
+            ">Go.<value name='a'>1</value><value name='a'>2</value>",
+            "4:63: step 'ask': name: another value is 'a' already; give each a name of its own",
+        ),
+        (
+            ">Go.<field name='a'/><set name='a' value='x'/>",
+            "4:53: step 'ask': name: another field or set is 'a' already",
+        ),
+        (">Go.<value>1</value>", "4:25: step 'ask': value needs a name; add name="),
+        (">Go.<valeu name='a'/>", "4:25: step 'ask': expected a part of a prompt, found 'valeu'; did you"),
+        (
+            ">Go.<value name='a' foreach='$m in $mail'>{$m}</value>",
+            "4:50: step 'ask': foreach: a prompt has each value once; put <row foreach",
+        ),
     ],
 )
-def test_a_value_among_instructions_is_a_fault_of_the_recipe(tmp_path: Path, prompt: str) -> None:
-    for part in ("etc", "recipes"):
-        (tmp_path / part).mkdir()
-    (tmp_path / "recipes/w.xml").write_text(RECIPE.format(prompt=prompt))
-    (fault,) = check_home(Home(tmp_path))
-    assert not fault.warning
-    assert "stands among what is asked" in fault.message
-    (tmp_path / "recipes/w.xml").write_text(RECIPE.format(prompt=VALUED))
-    assert check_home(Home(tmp_path)) == []
+def test_a_prompt_that_cannot_be_asked_is_a_fault_of_the_recipe(
+    tmp_path: Path, inside: str, fault: str
+) -> None:
+    (found,) = faults_of(tmp_path, f"<prompt model='near'{inside}</prompt>")
+    assert found.startswith(fault), found
+
+
+def test_values_in_the_data_of_a_prompt_are_no_fault(tmp_path: Path) -> None:
+    assert faults_of(tmp_path, VALUED) == []
+    assert faults_of(tmp_path, ROWS) == []
+
+
+ROWS = """<prompt model='near'>Which is due?
+  <value name='bills'>
+    <row foreach='$bill in $mail/bill' of='{$bill/@of}' due='{$bill/@due}'>{$bill}</row>
+  </value>
+  <value name='names'><row foreach='$bill in $mail/bill'>{$bill/@of}</row></value>
+</prompt>"""
+
+
+def test_a_value_has_rows_of_several_values(tmp_path: Path, server: ChatServer) -> None:
+    server.will_say(streamed("the second"))
+    with asking(tmp_path, settings(server)) as agent:
+        agent.load(RECIPE.format(prompt=ROWS))
+        agent.start("w.sorts")
+        agent.add("<mail><bill of='ann' due='1'>9 €</bill><bill of='ben' due='2'/></mail>")
+        agent.until_idle()
+    (asked,) = server.asked
+    assert json.loads(asked["messages"][1]["content"])["data"] == {
+        "bills": [{"of": "ann", "due": "1", "text": "9 €"}, {"of": "ben", "due": "2"}],
+        "names": ["ann", "ben"],
+    }
 
 
 def test_a_prompt_that_came_from_elsewhere_is_refused(tmp_path: Path, server: ChatServer) -> None:
@@ -143,9 +207,7 @@ def test_a_prompt_that_came_from_elsewhere_is_refused(tmp_path: Path, server: Ch
 )  # fmt: skip
 def test_no_answer_is_an_element_that_narval_obeys(tmp_path: Path, server: ChatServer, name: str) -> None:
     shown = name.replace("<", "&lt;")
-    found = replied(
-        tmp_path, server, f"<prompt model='near' answer='{shown}'>Go.</prompt>", "", streamed("x")
-    )
+    found = refused(tmp_path, server, f"<prompt model='near' answer='{shown}'>Go.</prompt>")
     assert error(found).startswith("bad-prompt: prompt: answer: expected the name of an element")
     assert server.asked == []
 
@@ -160,10 +222,11 @@ def test_no_answer_is_an_element_that_narval_obeys(tmp_path: Path, server: ChatS
         "<prompt model='near' most='2'>Go.</prompt>",
         "<prompt model='near' tokens='many'>Go.</prompt>",
         "<prompt model='near'>Go.<else/></prompt>",
+        "<prompt model='near'>Go.<value name='a'>1</value><value name='a'>2</value></prompt>",
     ],
 )
 def test_a_prompt_that_cannot_be_asked_says_why(tmp_path: Path, server: ChatServer, prompt: str) -> None:
-    assert error(replied(tmp_path, server, prompt, "", streamed("x"))).startswith("bad-prompt: prompt: ")
+    assert error(refused(tmp_path, server, prompt)).startswith("bad-prompt: prompt: ")
     assert server.asked == []
 
 

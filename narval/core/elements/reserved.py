@@ -20,11 +20,26 @@ DEFINITIONS = frozenset({"recipe", "cookbook", "action", "transform", "module", 
 """The elements of definitions."""
 
 
+SETTLING = frozenset(
+    {"task-object", "signal", "error", "failure", "outdated", "acknowledged", "decision", "start", "prompt"}
+    | {"rule", "ack-template", "mailbox", "outbox", "identity", "notify", "feed", "folder", "calendar"}
+    | {"service", "model", "webhook", "command", "memory", "counter"}
+)
+"""The elements by which narval says something, and by which people settle what a home does."""
+
+
 def is_reserved(name: str) -> bool:
     """True of the name of an element that narval obeys, such as `start-plan` and `quit`, or that it alone
     gives: those of runs and of definitions. In a namespace the name is `{namespace}local`.
     """
     return name in CONTROLS or local_name(name) in RUNS | DEFINITIONS
+
+
+def has_meaning(name: str) -> bool:
+    """True of a reserved name, and of one by which narval says something or people settle what a home does,
+    such as `error` and `mailbox`: no stranger's words are to become such an element.
+    """
+    return is_reserved(name) or name in SETTLING
 
 
 _PERHAPS = re.compile(rf"<(?:[\w.-]+:)?(?:{'|'.join(RUNS | DEFINITIONS)})[\s/>]".encode())

@@ -8,7 +8,7 @@ is run: on the elements of its variables and nothing else, within the limits tha
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime
 from functools import partial
 from typing import cast
@@ -25,7 +25,6 @@ from narval.core.definitions.reading.values import (
     argument_values,
     filled,
     template_from,
-    values_in,
 )
 from narval.core.definitions.reading.xml import Reading
 from narval.core.definitions.wall import zone_named
@@ -121,18 +120,6 @@ def _repeated(
         return frozenset()
     patterns.note(Used(text, value.variables - own), lambda at: locate(start + at))
     return value.variables
-
-
-def values_outside(xml: bytes, parts: Mapping[str, str]) -> Iterator[str]:
-    """The values of an argument that stand elsewhere than in some of its children: by the name of each, the
-    attribute that may have values, "" for its text.
-    """
-    root = parse_untrusted(xml)
-    for node in root.iter("*"):
-        allowed = parts.get(str(node.tag)) if node.getparent() is root else None
-        texts = {str(name): str(text) for name, text in node.attrib.items()} | {"": node.text or ""}
-        for text in (*(text for name, text in texts.items() if name != allowed), node.tail or ""):
-            yield from values_in(text)
 
 
 def fill(xml: bytes, bindings: Bindings, zone: str) -> bytes:

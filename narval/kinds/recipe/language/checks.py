@@ -15,8 +15,8 @@ from narval.core.definitions.suggestions import closest
 from narval.core.elements.element import Element
 from narval.core.errors import DefinitionError, Fault
 from narval.core.patterns.pattern import Condition
-from narval.kinds.recipe.language.arguments import values_outside
 from narval.kinds.recipe.language.definition import EACH, Recipe, Step
+from narval.kinds.recipe.language.prompts import Slip
 
 
 class Edge(NamedTuple):
@@ -78,12 +78,13 @@ def check_step(
     step: Step,
     target: Definition,
     dependencies: Iterable[Dependency],
+    prompts: Mapping[str, tuple[Slip, ...]],
     foreach: Place,
     until: Place,
     path: str,
 ) -> list[Fault]:
     """The faults of a step that does not fit its target: forbidden overrides, a `foreach` without input, a
-    source that is to be called again, inputs that use what is none.
+    source that is to be called again, inputs that use what is none, prompts that cannot be asked.
     """
     prototype: Prototype | None = getattr(target, "prototype", None)
     if prototype is None:
@@ -99,7 +100,10 @@ def check_step(
             f"{target.full_name} is a source, which goes on by itself: it is not called again; remove this"
         )
         faults.append(Fault(path, *until, message))
-    faults += [Fault(path, step.line, 1, message) for message in _among_instructions(step, target)]
+    faults += [
+        Fault(path, *place, f"step {step.id!r}: {message}")
+        for place, message in _of_prompts(prompts, prototype, target)
+    ]
     misled = _check_dependencies(dependencies, prototype, target)
     faults += [Fault(path, *place, message) for place, message in misled]
     is_in_arguments = any(EACH in names for names in step.values.values())
@@ -107,13 +111,15 @@ def check_step(
     return faults if misfit is None else [*faults, Fault(path, *foreach, misfit)]
 
 
-def _among_instructions(step: Step, target: Definition) -> Iterator[str]:
-    """Values in what a language model is asked: a stranger's words would stand among the author's."""
-    prompt = target.model if isinstance(target, Action) else ""
-    for at in step.values if prompt else ():
-        for value in values_outside(step.arguments[at], {"value": "", "set": "value"}):
-            where = '<value name="…"> or <set name="…" value="…"/>'
-            yield f"step {step.id!r}: {value} stands among what is asked; values go into {where}"
+def _of_prompts(
+    prompts: Mapping[str, tuple[Slip, ...]], prototype: Prototype, target: Definition
+) -> Iterator[Slip]:
+    """The faults of what a language model is asked, where the target asks one."""
+    asking = target.model if isinstance(target, Action) else ""
+    for slot in prototype.inputs if asking and prompts else ():
+        names = slot.condition.names
+        for name in prompts if slot.id == asking else ():
+            yield from prompts[name] if names is None or name in names else ()
 
 
 def _check_dependencies(

@@ -47,6 +47,14 @@ FAULTS = [
         ],
     ),
     (
+        plan().replace('"a"', '"each"').replace('id="each"', 'id="§each"', 1),
+        ["id: expected a name of its own, found 'each', what $each is for; take another"],
+    ),
+    (
+        plan().replace('"a"', '"plan"').replace('id="plan"', 'id="§plan"', 1),
+        ["id: expected a name of its own, found 'plan', what $plan is for; take another"],
+    ),
+    (
         plan(given("§1st")),
         ["as: expected a name that may stand behind a $, such as first, found '1st'"],
     ),
