@@ -28,6 +28,10 @@ def check_names(
     start: Step | None,
 ) -> dict[str, tuple[tuple[str, int], ...]]:
     """The names of a recipe's conditions; faults of names, and of variables that are none, are noted."""
+    for written in entry.of("step"):
+        if (name := written.get("id")) in RESERVED:
+            message = f"id: expected a name of its own, found {name!r}, what ${name} is for; take another"
+            reading.fault(written, message, "id")
     for written in entry.of("transition"):
         _check_transition(reading, patterns, written, steps)
     names = named(transitions.values())

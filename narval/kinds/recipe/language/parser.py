@@ -26,8 +26,8 @@ from narval.core.source.xml import XmlNode
 from narval.kinds.recipe.language.arguments import NOW, read_argument
 from narval.kinds.recipe.language.checks import Dependency, Edge, check_graph, check_step
 from narval.kinds.recipe.language.definition import EACH, In, Recipe, Sending, Step, Transition, link
-from narval.kinds.recipe.language.names import RESERVED, check_inputs, check_names
-from narval.kinds.recipe.language.prompts import Slip, slips
+from narval.kinds.recipe.language.names import check_inputs, check_names
+from narval.kinds.recipe.language.prompts import slips_of
 from narval.kinds.recipe.language.vocabulary import SEND, WORDS
 
 
@@ -123,9 +123,6 @@ class _StepReader:
         foreach = self._patterns.of_attribute(entry, "foreach")
         until = self._patterns.of_attribute(entry, "until")
         self._check_repetition(entry)
-        if (name := entry.get("id")) in RESERVED:
-            message = f"id: expected a name of its own, found {name!r}, what ${name} is for; take another"
-            self._reading.fault(entry, message, "id")
         arguments, inputs = self._arguments(entry), self._narrowings(entry, "input")
         sending, own = read_sending(self._reading, self._patterns, entry), EMPTY
         inline = self._inline(entry) if sending is None else None
@@ -170,7 +167,7 @@ class _StepReader:
             at_foreach, at_until = entry.place("foreach"), entry.place("until")
             path = self._reading.source.path
             dependencies: list[Dependency] = []
-            prompts = dict(self._slips(entry)) if step.kind == Action.kind else {}
+            prompts = slips_of(entry) if step.kind == Action.kind else {}
             self.dependencies.update({id(slot): dependencies for slot in entry.of("input")})
             check = partial(
                 check_step,
@@ -242,13 +239,6 @@ class _StepReader:
         own = frozenset({NOW, EACH} if "foreach" in entry.written else {NOW})
         read = (read_argument(self._reading, self._patterns, child, own) for child in children)
         return [argument for argument in read if argument is not None]
-
-    def _slips(self, entry: Entry) -> Iterator[tuple[str, tuple[Slip, ...]]]:
-        """The faults that each argument has if it is a prompt, by its name; of most there are none."""
-        arguments = next(entry.of("arguments"), None)
-        for node in arguments.node.children if arguments is not None else ():
-            if found := slips(node):
-                yield local_name(node.tag) or "", found
 
     def _narrowings(self, entry: Entry, word: str) -> tuple[Narrowing, ...]:
         return tuple(self._reading.each_once(entry.of(word), self._narrowing).values())

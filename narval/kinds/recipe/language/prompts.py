@@ -8,7 +8,7 @@ from functools import partial
 
 from narval.core.definitions.reading.lexer import Locate
 from narval.core.definitions.reading.values import values_in
-from narval.core.definitions.reading.xml import Place
+from narval.core.definitions.reading.xml import Entry, Place
 from narval.core.definitions.suggestions import closest
 from narval.core.elements.element import local_name
 from narval.core.elements.reserved import has_meaning
@@ -22,6 +22,13 @@ _NAME = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
 
 Slip = tuple[Place, str]
 """The place of a fault, and its message."""
+
+
+def slips_of(step: Entry) -> dict[str, tuple[Slip, ...]]:
+    """The faults that each argument of a step has if it is a prompt, by its name; of most there are none."""
+    arguments = next(step.of("arguments"), None)
+    nodes = arguments.node.children if arguments is not None else ()
+    return {local_name(node.tag) or "": found for node in nodes if (found := slips(node))}
 
 
 def slips(prompt: XmlNode) -> tuple[Slip, ...]:
