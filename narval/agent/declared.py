@@ -59,14 +59,15 @@ def declare_library(
     _keep_versions(turn, library, sources)
 
 
-def declare_requests(turn: Turn, library: Library) -> None:
+def declare_requests(turn: Turn, library: Library) -> bool:
     """Declare a `grant-request` for each definition that nobody has granted what it needs; one that is
-    granted is outdated.
+    granted, or rejected, is outdated. True if some were.
     """
     requests = (
         (definition, definition.withheld)
         for definition in library
         if isinstance(definition, RunDefinition) and definition.withheld is not None
+        if not definition.withheld.is_rejected
     )
     declared: dict[str, bytes] = {}
     for definition, withheld in requests:
@@ -76,6 +77,7 @@ def declare_requests(turn: Turn, library: Library) -> None:
     current = tuple(eid for eid in gone if eid not in turn.agent.memory.outdated)
     if current:
         outdate(turn.transaction, current)
+    return bool(current)
 
 
 def _share(turn: Turn, library: Library) -> None:

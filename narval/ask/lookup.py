@@ -157,12 +157,14 @@ def inbox_of(daemon: Daemon) -> dict[str, Any] | None:
 
 
 def withheld_in(daemon: Daemon) -> list[RunDefinition]:
-    """The definitions of the agent that is asked which may not begin until somebody grants what they need."""
+    """The definitions of the agent that is asked which may not begin until somebody grants what they need;
+    those that somebody has rejected wait for nobody.
+    """
     if daemon.files.settings.grants != ASK:
         return []
     runnable = (definition for definition in daemon.agent.library if isinstance(definition, RunDefinition))
     return sorted(
-        (definition for definition in runnable if definition.withheld is not None),
+        (one for one in runnable if one.withheld is not None and not one.withheld.is_rejected),
         key=attrgetter("full_name"),
     )
 

@@ -367,6 +367,7 @@ def assemble(
     at_once(restoring_memory(host.agent))
     rounds.add(host)
     files_in_force = FilesInForce(home, snapshot, host, in_force)
+    main_loop.on_grant = files_in_force.hear_of_end
     room.limit_by(files_in_force.message_limit)
     supervisor = Supervisor(host, rows, environment, files_in_force)
     agents = Agents(host, rows, supervisor, store)

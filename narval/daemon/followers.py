@@ -16,6 +16,7 @@ from narval.core.engines.engine import HeedsPeople
 from narval.core.engines.events import PersonsAct, Signalled
 from narval.core.errors import NotFetchedError
 from narval.daemon.agents.agent_host import AgentHost
+from narval.daemon.grant_items import offer_items, settle_errors
 from narval.daemon.settings_in_force import SettingsInForce
 from narval.daemon.standing_runs import follow_newest, keep_standing
 from narval.files.agents.settings import AgentSettings, Given
@@ -172,7 +173,9 @@ def sync(turn: Turn, files: AgentFiles, again: Container[int] = ()) -> None:
     if files.declared is not None:
         declare_memory(turn, files.declared)
     if not turn.transaction.record_only:
-        declare_requests(turn, files.loaded.library)
+        if declare_requests(turn, files.loaded.library):
+            settle_errors(turn)
+        offer_items(turn)
         label_secrets(turn.transaction)
         keep_standing(turn)
         follow_newest(turn)

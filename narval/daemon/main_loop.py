@@ -56,6 +56,8 @@ class MainLoop:
         self.since = rounds.clock.now()
         self.failed: deque[tuple[AgentState, Run]] = deque(maxlen=FAILED_KEPT)
         """The runs that have failed of late."""
+        self.on_grant: Callable[[Any, Run], None] = lambda host, run: None
+        """Told of each end of an item that asks for what a definition needs, and of the host of its agent."""
         self._bell = bell
         self._expecting: list[Callable[[], bool]] = []
 

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import msgspec
 
+from narval.agent.loop import Request
+from narval.agent.run import Run
 from narval.agent.turn import Turn
 from narval.core.definitions.library import Definition, Parsed
 from narval.core.definitions.people.directory import Directory
@@ -20,6 +22,7 @@ from narval.core.errors import DefinitionError, Fault, NarvalError
 from narval.core.source.text import Source
 from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.followers import Followers, known_by, sync, tell_of_people, use_for
+from narval.daemon.grant_items import answer_of, written
 from narval.daemon.settings_in_force import SettingsInForce
 from narval.files.home import Home
 from narval.files.loaded import Loaded
@@ -204,6 +207,26 @@ class FilesInForce:
         faults += (*of_people, *of_trust)
         files = reading.snapshot(settings or before.settings, people or before.people, trust, faults)
         return files if roaming is None else roaming.read(files, reading, before)
+
+    def hear_of_end(self, host: AgentHost, run: Run) -> None:
+        """Let the grants be others where a run that has ended is an item that asked for one. Where they cannot
+        be written, an error element says so.
+        """
+        answer = answer_of(host.agent, run) if self._home is not None else None
+        if answer is None or self._home is None:
+            return
+        now, at = self.followers.snapshot, run.ended or 0.0
+        try:
+            grants = written(self._home.path, self.of(host), now, answer, at)
+        except (OSError, NarvalError) as error:
+            why = f"what {answer.name} needs is not granted, though {answer.by} agreed: {error}"
+            host.post(Request(lambda turn: turn.transaction.add_error("grant-not-written", why)))
+            return
+        if grants is not None:
+            self.followers.use(msgspec.structs.replace(now, grants=grants))
+            self.use()
+            self._host.post(Request(lambda turn: sync(turn, self.own)))
+            self.followers.tell()
 
     def _adopt(self, before: Snapshot, files: Snapshot, turn: Turn) -> None:
         """Let what was read count from now on."""

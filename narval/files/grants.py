@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -12,7 +13,17 @@ import msgspec
 
 from narval.core.definitions.library import Definition, Library, RunDefinition, Withheld
 from narval.core.errors import DefinitionError, Fault
-from narval.core.trust.grants import Decision, Grant, decide, held_against, reached, why_withheld
+from narval.core.trust.grants import (
+    Decision,
+    Grant,
+    decide,
+    digest_of,
+    held_against,
+    key_of,
+    reached,
+    told_of,
+    why_withheld,
+)
 from narval.core.trust.needs import Need, Places, ServicePlace, needs_of, written_in
 from narval.files.agents.collections import AGENTS, folder_of, parse_file
 from narval.files.agents.settings import COLLECTIONS
@@ -28,6 +39,9 @@ GRANTS = "etc/grants.toml"
 
 ASK = "ask"
 """The word of the setting `grants` by which a home asks."""
+
+WAITING = ("asked", "rejected")
+"""The standings of definitions that may not begin."""
 
 _HEAD = "# What was granted to which definition: narval grants, narval grant, narval revoke.\n"
 
@@ -53,6 +67,8 @@ def _tables(grants: Mapping[str, Grant]) -> Iterator[str]:
         for key in ("by", "at", "digest"):
             if value := getattr(grant, key):
                 yield f"{key} = {_quoted(value)}\n"
+        if grant.rejected:
+            yield "rejected = true\n"
         if grant.everything:
             yield "everything = true\n"
             continue
@@ -72,8 +88,14 @@ def _texts(value: object) -> tuple[str, ...]:
 
 
 _READERS: Mapping[str, Reader] = {
-    "by": text, "at": text, "digest": text, "everything": flag, "needs": _texts, "sentences": _texts,
+    "by": text, "at": text, "digest": text, "everything": flag, "rejected": flag, "needs": _texts,
+    "sentences": _texts,
 }  # fmt: skip
+
+
+def moment_of(at: float) -> str:
+    """A moment (seconds since 1970) as grants have it."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 # --- what may begin -----------------------------------------------------------------------------------------
@@ -85,6 +107,19 @@ class Standing(NamedTuple):
     definition: RunDefinition
     needs: list[Need]
     decision: Decision
+
+    @property
+    def table(self) -> str:
+        """The name of the table of its grant."""
+        return key_of(self.definition, folder_of(self.definition.path).rstrip("/"))
+
+    def grant(self, library: Library, by: str, at: float, *, rejected: bool = False) -> Grant:
+        """The grant of what it needs now, or with `rejected` the refusal of that, at a moment (seconds since
+        1970).
+        """
+        needs = tuple(need.text for need in self.needs if need.is_outside)
+        digest, sentences = digest_of(self.definition, library), told_of(self.definition, library)
+        return Grant(by, moment_of(at), needs, digest, sentences, rejected=rejected)
 
 
 def granted(snapshot: Snapshot, before: Snapshot | None = None) -> Snapshot:
@@ -111,8 +146,9 @@ def _withholding(loaded: Loaded, files: AgentFiles, snapshot: Snapshot) -> Loade
     changed: list[Definition] = []
     for definition, needs, decision in standings(files, snapshot):
         withheld = None
-        if decision.standing == "asked":
-            withheld = Withheld(why_withheld(definition, decision), decision.lacking)
+        if decision.standing in WAITING:
+            is_rejected = decision.standing == "rejected"
+            withheld = Withheld(why_withheld(definition, decision), decision.lacking, is_rejected)
         limits = held_against(needs, decision)
         if (withheld, limits) != (definition.withheld, definition.granted):
             changed.append(msgspec.structs.replace(definition, withheld=withheld, granted=limits))

@@ -23,6 +23,7 @@ from narval.core.engines.engine import Wait
 from narval.core.engines.registry import asking_kinds
 from narval.daemon.agents.news import News
 from narval.daemon.daemon import Daemon
+from narval.daemon.grant_items import items_of_requests
 from narval.system.time_slice import TimeSlice
 
 if TYPE_CHECKING:  # a store of one daemon has none
@@ -121,11 +122,15 @@ def _files(daemon: Daemon, rows: dict[str, IncidentRow]) -> Iterator[Form]:
 
 def _withheld(daemon: Daemon) -> Iterator[Form]:
     """The definitions that may not begin until somebody grants what they need."""
-    withheld = withheld_in(daemon)
-    for why in (
-        definition.withheld.why for definition in withheld[:SHOWN] if definition.withheld is not None
-    ):
-        yield item("grant", "middle", why, {"page": "definitions"})
+    withheld, agent = withheld_in(daemon), daemon.agent
+    requests = ((agent.memory.element(eid), item) for eid, item in items_of_requests(agent).items())
+    items = {request.attributes["name"]: item for request, item in requests if request is not None}
+    for definition in withheld[:SHOWN]:
+        if definition.withheld is not None:
+            work = items.get(definition.full_name)
+            link: Form = {"work": work} if work is not None else {"page": "definitions"}
+            asks = f" (work {work} asks so)" if work is not None else ""
+            yield item("grant", "middle", f"{definition.withheld.why}{asks}", link)
     if len(withheld) > SHOWN:
         more = counted(len(withheld) - SHOWN, "more definition")
         yield item(

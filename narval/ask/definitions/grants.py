@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import UTC, datetime
 from difflib import SequenceMatcher
 from pathlib import PurePosixPath
 from typing import Any
@@ -15,11 +15,19 @@ from narval.ask.lookup import command, files_of, no_definition
 from narval.ask.registry import operation
 from narval.core.definitions.library import Library
 from narval.core.errors import RequestError
-from narval.core.trust.grants import Grant, digest_of, key_of, told_of
+from narval.core.trust.grants import Grant, digest_of, told_of
 from narval.core.trust.needs import is_covered
 from narval.daemon.daemon import Daemon
-from narval.files.agents.collections import folder_of
-from narval.files.grants import ASK, GRANTS, Standing, read_grants, standings, write_grants
+from narval.files.grants import (
+    ASK,
+    GRANTS,
+    WAITING,
+    Standing,
+    moment_of,
+    read_grants,
+    standings,
+    write_grants,
+)
 from narval.system.landlock import confinement
 
 Form = dict[str, Any]
@@ -31,10 +39,10 @@ async def grants(daemon: Daemon, name: str | None = None) -> Form:
 
     `{"name", "asks", "confined_by", "definitions": [{"definition", "kind", "file", "standing", "foreign",
     "by", "at", "needs", "lacking", "changed", "told"}]}`, those that are `asked` for first. A standing is
-    `asked` (it starts nothing until it is granted), `granted`, `ships`, `inside` (it reaches nothing outside
-    the home) or `trusted` (the home asks nothing). Of each need: `{"need", "outside", "change", "part",
-    "code", "file", "line"}`; a change is `added` or `taken away` since the grant. `told` are the sentences
-    that differ.
+    `asked` (it starts nothing until it is granted), `rejected` (so too, and nobody is asked again),
+    `granted`, `ships`, `inside` (it reaches nothing outside the home) or `trusted` (the home asks nothing).
+    Of each need: `{"need", "outside", "change", "part", "code", "file", "line"}`; a change is `added` or
+    `taken away` since the grant. `told` are the sentences that differ.
     """
     snapshot, files = daemon.files.followers.snapshot, files_of(daemon)
     rows = list(standings(files, snapshot, name))
@@ -70,18 +78,18 @@ async def grant(
     rows = list(standings(files, snapshot, name))
     if name is not None and not rows:
         raise no_definition(daemon, name)
-    by, at = _who(asker), datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    by, at = _who(asker), time.time()
     new: dict[str, Grant] = {}
     if folder is not None:
         path = f"{PurePosixPath(folder)}/"
         rows = [one for one in rows if one.definition.path.startswith(path)]
         if not rows:
             raise RequestError(f"no definition is in {path}; `{command(daemon, 'grants')}` lists them")
-        new[path] = Grant(by, at, everything=True)
+        new[path] = Grant(by, moment_of(at), everything=True)
     for one in rows if folder is None else ():
         if name is not None or one.decision.standing == "asked":
-            new[_key(one)] = _grant(one, files.loaded.library, by, at)
-    waiting = [one.definition.full_name for one in rows if one.decision.standing == "asked"]
+            new[one.table] = one.grant(files.loaded.library, by, at)
+    waiting = [one.definition.full_name for one in rows if one.decision.standing in WAITING]
     await _alter(daemon, lambda before: {**before, **new})
     return waiting if name is None else [name]
 
@@ -99,7 +107,7 @@ async def revoke(
     if folder is not None:
         gone = {f"{PurePosixPath(folder)}/"}
     else:
-        gone = {_key(one) for one in standings(files_of(daemon), daemon.files.followers.snapshot, name)}
+        gone = {one.table for one in standings(files_of(daemon), daemon.files.followers.snapshot, name)}
     grants = daemon.files.followers.snapshot.grants
     if not (gone := gone & grants.keys()):
         listed = f"`{command(daemon, 'grants')}` lists what is"
@@ -131,15 +139,6 @@ async def _alter(daemon: Daemon, change: Callable[[Mapping[str, Grant]], Mapping
         raise RequestError(f"{GRANTS} has faults, set them right first: {faults[0]}")
     await asyncio.to_thread(write_grants, path, change(before))
     await daemon.files.reload()
-
-
-def _key(one: Standing) -> str:
-    return key_of(one.definition, folder_of(one.definition.path).rstrip("/"))
-
-
-def _grant(one: Standing, library: Library, by: str, at: str) -> Grant:
-    needs = tuple(need.text for need in one.needs if need.is_outside)
-    return Grant(by, at, needs, digest_of(one.definition, library), told_of(one.definition, library))
 
 
 # --- forms --------------------------------------------------------------------------------------------------

@@ -98,10 +98,13 @@ class OwnNeed(NamedTuple):
 
 
 class Withheld(NamedTuple):
-    """The reason why no run of a definition may begin: nobody has granted these needs of it."""
+    """The reason why no run of a definition may begin: nobody has granted these needs of it, or somebody has
+    rejected them.
+    """
 
     why: str
     needs: tuple[str, ...]
+    is_rejected: bool = False
 
 
 class RunDefinition(Definition, frozen=True, eq=False, kw_only=True):

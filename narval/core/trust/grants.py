@@ -17,9 +17,9 @@ from narval.core.definitions.library import Definition, Library, ModuleDefinitio
 from narval.core.definitions.telling.sentence import tell
 from narval.core.trust.needs import OUTSIDE, Need, is_covered
 
-Standing = Literal["granted", "inside", "ships", "trusted", "asked"]
+Standing = Literal["granted", "inside", "ships", "trusted", "asked", "rejected"]
 """Why a definition may begin: it is granted; it reaches nothing outside; it ships; the home asks nothing. Or
-it is `asked` for, and may not.
+it is `asked` for, or `rejected`, and may not.
 """
 
 
@@ -38,6 +38,8 @@ class Grant(msgspec.Struct, frozen=True):
     """The sentences that told what it did then."""
     everything: bool = False
     """True of a folder, of which all may act as it needs to."""
+    rejected: bool = False
+    """True if somebody has said no to these needs: they are not asked for again."""
 
 
 class Decision(NamedTuple):
@@ -73,7 +75,11 @@ def decide(
     if of_folder is not None:
         return Decision("granted", of_folder, (), is_foreign)
     grant = grants.get(key_of(definition, folder))
-    if grant is not None:
+    if grant is not None and grant.rejected:
+        if outside or is_foreign:
+            is_new = not all(is_covered(need, grant.needs) for need in outside)
+            return Decision("asked" if is_new else "rejected", None if is_new else grant, outside, is_foreign)
+    elif grant is not None:
         lacking = tuple(need for need in outside if not is_covered(need, grant.needs))
         return Decision("asked" if lacking else "granted", grant, lacking, is_foreign)
     if ships is not None and not is_foreign and all(is_covered(need, ships) for need in outside):
@@ -101,7 +107,10 @@ def _holds(name: str, path: str, grant: Grant) -> bool:
 
 def why_withheld(definition: Definition, decision: Decision) -> str:
     """The sentence that says why a definition may not begin, and what to do."""
-    name = definition.full_name
+    name, grant = definition.full_name, decision.grant
+    if decision.standing == "rejected" and grant is not None:
+        needs = f", which needs {', '.join(decision.lacking)}" if decision.lacking else ""
+        return f"{grant.by} has rejected {name}{needs}; if it may act after all: narval grant {name}"
     if decision.lacking:
         what = f"{name} needs what nobody has granted: {', '.join(decision.lacking)}"
     else:

@@ -21,6 +21,7 @@ from narval.calls.dispatcher import Dispatcher
 from narval.calls.of_kinds import CallsOfAgent, Questions, preparers
 from narval.calls.targets import CallTargets
 from narval.core.definitions.library import Library
+from narval.core.definitions.people.directory import GRANTING
 from narval.core.elements.error_element import read_error
 from narval.core.engines.commands import NOTICE, SEND
 from narval.core.errors import NarvalError
@@ -284,6 +285,8 @@ class AgentHost:
             if run.phase == "failed":
                 self._main_loop.failed.append((self.agent, run))
                 self._log_failure(run)
+            elif run.name == GRANTING:
+                self._main_loop.on_grant(self, run)
             self.waiters.over(run.eid)
         if self.waiters.asked:
             self.waiters.answered(turn.transaction.batch.journal)

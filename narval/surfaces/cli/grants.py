@@ -15,6 +15,7 @@ from narval.surfaces.cli.render.tables import Column, listing
 _MEANING = {
     "asked": "asked: it starts nothing until it is granted",
     "granted": "granted",
+    "rejected": "rejected: it starts nothing, and nobody is asked again",
     "ships": "ships with narval",
     "inside": "reaches nothing outside the home",
     "trusted": "trusted: this home asks nothing",
@@ -85,7 +86,8 @@ def _lines(row: Row) -> Iterator[str]:
         yield "  it came from a collection, not from the owner of this home"
     if row["at"]:
         changed = "; it is not what was looked at then" if row["changed"] else ""
-        yield f"  granted by {clean(row['by'])} at {row['at']}{changed}"
+        did = "rejected" if row["standing"] == "rejected" else "granted"
+        yield f"  {did} by {clean(row['by'])} at {row['at']}{changed}"
     yield "needs outside the home:"
     outside = [need for need in row["needs"] if need["outside"]]
     yield from map(_need, outside) if outside else ("  nothing",)

@@ -30,6 +30,9 @@ AFTER_A_MODEL = "model.approve"
 BY_A_RULE = "trust.ask"
 """The work that asks because of a rule of the home about what may go where."""
 
+GRANTING, GRANT = "trust.grant", "grant"
+"""The work that asks for what a definition needs, and the outcome by which it is granted."""
+
 ONCE, ALWAYS = "once", "always"
 """The outcomes of that work by which a call is made: this one, or from now on."""
 
@@ -189,6 +192,11 @@ class Directory(msgspec.Struct, frozen=True, dict=True):
         return is_listed and (
             person in (self.owner, *self.admin_people) or self.role_of(person, self.admin_roles) is not None
         )
+
+    def is_operator(self, name: str) -> bool:
+        """True of those who may alter the home: its owner, and operators of its pages."""
+        person = self.person(name)
+        return person is not None and (name == self.owner or person.web == "operator")
 
     def _all_roles(self, person: Person) -> dict[str, None]:
         held, reached = dict.fromkeys(person.roles), list(person.roles)

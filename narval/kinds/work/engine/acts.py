@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from narval.core.definitions.people.directory import ALWAYS, ONCE
+from narval.core.definitions.people.directory import ALWAYS, GRANTING, ONCE
 from narval.core.definitions.suggestions import closest, nearest
 from narval.core.engines import commands
 from narval.core.engines.events import Plain, Signalled
@@ -176,6 +176,7 @@ def _answer(decision: WorkDecision, event: Signalled) -> None:
             "no-outcome", f"from {ways.at or 'where it is'} the task cannot end in {outcome.name}; {there}"
         )
     _check_always(decision, event, outcome)
+    _check_granting(decision, event)
     fields = checked(decision, outcome, given_values(decision, _values(event)))
     if decision.definition.is_voted:
         votes.vote(decision, event, right, outcome, fields)
@@ -186,7 +187,7 @@ def _answer(decision: WorkDecision, event: Signalled) -> None:
 
 
 WAYS_FOR_ALWAYS = ("terminal", "web", "mail")
-"""The ways by which somebody may have a rule added."""
+"""The ways by which somebody may have a rule added, or grant something."""
 
 
 def _check_always(decision: WorkDecision, event: Signalled, outcome: WorkOutcome) -> None:
@@ -195,15 +196,27 @@ def _check_always(decision: WorkDecision, event: Signalled, outcome: WorkOutcome
     held = caller.held if caller is not None else None
     if held is None or not held.parts or outcome.name != ALWAYS:
         return
-    person = decision.people.person(event.by)
-    is_operator = person is not None and person.web == "operator"
-    way = event.act.way if event.act is not None else ""
-    if not (is_operator or event.by == decision.people.owner) or way not in WAYS_FOR_ALWAYS:
+    if not _may_alter_the_home(decision, event):
         message = 'only the owner and operators (web = "operator" in etc/people.toml) may answer always'
         raise NotSoError("not-eligible", f"{message}, by {', '.join(WAYS_FOR_ALWAYS)}; answer {ONCE}")
     if not held.always:
         message = "what is shown cannot be said in a rule: it is long, has parts, or is several"
         raise NotSoError("no-outcome", f"{message}; answer {ONCE}, or write a rule into etc/trust.toml")
+
+
+def _check_granting(decision: WorkDecision, event: Signalled) -> None:
+    """Raise NotSoError where a person may not say whether a definition gets what it needs."""
+    is_asked_by_home = decision.state.caller is None and decision.definition.full_name == GRANTING
+    if is_asked_by_home and not (_may_alter_the_home(decision, event) and not event.actor):
+        message = 'only the owner and operators (web = "operator" in etc/people.toml) may answer this'
+        by_hand = "the owner of the home can do the same by `narval grant NAME`"
+        raise NotSoError("not-eligible", f"{message}, in their own name; {by_hand}")
+
+
+def _may_alter_the_home(decision: WorkDecision, event: Signalled) -> bool:
+    """True if a person may have a rule added, or grant something, and does so themselves."""
+    way = event.act.way if event.act is not None else ""
+    return decision.people.is_operator(event.by) and way in WAYS_FOR_ALWAYS
 
 
 def _outcome(decision: WorkDecision, event: Signalled) -> WorkOutcome:

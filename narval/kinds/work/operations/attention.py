@@ -10,7 +10,7 @@ from narval.agent.agent import AgentState
 from narval.agent.run import Run
 from narval.ask.attention.sentence import SHOWN, Form, item
 from narval.ask.text import counted
-from narval.core.definitions.people.directory import day_of
+from narval.core.definitions.people.directory import GRANTING, day_of
 from narval.daemon.daemon import Daemon
 from narval.kinds.work.engine.explain import is_overdue
 from narval.kinds.work.engine.listing import waits_for_nobody
@@ -50,7 +50,7 @@ def _sentences(look: WorkView) -> tuple[list[Form], list[Form]]:
         elif waits_for_nobody(definition, state, look.at, look.view):
             text = f"{title} can be done by nobody there is: {state.title}"
             wrong.append(item("nobody", "middle", text, link, run.started))
-        else:
+        elif run.name != GRANTING or run.caller is not None:  # the line of the definition tells of it
             waiting.append(run)
     return wrong[:SHOWN], [_waiting(waiting)] if waiting else []
 

@@ -24,7 +24,8 @@ JOB_TONES: Mapping[str, str] = {
 """The looks of the states of a trial on the past."""
 
 REACH_TONES: Mapping[str, str] = {
-    "asked": "waiting", "granted": "done", "ships": "done", "inside": "idle", "trusted": "idle",
+    "asked": "waiting", "rejected": "failed", "granted": "done", "ships": "done", "inside": "idle",
+    "trusted": "idle",
 }  # fmt: skip
 """The looks of why a definition may begin, or may not."""
 

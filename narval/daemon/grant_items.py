@@ -1,0 +1,161 @@
+"""Items of work that ask for what definitions need: one for each `grant-request` of a home that has the work
+`trust.grant`. The answer of somebody who may alter the home is written into `etc/grants.toml`.
+
+An item is withdrawn as soon as its request is gone. If the daemon ends after an answer and before that is
+written, it is asked again.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import NamedTuple
+
+from narval.agent.agent import AgentState
+from narval.agent.declared import GRANTS as REQUESTED
+from narval.agent.effects import outdate
+from narval.agent.run import Run
+from narval.agent.runs import NOT_GRANTED
+from narval.agent.transaction import ERRORS
+from narval.agent.turn import Turn
+from narval.core.definitions.library import Library, RunDefinition
+from narval.core.definitions.people.directory import GRANT, GRANTING, Directory
+from narval.core.elements.control_elements import TARGET, TASK
+from narval.core.elements.element import Element, parse
+from narval.core.elements.error_element import read_error
+from narval.core.elements.grant_request import GRANT_REQUEST
+from narval.core.engines.events import Cancelled, Started
+from narval.core.engines.registry import runnable
+from narval.core.errors import NarvalError
+from narval.core.kinds import ASKING
+from narval.core.trust.grants import Grant
+from narval.files.agents.collections import AGENTS
+from narval.files.grants import GRANTS, read_grants, standings, write_grants
+from narval.files.snapshot import AgentFiles, Snapshot
+
+log = logging.getLogger("narval.daemon")
+
+
+class RequestAnswer(NamedTuple):
+    """The answer to a request for what a definition needs, and who gave it."""
+
+    kind: str
+    name: str
+    needs: tuple[str, ...]
+    is_granted: bool
+    by: str
+
+
+def items_of_requests(agent: AgentState) -> dict[int, int]:
+    """The open items that ask for what definitions need, by the elements of the requests."""
+    if not agent.runs.counts[ASKING, "active"]:
+        return {}
+    items = [run.eid for run in agent.runs.active.values() if _asks(run)]
+    taken = [(eid, item) for item in items for eid in agent.memory.contexts.of(item)]
+    begun = [(run, event) for _, run, event in agent.queue if isinstance(event, Started) and run in items]
+    taken += [(eid, run) for run, event in begun for eid in event.elements]
+    return {eid: item for eid, item in taken if _is_request(agent, eid)}
+
+
+def offer_items(turn: Turn) -> None:
+    """Offer an item for each request that has none, and withdraw those whose request is gone."""
+    agent = turn.agent
+    there, definition = items_of_requests(agent), agent.library.get(ASKING, GRANTING)
+    requests = [eid for eid in agent.memory.named((GRANT_REQUEST,)) if _is_open(agent, eid)]
+    for eid, item in there.items():
+        if eid not in requests:
+            why = "it was decided otherwise, or is needed no more"
+            agent.queue.append((0, item, Cancelled(0, 0.0, why)))
+    if definition is None or agent.excess_of_runs():
+        return
+    for eid in requests:
+        if eid not in there:
+            turn.start(GRANTING, (eid,), definition=definition, inputs=(("request", (eid,)),))
+
+
+def settle_errors(turn: Turn) -> None:
+    """Let the errors of starts that waited for a grant count no more, once that is given or rejected."""
+    memory, library = turn.agent.memory, turn.agent.library
+    for eid in list(memory.named(ERRORS)):
+        element = memory.element(eid) if eid not in memory.outdated else None
+        if element is None or read_error(element)[0] != NOT_GRANTED or "start" not in element.attributes:
+            continue
+        start = memory.element(int(element.attributes["start"]))
+        if start is None or not _waits_for_grant(library, start):
+            outdate(turn.transaction, (eid,))
+
+
+def answer_of(agent: AgentState, run: Run) -> RequestAnswer | None:
+    """The answer by which an item that has ended decides a request; None of any other run, and where nobody
+    who may alter the home has given it.
+    """
+    if not _asks(run) or run.phase != "done":
+        return None
+    held = list(agent.memory.contexts.of(run.eid))
+    request = next((eid for eid in held if _is_open(agent, eid)), None)
+    answer = agent.memory.element(held[-1]) if request is not None else None
+    asked = agent.memory.element(request) if request is not None else None
+    if answer is None or asked is None or answer.attributes.get("work") != str(run.eid):
+        return None
+    people, by = agent.lookup.people, answer.attributes.get("by", "")
+    if not _all_operators(people, by):
+        return None
+    said, root = answer.attributes.get("outcome"), parse(asked.xml)
+    needs = tuple(node.text or "" for node in root.iter("need"))
+    return RequestAnswer(root.get("kind", ""), root.get("name", ""), needs, said == GRANT, by)
+
+
+def written(
+    home: Path, files: AgentFiles, snapshot: Snapshot, answer: RequestAnswer, at: float
+) -> dict[str, Grant] | None:
+    """The grants of a home with an answer, which is written; None if it asks for something else by now.
+
+    Raises NarvalError where the file has faults, OSError.
+    """
+    before, faults = read_grants(home)
+    if before is None:
+        raise NarvalError(f"{GRANTS} has faults, set them right first: {faults[0]}")
+    for one in standings(files, snapshot, answer.name):
+        is_asked = one.decision.standing == "asked" and one.decision.lacking == answer.needs
+        if is_asked and one.definition.kind == answer.kind:
+            library = files.loaded.library
+            grant = one.grant(library, answer.by, at, rejected=not answer.is_granted)
+            after = {**before, one.table: grant}
+            write_grants(home, after)
+            did = "granted" if answer.is_granted else "rejected"
+            log.info("%s %s what %s needs: %s", answer.by, did, answer.name, ", ".join(answer.needs))
+            return after
+    return None
+
+
+def _asks(run: Run) -> bool:
+    """True of an item that the home itself has offered."""
+    return run.name == GRANTING and run.kind == ASKING and run.caller is None
+
+
+def _is_request(agent: AgentState, eid: int) -> bool:
+    element = agent.memory.element(eid)
+    return element is not None and element.name == GRANT_REQUEST
+
+
+def _is_open(agent: AgentState, eid: int) -> bool:
+    """True of a request that the home has made, and that nobody has decided; agents that follow the files of
+    the home ask for nothing themselves.
+    """
+    memory, element = agent.memory, agent.memory.element(eid)
+    if element is None or eid in memory.outdated:
+        return False
+    is_declared = memory.declared.get(eid, "").startswith(f"{REQUESTED}:")
+    is_own = agent.store.is_own or element.attributes.get("path", "").startswith(f"{AGENTS}/")
+    return is_declared and is_own
+
+
+def _waits_for_grant(library: Library, start: Element) -> bool:
+    said = start.attributes
+    definition = runnable(library, said.get(TARGET) or said.get(TASK) or "")
+    withheld = definition.withheld if isinstance(definition, RunDefinition) else None
+    return withheld is not None and not withheld.is_rejected
+
+
+def _all_operators(people: Directory, by: str) -> bool:
+    return bool(by) and all(map(people.is_operator, by.split()))
