@@ -26,7 +26,7 @@ from narval.daemon.main_loop import MainLoop
 from narval.daemon.messages.post_office import PostOffice
 from narval.daemon.messages.room import MailboxRoom
 from narval.daemon.opening import Note, join, note_nothing, once_it_answers
-from narval.daemon.reload import FilesInForce, log_start
+from narval.daemon.reload import FilesInForce, log_start, take_answer
 from narval.daemon.rounds import Bell, Committer, Rounds
 from narval.daemon.settings_in_force import SettingsInForce
 from narval.daemon.stop import Stop
@@ -367,7 +367,7 @@ def assemble(
     at_once(restoring_memory(host.agent))
     rounds.add(host)
     files_in_force = FilesInForce(home, snapshot, host, in_force)
-    main_loop.on_grant = files_in_force.hear_of_end
+    main_loop.hear_of_grants(partial(take_answer, home, files_in_force))
     room.limit_by(files_in_force.message_limit)
     supervisor = Supervisor(host, rows, environment, files_in_force)
     agents = Agents(host, rows, supervisor, store)

@@ -95,7 +95,7 @@ def answer_of(agent: AgentState, run: Run) -> RequestAnswer | None:
     request = next((eid for eid in held if _is_open(agent, eid)), None)
     answer = agent.memory.element(held[-1]) if request is not None else None
     asked = agent.memory.element(request) if request is not None else None
-    if answer is None or asked is None or answer.attributes.get("work") != str(run.eid):
+    if answer is None or asked is None or "outcome" not in answer.attributes:
         return None
     people, by = agent.lookup.people, answer.attributes.get("by", "")
     if not _all_operators(people, by):

@@ -56,7 +56,7 @@ class MainLoop:
         self.since = rounds.clock.now()
         self.failed: deque[tuple[AgentState, Run]] = deque(maxlen=FAILED_KEPT)
         """The runs that have failed of late."""
-        self.on_grant: Callable[[Any, Run], None] = lambda host, run: None
+        self.grant_answered: Callable[[Any, Run], None] = lambda host, run: None
         """Told of each end of an item that asks for what a definition needs, and of the host of its agent."""
         self._bell = bell
         self._expecting: list[Callable[[], bool]] = []
@@ -64,6 +64,10 @@ class MainLoop:
     def expect(self, is_expecting: Callable[[], bool]) -> None:
         """Do not count as idle while `is_expecting` says that something new may come by itself."""
         self._expecting.append(is_expecting)
+
+    def hear_of_grants(self, answered: Callable[[Any, Run], None]) -> None:
+        """Call `answered` with each item that asked for a grant and has ended, and the host of its agent."""
+        self.grant_answered = answered
 
     def wake(self) -> None:
         """Look again whether there is something to do, or whether it is over."""

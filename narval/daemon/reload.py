@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from narval.core.definitions.people.directory import Directory
 from narval.core.engines.registry import import_engines
 from narval.core.errors import DefinitionError, Fault, NarvalError
 from narval.core.source.text import Source
+from narval.core.trust.grants import Grant
 from narval.daemon.agents.agent_host import AgentHost
 from narval.daemon.followers import Followers, known_by, sync, tell_of_people, use_for
 from narval.daemon.grant_items import answer_of, written
@@ -208,25 +209,12 @@ class FilesInForce:
         files = reading.snapshot(settings or before.settings, people or before.people, trust, faults)
         return files if roaming is None else roaming.read(files, reading, before)
 
-    def hear_of_end(self, host: AgentHost, run: Run) -> None:
-        """Let the grants be others where a run that has ended is an item that asked for one. Where they cannot
-        be written, an error element says so.
-        """
-        answer = answer_of(host.agent, run) if self._home is not None else None
-        if answer is None or self._home is None:
-            return
-        now, at = self.followers.snapshot, run.ended or 0.0
-        try:
-            grants = written(self._home.path, self.of(host), now, answer, at)
-        except (OSError, NarvalError) as error:
-            why = f"what {answer.name} needs is not granted, though {answer.by} agreed: {error}"
-            host.post(Request(lambda turn: turn.transaction.add_error("grant-not-written", why)))
-            return
-        if grants is not None:
-            self.followers.use(msgspec.structs.replace(now, grants=grants))
-            self.use()
-            self._host.post(Request(lambda turn: sync(turn, self.own)))
-            self.followers.tell()
+    def use_grants(self, grants: Mapping[str, Grant]) -> None:
+        """Let other grants count from the next turn on."""
+        self.followers.use(msgspec.structs.replace(self.followers.snapshot, grants=grants))
+        self.use()
+        self._host.post(Request(lambda turn: sync(turn, self.own)))
+        self.followers.tell()
 
     def _adopt(self, before: Snapshot, files: Snapshot, turn: Turn) -> None:
         """Let what was read count from now on."""
@@ -255,6 +243,24 @@ class FilesInForce:
         sync(turn, self.own)
         tell_of_people(turn, people)
         self.followers.tell(changed)
+
+
+def take_answer(home: Home | None, files: FilesInForce, host: AgentHost, run: Run) -> None:
+    """Let the grants of a home be others where a run that has ended is an item that asked for one. Where they
+    cannot be written, an error element says so.
+    """
+    answer = answer_of(host.agent, run)
+    if answer is None or home is None:
+        return
+    try:
+        of_agent, now = files.of(host), files.followers.snapshot
+        grants = written(home.path, of_agent, now, answer, run.ended or 0.0)
+    except (OSError, NarvalError) as error:
+        why = f"what {answer.name} needs is decided by {answer.by}, and cannot be written: {error}"
+        host.post(Request(lambda turn: turn.transaction.add_error("grant-not-written", why)))
+        return
+    if grants is not None:
+        files.use_grants(grants)
 
 
 def log_start(home: Home | None, runs: int, files: FilesInForce) -> None:

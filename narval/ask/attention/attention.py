@@ -21,6 +21,7 @@ from narval.ask.registry import operation
 from narval.ask.text import counted, fault_line, size
 from narval.core.engines.engine import Wait
 from narval.core.engines.registry import asking_kinds
+from narval.core.kinds import ASKING
 from narval.daemon.agents.news import News
 from narval.daemon.daemon import Daemon
 from narval.daemon.grant_items import items_of_requests
@@ -128,7 +129,7 @@ def _withheld(daemon: Daemon) -> Iterator[Form]:
     for definition in withheld[:SHOWN]:
         if definition.withheld is not None:
             work = items.get(definition.full_name)
-            link: Form = {"work": work} if work is not None else {"page": "definitions"}
+            link: Form = {ASKING: work} if work is not None else {"page": "definitions"}
             asks = f" (work {work} asks so)" if work is not None else ""
             yield item("grant", "middle", f"{definition.withheld.why}{asks}", link)
     if len(withheld) > SHOWN:

@@ -286,7 +286,7 @@ class AgentHost:
                 self._main_loop.failed.append((self.agent, run))
                 self._log_failure(run)
             elif run.name == GRANTING:
-                self._main_loop.on_grant(self, run)
+                self._main_loop.grant_answered(self, run)
             self.waiters.over(run.eid)
         if self.waiters.asked:
             self.waiters.answered(turn.transaction.batch.journal)
