@@ -7,7 +7,7 @@ from datetime import date
 
 from narval.core.definitions.appointment import Appointment
 from narval.core.definitions.library import Library
-from narval.core.definitions.people.directory import BY_A_RULE, Directory
+from narval.core.definitions.people.directory import BY_A_RULE, GRANTING, Directory
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import Fault
 from narval.kinds.work.language.definition import Audience, WorkDefinition
@@ -42,15 +42,18 @@ def _seconds(length: Appointment) -> float:
 
 def doubts(works: Iterable[WorkDefinition], people: Directory, *, writes: bool = True) -> list[Fault]:
     """Warnings about work as it is asked of the people of a home, which can write mail or not; what ships for
-    rules is for either.
+    rules and grants is for either.
     """
     works = list(works)
     unsent = "mail is a way, and there is no server to send by; add [mail] to etc/narval.toml"
-    by_mail = (
-        [] if writes else [work for work in works if "mail" in work.ways and work.full_name != BY_A_RULE]
-    )
+    ships = (BY_A_RULE, GRANTING)
+    by_mail = [work for work in works if "mail" in work.ways and work.full_name not in ships]
     return [
-        *(Fault(work.path, work.line, 1, f"{work.full_name}: {unsent}", warning=True) for work in by_mail),
+        *(
+            Fault(work.path, work.line, 1, f"{work.full_name}: {unsent}", warning=True)
+            for work in by_mail
+            if not writes
+        ),
         *_doubts_of_people(works, people),
     ]
 
