@@ -219,6 +219,59 @@ def test_N13_a_recipe_that_can_only_call_itself_is_warned_of(home: Home) -> None
     assert "recipe 'w.a' can only call itself (w.a → w.b → w.a)" in warned[1].message
 
 
+AGAIN = """<recipe group="w" name="r" start_step="s" end_step="e" restart="{restart}">
+  <step id="s" type="{kind}" target="w.{target}" {more}/><step id="e" type="action" target="w.nothing"/>
+  <transition id="t"><in idref="s"/><out idref="e"/>{waits}</transition></recipe>"""
+MAIL = "<condition {}><match>mail</match></condition>"
+
+
+@pytest.mark.parametrize("restart", ["yes", "parallel"])
+@pytest.mark.parametrize(("waits", "when"), [("", "for ever"), (MAIL.format(""), "as long as what its cond")])
+def test_a_recipe_that_begins_again_without_end_is_warned_of(
+    home: Home, restart: str, waits: str, when: str
+) -> None:
+    _write(home.modules / "w.py", ACTIONS_AGAIN)
+    values = {"kind": "action", "target": "nothing", "more": ""}
+    _write(home.path / "recipes/again.xml", AGAIN.format(restart=restart, waits=waits, **values))
+    (warned,) = check_home(home)
+    assert (warned.line, warned.warning) == (1, True)
+    assert f"recipe 'w.r' begins again once a second, {when}" in warned.message
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"restart": "no"},
+        {"waits": MAIL.format('use="yes"')},
+        {"waits": MAIL.format('for="2m"')},
+        {"waits": MAIL.format('absent="yes"')},
+        {"waits": '<time seconds="0" minutes="0"/>'},
+        {"target": "take"},
+        {"more": 'every="1h" until="mail"'},
+        {"kind": "recipe", "target": "other"},
+    ],
+    ids=str,
+)
+def test_a_recipe_that_waits_for_something_before_it_begins_again_is_not(
+    home: Home, values: dict[str, str]
+) -> None:
+    _write(home.modules / "w.py", ACTIONS_AGAIN)
+    _write(home.path / "recipes/other.xml", AGAIN.replace('name="r"', 'name="other"').format(**PLAIN))
+    _write(home.path / "recipes/again.xml", AGAIN.format(**PLAIN | {"restart": "yes"} | values))
+    assert check_home(home) == []
+
+
+PLAIN = {"restart": "no", "kind": "action", "target": "nothing", "more": "", "waits": ""}
+ACTIONS_AGAIN = """from narval import Input, action
+
+@action(runs="inline")
+def nothing(): return None
+
+@action(inputs=[Input("mail", "mail", use=True)], runs="inline")
+def take(mail): return None
+"""
+
+
 def test_G65_an_action_of_a_cluster_is_warned_of_where_the_settings_name_none(home: Home) -> None:
     _write(
         home.modules / "far.py",

@@ -15,7 +15,7 @@ from narval.core.definitions.suggestions import closest
 from narval.core.elements.element import Element
 from narval.core.errors import DefinitionError, Fault
 from narval.core.patterns.pattern import Condition
-from narval.kinds.recipe.language.definition import EACH, Recipe, Step
+from narval.kinds.recipe.language.definition import EACH, Recipe, Step, Transition
 from narval.kinds.recipe.language.prompts import Slip
 
 
@@ -169,12 +169,13 @@ def _surely_fits(names: frozenset[str] | None, slot: Input) -> bool:
 
 
 def warnings(recipes: Iterable[Recipe], library: Library) -> list[Fault]:
-    """Warnings about recipes that can only call themselves, directly or by way of others, about answers that
-    no one takes up, or that may be others', and about attributes of arguments that nothing reads.
+    """Warnings about recipes that can only call themselves, directly or by way of others, or begin again
+    without end, about answers that no one takes up, or that may be others', and about attributes of arguments
+    that nothing reads.
     """
     recipes = list(recipes)
     endless = _endless(library)
-    checks = (_unread, _untaken, _anybodys)
+    checks = (_unread, _untaken, _anybodys, _begins_again)
     doubtful = [warning for check in checks for recipe in recipes for warning in check(recipe, library)]
     return doubtful + [
         Fault(
@@ -222,6 +223,38 @@ def _anybodys(recipe: Recipe, library: Library) -> Iterator[Fault]:
                     message = f"transition {transition.id!r}: {condition.text} takes any {name} in memory"
                     better = f"write ${step.id} in place of {name}, which is the answer to step {step.id!r}"
                     yield Fault(recipe.path, transition.line, 1, f"{message}; {better}", warning=True)
+
+
+def _begins_again(recipe: Recipe, library: Library) -> Iterator[Fault]:
+    """A warning if a recipe begins again for ever: nothing in it waits for a date, or uses anything up."""
+    if recipe.restart == "no" or any(map(_waits, recipe.transitions.values())):
+        return
+    if all(_comes_back_alike(step, library) for step in recipe.steps.values()):
+        looked_for = any(transition.conditions for transition in recipe.transitions.values())
+        while_what = "as long as what its conditions look for is there" if looked_for else "for ever"
+        why = "nothing in it uses up an element or waits for a date"
+        mend = 'write use="yes" at a condition, add a date, or leave restart out'
+        message = f"recipe {recipe.full_name!r} begins again once a second, {while_what}: {why}; {mend}"
+        yield Fault(recipe.path, recipe.line, 1, message, warning=True)
+
+
+def _waits(transition: Transition) -> bool:
+    """True if a transition waits for a date, or for an element that it uses up, that has to last or to go."""
+    conditions = transition.conditions
+    return bool(transition.times) or any(each.use or each.absent or each.lasting for each in conditions)
+
+
+def _comes_back_alike(step: Step, library: Library) -> bool:
+    """True if a step calls an action once, which comes back by itself and uses up nothing."""
+    target = library.get(step.kind, step.target)
+    waits = step.until or step.every or step.foreach or step.agent or step.sending or step.approve
+    if waits or not isinstance(target, Action) or target.where == "source":
+        return False
+    try:
+        inputs = step.prototype(target.prototype).inputs
+    except DefinitionError:  # told by check_step
+        return False
+    return not any(slot.use or slot.outdates for slot in inputs)
 
 
 def _endless(library: Library) -> dict[str, tuple[str, ...]]:
