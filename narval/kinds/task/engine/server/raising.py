@@ -143,7 +143,7 @@ def let_go(decision: ServerDecision) -> None:
 # --- what comes by itself -----------------------------------------------------------------------------
 
 MOST_DAYS = 400
-"""So many days are looked at for one that counts: a period of weeks may come on another weekday each time."""
+"""So many periods are looked at for one that ends on a day that counts: one of 25 h comes to each in time."""
 
 EVERY = "every"
 """The name of the timer."""
@@ -225,15 +225,20 @@ def _set(decision: ServerDecision, base: float) -> None:
 
 
 def _on_weekday(decision: ServerDecision, due: float, period: float) -> float:
-    """The moment, or the first one after it that is some periods later and on a weekday that counts."""
+    """The moment, or the first one after it that is some periods later and on a weekday that counts; where
+    none is, as with a period of weeks, the same time on the first such day.
+    """
     weekdays, zone = decision.definition.weekdays, zone_named(decision.view.zone)
+    moment = due
     for _ in range(MOST_DAYS if weekdays else 0):
-        wall = datetime.fromtimestamp(due, zone).replace(tzinfo=None)
+        wall = datetime.fromtimestamp(moment, zone).replace(tzinfo=None)
         if wall.weekday() in weekdays:
-            return due
+            return moment
         midnight = datetime.combine(wall.date() + timedelta(1), datetime.min.time())
-        due += period * max(1, ceil((moment_of(midnight, zone) - due) / period))
-    return due
+        moment += period * max(1, ceil((moment_of(midnight, zone) - moment) / period))
+    first = datetime.fromtimestamp(due, zone).replace(tzinfo=None)
+    days = (first + timedelta(day) for day in range(7))
+    return next((moment_of(day, zone) for day in days if day.weekday() in weekdays), due)
 
 
 def stop(decision: ServerDecision) -> None:

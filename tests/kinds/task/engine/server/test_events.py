@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import msgspec
 import pytest
 from msgspec.structs import replace
@@ -435,6 +437,20 @@ def test_K64_a_global_event_comes_again_without_drift() -> None:
     hall.answer(call)
     assert hall.begun() == []
     assert hall.server("night").due == started + 1080
+
+
+@pytest.mark.parametrize("period", [7 * 86400.0, 14 * 86400.0])
+@pytest.mark.parametrize("day", range(7))
+def test_K64_an_event_that_comes_every_week_comes_on_its_weekday(day: int, period: float) -> None:
+    hall = Hall(global_event("weekly", period=period, weekdays=(day,)))
+    started, due = hall.now, hall.server("weekly").due
+    assert datetime.fromtimestamp(due, UTC).weekday() == day
+    assert started < due <= started + period + 6 * 86400
+    assert (due - started) % 86400 == 0
+    hall.passes(due - started)
+    call = hall.begun()[-1]
+    hall.answer(call)
+    assert hall.server("weekly").due == due + period
 
 
 def test_K41_a_task_raises_a_global_event() -> None:
