@@ -62,6 +62,17 @@ DIGEST = """<recipe group="desk" name="digest" start_step="wait" end_step="post"
 </recipe>"""
 
 
+ANSWERED = """<recipe group="desk" name="told" start_step="wait" end_step="post">
+  <step id="wait" type="action" target="basic.nothing"/>
+  <transition id="came"><in idref="wait"/><out idref="post"/>
+    <condition as="o" use="yes"><match>order</match></condition></transition>
+  <step id="post" type="action" target="desk.post"><arguments><digest>
+    <line>{string-join($o/item/@name, ', ')} after {time-between($o/@at, $now)}</line>
+    <line>{if(count($o/item) > 1, 'in parts', 'in one')}</line>
+  </digest></arguments></step>
+</recipe>"""
+
+
 @pytest.fixture
 def at(tmp_path: Path) -> HomeInTime:
     return HomeInTime(tmp_path, "2026-03-02T10:00:00Z", {"modules/desk.py": MODULE}, "Europe/Paris")
@@ -69,6 +80,15 @@ def at(tmp_path: Path) -> HomeInTime:
 
 def texts(agent: Agent, name: str) -> list[str]:
     return [element.text or "" for element in agent.memory(name)]
+
+
+def test_N42_names_are_joined_a_time_told_and_a_word_chosen(at: HomeInTime) -> None:
+    at.write("recipes/desk.xml", ANSWERED)
+    with at.open() as agent:
+        agent.start("desk.told")
+        agent.add("<order at='2026-03-02T08:30'><item name='ink'/><item name='pen'/></order>")
+        agent.until_idle()
+        assert texts(agent, "post") == ["ink, pen after 2h 30m; in parts"]
 
 
 def test_N42_a_bill_is_summed_up_and_due_in_two_weeks(at: HomeInTime) -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from lxml import etree
 
-from narval.core.definitions.reading.date_functions import functions_in
+from narval.core.definitions.reading.value_functions import functions_in
 from narval.core.definitions.reading.values import ArgumentValue
 from narval.core.elements.element import Element, Tree
 from narval.core.patterns.syntax import (

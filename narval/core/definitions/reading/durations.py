@@ -40,6 +40,15 @@ def read_length(text: str) -> tuple[int, float]:
     return int(days), seconds
 
 
+def length_of(seconds: float) -> str:
+    """A length of time as it is read again, such as "1d 2h 30m"; a part of a second is left out."""
+    left, parts = int(seconds), list[str]()
+    for unit in ("d", "h", "m", "s"):
+        number, left = divmod(left, int(_UNITS[unit]))
+        parts += [f"{number}{unit}"] if number else []
+    return " ".join(parts) or "0s"
+
+
 def duration(seconds: float) -> str:
     """A length of time in the two units that matter."""
     if seconds < 1:

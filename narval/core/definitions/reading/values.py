@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 import msgspec
 from lxml import etree
 
-from narval.core.definitions.reading.date_functions import (
-    DATE_FUNCTIONS,
-    check_dates,
-    functions_in,
-    uses_dates,
-)
 from narval.core.definitions.reading.lexer import Locate
 from narval.core.definitions.reading.patterns import Patterns
+from narval.core.definitions.reading.value_functions import (
+    VALUE_FUNCTIONS,
+    check_functions,
+    functions_in,
+    uses_functions,
+)
 from narval.core.definitions.reading.xml import Entry, Reading
 from narval.core.elements.element import Element, Tree
 from narval.core.errors import ElementError, PatternError
@@ -60,10 +60,10 @@ class ArgumentValue:
         try:
             check_depth(text)
             tree = parse(text)
-            check(tree, {}, {**FUNCTIONS, **DATE_FUNCTIONS})
+            check(tree, {}, {**FUNCTIONS, **VALUE_FUNCTIONS})
             check_focus(tree)
-            check_dates(tree)
-            self._selects, self._of_dates = type_of(tree) == "nodes", uses_dates(tree)
+            check_functions(tree)
+            self._selects, self._has_functions = type_of(tree) == "nodes", uses_functions(tree)
             self.gives_elements = _gives_elements(tree)
             _compiled(text, self._selects, "")
         except ExpressionError as error:
@@ -105,7 +105,7 @@ class ArgumentValue:
         nodes = {name: [tree.root for tree in of_name] for name, of_name in trees.items()}
         # lxml copies each node that it selects in another document than that of the context.
         context = next((root for roots in nodes.values() for root in roots), _NOWHERE)
-        return _compiled(self.text, self._selects, zone if self._of_dates else "")(context, **nodes)
+        return _compiled(self.text, self._selects, zone if self._has_functions else "")(context, **nodes)
 
 
 argument_value = lru_cache(maxsize=1024)(ArgumentValue)
@@ -125,7 +125,7 @@ def _gives_elements(tree: Expression) -> bool:
 
 @lru_cache(maxsize=1024)
 def _compiled(text: str, selects: bool, zone: str) -> etree.XPath:
-    """An expression compiled, with the functions of dates in a zone, if it has some."""
+    """An expression compiled, with the functions of values in a zone, if it has some."""
     return compiled(text if selects else f"string({text})", {}, functions_in(zone) if zone else None)
 
 

@@ -1,4 +1,4 @@
-"""Functions of dates in values: `date-add` and `days-between`, beside those of XPath 1.0.
+"""Functions of values, beside those of XPath 1.0: a choice, texts joined, and dates and moments.
 
 They read dates as appointments do, so a local one is of the home's zone, and lengths as appointments have
 them, so weekdays may follow. What is no date gives what XPath gives of it elsewhere: no text, or no number.
@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from narval.core.definitions.appointment import Appointment, counted_days, read_date
 from narval.core.definitions.reading.appointments import interval
+from narval.core.definitions.reading.durations import length_of
 from narval.core.definitions.reading.schedule import weekdays
 from narval.core.definitions.wall import zone_named
 from narval.core.patterns.functions import Signature
@@ -24,24 +25,28 @@ from narval.core.patterns.lexer import ExpressionError
 from narval.core.patterns.syntax import Expression, Filter, FunctionCall, Literal, Path, walk
 from narval.core.patterns.xpath1 import string_of
 
-DATE_FUNCTIONS: Mapping[str, Signature] = {
+VALUE_FUNCTIONS: Mapping[str, Signature] = {
+    "if": Signature("string", 3, 3),
+    "string-join": Signature("string", 2, 2, nodes=True),
     "date-add": Signature("string", 2, 2),
     "days-between": Signature("number", 2, 3),
+    "time-between": Signature("string", 2, 2),
+    "seconds-between": Signature("number", 2, 2),
 }
 
 
-def uses_dates(tree: Expression) -> bool:
-    """True if an expression has functions of dates."""
-    return any(isinstance(part, FunctionCall) and part.name in DATE_FUNCTIONS for part in walk(tree))
+def uses_functions(tree: Expression) -> bool:
+    """True if an expression has functions of values."""
+    return any(isinstance(part, FunctionCall) and part.name in VALUE_FUNCTIONS for part in walk(tree))
 
 
-def check_dates(tree: Expression) -> None:
-    """Raise ExpressionError at a function of dates that would be called for each node, or with what is no
+def check_functions(tree: Expression) -> None:
+    """Raise ExpressionError at a function of values that would be called for each node, or with what is no
     length and no weekdays.
     """
     for predicate in _predicates(tree):
         for part in walk(predicate):
-            if isinstance(part, FunctionCall) and part.name in DATE_FUNCTIONS:
+            if isinstance(part, FunctionCall) and part.name in VALUE_FUNCTIONS:
                 raise ExpressionError(f"{part.name}() stands outside predicates", part.start)
     for call in walk(tree):
         if isinstance(call, FunctionCall) and call.name == "date-add":
@@ -69,11 +74,27 @@ def _check_literal(call: FunctionCall, at: int, read: Any) -> None:
 
 
 def functions_in(zone: str) -> dict[tuple[None, str], Any]:
-    """The functions of dates in a zone, as lxml takes them."""
+    """The functions of values in a zone, as lxml takes them."""
     return {
+        (None, "if"): _if,
+        (None, "string-join"): _string_join,
         (None, "date-add"): partial(_date_add, zone),
         (None, "days-between"): partial(_days_between, zone),
+        (None, "time-between"): partial(_time_between, zone),
+        (None, "seconds-between"): partial(_seconds_between, zone),
     }
+
+
+def _if(_: Any, test: Any, then: Any, otherwise: Any) -> Any:
+    """The second argument where the first is true, as boolean() says, else the third: nodes by their text."""
+    is_true = test == test and bool(test)  # what is no number is not true
+    chosen = then if is_true else otherwise
+    return _text(chosen, strip=False) if isinstance(chosen, list) else chosen
+
+
+def _string_join(_: Any, nodes: Any, between: Any) -> str:
+    """The texts of nodes, with a text between two of them."""
+    return _text(between, strip=False).join(_text([node], strip=False) for node in nodes)
 
 
 @lru_cache(maxsize=1024)
@@ -115,6 +136,26 @@ def _days_between(zone: str, _: Any, begin: Any, end: Any, days: str = "*") -> f
     return float(counted_days(first, last, weekdays(days)))
 
 
+def _seconds_between(zone: str, _: Any, begin: Any, end: Any) -> float:
+    """The seconds from one moment to another; less than 0 where the second is earlier."""
+    try:
+        return read_date(_text(end), zone) - read_date(_text(begin), zone)
+    except (ValueError, OverflowError):
+        return float("nan")
+
+
+def _time_between(zone: str, _: Any, begin: Any, end: Any) -> str:
+    """The time from one moment to another as a length such as 1d 2h, with - before it where the second is
+    earlier; from a date to a date in days.
+    """
+    first, last = _text(begin), _text(end)
+    if _is_day(first) and _is_day(last):
+        seconds = (date.fromisoformat(last) - date.fromisoformat(first)).days * 86400.0
+    else:
+        seconds = _seconds_between(zone, _, first, last)
+    return "" if seconds != seconds else f"{'-' if seconds < 0 else ''}{length_of(abs(seconds))}"
+
+
 def _day(text: str, zone: str) -> date:
     return datetime.fromtimestamp(read_date(text, zone), zone_named(zone)).date()
 
@@ -126,8 +167,9 @@ def _is_day(text: str) -> bool:
         return False
 
 
-def _text(value: Any) -> str:
+def _text(value: Any, *, strip: bool = True) -> str:
     """The text of an argument: of the first of several nodes, as string() gives it."""
     if isinstance(value, list):
         value = value[0] if value else ""
-    return (string_of(value) if isinstance(value, etree._Element) else str(value)).strip()
+    text = string_of(value) if isinstance(value, etree._Element) else str(value)
+    return text.strip() if strip else text
