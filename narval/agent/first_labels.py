@@ -40,7 +40,7 @@ def derive_labels(transaction: Transaction) -> None:
         origin = element.origin
         if endorsement(origin):
             continue
-        number = labels.number(_came_with(agent, origin))
+        number = labels.number(came_with(agent, origin))
         number = labels.join(number, labels.of(origin.inputs))
         run = agent.runs.get(origin.run)
         if run is not None:
@@ -60,8 +60,8 @@ def label_secrets(transaction: Transaction) -> None:
             transaction.label(eid, memory.labels.number((name,)))
 
 
-def _came_with(agent: AgentState, origin: Origin) -> Iterable[str]:
-    """The labels of what came in with an element, as its origin tells."""
+def came_with(agent: AgentState, origin: Origin) -> Iterable[str]:
+    """The labels of what came in with an element, as its origin tells; `unknown` where it cannot tell."""
     if origin.agent or any(made_of not in agent.memory for made_of in origin.inputs):
         return (UNKNOWN,)
     if not origin.run:

@@ -9,6 +9,7 @@ from html import escape
 from lxml.etree import _Element
 
 from narval.agent.agent import AgentState
+from narval.agent.first_labels import came_with
 from narval.agent.run import Run
 from narval.core.definitions.action.definition import Action
 from narval.core.elements.element import Element, Origin, text_within
@@ -47,7 +48,7 @@ def facts_of(agent: AgentState, rules: Rules, run: Run, call: Call, action: Acti
         labels = memory.labels.names(memory.labels.whole(memory.labels.of((run.eid,))))
         parts = (Part(VALUES, "", True, labels, (run.eid,)), *parts)
     name = f"{PROGRAMS}{call.name}" if call.kind == PROGRAM else call.name
-    return Facts(name, run.name, parts, _Holding(memory, rules, run, inputs, parts).holds)
+    return Facts(name, run.name, parts, _Holding(agent, rules, run, inputs, parts).holds)
 
 
 def shown_part(part: Part) -> str:
@@ -153,29 +154,44 @@ class _Holding:
 
     def __init__(
         self,
-        memory: Memory,
+        agent: AgentState,
         rules: Rules,
         run: Run,
         inputs: Mapping[str, Sequence[Element]],
         parts: Sequence[Part],
     ) -> None:
-        self._memory, self._rules, self._definition = memory, rules, run.definition
+        self._agent, self._memory = agent, agent.memory
+        self._rules, self._definition = rules, run.definition
         self._given, self._parts = inputs, parts
 
     def holds(self, rule: Rule, part: Part) -> bool:
         """True if `to` and `holds` of a rule hold of a part."""
-        return (rule.to is None or self._fits(rule, rule.to)) and (
-            not rule.holds or self._contains(rule, part)
-        )
+        if rule.to is not None and not (self._is_about(rule, rule.to, part) and self._fits(rule, rule.to)):
+            return False
+        return not rule.holds or self._contains(rule, part)
 
     # --- to -------------------------------------------------------------------------------------------
+
+    def _is_about(self, rule: Rule, pattern: Pattern, part: Part) -> bool:
+        """False if a rule allows a part that says where, in an input of which its pattern says nothing: who
+        may be written to says nothing of the outbox.
+        """
+        if rule.then != "allow" or not part.where or part.input not in self._given:
+            return True
+        names = Condition((pattern,)).names
+        return names is None or all(element.name in names for element in self._given[part.input])
 
     @cached_property
     def _arrived(self) -> list[Element] | None:
         """The elements by which what the call is inputs came in; None where that is not known."""
-        eids = came_in(self._memory, (eid for part in self._parts if part.input for eid in part.eids))
+        given = (eid for part in self._parts if part.input for eid in part.eids)
+        eids = came_in(self._memory, given, brings_in=self._brings_in)
         elements = (self._memory.element(eid) for eid in eids or ())
         return None if eids is None else [element for element in elements if element is not None]
+
+    def _brings_in(self, origin: Origin) -> bool:
+        """True if the call that gave an element brings something in, or it cannot be told."""
+        return any(True for _ in came_with(self._agent, origin))
 
     def _fits(self, rule: Rule, pattern: Pattern) -> bool:
         """True if the inputs of which a pattern may be fit it, for each element that came in.

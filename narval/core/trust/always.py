@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
+from lxml import etree
 
-from narval.core.elements.element import Element, Tree, children
+from narval.core.elements.element import Element, Tree, children, text_within
 from narval.core.errors import PatternError
 from narval.core.memory.labels import SECRET
 from narval.core.patterns.pattern import Condition, compile_pattern
@@ -24,7 +25,10 @@ _LABEL = re.compile(r"[^\s?\"\\]{1,200}")
 
 def always(verdict: Verdict, facts: Facts, inputs: Mapping[str, Sequence[Element]]) -> str:
     """The rules, as text, that allow each part because of which a call asks, with the values that it has;
-    "" where one cannot be said: of several elements, or of a value that is too long or has parts itself.
+    "" where one cannot be said: of several elements, or of a value that is too long.
+
+    A part that says where is allowed with its own value, for such a rule allows no other. One that says what
+    is allowed with the whole element: else anything could stand beside it.
     """
     asking: dict[Part, list[str]] = {}
     for judgement in verdict.judgements:
@@ -65,7 +69,8 @@ def _exactly(part: Part, elements: Sequence[Element]) -> str:
     if len(elements) != 1 or not _NAME.fullmatch(elements[0].name):
         return ""
     element = elements[0]
-    tests = "".join(f"[{test}]" for test in _tests(part.path, element))
+    path = part.path if part.where else ""
+    tests = "".join(f"[{test}]" for test in _tests(path, element))
     text = f"{element.name}{tests}"
     try:
         fits = bool(tests) and Condition((compile_pattern(text),)).bind().test(Tree(element))
@@ -90,15 +95,28 @@ def _tests(path: str, element: Element) -> Iterator[str]:
         elif last != "text()":
             yield f"count({path})=1 and {path}[not(*) and not(@*)]={literal}"
         return
-    attributes = {str(name): str(value) for name, value in root.attrib.items() if name != "eid"}
-    text = root.text or ""
-    if children(root) or len(text) + sum(map(len, attributes.values())) > MOST:
+    if len(element.xml) <= MOST:
+        yield from _whole(root)
+
+
+def _whole(node: etree._Element) -> Iterator[str]:
+    """The tests that hold of an element with exactly these attributes, texts and children; none where one
+    has a name that cannot be said.
+    """
+    attributes = {str(name): str(value) for name, value in node.attrib.items()}
+    if node.getparent() is None:
+        attributes.pop("eid", None)  # it is narval that gives this number, another each time
+    inner = children(node)
+    if not all(_NAME.fullmatch(name) for name in (*attributes, *(str(child.tag) for child in inner))):
         return
-    if any(not _NAME.fullmatch(name) for name in attributes):
-        return
-    yield f"not(*) and count(@*)={len(root.attrib)}"
+    yield f"count(@*)={len(node.attrib)} and count(*)={len(inner)}"
     yield from (f"@{name}={_literal(value)}" for name, value in attributes.items())
-    yield f".={_literal(text)}"
+    yield f".={_literal(text_within(node))}"
+    for at, child in enumerate(inner, 1):
+        tests = list(_whole(child))
+        if not tests:
+            return
+        yield f"*[{at}][self::{child.tag}]{''.join(f'[{test}]' for test in tests)}"
 
 
 def _literal(value: str) -> str:

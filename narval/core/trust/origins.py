@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from narval.core.elements.element import Element, Origin, children
@@ -13,12 +13,23 @@ MOST = 10_000
 """The elements at most whose origin is looked at; what came of more is not known."""
 
 
-def came_in(memory: Memory, eids: Iterable[int], *, models: bool = False) -> tuple[int, ...] | None:
+def _never(origin: Origin) -> bool:
+    return False
+
+
+def came_in(
+    memory: Memory,
+    eids: Iterable[int],
+    *,
+    models: bool = False,
+    brings_in: Callable[[Origin], bool] = _never,
+) -> tuple[int, ...] | None:
     """The elements by which labels about `from` came into some elements; None where that is not known: an
     element is forgotten, another agent sent it, or a run made it of values that it kept.
 
     What a language model answered did not come in by itself, unless `models` are asked for: what it was asked
-    with did.
+    with did. An element that has no label which it is not made of came in too if its call `brings_in`
+    something: a mail that is found by the words of another is a second mail.
     """
     pending, seen, arrived = list(eids), set[int](), dict[int, None]()
     while pending:
@@ -41,6 +52,8 @@ def came_in(memory: Memory, eids: Iterable[int], *, models: bool = False) -> tup
             if origin.agent or (not origin.call and new & _ways(memory, (origin.run,))):
                 return None
             arrived[eid] = None
+        elif origin.call and brings_in(origin):
+            arrived[eid] = None
     return tuple(sorted(arrived))
 
 
@@ -62,7 +75,7 @@ class Chosen(NamedTuple):
 
 def chosen(memory: Memory, eids: Iterable[int]) -> Chosen:
     """The values that stand in answers of language models, from which some elements came, and which their
-    prompts bound; an answer whose prompt is forgotten has none.
+    prompts bound; an answer whose prompt is forgotten has none, and neither has one whose fields came in.
     """
     pending, seen = list(eids), set[int]()
     words, numbers = set[str](), set[str]()
@@ -75,7 +88,7 @@ def chosen(memory: Memory, eids: Iterable[int]) -> Chosen:
         inputs = element.origin.inputs if element.origin is not None else ()
         pending += inputs
         for made_of in inputs:
-            for name, is_number in _bound(memory.element(made_of)):
+            for name, is_number in _bound(memory, memory.element(made_of)):
                 if (value := element.attributes.get(name)) is not None:
                     (numbers if is_number else words).add(value)
     return Chosen(frozenset(words), frozenset(numbers))
@@ -89,9 +102,9 @@ _NUMBERS = ("number", "integer")
 """The types of fields that are numbers."""
 
 
-def _bound(prompt: Element | None) -> Iterator[tuple[str, bool]]:
+def _bound(memory: Memory, prompt: Element | None) -> Iterator[tuple[str, bool]]:
     """The fields of a prompt that leave a model no words of its own, each with True if it is a number."""
-    if prompt is None or prompt.name != "prompt":
+    if prompt is None or prompt.name != "prompt" or memory.labels.told_of(prompt.eid, "field"):
         return
     for node in children(prompt.tree()):
         kind = node.get("type")

@@ -8,7 +8,6 @@ made and one that a definition could make.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Literal, NamedTuple, get_args
 
@@ -17,6 +16,7 @@ import msgspec
 from narval.core.memory.labels import MODEL, SECRET, UNKNOWN
 from narval.core.patterns.pattern import Pattern
 from narval.core.trust.parts import Part
+from narval.core.trust.selection import looked_at
 
 Then = Literal["allow", "ask", "refuse"]
 """The ends that a call can come to by rules, the mildest first."""
@@ -96,12 +96,11 @@ class Rule(msgspec.Struct, frozen=True, dict=True):
 
     def _looks_at(self, part: Part) -> bool:
         """False if it allows a part that says where, because of a pattern that does not look at that part:
-        who may be written to at `@to` says nothing of `@cc`.
+        who may be written to at `@to` says nothing of `@cc`, and neither does `$from/@cc`.
         """
         if self.to is None or not part.where or not part.path or self.then != "allow":
             return True
-        last = re.escape(part.path.rpartition("/")[2])
-        return re.search(rf"(?<![\w.-]){last}(?![\w.-])", self.to.text) is not None
+        return part.path in looked_at(self.to.text)
 
 
 class Rules(msgspec.Struct, frozen=True, dict=True):

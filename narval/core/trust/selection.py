@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
+from narval.core.patterns.lexer import ExpressionError
 from narval.core.patterns.syntax import (
     Expression,
     Filter,
@@ -19,6 +20,7 @@ from narval.core.patterns.syntax import (
     Variable,
     parse,
     parts,
+    variables,
     walk,
 )
 from narval.core.trust.paths import TEXT
@@ -41,6 +43,81 @@ def pieces_of(text: str) -> frozenset[Piece]:
 def selected_by(text: str) -> frozenset[Piece]:
     """The pieces that an expression of elements selects. Raises ExpressionError."""
     return frozenset(_selected(parse(text), ()))
+
+
+@lru_cache(maxsize=1024)
+def looked_at(text: str) -> frozenset[str]:
+    """The parts of the element that a pattern is tried on at which it looks, by their paths. What stands
+    behind a variable is in another element, and none of them; nor is one whose path cannot be told.
+    """
+    try:
+        return frozenset("/".join(path) for path in _looked_at(parse(text), _OUTSIDE))
+    except ExpressionError:  # of XPath 3.1 alone
+        return frozenset()
+
+
+_Place = tuple[str, ...] | None
+"""The names that lead to a node within an element; None where they cannot be told."""
+
+_OUTSIDE = ("/",)
+"""The place from which the first step of a pattern leads to the element."""
+
+
+def _looked_at(node: Expression, place: _Place) -> Iterator[tuple[str, ...]]:
+    """The places to which paths within an expression lead that is tried at a place."""
+    if isinstance(node, Path | Filter):
+        yield from _followed(node, place)[1]
+    else:
+        for inner in parts(node):
+            yield from _looked_at(inner, place)
+
+
+def _followed(node: Expression, place: _Place) -> tuple[_Place, list[tuple[str, ...]]]:
+    """The place to which an expression leads, and all those that it looks at on the way."""
+    if variables(node) and not (isinstance(node, Path | Filter) and _begins_here(node)):
+        return None, []
+    looked: list[tuple[str, ...]] = []
+    match node:
+        case Path(origin=origin, steps=steps):
+            if isinstance(origin, str):
+                place = _OUTSIDE
+            elif origin is not None:
+                place, looked = _followed(origin, place)
+            for step in steps:
+                place = _stepped(place, step)
+                if place:
+                    looked.append(place)
+                looked += (path for predicate in step.predicates for path in _looked_at(predicate, place))
+            return place, looked
+        case Filter(primary=primary, predicates=predicates):
+            place, looked = _followed(primary, place)
+            looked += (path for predicate in predicates for path in _looked_at(predicate, place))
+            return place, looked
+    return None, list(_looked_at(node, place))
+
+
+def _begins_here(node: Path | Filter) -> bool:
+    """True if a path leads from where it is tried, and not from a variable, whatever its predicates say."""
+    first = node.primary if isinstance(node, Filter) else node.origin
+    if first is None or isinstance(first, str):
+        return True
+    return not variables(first) if not isinstance(first, Path | Filter) else _begins_here(first)
+
+
+def _stepped(place: _Place, step: PathStep) -> _Place:
+    """The place to which a step leads from one."""
+    name = step.test if step.test == TEXT else step.test.rpartition(":")[2]
+    if place == _OUTSIDE:
+        return () if step.axis == "child" else None
+    if place is None or (step.axis != "self" and (name == "*" or (name.endswith(")") and name != TEXT))):
+        return None
+    if step.axis == "self":
+        return place
+    if step.axis == "attribute":
+        return (*place, f"@{name}")
+    if step.axis != "child":
+        return None
+    return (*place, name)
 
 
 def _read(node: Expression) -> Iterator[Piece]:

@@ -40,6 +40,12 @@ def test_each_way_in_counts() -> None:
     assert came_in(memory, (4,)) == (1, 2, 3)
 
 
+def test_what_a_call_found_by_the_words_of_another_came_in_too() -> None:
+    memory = memory_of(MAIL, (b"<email/>", made(1, call="search"), ("mail",)), (b"<x/>", made(2), ("mail",)))
+    assert came_in(memory, (3,)) == (1,)
+    assert came_in(memory, (3,), brings_in=lambda origin: origin.call == "search") == (1, 2)
+
+
 def test_it_is_not_known_where_something_is_forgotten() -> None:
     memory = memory_of(MAIL, (b"<x/>", made(1), ("mail",)))
     memory.apply(Forgotten((1,)))
@@ -74,3 +80,11 @@ def test_what_a_model_chose_is_what_its_prompt_left_it_no_words_for() -> None:
     memory = memory_of(prompt, answer, (b"<x/>", made(2), ("model:x",)))
     assert chosen(memory, (3,)) == Chosen(frozenset({"yes", "no"}), frozenset({"7"}))
     assert chosen(memory, (1,)) == Chosen()
+
+
+def test_fields_that_came_in_leave_a_model_free() -> None:
+    fields = b'<prompt><field name="a" words="evil@x.org"/></prompt>'
+    answer = (b'<answer a="evil@x.org"/>', made(1), ("mail", "model:x"))
+    assert chosen(memory_of((fields, made(), ("mail",)), answer), (2,)) == Chosen()
+    only_a_value = (fields, made(), ("/value/text()=mail",))
+    assert chosen(memory_of(only_a_value, answer), (2,)) == Chosen(frozenset({"evil@x.org"}))

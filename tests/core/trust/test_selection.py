@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from narval.core.trust.selection import Piece, pieces_of, selected_by
+from narval.core.trust.selection import Piece, looked_at, pieces_of, selected_by
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,27 @@ def test_F4_a_value_reads_what_it_selects_and_all_where_that_depends_on_more(
 def test_F4_what_is_repeated_are_the_elements_that_are_selected() -> None:
     assert selected_by("$order/item") == {Piece("order", "item")}
     assert selected_by("$orders[position() < 3]/item") == {Piece("orders", "item")}
+
+
+@pytest.mark.parametrize(
+    ("text", "paths"),
+    [
+        ("email[not(@cc) and @to=$from/@from]", {"@cc", "@to"}),
+        ("email[@to=$from/@from or @to=$from/@cc]", {"@to"}),
+        ("email[@to='see @cc']", {"@to"}),
+        ("email[head/@to=$known.people]", {"head", "head/@to"}),
+        ("email[head[@to=$from/@cc]]", {"head", "head/@to"}),
+        ("email[@to[.=$from/@from]][/email/@cc]", {"@to", "@cc"}),
+        ("(email | letter)[./@to='a']", set()),
+        ("email[@to='a'] | letter[string(text())='b']", {"@to", "text()"}),
+        ("*[@to='a']", {"@to"}),
+        ("email[$from[@cc]]", set()),
+        ("email[($from | .)/@cc]", set()),
+        ("email[.//@cc or @*]", set()),
+        ("//email[@cc]", set()),
+    ],
+)
+def test_F6_a_pattern_looks_at_parts_of_what_it_is_tried_on_and_at_none_behind_a_variable(
+    text: str, paths: set[str]
+) -> None:
+    assert looked_at(text) == paths
