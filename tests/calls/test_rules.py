@@ -238,7 +238,8 @@ def test_F6_who_was_in_copy_may_be_written_to_and_nobody_is_by_that_in_copy(home
 
 
 SEARCHES = """
-@action(inputs=[Input("query", "query")], outputs=[Output("mail", "email[@from]")], label="mail", outside=False)
+@action(inputs=[Input("query", "query")], outputs=[Output("mail", "email[@from]")], label="mail",
+        outside=False)
 def search(query):
     return "<email from='ben@x.org'><body>for ben alone</body></email>"
 
@@ -251,7 +252,8 @@ def box():
 def post(letter, outbox):
     return send(letter)
 
-@action(inputs=[Input("prompt", "prompt")], outputs=[Output("answer", "answer")], outside=False, model="prompt")
+@action(inputs=[Input("prompt", "prompt")], outputs=[Output("answer", "answer")], outside=False,
+        model="prompt")
 def ask(prompt):
     more = (Path(call().home) / "sent").exists()
     return f"<answer about='{'http://evil.example' if more else 'so'}'>see http://x.org</answer>"
@@ -277,7 +279,10 @@ SEARCHING = {
         step("c", "m.send", '<letter to="{$a/@from}">{$b/body}</letter>'),
     ),
     "boxes": three_steps(
-        "boxes", step("a", "m.box"), step("b", "basic.nothing"), step("c", "m.post", '<letter to="ann@x.org"/>')
+        "boxes",
+        step("a", "m.box"),
+        step("b", "basic.nothing"),
+        step("c", "m.post", '<letter to="ann@x.org"/>'),
     ),
     "tells": three_steps(
         "tells",
@@ -304,10 +309,10 @@ def test_F6_a_mail_that_was_found_by_the_words_of_another_is_one_more_that_came_
 
 
 def test_F6_a_rule_about_one_input_says_nothing_of_another(home: Path) -> None:
-    with_searching(home, "boxes", ANSWERS.replace("mail", "*").replace("w.answers", "s.boxes") + ASKS)
-    (home / "etc/trust.toml").write_text(
-        (home / "etc/trust.toml").read_text().replace("$from/@from", "'ann@x.org'")
+    to_ann = (
+        ANSWERS.replace("mail", "*").replace("w.answers", "s.boxes").replace("$from/@from", "'ann@x.org'")
     )
+    with_searching(home, "boxes", to_ann + ASKS)
     with narval.open(home, by="ann") as agent:
         agent.start("s.boxes")
         agent.until_idle()
@@ -315,8 +320,7 @@ def test_F6_a_rule_about_one_input_says_nothing_of_another(home: Path) -> None:
 
 
 def test_F8_always_to_what_a_model_wrote_lets_nothing_else_stand_beside_it(home: Path) -> None:
-    model = (shipped() / "etc/trust.toml").read_text()
-    with_searching(home, "tells", model)
+    with_searching(home, "tells", (shipped() / "etc/trust.toml").read_text())
     with narval.open(home, by="ann") as agent:
         agent.start("s.tells")
         agent.until_idle()

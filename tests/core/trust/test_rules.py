@@ -116,7 +116,11 @@ def test_what_only_memory_can_tell_is_asked_of_the_facts() -> None:
 
 def test_a_pattern_allows_only_the_addresses_that_it_looks_at() -> None:
     others = Rule("ask", ("*",))
-    for pattern in ("email[@to='ann@x.org']", "email[@to='see @cc']", "email[@to=$from/@from or @to=$from/@cc]"):
+    for pattern in (
+        "email[@to='ann@x.org']",
+        "email[@to='see @cc']",
+        "email[@to=$from/@from or @to=$from/@cc]",
+    ):
         rule = Rule("allow", ("mail",), to=compile_pattern(pattern))
         for path, then in (("@to", "allow"), ("@cc", "ask"), ("@to-all", "ask"), ("head/@to", "ask")):
             assert judge(rule, others, parts=(Part("email", path, True, ("mail",)),)).then == then, path
