@@ -116,7 +116,7 @@ def _whole(node: etree._Element) -> Iterator[str]:
         tests = list(_whole(child))
         if not tests:
             return
-        yield f"*[{at}][self::{child.tag}]{''.join(f'[{test}]' for test in tests)}"
+        yield f"*[{at}][self::{child.tag!s}]{''.join(f'[{test}]' for test in tests)}"
 
 
 def _literal(value: str) -> str:
