@@ -74,6 +74,8 @@ def _looked_at(node: Expression, place: _Place) -> Iterator[tuple[str, ...]]:
 
 def _followed(node: Expression, place: _Place) -> tuple[_Place, list[tuple[str, ...]]]:
     """The place to which an expression leads, and all those that it looks at on the way."""
+    if isinstance(node, Filter) and not node.predicates and not isinstance(node.primary, Path | Filter):
+        return None, list(_looked_at(node.primary, place))
     if variables(node) and not (isinstance(node, Path | Filter) and _begins_here(node)):
         return None, []
     looked: list[tuple[str, ...]] = []

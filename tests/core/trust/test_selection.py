@@ -45,6 +45,7 @@ def test_F4_what_is_repeated_are_the_elements_that_are_selected() -> None:
     [
         ("email[not(@cc) and @to=$from/@from]", {"@cc", "@to"}),
         ("email[@to=$from/@from or @to=$from/@cc]", {"@to"}),
+        ("email[not(@cc) and (@to=$from/@from or (@to=$from/@return-path))]", {"@cc", "@to"}),
         ("email[@to='see @cc']", {"@to"}),
         ("email[head/@to=$known.people]", {"head", "head/@to"}),
         ("email[head[@to=$from/@cc]]", {"head", "head/@to"}),
