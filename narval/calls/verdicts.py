@@ -184,8 +184,8 @@ class _Holding:
     @cached_property
     def _arrived(self) -> list[Element] | None:
         """The elements by which what the call is inputs came in; None where that is not known."""
-        given = (eid for part in self._parts if part.input for eid in part.eids)
-        eids = came_in(self._memory, given, brings_in=self._brings_in)
+        nearest = (eid for part in self._parts if part.input for eid in part.eids)
+        eids = came_in(self._memory, nearest, brings_in=self._brings_in)
         elements = (self._memory.element(eid) for eid in eids or ())
         return None if eids is None else [element for element in elements if element is not None]
 
