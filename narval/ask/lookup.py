@@ -10,6 +10,7 @@ from narval.agent.history import past
 from narval.agent.replay import definition_of, state_of
 from narval.agent.run import Run
 from narval.ask.text import article
+from narval.calls.confining import unconfined
 from narval.core.definitions.library import RunDefinition
 from narval.core.engines.registry import is_runnable
 from narval.core.errors import ElsewhereError, Fault, RequestError
@@ -154,6 +155,11 @@ def inbox_of(daemon: Daemon) -> dict[str, Any] | None:
     if place is not None and not daemon.agent.store.is_own:
         place = place / AGENTS / daemon.name if daemon.name in daemon.files.followers.folders else None
     return standing(place)._asdict() if place is not None else None
+
+
+def unconfined_in(daemon: Daemon) -> dict[str, list[str]]:
+    """The names of what came by collections and is held to nothing, by where it runs."""
+    return unconfined(files_of(daemon).loaded.library, asks=daemon.files.settings.grants == ASK)
 
 
 def withheld_in(daemon: Daemon) -> list[RunDefinition]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import narval
@@ -13,11 +13,13 @@ from narval.agent.agent import AgentState
 from narval.agent.run import Run
 from narval.agent.runs import NOT_GRANTED
 from narval.calls.context import CallContext, Inputs, Target
+from narval.calls.programs.spawn import LIMITING
 from narval.calls.workers.confined import Confined
 from narval.core.definitions.action.definition import Action
-from narval.core.definitions.action.needs import LISTS, Needs, table_of
+from narval.core.definitions.action.needs import LISTS, NOTHING, Needs, table_of
+from narval.core.definitions.library import Definition, Library, RunDefinition
 from narval.core.elements.element import Element
-from narval.core.engines.commands import Call
+from narval.core.engines.commands import Call, Program
 from narval.core.engines.events import Failure
 from narval.core.engines.registry import is_undoing
 from narval.core.trust.needs import (
@@ -30,12 +32,17 @@ from narval.core.trust.needs import (
     needs_of_call,
     written_in,
 )
+from narval.files.agents.collections import folder_of
+from narval.files.agents.settings import COLLECTIONS
 from narval.files.outside.services import Service
 from narval.system.landlock import Confinement, abi
 
 SYSTEM = ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/dev/null", "/dev/zero",
-          "/dev/urandom", "/dev/random", "/proc/self")  # fmt: skip
+          "/dev/urandom", "/dev/random")  # fmt: skip
 """The places that every program reads."""
+
+ITSELF = "/proc/self"
+"""The place where a worker reads about itself. No program gets it: to the daemon, it is the daemon's own."""
 
 INTERNET = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/gai.conf", "/etc/ssl")
 """The places that a program reads which connects to a host by its name."""
@@ -80,7 +87,7 @@ def confined_to(call: CallContext) -> Confined:
     hosts = tuple(sorted(need.text for need in resolved if need.what == "host" and "{" not in need.value))
     secrets = [need.value for need in resolved if need.what == "secret"]
     programs = [path for need in resolved if need.what == "program" for path in _program(need.value)]
-    reads = [*SYSTEM, *(INTERNET if hosts else ()), *_python(), *_module(target.module_path)]
+    reads = [*SYSTEM, ITSELF, *(INTERNET if hosts else ()), *_python(), *_module(target.module_path)]
     reads += [str(call.home / "etc" / name) for name in secrets if call.home is not None]
     reads += [str(folder) for folder in _folders(resolved, call.home, "r")]
     limits = Confinement(
@@ -91,6 +98,80 @@ def confined_to(call: CallContext) -> Confined:
     )
     environment = tuple((name, os.environ[name]) for name in secrets if name in os.environ)
     return Confined(limits, hosts, environment, by_hook=not abi())
+
+
+def reach_of_program(agent: AgentState, run: Run, program: Program) -> Needs | None:
+    """The places that a program may reach besides its own file; None if it may reach any.
+
+    It is held to what its definition says, and where the home asks and that came by a collection, which does
+    not say it, to nothing.
+    """
+    if program.reaches is not None or not agent.lookup.is_limited:
+        return program.reaches
+    return NOTHING if folder_of(run.definition.path).startswith(f"{COLLECTIONS}/") else None
+
+
+def limits_of_program(
+    call: CallContext, words: Sequence[str], searched: str, directory: str, group: Path | None
+) -> Confinement:
+    """The places that a program, and all that it starts, may reach: what the call says, and its own file.
+
+    It is searched in that PATH, or if its name has a slash in the directory. What sets its limits, and enters
+    the control group in which it is counted, is confined as well.
+    """
+    needs = call.reaches or NOTHING
+    own = [os.path.join(directory, words[0])] if "/" in words[0] else [words[0]]
+    programs = [file for name in (*own, *needs.programs) for file in _program(name, searched)]
+    if call.program is not None and call.program.is_limited:
+        programs += [LIMITING, os.path.realpath(LIMITING)]
+    folders = [Need("folder", value) for value in needs.folders]
+    home = call.home or Path(directory)
+    return Confinement(
+        reads=(
+            *SYSTEM,
+            *(INTERNET if needs.hosts else ()),
+            *(str(home / "etc" / name) for name in needs.secrets),
+            *(str(folder) for folder in _folders(folders, home, "r")),
+        ),
+        writes=(
+            "/dev/null",
+            *(str(folder) for folder in _folders(folders, home, "rw")),
+            *([str(group / "cgroup.procs")] if group is not None else ()),
+        ),
+        executes=tuple(dict.fromkeys([*programs, *LOADERS])),
+        ports=tuple(sorted({_port(host) for host in needs.hosts})),
+    )
+
+
+_PLACES = {"thread": "threads", "inline": "threads", "async": "the loop", "source": "the loop",
+           "cluster": "a cluster"}  # fmt: skip
+"""The places, for people, where code runs that is held to nothing."""
+
+
+def unconfined(library: Library, *, asks: bool) -> dict[str, list[str]]:
+    """The names of what came by collections and is held to nothing, by where it runs; `asks` says that the
+    home asks for grants.
+    """
+    places: dict[str, list[str]] = {}
+    for one in library:
+        for place in _unconfined(one, asks) if folder_of(one.path).startswith(f"{COLLECTIONS}/") else ():
+            places.setdefault(place, []).append(one.full_name)
+    return {place: sorted(places[place]) for place in sorted(places)}
+
+
+def _unconfined(one: Definition, asks: bool) -> Iterator[str]:
+    if isinstance(one, Action):
+        if one.where in _PLACES:
+            yield _PLACES[one.where]
+        elif one.needs is None or one.pure:
+            yield "workers without needs"
+    elif isinstance(one, RunDefinition):
+        needs = {need.what for need in one.own_needs}
+        if ANYTHING in needs:
+            yield "code in definitions"
+        is_held = asks or getattr(one, "says_its_reach", False)
+        if "program" in needs and not (is_held and abi()):
+            yield "programs"
 
 
 def beyond_grant(agent: AgentState, run: Run, call: Call, target: Target, inputs: Inputs) -> Failure | None:
@@ -151,9 +232,9 @@ def _module(path: str) -> Iterator[str]:
         yield os.path.dirname(path) if os.path.basename(path) == "__init__.py" else path
 
 
-def _program(name: str) -> Iterator[str]:
+def _program(name: str, searched: str | None = None) -> Iterator[str]:
     """The file of a program, and those of what runs it if it is a script."""
-    path = shutil.which(name)
+    path = shutil.which(name, path=searched)
     if path is None:
         return
     yield from dict.fromkeys((path, os.path.realpath(path)))
@@ -166,4 +247,4 @@ def _program(name: str) -> Iterator[str]:
         words = first[2:].decode("utf-8", "replace").split()
         yield from words[:1]
         if words[:1] and os.path.basename(words[0]) == "env" and len(words) > 1:
-            yield from _program(words[-1])
+            yield from _program(words[-1], searched)

@@ -111,9 +111,10 @@ class CallContext(msgspec.Struct, eq=False):
 
     For the runtime: `target` is called with `inputs`, by input id; `clock` is what `now` tells, if not that
     of the machine. `timeout` is in seconds, None for none. `family` is the run of the top level behind the
-    caller. `program` is run where the call is of a program; `payload` is plain data for the `runner` of the
-    target; `fetch_allow` are the places inside that it may fetch, `services` those outside that it may ask;
-    `has_begun` says that it must not be made twice, and was begun before the daemon's last start.
+    caller. `program` is run where the call is of a program, and `reaches` are the places that it may reach,
+    None for any; `payload` is plain data for the `runner` of the target; `fetch_allow` are the places inside
+    that it may fetch, `services` those outside that it may ask; `has_begun` says that it must not be made
+    twice, and was begun before the daemon's last start.
     """
 
     id: str
@@ -129,6 +130,7 @@ class CallContext(msgspec.Struct, eq=False):
     family: int = 0
     program: Program | None = None
     payload: Mapping[str, Any] | None = None
+    reaches: Needs | None = None
     listener: Listener | None = None
     sleeper: Sleeper | None = None
     commands: RunsCommands | None = None

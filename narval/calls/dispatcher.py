@@ -17,7 +17,7 @@ from narval.agent.run import Run
 from narval.agent.turn import Turn
 from narval.calls.approvals import Approvals
 from narval.calls.book import AgentCalls, Post, internal_failure, refused, returned
-from narval.calls.confining import beyond_grant
+from narval.calls.confining import beyond_grant, reach_of_program
 from narval.calls.context import CallContext, Inputs, Target
 from narval.calls.nested_runs import begin_run
 from narval.calls.of_kinds import Prepare
@@ -252,6 +252,7 @@ class Dispatcher:
             family=run.eid if run.caller is None else self._agent.runs.top(run),
             program=call.program,
             payload=payload,
+            reaches=None if call.program is None else reach_of_program(self._agent, run, call.program),
             agent=self.identity.name,
             has_begun=call.begun,
         )

@@ -19,7 +19,7 @@ from narval import __version__
 from narval.agent.agent import AgentState
 from narval.ask import json_forms
 from narval.ask.attention.attention import attention
-from narval.ask.lookup import inbox_of, standing_of, store_away, withheld_in, without_effect
+from narval.ask.lookup import inbox_of, standing_of, store_away, unconfined_in, withheld_in, without_effect
 from narval.ask.registry import operation
 from narval.core.definitions.remote_calls import called
 from narval.daemon.daemon import Daemon
@@ -171,6 +171,7 @@ def _grants(daemon: Daemon) -> dict[str, Any]:
     return {
         "asks": daemon.files.settings.grants == ASK,
         "confined_by": confinement(),
+        "not_confined": unconfined_in(daemon),
         "withheld": withheld,
     }
 

@@ -13,9 +13,10 @@ from pathlib import Path
 from lxml import etree
 
 from narval.calls.backend import Backend
+from narval.calls.confining import limits_of_program
 from narval.calls.context import CallContext
 from narval.calls.programs import reaper
-from narval.calls.programs.commands import CommandRunner
+from narval.calls.programs.commands import CommandRunner, small_environment
 from narval.calls.programs.group_end import EndingGroups
 from narval.calls.programs.output import Listen, OutputFolder, ProgramOutput
 from narval.calls.programs.process_group import ProcessGroup
@@ -23,6 +24,7 @@ from narval.calls.programs.reaper import CALL, OWNER, signal_name
 from narval.calls.programs.reaper_client import ReaperClient, store_of
 from narval.calls.programs.spawn import NOT_EXECUTABLE, CannotStartError, limited
 from narval.calls.record import ABANDONED, LOST, CallRecord, Outcome
+from narval.calls.workers.confined import confine_thread
 from narval.core.elements.element import Element, parse
 from narval.core.engines.commands import Program
 from narval.core.engines.events import Failure
@@ -30,6 +32,7 @@ from narval.files.home import Home
 from narval.store.batch import AgentRow
 from narval.system import cgroup
 from narval.system.cgroup import NoGroupError
+from narval.system.landlock import abi
 
 _EXPIRED = Outcome(value={"timeout": 1})
 _SKIPPED = Outcome(value={"status": 0, "skipped": 1})
@@ -147,6 +150,15 @@ class ProgramBackend(Backend):
             return self._directory
         return os.path.normpath(os.path.join(self._directory, os.path.expanduser(directory)))
 
+    def _seen_by(self, call: CallContext) -> Mapping[str, str]:
+        """The variables of the daemon that a program sees; one that is held to what it may reach sees no
+        secret but those that it says.
+        """
+        if call.reaches is None:
+            return self._environment
+        secrets = {name: os.environ[name] for name in call.reaches.secrets if name in os.environ}
+        return {**small_environment(), **secrets, OWNER: self.reaper.owner}
+
     def _begin(self, record: CallRecord) -> None:
         call, program = record.call, _program(record.call)
         directory = self._absolute(program.directory)
@@ -154,7 +166,7 @@ class ProgramBackend(Backend):
             record.answer(_SKIPPED)  # since it was asked for: after a crash, most likely
             return
         try:
-            environment = environment_of(call, program, self._environment)
+            environment = environment_of(call, program, self._seen_by(call))
             text = standard_input(call, program)
         except ValueError as error:
             record.answer(Outcome(problem=Failure("bad-value", str(error), final=True)))
@@ -205,7 +217,12 @@ class ProgramBackend(Backend):
         self._under_way.add(record)
         try:
             all_words = limited(words, program.cpu, program.memory, program.files, counted_in)
-            group.start(all_words, environment, directory, text)
+            confine = None
+            if call.reaches is not None and abi():
+                searched = environment.get("PATH", os.defpath)
+                limits = limits_of_program(call, words, searched, directory, counted_in)
+                confine = partial(confine_thread, limits, has_hosts=bool(call.reaches.hosts))
+            group.start(all_words, environment, directory, text, confine)
         except CannotStartError as error:
             self._forget(record, counted_in)
             output.add(f"{error}\n".encode(), True)

@@ -52,14 +52,23 @@ class ProcessGroup:
         self._status = 0
 
     def start(
-        self, words: Sequence[str], environment: Mapping[str, str], directory: str, text: bytes
+        self,
+        words: Sequence[str],
+        environment: Mapping[str, str],
+        directory: str,
+        text: bytes,
+        confine: spawn.Confine | None = None,
     ) -> None:
-        """Start the program. Raises CannotStartError, or OSError when the system has no pipe left."""
+        """Start the program, in a thread that `confine` has confined if there is one.
+
+        Raises CannotStartError, or OSError when the system has no pipe left.
+        """
         with contextlib.ExitStack() as theirs:
             given = self._open_input(text, theirs)
             output, error = self._pipe(theirs, is_error=False), self._pipe(theirs, is_error=True)
             try:
-                program = spawn.start(words, environment, directory, spawn.Pipes(given, output, error))
+                pipes = spawn.Pipes(given, output, error)
+                program = spawn.start(words, environment, directory, pipes, confine)
             except spawn.CannotStartError:
                 self._close_pipes()
                 raise

@@ -7,13 +7,17 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 """The statuses that shells give to a command that is not there, or cannot be run."""
+
+LIMITING = "/bin/sh"
+"""The program by which limits are set."""
 
 _WITH_LIMITS = '''\
 [ -z "$4" ] || echo $$ >"$4/cgroup.procs" || exit 126
@@ -33,6 +37,10 @@ class CannotStartError(Exception):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
+
+
+Confine = Callable[[], None]
+"""Confines the thread that calls it, for good. Raises OSError."""
 
 
 class StartedProgram(NamedTuple):
@@ -62,7 +70,7 @@ def limited(
         return list(words)
     kilobytes = "" if memory is None else str(max(1, memory // 1024))
     return [
-        "/bin/sh",
+        LIMITING,
         "-c",
         _WITH_LIMITS,
         "narval",
@@ -79,17 +87,49 @@ def _text(number: int | None) -> str:
 
 
 def start(
-    words: Sequence[str], environment: Mapping[str, str], directory: str, pipes: Pipes
+    words: Sequence[str],
+    environment: Mapping[str, str],
+    directory: str,
+    pipes: Pipes,
+    confine: Confine | None = None,
 ) -> StartedProgram:
-    """Start a program in a folder. Raises CannotStartError."""
+    """Start a program in a folder; with `confine`, which is called first, in a thread that is confined by
+    it. Raises CannotStartError.
+    """
     path = find(words[0], environment.get("PATH", os.defpath), directory)
+    if directory == os.getcwd():
+        begin = partial(_spawned, path, words, environment, pipes)
+    else:
+        begin = partial(_started_in, directory, path, words, environment, pipes)
     try:
-        if directory == os.getcwd():
-            return _spawned(path, words, environment, pipes)
-        return _started_in(directory, path, words, environment, pipes)
+        return begin() if confine is None else _in_a_thread(confine, begin)
     except (OSError, ValueError) as error:
         _search.cache_clear()
         raise _refusal(error, words[0], directory) from None
+
+
+def _in_a_thread(confine: Confine, begin: Callable[[], StartedProgram]) -> StartedProgram:
+    """Start a program from a thread that has given up what the program may not reach, and ends then.
+
+    What a thread gives up is given up by it alone, and by what it starts. So no Python runs in the program,
+    and there is no moment in which it is not confined.
+    """
+    started: list[StartedProgram] = []
+    failed: list[Exception] = []
+
+    def work() -> None:
+        try:
+            confine()
+            started.append(begin())
+        except Exception as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=work, name="narval-confined")
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+    return started[0]
 
 
 def _spawned(path: str, words: Sequence[str], environment: Mapping[str, str], pipes: Pipes) -> StartedProgram:

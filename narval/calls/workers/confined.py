@@ -36,10 +36,17 @@ class Confined(msgspec.Struct, frozen=True):
 def confine(confined: Confined) -> None:
     """Confine this program, which has one thread yet, for good."""
     if not confined.by_hook:
-        landlock.restrict(confined.limits)
-        if seccomp.can_filter():
-            seccomp.refuse_sockets(but_internet=bool(confined.hosts))
+        confine_thread(confined.limits, has_hosts=bool(confined.hosts))
     sys.addaudithook(_Guard(confined).hear)
+
+
+def confine_thread(limits: Confinement, *, has_hosts: bool) -> None:
+    """Confine the calling thread by the system, for good, and all that it starts; without hosts it opens no
+    sockets. Raises OSError.
+    """
+    landlock.restrict(limits)
+    if seccomp.can_filter():
+        seccomp.refuse_sockets(but_internet=has_hosts)
 
 
 _READS = frozenset({"os.listdir", "os.scandir", "os.chdir"})

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
+from narval.core.definitions.action.needs import Needs
 from narval.core.elements.changes import MarkScope
 from narval.core.elements.element import Element
 from narval.core.engines.events import Failure, Plain
@@ -175,6 +176,14 @@ class Program(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The number that it and all that it starts may be at once."""
     run_processes: int | None = None
     """The number that all programs of its run may be at once."""
+    reaches: Needs | None = None
+    """The places that it may reach besides its own file, and no others; None where that is not said."""
+
+    @property
+    def is_limited(self) -> bool:
+        """True if limits are set before it begins."""
+        most = (self.cpu, self.memory, self.files, self.processes, self.run_processes)
+        return any(limit is not None for limit in most)
 
 
 SEND = "send"

@@ -10,6 +10,7 @@ import click
 from narval.ask.text import Row, clean
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import asking
+from narval.surfaces.cli.render.status import confining
 from narval.surfaces.cli.render.tables import Column, listing
 
 _MEANING = {
@@ -45,9 +46,7 @@ def grants(answer: Row) -> None:
     if answer["name"] is None:
         listing(_COLUMNS, rows, "there is no definition that can be run")
         asks = "this home asks before" if answer["asks"] else "this home does not ask whether"
-        click.echo(
-            f"\n{asks} a definition reaches outside; code apart is confined by {answer['confined_by']}"
-        )
+        click.echo(f"\n{asks} a definition reaches outside; {confining(answer)}")
     else:
         click.echo("\n\n".join("\n".join(_lines(row)) for row in rows))
 

@@ -117,6 +117,7 @@ def program_of(automaton: Automaton, state: State, fallback: int) -> commands.Pr
         grace=state.grace,
         processes=state.limits.processes,
         run_processes=automaton.processes,
+        reaches=state.reaches,
     )
 
 

@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
+from narval.core.definitions.action.needs import Needs
 from narval.core.definitions.library import OwnNeed, RunDefinition
 from narval.core.definitions.remote_calls import RemoteCall, called
 from narval.core.definitions.schedule import Time
@@ -106,6 +107,8 @@ class State(msgspec.Struct, eq=False):
     """The directory of its programs."""
     environment: Mapping[str, str] = {}
     """Variables for its programs."""
+    reaches: Needs | None = None
+    """The places that its programs may reach besides their own files; None where that is not said."""
     inputs: tuple[ProgramInput, ...] = ()
     """The elements that its programs are given."""
     limits: ProgramLimits = ProgramLimits()
@@ -189,11 +192,19 @@ class Automaton(RunDefinition, frozen=True, eq=False):
 
     @property
     def own_needs(self) -> Iterator[OwnNeed]:
-        """The programs that its states run."""
+        """The programs that its states run, and what these reach."""
         for state in self.states.values():
+            part = f"state {state.name!r}"
             for words in (*(contender.words for contender in state.contenders), state.unless):
                 if words:
-                    yield OwnNeed("program", words[0], f"state {state.name!r}", state.line)
+                    yield OwnNeed("program", words[0], part, state.line)
+            for name, value in state.reaches.all if state.reaches is not None and state.contenders else ():
+                yield OwnNeed(name.removesuffix("s"), value, part, state.line)
+
+    @property
+    def says_its_reach(self) -> bool:
+        """True if all of its programs are held to what their states say that they reach."""
+        return all(state.reaches is not None for state in self.states.values() if state.contenders)
 
     @property
     def limits_processes(self) -> Iterator[int]:

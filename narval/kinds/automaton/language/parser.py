@@ -29,7 +29,7 @@ from narval.kinds.automaton.language.definition import (
 from narval.kinds.automaton.language.vocabulary import WORDS
 
 _DEFAULT_KIND = "recipe"
-_INHERITED = ("directory", "grace", "on-restart")
+_INHERITED = ("directory", "grace", "on-restart", "reaches")
 _LIMITS = ("cpu", "memory", "files")
 
 

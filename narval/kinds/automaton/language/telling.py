@@ -120,6 +120,9 @@ def _surroundings(state: State) -> Iterator[str]:
         yield f"A program that is to end has {length(state.grace)} to do so; then it is killed."
     if state.directory:
         yield f"It runs in the folder {verbatim(state.directory)}."
+    if state.reaches is not None:
+        reached = ", ".join(f"{name.removesuffix('s')} {value}" for name, value in state.reaches.all)
+        yield f"It can reach {reached or 'nothing'}, besides its own file, where the system confines it."
     for name, value in state.environment.items():
         yield f"The variable {verbatim(name)} is {quoted(value)}."
     yield from map(_input, state.inputs)

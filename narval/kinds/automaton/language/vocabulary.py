@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from shlex import split
 
+from narval.core.definitions.action.needs import Needs, read_needs, table_of
 from narval.core.definitions.reading.schedule import TIME
 from narval.core.definitions.reading.vocabulary import (
     COMMON,
@@ -69,7 +70,17 @@ def size(text: str) -> int:
 variable = matching("[A-Za-z_][A-Za-z0-9_]*", "the name of a variable, such as SUBJECT")
 """The name of a variable of the environment."""
 
-_PLACE = {"directory": Attribute(anything), "grace": Attribute(seconds)}
+
+def reaches(text: str) -> Needs:
+    """The places that a program may reach: hosts, folders, other programs and secrets, each as it is."""
+    needs = read_needs(text)
+    for _, value in needs.all:
+        if "{" in value or table_of(value):
+            raise ValueError("a place itself, such as host example.org:443 or folder data rw")
+    return needs
+
+
+_PLACE = {"directory": Attribute(anything), "grace": Attribute(seconds), "reaches": Attribute(reaches)}
 _NUMBER = Attribute(integer(1))
 _LIMITS = {"cpu": _NUMBER, "memory": Attribute(size), "files": _NUMBER, "processes": _NUMBER}
 WORDS: Words = {

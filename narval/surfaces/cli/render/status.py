@@ -79,7 +79,14 @@ def _grants_of(grants: Row) -> str:
     """The grants in a line: what waits for one, and by what code apart is confined."""
     waiting = counted(len(grants["withheld"]), "definition waits", "definitions wait")
     text = f"{waiting}: `narval grants`" if grants["withheld"] else "nothing is asked for"
-    return f"{text}; code apart is confined by {clean(grants['confined_by'])}"
+    return f"{text}; {confining(grants)}"
+
+
+def confining(grants: Row) -> str:
+    """By what code apart is confined, and where code of collections runs that is not."""
+    text = f"code apart is confined by {clean(grants['confined_by'])}"
+    places = grants["not_confined"]
+    return f"{text}; not confined: {', '.join(map(clean, places))}" if places else text
 
 
 def _cluster_of(cluster: Row) -> str:

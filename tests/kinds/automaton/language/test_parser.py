@@ -54,6 +54,18 @@ def test_A1_the_first_line_may_say_what_runs_the_file_and_places_stay() -> None:
             GOOD + '<transition from="start" label="0" to="strat"/>',
             "the name of a state, found 'strat'",
         ),
+        (
+            '<state name="start" command="a" reaches="host {outbox/@host}"/>',
+            "2:42 reaches: expected a place itself, such as host example.org:443 or folder data rw",
+        ),
+        (
+            '<state name="start" command="a" reaches="secret [services]"/>',
+            "2:42 reaches: expected a place itself",
+        ),
+        (
+            '<state name="start" command="a" reaches="folder data"/>',
+            "2:42 reaches: expected folders to have a folder and how it is used",
+        ),
         (GOOD + '<transition from="start" label="256" to="start"/>', "a status from 0 to 255"),
         (GOOD + '<transition from="start" label="SIGFOO" to="start"/>', "a name such as SIGTERM"),
         (
