@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from narval.core.definitions.suggestions import closest
 from narval.core.errors import ActionError, RequestError
 from narval.kinds.dataflow.calls.documents import relation_of, value_of
 from narval.kinds.dataflow.calls.driver import FlowInput, with_place
 from narval.kinds.dataflow.calls.foreground import load_dataflow, run_sessions
-from narval.kinds.dataflow.engine.engine import limits_in
+from narval.kinds.dataflow.engine.engine import LIMITS, limits_in
 from narval.kinds.dataflow.engine.network.batches import FlowError, Relation, TupleBatch, batch_of
 from narval.kinds.dataflow.engine.network.requests import DataArrived, FlowListener, OperatorMoved
 from narval.kinds.dataflow.language.definition import Datum
@@ -42,14 +43,15 @@ def run_dataflow(
     inputs: Mapping[str, Any] | None = None,
     *,
     listen: Callable[[FlowEvent], object] | None = None,
-    limits: Mapping[str, str] | None = None,
+    limits: Mapping[str, str | float] | None = None,
 ) -> dict[str, Any]:
     """Run a dataflow of a file to its end; its outputs by name, a stream or relation as a list of dicts.
 
     It is the first of the file, or the one named `plan`. An input is a text or a number, or a list of dicts
     for one that takes tuples. An output that was cancelled is not there. `listen` is called with each event,
     and nothing goes on before it returns: with the `put` of a queue, another thread hears them later.
-    `limits` are those of `[dataflows]` in the settings, as texts: `ttl`, `restarts`, `frames`, `spill`.
+    `limits` are those of `[dataflows]` in the settings, as numbers or texts: `ttl`, `restarts`, `depth`,
+    `frames`, `spill`.
     What it sees is not remembered.
 
     Raises DefinitionError, RequestError for inputs and limits, and ActionError if it fails.
@@ -63,7 +65,7 @@ def run_dataflow(
         )
     outcome = _Outputs()
     try:
-        asked = limits_in({f":{name}": text for name, text in (limits or {}).items()})
+        asked = _limits(limits or {})
         given = {name: _input(known[name], value) for name, value in values.items()}
         listener = None if listen is None else _listener(listen)
         work = run_sessions(flow, [given], [outcome], print, _warn, asked, listener=listener)
@@ -102,10 +104,29 @@ def _dicts(batch: TupleBatch) -> list[dict[str, Any]]:
     return [dict(zip(batch.schema, row, strict=True)) for row in batch.rows]
 
 
+def _limits(limits: Mapping[str, str | float]) -> dict[str, float]:
+    """Limits, read. Raises RequestError for one that there is not, and ValueError for one that is none."""
+    for name in limits:
+        if name not in LIMITS:
+            raise RequestError(f"limits: there is no limit {name!r}{closest(name, LIMITS)}")
+    words = {True: "yes", False: "no"}
+    return limits_in(
+        {
+            f":{name}": words[value] if isinstance(value, bool) else str(value)
+            for name, value in limits.items()
+        }
+    )
+
+
 def _input(datum: Datum, value: Any) -> FlowInput:
     if isinstance(value, Sequence) and not isinstance(value, str):
         if datum.type not in ("TupleStream", "Relation", "Object"):
             raise FlowError("bad-input", f"expected a value for the input {datum.name}, found a list")
+        other = next((row for row in value if not isinstance(row, Mapping)), None)
+        if other is not None:
+            raise FlowError(
+                "bad-input", f"expected a list of dicts for the input {datum.name}, found {other!r:.40} in it"
+            )
         return relation_of(batch_of(value), datum.name)
     return value_of(datum, value) if isinstance(value, str) else value
 

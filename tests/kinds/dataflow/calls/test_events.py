@@ -103,6 +103,7 @@ def test_T53_nothing_goes_on_before_a_listener_returns_and_a_queue_lets_others_h
             RequestError,
             "expected a value for the input most, found a list",
         ),
+        ("Cheap", {"homes": [{"price": 1}, 2], "most": 9}, RequestError, "a list of dicts .* found 2 in it"),
         ("Fails", {"a": "x"}, ActionError, r"expected an address .* \(in notify-1 of homes.Fails, line 23\)"),
     ],
 )
@@ -111,6 +112,24 @@ def test_a_program_is_told_what_is_wrong(
 ) -> None:
     with pytest.raises(error, match=why):
         run_dataflow(plan, name, inputs)
+
+
+@pytest.mark.parametrize(
+    ("limits", "why"),
+    [
+        ({"tttl": "5m"}, "limits: there is no limit 'tttl'; did you mean 'ttl'"),
+        ({"ttl": "5x"}, "ttl: a number of seconds or a text such as"),
+        ({"restarts": -1}, "restarts: expected a whole number, found '-1'"),
+    ],
+)
+def test_a_limit_that_is_none_is_told(plan: Path, limits: dict[str, Any], why: str) -> None:
+    with pytest.raises(RequestError, match=why):
+        run_dataflow(plan, "Cheap", {"homes": HOMES, "most": 900}, limits=limits)
+
+
+def test_limits_are_texts_or_numbers(plan: Path) -> None:
+    limits = {"ttl": 20, "restarts": 0, "depth": "3", "frames": 9, "spill": True}
+    assert run_dataflow(plan, "Cheap", {"homes": HOMES, "most": 900}, limits=limits)
 
 
 def test_T53_show_tells_what_operators_took_and_gave_and_what_was_printed_while_it_runs(
