@@ -10,7 +10,8 @@ With weekdays a time of the clock is on one of these. A length of working time p
 
 AND gives the times that are in both, OR those that are in one. Where a shift of the clock skips t it is the
 first instant after; where the clock shows t twice it is the first (KA9). `AFTER a AND BEFORE b`, both of the
-clock, is the daily window from a to the next b: the one in which the base lies, else the next. A moment that
+clock, is the daily window from a to the next b, on a weekday of b's own if it has any: the one in which the
+base lies, else the next. A moment that
 has a date is what it is; what lies before the base is in no window.
 """
 
@@ -144,7 +145,7 @@ class _Reckoning(NamedTuple):
         today = datetime.fromtimestamp(self.base, self.zone).weekday()
         return (
             day
-            for day in range(first, 2 * WEEK)
+            for day in range(first, 2 * WEEK + 1)
             if not clock.weekdays or (today + day) % WEEK in clock.weekdays
         )
 
@@ -155,13 +156,22 @@ class _Reckoning(NamedTuple):
         return moment_of(midnight + timedelta(days, clock.seconds), self.zone)
 
     def daily(self, after: _Clock, before: _Clock, closed: bool) -> tuple[Interval, ...]:
-        """The daily window between two readings of the clock in which the base lies, else the next."""
+        """The daily window between two readings of the clock in which the base lies, else the next. One that
+        ends on weekdays of its own lasts until then.
+        """
         later = 0 if before.seconds > after.seconds else 1
-        for days in self.days(after, -2):
-            start, end = self.of_day(days, after), self.of_day(days + later, before)
+        is_long = bool(before.weekdays) and before.weekdays != after.weekdays
+        for day in self.days(after, -WEEK if is_long else -2):
+            start = self.of_day(day, after)
+            end = self._after(start, day, before) if is_long else self.of_day(day + later, before)
             if found := _from(self.base, Interval(start, end, closed)):
                 return found
         return ()
+
+    def _after(self, start: float, first: int, clock: _Clock) -> float:
+        """The first moment of a reading of the clock after another, of some day or a later one."""
+        moments = (self.of_day(day, clock) for day in self.days(clock, first))
+        return next((moment for moment in moments if moment > start), start)
 
 
 def _times(spec: TimeSpec, by: _Reckoning) -> tuple[Interval, ...]:
