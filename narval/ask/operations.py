@@ -24,7 +24,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "daemon.requests": ("stop", "reload", "log"),
     "daemon.agents": (
         "agents", "add_agent", "suspend", "resume", "passivate", "remove_agent", "show_agent",
-        "set_agent_settings",
+        "set_agent_settings", "move_agent",
         "send", "letters", "resend", "drop_letter",
     ),
     "attention.attention": ("attention",),

@@ -81,6 +81,27 @@ class CallBook:
         calls = self._agents.get(agent)
         return 0 if calls is None else len(calls.records)
 
+    def hold(self, agent: int) -> None:
+        """Begin no call of an agent that takes a slot until `release`."""
+        if (calls := self._agents.get(agent)) is not None:
+            calls.slots.hold()
+
+    def release(self, agent: int) -> None:
+        """Begin calls of an agent again."""
+        if (calls := self._agents.get(agent)) is not None:
+            calls.slots.release()
+
+    def is_quiet(self, agent: int) -> bool:
+        """True if no call of an agent runs, may begin by itself, or has an outcome that is not recorded;
+        sources aside, which go on for ever, and begin anew anywhere.
+        """
+        calls = self._agents.get(agent)
+        records = () if calls is None else calls.records.values()
+        return all(
+            record.call.is_source or (calls is not None and calls.slots.awaited_by(record))
+            for record in records
+        )
+
     def end(self, agent: int) -> None:
         """Give up all calls of an agent."""
         if (calls := self._agents.get(agent)) is not None:

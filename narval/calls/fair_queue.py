@@ -76,6 +76,7 @@ class Slots:
         self._taken: set[CallRecord] = set()
         self._waiting = FamilyQueue()
         self._is_handing_out = False
+        self._is_held = False
 
     @property
     def taken(self) -> int:
@@ -90,6 +91,15 @@ class Slots:
     def limit(self, most: int | None) -> None:
         """Let so many calls take a slot from now on; None: as many as there are."""
         self._most = most
+        self._hand_out()
+
+    def hold(self) -> None:
+        """Begin no call that takes a slot until `release`."""
+        self._is_held = True
+
+    def release(self) -> None:
+        """Begin calls again, those that wait first."""
+        self._is_held = False
         self._hand_out()
 
     def start(self, record: CallRecord) -> None:
@@ -109,6 +119,8 @@ class Slots:
         """The reason why a call waits for a slot; "" of one that does not."""
         if record not in self._waiting:
             return ""
+        if self._is_held:
+            return f"{record.call.agent} is about to go on at another daemon"
         return f"{len(self._taken)} of {self._most} calls of {record.call.agent} are under way"
 
     def free(self, record: CallRecord) -> None:
@@ -124,7 +136,7 @@ class Slots:
         self._is_handing_out = True
 
     def _has_room(self) -> bool:
-        return self._most is None or len(self._taken) < self._most
+        return not self._is_held and (self._most is None or len(self._taken) < self._most)
 
     def _take(self, record: CallRecord) -> None:
         self._taken.add(record)

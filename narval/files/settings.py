@@ -147,6 +147,8 @@ class Settings(CallLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The time for which a daemon waits for a server that does not answer; None: for ever."""
     listen: Annotated[bool, flag, AT_START] = True
     """True if daemons of one database tell one another of messages at once; else within a heartbeat."""
+    fleet_weight: Annotated[int, count(100), AT_START] = 10
+    """Its part of the agents that any daemon of one database may have, compared with the other daemons."""
     call_timeout: Annotated[float, duration] = 300.0
     """The time that a call may take which says nothing of its own."""
     stop_grace: Annotated[float, duration] = 10.0

@@ -90,7 +90,8 @@ class Machines:
                 folder / name,
                 module=MODULE,
                 recipes=RECIPES,
-                settings=f"name = '{name}'\nstore = '{url}'\nstop_grace = '5s'\n{settings}",
+                settings=f"name = '{name}'\nstore = '{url}'\nstop_grace = '5s'\n"
+                f"fleet_weight = {10 if name == 'attic' else 1}\n{settings}",
             )
             for name in HOMES
         }
@@ -245,6 +246,34 @@ def test_G52_a_server_that_is_stopped_and_started_costs_nobody_an_agent(
     machines.add("attic", "a0", "<after/>")
     until(lambda: machines.all_held() == AGENTS, "all renewed")
     assert {name: set(machines.held(name)) for name in ("attic", "barn")} == held
+
+
+def test_G54_G55_busy_agents_are_moved_by_a_person_and_for_even_shares(
+    machines: Machines, tmp_path: Path
+) -> None:
+    attic, barn = machines.homes["attic"], machines.homes["barn"]
+    (tmp_path / "script").write_text(SCRIPT)
+    machines.start("attic")
+    machines.agents_at_work()
+    machines.start("barn")
+    assert attic.ask("agents", "move", "a0", "barn") == {"name": "a0", "from": "attic", "to": "barn"}
+    attic.ask("--agent", "a1", "start", "w.twice")
+    until(lambda: (tmp_path / "twice").exists(), "the call")
+    moved = attic("agents", "move", "a1", "barn", "--grace", "0.2")
+    assert moved.stdout == b"a1 goes on at barn\n", moved.stderr
+    until(lambda: barn("--agent", "a1", "memory", "done").returncode == 0, "the call that was made again")
+    until(lambda: len(machines.held("barn")) == 2, "both are there")
+    refused = attic("agents", "move", "a2", "bran")
+    assert refused.returncode == 1
+    assert b"no daemon of a home 'bran' is at work (did you mean 'barn'?)" in refused.stderr
+    refused = attic("agents", "move", "a0", "attic")
+    assert b"a0 is at work at home barn" in refused.stderr
+    end(machines.up["barn"])
+    barn.write("etc/narval.toml", barn.read("etc/narval.toml").replace("fleet_weight = 1\n", ""))
+    until(lambda: len(machines.held("attic")) == AGENTS, "they are back")
+    machines.start("barn")
+    until(lambda: len(machines.held("barn")) == AGENTS // 2, "even shares")
+    assert len(machines.held("attic")) == AGENTS // 2
 
 
 SCRIPT = """cd "$(dirname "$0")"; NAME=${NAME:-program}

@@ -98,6 +98,7 @@ class Daemons(Several):
             self._cut_commits: 3,
             self._hold_commits: 4,
             self._drain_one: 1,
+            self._move_one: 4,
         }
 
     def _ways(self) -> dict[Callable[[Daemon], Any], int]:
@@ -241,6 +242,24 @@ class Daemons(Several):
     async def _drain(self, daemon: Daemon) -> None:
         end_well(daemon, drain=True)
 
+    async def _move_one(self) -> None:
+        """Somebody has an agent go on at another daemon, whatever becomes of either meanwhile."""
+        machine = self._one(lambda machine: machine.is_free)
+        others = [one for one in self.machines if one.daemon is not None and one is not machine]
+        if machine is None or machine.daemon is None or machine.daemon.fleet is None or not others:
+            return
+        leases, rows = machine.daemon.store.leases, machine.daemon.agents.rows
+        names = [name for name, number in rows.numbers() if leases and number not in leases.pinned()]
+        if not names:
+            return
+        name, to, grace = (
+            self.chance.choice(names),
+            self.chance.choice(others),
+            self.chance.choice((0, 1, 10)),
+        )
+        self._note(f"{machine.name}: {name} is moved to {to.name} within {grace} s")
+        machine.daemon.fleet.members.departures.begin(name, to.number, grace)
+
     async def _pass(self, daemon: Daemon, seconds: float) -> None:
         """Time passes for all alike."""
 
@@ -303,6 +322,8 @@ class Daemons(Several):
                 is_to_be = bool(homes) if not lease.home else lease.home in homes
                 assert not (is_to_be and self._has_work(row)), f"nobody has {row.name}: {lease}"
                 continue
+            if self.server.now() - self.server.given_at.get(row.agent, 0.0) < 2 * RENEWAL:
+                continue  # the next renewal tells of it
             assert row.agent in machine.store.leases.held(), f"{machine.name} has {row.name} unknowingly"
             self._turn_to(machine)
             self._check_has_no_work(machine, row)

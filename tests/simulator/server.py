@@ -24,7 +24,7 @@ from narval.store.batch import (
     MessageRow,
     new_agent,
 )
-from narval.store.postgresql.leases import LEASE, Beat, DaemonRow, Ownership, Taken
+from narval.store.postgresql.leases import LEASE, WEIGHT, Beat, DaemonRow, Ownership, Taken
 from narval.store.sql import open_database
 from narval.store.sqlite import File
 
@@ -62,6 +62,8 @@ class Server:
         self.tables = open_database(File(path, "crash", 5.0))
         self.leases: dict[int, Lease] = {}
         self.daemons: dict[int, DaemonRow] = {}
+        self.given_at: dict[int, float] = {}
+        """The moments at which agents were last handed over from a daemon to another."""
         self.published: dict[str, str] = {}
         self._numbers = count(1)
         self.hearers: dict[int, Callable[[frozenset[int]], None]] = {}
@@ -137,7 +139,9 @@ class Server:
         self.watch.holds(daemon, agent, mark)
         return mark
 
-    def join(self, home: str, address: str, version: str, digest: str) -> tuple[int, AgentRow, Mark]:
+    def join(
+        self, home: str, address: str, version: str, digest: str, weight: int = WEIGHT
+    ) -> tuple[int, AgentRow, Mark]:
         """Begin a daemon."""
         now = self.now()
         for other in [row for row in self.daemons.values() if row.home == home]:
@@ -150,7 +154,7 @@ class Server:
         own = self._own(home)
         daemon = next(self._numbers)
         self.daemons[daemon] = DaemonRow(
-            daemon, home, address, version, digest, now, now + LEASE, draining=False, agents=0
+            daemon, home, address, version, digest, now, now + LEASE, draining=False, agents=0, weight=weight
         )
         return daemon, own, self.hold(daemon, own.agent, home)
 
@@ -202,8 +206,9 @@ class Server:
         rows = tuple(row._replace(agents=owners.count(row.daemon)) for row in there)
         waiting = {row.agent for row in self.tables.letters.waiting()}
         mail = frozenset(number for number in waiting if self.lease(number).owner == daemon)
-        free = len(self._free(daemon, held, self._over(daemon)))
-        return Beat(now, rows, mail, tuple(sorted(self.published.items())), free)
+        free = self._free(daemon, held, self._over(daemon))
+        unknown = sum(self.lease(row.agent).owner == daemon for row in free)
+        return Beat(now, rows, mail, tuple(sorted(self.published.items())), len(free), unknown)
 
     def prolong(self, seconds: float) -> None:
         """Let all daemons hold what they hold for longer: they have renewed all the while."""
@@ -229,13 +234,14 @@ class Server:
             self.drop(other)
         mail, now = {row.agent for row in self.tables.letters.waiting()}, self.now()
 
-        def rank(row: AgentRow) -> tuple[bool, int]:
+        def rank(row: AgentRow) -> tuple[bool, bool, int]:
             has_work = row.state == ACTIVE or row.agent in mail or (row.wake_at or now) < now
-            return not has_work or row.state == SUSPENDED, row.agent
+            return row.agent not in mine, not has_work or row.state == SUSPENDED, row.agent
 
         free = [row for row in self._free(daemon, held) if name in (None, row.name)]
+        mine = {row.agent for row in free if self.lease(row.agent).owner == daemon}
         taken = [(row, self.hold(daemon, row.agent)) for row in sorted(free, key=rank)[:most]]
-        return [(Taken(row, mark.epoch), mark) for row, mark in taken]
+        return [(Taken(row, mark.epoch, row.agent in mine), mark) for row, mark in taken]
 
     def _over(self, daemon: int) -> list[int]:
         """The other daemons whose time is over."""
@@ -264,6 +270,17 @@ class Server:
         for agent in agents:
             if self.lease(agent).owner == daemon:
                 self.leases[agent] = self.leases[agent]._replace(owner=None)
+
+    def hand_over(self, daemon: int, agents: Iterable[int], to: int) -> bool:
+        """Let another daemon have agents, unless its time is over or it drains."""
+        receiver, given = self.daemons.get(to), False
+        if receiver is None or receiver.until <= self.now() or receiver.draining:
+            return False
+        for agent in agents:
+            if self.lease(agent).owner == daemon:
+                self.hold(to, agent)
+                self.given_at[agent], given = self.now(), True
+        return given
 
     def find(self, name: str) -> tuple[AgentRow, DaemonRow | None] | None:
         """An agent by its name, and who holds it."""

@@ -14,6 +14,7 @@ from narval.store.batch import AgentRow, Batch
 from narval.store.letters import DatabaseLetters
 from narval.store.postgresql.leases import (
     PORTION,
+    WEIGHT,
     Beat,
     DaemonNotices,
     DaemonRow,
@@ -202,10 +203,10 @@ class SharedLeases(Leases):
         with link.told():
             return link.ask(statement, *given)
 
-    def join(self, home: str, address: str, version: str, digest: str = "") -> AgentRow:
+    def join(self, home: str, address: str, version: str, digest: str = "", weight: int = WEIGHT) -> AgentRow:
         """Be a daemon of this store."""
         server = self._store.link.server
-        self.daemon, own, mark = self._ask(server.join, home, address, version, digest)
+        self.daemon, own, mark = self._ask(server.join, home, address, version, digest, weight)
         self._store.marks = {own.agent: mark}
         self._store.use_own(own.agent)
         return own
@@ -251,6 +252,17 @@ class SharedLeases(Leases):
         given = set(agents)
         self._store.marks = {agent: mark for agent, mark in self._store.marks.items() if agent not in given}
         self._ask(self._store.link.server.give, self.daemon, given)
+
+    def hand_over(self, agents: Iterable[int], daemon: int) -> bool:
+        """Let a daemon hold agents from now on."""
+        given = set(agents)
+        self._store.marks = {agent: mark for agent, mark in self._store.marks.items() if agent not in given}
+        return self._ask(self._store.link.server.hand_over, self.daemon, given, daemon)
+
+    def pinned(self) -> frozenset[int]:
+        """The numbers of the agents that it holds which have their files in its home."""
+        server = self._store.link.server
+        return frozenset(agent for agent in self._store.marks if server.lease(agent).home)
 
     def find(self, name: str) -> tuple[AgentRow, DaemonRow | None] | None:
         """An agent of the store by its name, and who holds it."""

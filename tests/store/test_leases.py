@@ -17,7 +17,7 @@ from narval.store.batch import (
     SnapshotRow,
     TakenRow,
 )
-from narval.store.postgresql.leases import LEASE
+from narval.store.postgresql.leases import LEASE, WEIGHT
 from tests.store.sharing import Member, Shared, leases_of
 from tests.store.stores import added, batch, entry, running
 
@@ -416,3 +416,59 @@ def test_G32_messages_to_an_agent_that_goes_stay_for_their_senders_but_those_it_
     assert barn.store.letters.strays() == rows[2:]
     barn.store.commit(batch(barn.own.agent, taken=[TakenRow(ADA.agent, barn.own.agent, 2)]))
     assert barn.store.letters.waiting() == barn.store.letters.strays() == []
+
+
+def test_G55_an_agent_is_handed_over_to_a_daemon_which_finds_it_with_its_next_renewal(shared: Shared) -> None:
+    attic, barn = with_agents(shared, ADA, BOB, CLEO), Member(shared, "barn")
+    for member in (attic, barn):
+        member.leases.renew()
+    assert attic.leases.hand_over([ADA.agent], barn.number)
+    assert attic.leases.held() == {attic.own.agent, BOB.agent, CLEO.agent}
+    attic.leases.give([BOB.agent])
+    _, holder = attic.leases.find("ada") or (ADA, None)
+    assert holder is not None
+    assert holder.home == "barn"
+    beat = barn.leases.renew()
+    assert (beat.free, beat.unknown) == (2, 1)
+    [given] = barn.leases.take(1)
+    assert (given.row, given.was_given) == (ADA, True)
+    [taken] = barn.leases.take()
+    assert (taken.row, taken.was_given) == (BOB, False)
+    with pytest.raises(FencedError):
+        attic.store.commit(batch(ADA.agent, elements=[added(2)]))
+    barn.store.commit(batch(ADA.agent, elements=[added(1)]))
+    beat = barn.leases.renew()
+    assert (beat.free, beat.unknown) == (0, 0)
+
+
+def test_G55_nothing_is_handed_over_to_a_daemon_that_is_gone_or_drains(shared: Shared) -> None:
+    attic, barn, cellar = with_agents(shared, ADA), Member(shared, "barn"), Member(shared, "cellar")
+    shared.is_over(barn.number)
+    cellar.leases.renew(draining=True)
+    for to in (barn.number, cellar.number, 999):
+        assert not attic.leases.hand_over([ADA.agent], to)
+        assert attic.leases.renew().unknown == 1, "it has it still, and takes it again"
+        assert [taken.row for taken in attic.leases.take()] == [ADA]
+
+
+def test_G55_what_was_handed_over_to_a_daemon_that_is_lost_is_taken_by_others(shared: Shared) -> None:
+    attic, barn, cellar = with_agents(shared, ADA), Member(shared, "barn"), Member(shared, "cellar")
+    assert attic.leases.hand_over([ADA.agent], barn.number)
+    assert cellar.leases.take() == []
+    shared.is_over(barn.number)
+    assert [taken.row for taken in cellar.leases.take()] == [ADA]
+
+
+def test_G54_daemons_tell_one_another_their_weights_and_which_agents_are_theirs_alone(shared: Shared) -> None:
+    attic = with_agents(shared, ADA, BOB)
+    barn = shared.store()
+    leases_of(barn).join("barn", "barn.example", "1.0", "d1", 30)
+    assert {row.home: row.weight for row in attic.leases.renew().daemons} == {"attic": WEIGHT, "barn": 30}
+    attic.leases.pin(ADA.agent, "attic")
+    assert attic.leases.pinned() == {attic.own.agent, ADA.agent}
+    attic.leases.give([ADA.agent, BOB.agent])
+    assert attic.leases.pinned() == {attic.own.agent}
+    attic.leases.take()
+    assert attic.leases.pinned() == {attic.own.agent, ADA.agent}
+    attic.leases.pin(ADA.agent, "")
+    assert attic.leases.pinned() == {attic.own.agent}

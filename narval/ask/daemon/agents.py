@@ -17,6 +17,7 @@ from narval.ask.asker import PROGRAM, Asker
 from narval.ask.documents import elements_in
 from narval.ask.lookup import command, why_elsewhere
 from narval.ask.registry import operation
+from narval.core.definitions.suggestions import nearest
 from narval.core.elements.element import Element
 from narval.core.engines.registry import asking_kinds
 from narval.core.errors import RequestError
@@ -229,6 +230,45 @@ async def resume(daemon: Daemon, name: str) -> dict[str, Any]:
 async def passivate(daemon: Daemon, name: str) -> dict[str, Any]:
     """Take an agent that has nothing to do out of memory, until it has; that happens by itself as well."""
     return _form(daemon, await daemon.agents.passivate(name))
+
+
+@operation("write")
+async def move_agent(daemon: Daemon, name: str, to: str, grace: float = 10.0) -> dict[str, Any]:
+    """Have an agent go on at another daemon of the store, that of the home `to`, from the end of a turn on.
+
+    Its calls have `grace` seconds to end; what runs still then is ended, and made again there or interrupted,
+    as after a crash. No call begins here meanwhile. It is answered once the agent is that daemon's.
+    """
+    if grace < 0:
+        raise RequestError(f"expected grace to be seconds, 0 or more, got {grace:g}")
+    here = daemon.files.settings.name
+    _check_may_move(daemon, name)
+    fleet = daemon.fleet
+    if daemon.store.leases is None:
+        raise RequestError(
+            f"{name} is at work at the one daemon there is: this home shares its store with none"
+        )
+    row = await daemon.agents.here(name)
+    if fleet is None or daemon.record_only:
+        raise RequestError("no daemon runs here, so nobody works on it: start one where it is to go on")
+    if (receiver := await fleet.members.daemon_of(to)) is None:
+        there = [one.home for one in fleet.members.daemons]
+        meant = f" (did you mean {near!r}?)" if (near := nearest(to, there)) is not None else ""
+        raise RequestError(f"no daemon of a home {to!r:.80} is at work{meant}; there are {', '.join(there)}")
+    if to != here:
+        if receiver.draining:
+            raise RequestError(f"the daemon of {to} gives all its agents away, and takes none")
+        if not await fleet.members.departures.move(name, receiver.daemon, grace):
+            raise RequestError(f"{name} was not moved: the daemon of {to} is gone, or {name} is elsewhere")
+    return {"name": row.name, "from": here, "to": to}
+
+
+def _check_may_move(daemon: Daemon, name: str) -> None:
+    """Make sure that an agent is bound to no home. Raises RequestError."""
+    if name == daemon.files.settings.name:
+        raise RequestError(f"{name} is the home's own agent, which stays with its home")
+    if name in daemon.files.followers.folders:
+        raise RequestError(f"{name} stays with this home as long as its folder {AGENTS}/{name} is here")
 
 
 @operation("write")

@@ -98,6 +98,7 @@ def fleet(daemon: Daemon) -> dict[str, Any]:
                 "address": row.address,
                 "version": row.version,
                 "agents": row.agents,
+                "weight": row.weight,
                 "until": json_forms.moment(row.until),
                 "draining": row.draining,
                 "self": leases is not None and row.daemon == leases.daemon,

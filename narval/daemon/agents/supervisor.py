@@ -460,11 +460,11 @@ class Supervisor:
 def _is_idle(host: AgentHost, turn: Turn) -> bool:
     """True if nothing is left to do after what is done in this turn already, until a moment comes."""
     is_last = len(host.loop.intake.waiting) <= 1
-    has_work = turn.transaction.outer or host.agent.queue or _needs_memory(host) or host.mail.waiting
+    has_work = turn.transaction.outer or host.agent.queue or needs_memory(host) or host.mail.waiting
     return is_last and not (has_work or host.settings.always_active or _acts_at_start(host))
 
 
-def _needs_memory(host: AgentHost) -> bool:
+def needs_memory(host: AgentHost) -> bool:
     """True while the code of a process works on what is in memory alone (section 8)."""
     is_kept = any(run.transient for run in host.agent.runs.active.values())
     return is_kept or host.dispatcher.calls.need_memory()

@@ -121,15 +121,19 @@ class Fleet:
         stop.request()
 
     def _passivate(self) -> int:
-        """Have all agents be passive that have nothing to do; the number of those that are not given yet."""
+        """Have all agents be passive that have nothing to do; the number of those that are not given yet,
+        and may be elsewhere.
+        """
         for name in self._agents.rows.names():
             self._agents.supervisor.passivate(name)
-        return len(self._agents.rows)
+        pinned = self.members.departures.pinned()
+        return sum(number not in pinned for _, number in self._agents.rows.numbers())
 
     async def close(self) -> None:
         """Beat no more; what is held is given back when the store is left."""
         if self.renewer is not None:
             self.renewer.close()
+        self.members.departures.close()
         await self.mail.close()
         await self.taking_over.close()
         if self._roaming is not None:

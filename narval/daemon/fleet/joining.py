@@ -25,7 +25,7 @@ from narval.store.store import Store
 log = logging.getLogger("narval.daemon")
 
 OF_THE_MACHINE = (
-    "name", "store", "store_patience", "listen", "threads", "workers", "worker_memory",
+    "name", "store", "store_patience", "listen", "fleet_weight", "threads", "workers", "worker_memory",
     "active_memory", "log_level",
 )  # fmt: skip
 """The settings in which the daemons of a store may differ."""
@@ -47,7 +47,8 @@ async def join(leases: Leases, settings: Settings, people: Directory, *, standby
     first: DaemonRow | None = None
     while True:
         try:
-            return await asyncio.to_thread(leases.join, name, address, __version__, digest)
+            weight = settings.fleet_weight
+            return await asyncio.to_thread(leases.join, name, address, __version__, digest, weight)
         except ElsewhereError:
             holder = await asyncio.to_thread(_holder, leases, name)
             if first is not None and holder is not None and not standby and _has_renewed(holder, first):

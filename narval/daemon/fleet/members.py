@@ -12,18 +12,16 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from itertools import islice
 from typing import Any
 
 from narval.core.errors import FencedError, StoreAwayError, StoreError
 from narval.daemon.agents.agents import Agents
-from narval.daemon.agents.lifecycle import PASSIVE
 from narval.daemon.fleet import protocol
+from narval.daemon.fleet.departing import Departures
 from narval.daemon.fleet.gate import LeaseGate
 from narval.daemon.fleet.holding import TakingOver
 from narval.daemon.main_loop import MainLoop
-from narval.store.batch import SUSPENDED
-from narval.store.postgresql.leases import RENEWAL, Beat, Leases
+from narval.store.postgresql.leases import RENEWAL, WEIGHT, Beat, DaemonRow, Leases
 
 log = logging.getLogger("narval.fleet")
 
@@ -94,6 +92,7 @@ class Members:
         self.lost: tuple[float, ...] = ()
         """The moments at which this daemon lost its lease, and started over (seconds since 1970)."""
         self._hurry = asyncio.Event()
+        self.departures = Departures(agents, leases, gate.monotonic, self._hurry.set)
         self.on_beat: list[Callable[[Beat], None]] = []
         """Told each answer to a renewal, in the event loop."""
 
@@ -113,8 +112,11 @@ class Members:
 
     async def beat(self) -> None:
         """Renew once, and do what follows from the answer. Raises FencedError where all is lost."""
+        self.departures.look()
         try:
             await self._tell(protocol.Due(self.gate.monotonic()))
+            for to, agents in self.departures.gone().items():
+                await self._tell(protocol.AtRest(tuple(agents), to))
         except StoreAwayError as error:
             self.store_is_away(error)
 
@@ -146,6 +148,24 @@ class Members:
         self._open(protocol.advance(self.gate.member, protocol.Kept(sent))[0])
         if self.gate.is_open() and not was_open:
             self._main_loop.wake()
+
+    @property
+    def daemons(self) -> tuple[DaemonRow, ...]:
+        """The daemons that are at work on the store, as of the last renewal."""
+        return () if self._leases.latest is None else self._leases.latest.daemons
+
+    async def daemon_of(self, home: str) -> DaemonRow | None:
+        """The daemon that is at work for a home, if one is; one of which no renewal has told is asked for.
+
+        Raises StoreError.
+        """
+        for is_asked in (False, True):
+            if is_asked:
+                await self._renewed(draining=self.is_draining)
+            for row in self.daemons:
+                if row.home == home:
+                    return row
+        return None
 
     @property
     def is_draining(self) -> bool:
@@ -182,29 +202,59 @@ class Members:
                     partial(self._leases.take, command.most, of_others=command.of_others)
                 )
                 room = self._taking_over.expect([one.row for one in taken])
+                self.departures.arrived(one.row.agent for one in taken if one.was_given)
                 numbers = tuple(one.row.agent for one in taken)
                 return protocol.Took(self.gate.monotonic(), numbers, len(numbers) < command.most, room)
             case protocol.TakeOver():
                 log.info("agents taken over: %d", len(command.agents))
                 self._taking_over.take_over(command.agents)
             case protocol.FindAtRest():
-                return protocol.AtRest(await self._at_rest(command.most))
+                idle = self.departures.at_rest(command.most, command.to)
+                if len(idle) < command.most:
+                    self.departures.begin_some(min(command.busy, command.most - len(idle)), command.to)
+                return protocol.AtRest(idle, command.to)
             case protocol.LetGo():
                 self._agents.supervisor.lose(frozenset(command.agents))
             case protocol.Give():
-                log.info("agents given back: %d", len(command.agents))
-                await self._in_thread(partial(self._leases.give, command.agents))
+                await self._give(command.agents, command.to)
         return None
+
+    async def _give(self, agents: tuple[int, ...], to: int) -> None:
+        """Give agents to a daemon, or back; where that daemon is gone they are taken again."""
+        if to:
+            log.info("agents given to another daemon: %d", len(agents))
+            is_given = await self._in_thread(partial(self._leases.hand_over, agents, to))
+        else:
+            log.info("agents given back: %d", len(agents))
+            await self._in_thread(partial(self._leases.give, agents))
+            is_given = True
+        self.departures.given(agents, is_given=is_given)
 
     async def _renew(self, *, draining: bool) -> protocol.Prolonged:
         sent = self.gate.monotonic()
         beat = await self._renewed(draining=draining)
-        members = sum(not row.draining for row in beat.daemons)
+        others = tuple(
+            protocol.Other(row.daemon, row.agents, row.weight)
+            for row in beat.daemons
+            if not row.draining and row.daemon != self._leases.daemon
+        )
         free = 0 if self.clocks.are_far_apart or self._agents.takes != "all" else beat.free
         known = sum(row.agents for row in beat.daemons) + beat.free
         held = len(self._leases.held())
-        room = self._taking_over.room()
-        return protocol.Prolonged(self.gate.monotonic(), sent, held, known, members, free, room)
+        return protocol.Prolonged(
+            self.gate.monotonic(),
+            sent,
+            held,
+            known,
+            free,
+            others,
+            weight=self._weight(beat),
+            unknown=min(beat.unknown, free),
+            room=self._taking_over.room(),
+        )
+
+    def _weight(self, beat: Beat) -> int:
+        return next((row.weight for row in beat.daemons if row.daemon == self._leases.daemon), WEIGHT)
 
     async def _renewed(self, *, draining: bool = False) -> Beat:
         now = self._main_loop.rounds.clock.now
@@ -227,19 +277,6 @@ class Members:
         self.gate.follow(member)
         self.gate.store_is_back(self._main_loop.rounds.clock.now())
         self._hold_until(protocol.calls_until(member))
-
-    async def _at_rest(self, most: int) -> tuple[int, ...]:
-        """Agents that have nothing to do here, and may be elsewhere, at most so many."""
-        rows, supervisor = self._agents.rows, self._agents.supervisor
-        owners = await self._in_thread(self._leases.owners)
-        whole = {row.name for row in rows.in_full() if row.state != SUSPENDED}
-        free = {owned.agent for owned in owners if not owned.pinned}
-        idle = (
-            number
-            for name, number in rows.numbers()
-            if number in free and name not in whole and supervisor.life(name).phase == PASSIVE
-        )
-        return tuple(islice(idle, most))
 
     def _start_over(self, error: FencedError) -> None:
         """Decide and perform nothing more: the main loop ends with the error."""

@@ -18,13 +18,16 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from narval.store.postgresql.leases import ALIVE, DOUBTED, GIVEN_UP, LEASE, PORTION
+from narval.store.postgresql.leases import ALIVE, DOUBTED, GIVEN_UP, LEASE, PORTION, WEIGHT
 
 OVER_SHARE = 0.1
 """The part of its share by which a daemon may have more before it gives any back."""
 
 GIVEN_AT_ONCE = 0.05
-"""The part of its agents that a daemon gives back with one renewal."""
+"""The part of its agents that a daemon gives away with one renewal."""
+
+BUSY_AT_ONCE = 0.01
+"""The part of its agents that may be busy ones: each is restored by the daemon that gets it (G54)."""
 
 
 class Membership(NamedTuple):
@@ -32,7 +35,8 @@ class Membership(NamedTuple):
 
     `renewed` is when the last renewal was sent that was answered, `present` since when the answers came
     without a gap as long as a lease; `unclaimed` since when there are agents that it leaves to others, if it
-    does; `wanted` are those that it still wants to take.
+    does; `wanted` are those that it still wants to take. It is `giving` from when it has a tenth more than
+    its share until it has its share.
     """
 
     renewed: float
@@ -41,6 +45,15 @@ class Membership(NamedTuple):
     wanted: int = 0
     draining: bool = False
     over: bool = False
+    giving: bool = False
+
+
+class Other(NamedTuple):
+    """Another daemon that does not drain: its number, the agents it has, and its weight."""
+
+    daemon: int
+    agents: int
+    weight: int = WEIGHT
 
 
 def joined(sent: float) -> Membership:
@@ -75,16 +88,19 @@ class Due(msgspec.Struct, frozen=True):
 class Prolonged(msgspec.Struct, frozen=True):
     """A renewal was answered that was sent at a moment.
 
-    `agents` are those that the daemon has, `all` those that it and the others have or may take, `members` the
-    daemons that do not drain, `free` are those it may take, and `room` says how many it can restore soon.
+    `agents` are those that the daemon has, `all` those that it and the others have or may take, `free` are
+    those it may take, and `unknown` how many of these it holds without knowing it. `room` says how many it
+    can restore soon.
     """
 
     at: float
     sent: float
     agents: int
     all: int
-    members: int
     free: int
+    others: tuple[Other, ...] = ()
+    weight: int = WEIGHT
+    unknown: int = 0
     room: int = PORTION
 
 
@@ -108,9 +124,12 @@ class Took(msgspec.Struct, frozen=True):
 
 
 class AtRest(msgspec.Struct, frozen=True):
-    """Agents that were looked for: they have nothing to do."""
+    """Agents that were looked for, to be given to a daemon, or to nobody (0): they have nothing to do, or are
+    between two turns, and nothing is performed for them.
+    """
 
     agents: tuple[int, ...]
+    to: int = 0
 
 
 class Drain(msgspec.Struct, frozen=True):
@@ -142,9 +161,13 @@ class TakeOver(msgspec.Struct, frozen=True):
 
 
 class FindAtRest(msgspec.Struct, frozen=True):
-    """Look for agents at rest that others may have, at most so many."""
+    """Look for agents that a daemon may have, or any (0), at most so many; among them at most so many `busy`
+    ones, which are brought to the end of a turn first.
+    """
 
     most: int
+    busy: int = 0
+    to: int = 0
 
 
 class LetGo(msgspec.Struct, frozen=True):
@@ -154,9 +177,10 @@ class LetGo(msgspec.Struct, frozen=True):
 
 
 class Give(msgspec.Struct, frozen=True):
-    """Give agents back, that they may be taken at once."""
+    """Give agents to a daemon, or back (0), that any may take them at once."""
 
     agents: tuple[int, ...]
+    to: int = 0
 
 
 class StartOver(msgspec.Struct, frozen=True):
@@ -182,9 +206,9 @@ def advance(member: Membership, event: Event) -> tuple[Membership, tuple[Command
         case Took():
             return _took(member, event)
         case AtRest():
-            return member, (LetGo(event.agents), Give(event.agents)) if event.agents else ()
+            return member, (LetGo(event.agents), Give(event.agents, event.to)) if event.agents else ()
         case Drain():
-            return member._replace(draining=True, wanted=0), ()
+            return member._replace(draining=True, wanted=0, giving=False), ()
         case Gone():
             return member._replace(over=True), (StartOver(),)
 
@@ -194,16 +218,38 @@ def _renewed(member: Membership, event: Prolonged) -> tuple[Membership, tuple[Co
     unclaimed = None if not event.free else event.at if member.unclaimed is None else member.unclaimed
     member = member._replace(unclaimed=unclaimed, wanted=0)
     if member.draining:
-        return member, (FindAtRest(PORTION),)
-    share = -(-event.all // max(1, event.members))
+        busy = _part(GIVEN_AT_ONCE, event.agents) if event.others else 0
+        return member, (FindAtRest(PORTION, busy),)
+    over = event.agents - share_of(event, event.weight)
     if event.free:
         nobody_takes_them = unclaimed is not None and event.at - unclaimed >= LEASE
-        wanted = event.free if nobody_takes_them else min(event.free, share - event.agents)
+        wanted = event.free if nobody_takes_them else max(event.unknown, min(event.free, -over))
         if wanted > 0:
             return _take(member._replace(wanted=wanted), event.at, event.room)
-    elif event.agents > share + max(1, OVER_SHARE * share):
-        return member, (FindAtRest(min(event.agents - share, max(1, int(GIVEN_AT_ONCE * event.agents)))),)
-    return member, ()
+        return member, ()
+    is_far_over = over > max(1, OVER_SHARE * (event.agents - over))
+    member = member._replace(giving=over > 0 and (member.giving or is_far_over))
+    return member, _give(event, over) if member.giving else ()
+
+
+def share_of(event: Prolonged, weight: int) -> int:
+    """The agents of all that are those of a daemon of that weight."""
+    weights = event.weight + sum(other.weight for other in event.others)
+    return -(-event.all * weight // weights)
+
+
+def _give(event: Prolonged, over: int) -> tuple[Command, ...]:
+    """Give some of those that are over to the daemon that lacks most."""
+    lacking = [(share_of(event, other.weight) - other.agents, other.daemon) for other in event.others]
+    lack, to = max(lacking, default=(0, 0))
+    if lack <= 0:
+        return ()
+    most = min(over, lack, _part(GIVEN_AT_ONCE, event.agents))
+    return (FindAtRest(most, min(most, _part(BUSY_AT_ONCE, event.agents)), to),)
+
+
+def _part(of: float, agents: int) -> int:
+    return max(1, int(of * agents))
 
 
 def _kept(member: Membership, sent: float) -> Membership:

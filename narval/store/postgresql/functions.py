@@ -34,7 +34,9 @@ CREATE TABLE daemons (
 	started TIMESTAMPTZ NOT NULL,
 	until TIMESTAMPTZ NOT NULL,
 	draining BOOLEAN NOT NULL DEFAULT false,
-	held BIGINT NOT NULL DEFAULT 0
+	held BIGINT NOT NULL DEFAULT 0,
+	weight BIGINT NOT NULL DEFAULT 10,
+	given BIGINT NOT NULL DEFAULT 0
 );
 
 CREATE TABLE leases (
@@ -57,8 +59,15 @@ CREATE TABLE collections (
 
 INSERT INTO leases (agent) SELECT agent FROM agents"""
 
-COUNTS = "ALTER TABLE daemons ADD COLUMN IF NOT EXISTS held BIGINT NOT NULL DEFAULT 0"
-"""The change that makes leases of before those of now: daemons say how many agents they hold."""
+COUNTS = """\
+ALTER TABLE daemons ADD COLUMN IF NOT EXISTS held BIGINT NOT NULL DEFAULT 0;
+
+ALTER TABLE daemons ADD COLUMN IF NOT EXISTS weight BIGINT NOT NULL DEFAULT 10;
+
+ALTER TABLE daemons ADD COLUMN IF NOT EXISTS given BIGINT NOT NULL DEFAULT 0"""
+"""The change that makes leases of before those of now: daemons say how many agents they hold, what part of
+all is theirs, and how often others gave them some.
+"""
 
 
 FENCE: Columns = {"agent": int, "epoch": int, "turn": int}

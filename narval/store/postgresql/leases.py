@@ -34,6 +34,9 @@ PULSE = 0.25
 PORTION = 250
 """The most agents that are taken at once (G49)."""
 
+WEIGHT = 10
+"""The weight of a daemon whose settings say nothing (G54)."""
+
 
 class DaemonRow(NamedTuple):
     """A daemon that is at work on a store, under its number.
@@ -52,6 +55,8 @@ class DaemonRow(NamedTuple):
     draining: bool
     agents: int
     """The agents that it holds, as it has told with its last renewal."""
+    weight: int = WEIGHT
+    """Its part of the agents, compared with other daemons (1 to 100)."""
 
 
 class Taken(NamedTuple):
@@ -59,6 +64,8 @@ class Taken(NamedTuple):
 
     row: AgentRow
     epoch: int
+    was_given: bool = False
+    """True of one that it held without knowing it: another daemon gave it, or an answer was lost."""
 
 
 class Ownership(NamedTuple):
@@ -78,7 +85,7 @@ class Beat(NamedTuple):
     `at` is the clock of the store (seconds since 1970), `mail` are the agents of this daemon that have
     messages they have not taken, `published` the collections of the store, by name with their digests.
     `daemons` are those whose time is not over, itself among them; `free` is how many agents `take` would
-    find, of daemons whose time is over too.
+    find, of daemons whose time is over too, and `unknown` how many of these it holds without knowing it.
     """
 
     at: float
@@ -86,6 +93,7 @@ class Beat(NamedTuple):
     mail: frozenset[int] = frozenset()
     published: tuple[tuple[str, str], ...] = ()
     free: int = 0
+    unknown: int = 0
 
 
 class DaemonNotices(Protocol):
@@ -114,7 +122,7 @@ class Leases(Protocol):
     latest: Beat | None = None
     """The answer to its last renewal."""
 
-    def join(self, home: str, address: str, version: str, digest: str = "") -> AgentRow:
+    def join(self, home: str, address: str, version: str, digest: str = "", weight: int = WEIGHT) -> AgentRow:
         """Be a daemon of this store: the own agent of the home, made where there is none, which it holds.
 
         Raises ElsewhereError where another daemon of that home is at work, and SettingsError where an agent
@@ -130,7 +138,8 @@ class Leases(Protocol):
 
     def take(self, most: int = PORTION, *, of_others: bool = True) -> list[Taken]:
         """Take agents that nobody holds, and with `of_others` those whose daemon's time is over, those with
-        work first; not those that another home has the files of.
+        work first; not those that another home has the files of. Those that it holds without knowing it
+        come before all others.
 
         The row of a daemon goes before anything of it is taken, and then nobody holds what is left. What it
         holds by the store without knowing it, because an answer was lost, is among what it is given.
@@ -147,6 +156,16 @@ class Leases(Protocol):
 
     def give(self, agents: Iterable[int]) -> None:
         """Let go of agents: any daemon may take them at once."""
+
+    def hand_over(self, agents: Iterable[int], daemon: int) -> bool:
+        """Let a daemon hold agents from now on, which it is told with its next renewal (G55).
+
+        False where that one is not at work, or gives all away: then this one holds them still, without
+        knowing it.
+        """
+
+    def pinned(self) -> frozenset[int]:
+        """The numbers of the agents that it holds which have their files in its home, as far as it knows."""
 
     def find(self, name: str) -> tuple[AgentRow, DaemonRow | None] | None:
         """An agent of the store by its name, and the daemon that holds it, if one does."""

@@ -18,6 +18,7 @@ from narval.store.batch import ACTIVE, HOME_AGENT, AgentRow, new_agent
 from narval.store.postgresql.leases import (
     LEASE,
     PORTION,
+    WEIGHT,
     Beat,
     DaemonRow,
     Leases,
@@ -37,7 +38,12 @@ class ServerLeases(Leases):
         self.marks: dict[int, TurnMark] = {}
         """The agents that it holds, as far as it knows."""
         self._is_unsure = True
-        """True if it may hold others without knowing it: an answer was lost, or a commit refused."""
+        """True if it may hold others without knowing it: an answer was lost, a commit refused, or another
+        daemon gave it some.
+        """
+        self._given = 0
+        """How often others have given it some, as far as it knows."""
+        self._pinned: set[int] = set()
         self._server, self._be = server, be
         self._connection: Connection[Rows] | None = None
         self._lock = threading.Lock()
@@ -60,36 +66,44 @@ class ServerLeases(Leases):
         for agent in agents:
             self._is_unsure = True
             self.marks.pop(agent, None)
+            self._pinned.discard(agent)
 
     # --- what is asked --------------------------------------------------------------------------------
 
     @contextmanager
     def _asking(self) -> Iterator[Connection[Rows]]:
-        """A transaction on the connection, made anew where it broke. Raises StoreError, StoreAwayError."""
+        """A transaction on the connection. Raises StoreError, StoreAwayError."""
+        with self._connected() as connection, connection.transaction():
+            yield connection
+
+    @contextmanager
+    def _connected(self) -> Iterator[Connection[Rows]]:
+        """The connection, made anew where it broke; each statement commits by itself."""
         with self._lock:
             try:
                 if self._connection is None or self._connection.closed:
                     self._connection = self._server.connect()
-                with self._connection.transaction():
-                    yield self._connection
+                yield self._connection
             except Error as error:
                 self._is_unsure = True
                 if self._connection is not None and is_away(error):
                     self._connection.close()
                 raise self._server.trouble(error) from error
 
-    def join(self, home: str, address: str, version: str, digest: str = "") -> AgentRow:
+    def join(self, home: str, address: str, version: str, digest: str = "", weight: int = WEIGHT) -> AgentRow:
         """Be a daemon of this store."""
         with self._asking() as connection:
             connection.execute(_ONE_JOINS.encode())
             connection.execute("DELETE FROM daemons WHERE home = %s AND until <= clock_timestamp()", (home,))
-            made = connection.execute(_JOIN.encode(), (home, address, version, digest, LEASE)).fetchone()
+            joining = (home, address, version, digest, weight, LEASE)
+            made = connection.execute(_JOIN.encode(), joining).fetchone()
             if made is None:
                 raise _at_work(home, _daemon_of(connection, "d.home = %s", home))
             own = _own(connection, home)
             hold = "UPDATE leases SET owner = %s, home = %s, epoch = epoch + 1 WHERE agent = %s"
             [mark] = connection.execute(f"{hold} RETURNING epoch, turn".encode(), (made[0], home, own.agent))
         self.daemon, self.marks = made[0], {own.agent: TurnMark(*mark)}
+        self._given, self._pinned = 0, {own.agent}
         self._be(own.agent)
         return own
 
@@ -101,6 +115,8 @@ class ServerLeases(Leases):
         if known is None:
             lost, self.marks = frozenset(self.marks), {}
             raise fenced(lost)
+        self._is_unsure = self._is_unsure or known[2] != self._given
+        self._given = known[2]
         with self._asking() as connection:
             daemons = daemons_of(connection)
             mail = connection.execute(_MAIL.encode(), (self.daemon,)).fetchall()
@@ -108,7 +124,7 @@ class ServerLeases(Leases):
             [(free,)] = connection.execute(_FREE.encode(), {"me": self.daemon, "home": known[1]})
             unknown = self._unknown(connection)
         at, agents = known[0] - LEASE, frozenset(agent for (agent,) in mail)
-        self.latest = Beat(at, daemons, agents, tuple(published), free + unknown)
+        self.latest = Beat(at, daemons, agents, tuple(published), free + unknown, unknown)
         return self.latest
 
     def _unknown(self, connection: Connection[Rows]) -> int:
@@ -142,9 +158,9 @@ class ServerLeases(Leases):
             given = {"me": self.daemon, "held": held, "name": name, "most": most}
             which = _TAKE.format("a.name = %(name)s" if name is not None else "true")
             found = connection.execute(which.encode(), given).fetchall()
-            taken = [(Taken(AgentRow(*row[:6]), row[6]), TurnMark(*row[6:])) for row in found]
-        self.marks.update((one.row.agent, mark) for one, mark in taken)
-        return [one for one, _ in taken]
+        self.marks.update((row[0], TurnMark(*row[6:8])) for row in found)
+        self._pinned.update(row[0] for row in found if row[8])
+        return [Taken(AgentRow(*row[:6]), row[6], row[9]) for row in found]
 
     def make(self, name: str, state: str) -> Taken | None:
         """Make a new agent, which it holds."""
@@ -164,6 +180,10 @@ class ServerLeases(Leases):
             pinned = "UPDATE leases SET home = %s WHERE agent = %s AND owner = %s"
             if not connection.execute(pinned, (home, agent, self.daemon)).rowcount:
                 raise fenced([agent])
+        if home:
+            self._pinned.add(agent)
+        else:
+            self._pinned.discard(agent)
 
     def give(self, agents: Iterable[int]) -> None:
         """Let go of agents."""
@@ -172,6 +192,18 @@ class ServerLeases(Leases):
         with self._asking() as connection:
             gone = "UPDATE leases SET owner = NULL WHERE agent = ANY(%s) AND owner = %s"
             connection.execute(gone, (given, self.daemon))
+
+    def hand_over(self, agents: Iterable[int], daemon: int) -> bool:
+        """Let a daemon hold agents from now on."""
+        given = list(agents)
+        self.forget(given)
+        with self._connected() as connection:
+            asked = {"agents": given, "me": self.daemon, "to": daemon}
+            return bool(connection.execute(_HAND_OVER.encode(), asked).rowcount)
+
+    def pinned(self) -> frozenset[int]:
+        """The numbers of the agents that it holds which have their files in its home."""
+        return frozenset(list(self._pinned))
 
     def find(self, name: str) -> tuple[AgentRow, DaemonRow | None] | None:
         """An agent of the store by its name, and the daemon that holds it, if one does."""
@@ -309,8 +341,8 @@ def _at_work(home: str, daemon: DaemonRow | None) -> ElsewhereError:
 _ONE_JOINS = "SELECT pg_advisory_xact_lock(hashtext('narval join'), hashtext(current_schema()))"
 
 _JOIN = """
-INSERT INTO daemons (home, address, version, digest, started, until, held)
-    VALUES (%s, %s, %s, %s, clock_timestamp(), clock_timestamp() + make_interval(secs => %s), 1)
+INSERT INTO daemons (home, address, version, digest, weight, started, until, held)
+    VALUES (%s, %s, %s, %s, %s, clock_timestamp(), clock_timestamp() + make_interval(secs => %s), 1)
     ON CONFLICT DO NOTHING RETURNING daemon"""
 
 _PINNED = """
@@ -325,13 +357,21 @@ SELECT 1 + greatest(
 
 _RENEW = """
 UPDATE daemons SET until = clock_timestamp() + make_interval(secs => %s), draining = %s, held = %s
-    WHERE daemon = %s RETURNING extract(epoch FROM until)::float8, home"""
+    WHERE daemon = %s RETURNING extract(epoch FROM until)::float8, home, given"""
+
+_HAND_OVER = """
+WITH receiver AS (
+    UPDATE daemons SET given = given + 1
+        WHERE daemon = %(to)s AND until > clock_timestamp() AND NOT draining RETURNING daemon)
+UPDATE leases l SET owner = receiver.daemon, epoch = l.epoch + 1 FROM receiver
+    WHERE l.agent = ANY(%(agents)s) AND l.owner = %(me)s"""
+"""It is one statement, which commits by itself: a daemon that is stopped keeps no lock on another's row."""
 
 _PROLONG = "UPDATE daemons SET until = clock_timestamp() + make_interval(secs => %s) WHERE daemon = %s"
 
 _DAEMONS = """
 SELECT d.daemon, d.home, d.address, d.version, d.digest, extract(epoch FROM d.started)::float8,
-    extract(epoch FROM d.until)::float8, d.draining, d.held
+    extract(epoch FROM d.until)::float8, d.draining, d.held, d.weight
     FROM daemons d WHERE {} ORDER BY d.daemon"""
 
 _MAIL = "SELECT DISTINCT m.agent FROM messages m JOIN leases l ON l.agent = m.agent WHERE l.owner = %s"
@@ -361,14 +401,15 @@ _FROM_THOSE = """, known (agent, owner, home) AS (
 free AS MATERIALIZED (
     SELECT l.agent, (a.state <> 'suspended' AND (a.state = 'active'
             OR a.wake_at < extract(epoch FROM clock_timestamp())
-            OR EXISTS (SELECT FROM messages m WHERE m.agent = l.agent))) IS NOT TRUE AS idle
+            OR EXISTS (SELECT FROM messages m WHERE m.agent = l.agent))) IS NOT TRUE AS idle,
+            l.owner IS NOT DISTINCT FROM %(me)s AS was_given
         FROM known k JOIN leases l ON l.agent = k.agent AND l.owner IS NOT DISTINCT FROM k.owner
             JOIN agents a ON a.agent = l.agent
         WHERE k.home IN ('', (SELECT d.home FROM daemons d WHERE d.daemon = %(me)s)) AND {}
-        ORDER BY idle, 1 LIMIT %(most)s FOR UPDATE OF l SKIP LOCKED), taken AS (
+        ORDER BY was_given DESC, idle, 1 LIMIT %(most)s FOR UPDATE OF l SKIP LOCKED), taken AS (
     UPDATE leases l SET owner = %(me)s, epoch = l.epoch + 1 FROM free WHERE l.agent = free.agent
-        RETURNING l.agent, l.epoch, l.turn, free.idle)
-SELECT a.agent, a.id, a.name, a.state, a.why, a.wake_at, t.epoch, t.turn
+        RETURNING l.agent, l.epoch, l.turn, l.home, free.idle, free.was_given)
+SELECT a.agent, a.id, a.name, a.state, a.why, a.wake_at, t.epoch, t.turn, t.home <> '', t.was_given
     FROM taken t JOIN agents a ON a.agent = t.agent ORDER BY t.idle, t.agent"""
 """Without `held` none of its own is taken anew: it is sure that it knows them all."""
 _TAKE = "".join((_UNHELD.format("true"), _FROM_THOSE))

@@ -137,6 +137,12 @@ def _agents(context: click.Context, _: str) -> Choices:
         yield row["name"], row["state"]
 
 
+def _daemons(context: click.Context, _: str) -> Choices:
+    """The homes whose daemons share the store."""
+    for row in asked(context, "status").get("fleet", ()):
+        yield row["home"], f"{row['agents']} agents"
+
+
 def of_people(context: click.Context, _: str) -> Choices:
     """The people of the home."""
     for row in asked(context, "people"):
@@ -171,6 +177,7 @@ def _dead_letters(context: click.Context, _: str) -> Choices:
 
 
 agents = source(_agents)
+daemons = source(_daemons)
 dead_letters = source(_dead_letters)
 people = source(of_people)
 elements = source(_elements)

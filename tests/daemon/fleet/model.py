@@ -78,6 +78,8 @@ class Rules(NamedTuple):
     """The row of a daemon goes before anything of it is taken."""
     finds_lost: bool = True
     """What a daemon has without knowing it is given to it again."""
+    moves: bool = False
+    """Agents may be moved to the other daemon, as somebody asks."""
     clocks: tuple[float, float] = (1.0, 1.0)
     """How fast the clocks of the daemons run, compared with that of the store."""
 
@@ -166,6 +168,10 @@ class Model:
             served, answer = self._served(self.told(world, who, protocol.Due(0.0)), who)
             if answer is not None:
                 yield "renews, and is answered late", late(served, who, answer), True
+            for agent, epoch in enumerate(node.epochs):
+                if self.rules.moves and epoch != NONE and not node.member.draining:
+                    moved = protocol.AtRest((agent,), 2 - who)
+                    yield f"is to move {'ab'[agent]}", self.told(world, who, moved), True
             if not node.member.draining:
                 yield "is to drain", self.told(world, who, protocol.Drain()), True
             else:
@@ -233,7 +239,8 @@ class Model:
                     node = node._replace(epochs=without(node.epochs, command.agents))
                 case protocol.FindAtRest():
                     held = [agent for agent, epoch in enumerate(node.epochs) if epoch != NONE]
-                    return self.told(put(world, who, node), who, protocol.AtRest(tuple(held[: command.most])))
+                    found = protocol.AtRest(tuple(held[: command.most]), command.to)
+                    return self.told(put(world, who, node), who, found)
                 case protocol.StartOver():
                     return put(world, who, Node(row=node.row))
                 case _:
@@ -266,22 +273,37 @@ class Model:
         if node.row is None:
             return world, Answer(protocol.Gone(), (NONE, NONE))
         if isinstance(command, protocol.Give):
-            given = {agent for agent in command.agents if world.owners[agent] == who}
-            return world._replace(
-                owners=tuple(None if agent in given else owner for agent, owner in enumerate(world.owners))
-            ), None
+            return self._given(world, who, command), None
         if isinstance(command, protocol.Take):
             return self._taken(world, who, command)
         assert isinstance(command, protocol.Renew)
         world = put(world, who, world.nodes[who]._replace(row=LEASE))
         return world, Answer(self._renewed(world, who), (NONE, NONE))
 
+    def _given(self, world: World, who: int, command: protocol.Give) -> World:
+        """The world once agents are nobody's, or the other daemon's, under another epoch."""
+        given = [agent for agent in command.agents if world.owners[agent] == who]
+        receiver = command.to - 1 if command.to else None
+        if receiver is not None:
+            node = world.nodes[receiver]
+            if node.row is None or node.row <= 0 or (node.member is not None and node.member.draining):
+                return world
+            world = self._under_another_epoch(world, given)
+        owners = (receiver if agent in given else owner for agent, owner in enumerate(world.owners))
+        return world._replace(owners=tuple(owners))
+
     def _renewed(self, world: World, who: int) -> protocol.Prolonged:
         there = [at for at, node in enumerate(world.nodes) if node.row is not None and node.row > 0]
         members = [at for at in there if (member := world.nodes[at].member) is None or not member.draining]
-        free = len(self._takeable(world, who, of_others=True))
+        free = self._takeable(world, who, of_others=True)
         mine = sum(epoch != NONE for epoch in world.nodes[who].epochs)
-        return protocol.Prolonged(0.0, 0.0, mine, len(world.owners), len(members), free)
+        others = tuple(
+            protocol.Other(at + 1, sum(epoch != NONE for epoch in world.nodes[at].epochs))
+            for at in members
+            if at != who
+        )
+        unknown = sum(world.owners[agent] == who for agent in free)
+        return protocol.Prolonged(0.0, 0.0, mine, len(world.owners), len(free), others, unknown=unknown)
 
     def _takeable(self, world: World, who: int, *, of_others: bool) -> list[int]:
         found = []
@@ -302,15 +324,20 @@ class Model:
             if owner is not None and owner != who and self.rules.row_goes_first:
                 world = put(world, owner, world.nodes[owner]._replace(row=None))
                 world = _freed(world, owner)
-        for other, node in enumerate(world.nodes):
-            answer = node.answer
-            if answer is not None:
-                answer = answer._replace(epochs=_former(answer.epochs, found))
-            world = put(world, other, node._replace(epochs=_former(node.epochs, found), answer=answer))
+        world = self._under_another_epoch(world, found)
         owners = tuple(who if agent in found else owner for agent, owner in enumerate(world.owners))
         epochs = tuple(CURRENT if agent in found else NONE for agent in range(len(owners)))
         event = protocol.Took(0.0, tuple(found), len(found) < command.most)
         return world._replace(owners=owners), Answer(event, epochs)
+
+    def _under_another_epoch(self, world: World, agents: list[int]) -> World:
+        """The world once agents have another epoch than daemons know of."""
+        for other, node in enumerate(world.nodes):
+            answer = node.answer
+            if answer is not None:
+                answer = answer._replace(epochs=_former(answer.epochs, agents))
+            world = put(world, other, node._replace(epochs=_former(node.epochs, agents), answer=answer))
+        return world
 
 
 def put(world: World, who: int, node: Node) -> World:
@@ -343,7 +370,23 @@ def swapped_agents(world: World) -> World:
 def swapped_daemons(world: World) -> World:
     """The same world, but that the daemons have one another's names."""
     owners = tuple(None if owner is None else 1 - owner for owner in world.owners)
-    return World((world.nodes[1], world.nodes[0]), owners)
+    first, second = (
+        node._replace(
+            todo=tuple(map(_of_other_daemons, node.todo)),
+            answer=node.answer and node.answer._replace(event=_of_other_daemons(node.answer.event)),
+        )
+        for node in world.nodes
+    )
+    return World((second, first), owners)
+
+
+def _of_other_daemons(said: Any) -> Any:
+    if isinstance(said, protocol.Give) and said.to:
+        return msgspec.structs.replace(said, to=3 - said.to)
+    if isinstance(said, protocol.Prolonged):
+        others = tuple(other._replace(daemon=3 - other.daemon) for other in said.others)
+        return msgspec.structs.replace(said, others=others)
+    return said
 
 
 def _named_otherwise(said: Any) -> Any:

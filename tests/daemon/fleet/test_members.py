@@ -4,100 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import StringIO
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from narval.ask.asker import PROGRAM
-from narval.ask.operations import invoke
 from narval.core.errors import CutOffError, FencedError, NarvalError, StoreAwayError, StoreError
-from narval.daemon import daemon as daemons
 from narval.daemon.daemon import Daemon
-from narval.daemon.fleet.fleet import Fleet
 from narval.files.home import Home
-from narval.store.batch import ACTIVE
-from narval.store.postgresql.leases import DOUBTED, LEASE, Ownership
+from narval.store.postgresql.leases import DOUBTED, LEASE
 from narval.surfaces.cli.daemon import run
 from narval.system.clock import SimulatedClock
 from tests.daemon.at_work import in_a_loop
-from tests.simulator.server import Server
-from tests.simulator.shared_store import SharedStore
-
-
-class Machines:
-    """Daemons of several homes on one server, on one clock; each beats when it is told to."""
-
-    def __init__(self, folder: Path) -> None:
-        self.clock = SimulatedClock(1_000_000.0)
-        self.server = Server(folder / "server.db", self.clock.now)
-        self.folder = folder
-        self.up: dict[str, Daemon] = {}
-
-    async def start(self, name: str) -> Daemon:
-        folder = self.folder / name
-        for part in ("etc", "recipes", "data"):
-            (folder / part).mkdir(parents=True, exist_ok=True)
-        (folder / "etc/narval.toml").write_text(f'name = "{name}"\n')
-        daemon = self.up[name] = await Daemon.open(Home(folder), clock=self.clock)
-        await daemon.main_loop.until_idle()
-        return daemon
-
-    async def beat(self, *names: str) -> None:
-        for name in names or self.up:
-            await fleet_of(self.up[name]).beat()
-            await self.up[name].main_loop.until_idle()
-
-    async def pass_time(self, seconds: float, *beating: str) -> None:
-        """Let time pass in which some daemons renew."""
-        for _ in range(round(seconds / 0.5)):
-            self.clock.advance(0.5)
-            await self.beat(*beating) if beating else None
-
-    async def kill(self, name: str) -> None:
-        daemon = self.up.pop(name)
-        daemon.store.refuse("killed")  # type: ignore[attr-defined]
-        daemon.store.leases.daemon = 0  # type: ignore[union-attr]
-        with suppress(NarvalError):
-            await daemon.close()
-
-    async def close(self) -> None:
-        for daemon in self.up.values():
-            await daemon.close()
-        self.server.close()
-
-    def holders(self, agent: str) -> list[str]:
-        """The daemons that have an agent."""
-        return [name for name, daemon in self.up.items() if agent in daemon.agents.rows]
-
-
-def fleet_of(daemon: Daemon) -> Fleet:
-    assert daemon.fleet is not None
-    return daemon.fleet
-
-
-async def ask(daemon: Daemon, operation: str, agent: str = "", /, **given: Any) -> Any:
-    return await invoke(daemon, PROGRAM.asking(agent) if agent else PROGRAM, operation, given)
-
-
-def on_machines(test: Callable[[Machines], Awaitable[None]]) -> Callable[..., None]:
-    """A test that is given machines."""
-
-    def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        @in_a_loop
-        async def body() -> None:
-            machines = Machines(tmp_path)
-            monkeypatch.setattr(daemons, "open_store", lambda *_: SharedStore(machines.server))
-            await test(machines)
-            await machines.close()
-
-        body()
-
-    run.__name__ = test.__name__
-    return run
+from tests.daemon.fleet.machines import LIGHT, Machines, ask, fleet_of, on_machines
 
 
 @on_machines
@@ -106,7 +27,7 @@ async def test_G49_agents_of_a_daemon_that_is_lost_are_at_work_at_others(machine
     for n in range(6):
         await ask(attic, "add_agent", name=f"a{n}")
         await ask(attic, "add", f"a{n}", elements=[f"<tick n='{n}'/>".encode()])
-    await machines.start("barn")
+    await machines.start("barn", LIGHT)
     await machines.pass_time(4.0, "attic", "barn")
     assert all(machines.holders(f"a{n}") == ["attic"] for n in range(6)), "barn takes nothing from who lives"
     await machines.kill("attic")
@@ -301,24 +222,6 @@ def written_to(log: StringIO) -> Iterator[None]:
         yield
     finally:
         logger.removeHandler(handler)
-
-
-@on_machines
-async def test_one_that_goes_on_while_agents_at_rest_are_looked_for_is_not_given(machines: Machines) -> None:
-    attic = await machines.start("attic")
-    await ask(attic, "add_agent", name="ada")
-    leases, rows = attic.store.leases, attic.agents.rows
-    assert leases is not None
-    owners = leases.owners
-
-    def meanwhile() -> Sequence[Ownership]:
-        rows.note(rows["ada"]._replace(state=ACTIVE))
-        return owners()
-
-    leases.owners = meanwhile  # type: ignore[method-assign]
-    fleet_of(attic).members.drain()
-    await machines.beat()
-    assert machines.holders("ada") == ["attic"]
 
 
 @on_machines

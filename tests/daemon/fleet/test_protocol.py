@@ -43,6 +43,15 @@ def test_G98_never_two_that_may_record_and_never_an_agent_that_nobody_can_take(
     assert count > 500
 
 
+@pytest.mark.parametrize("clocks", [(1.0, 1.0), (1.0 - APART, 1.0 + APART)], ids=["alike", "apart"])
+def test_G55_an_agent_that_is_moved_is_never_at_two_daemons_and_never_at_none(
+    clocks: tuple[float, float],
+) -> None:
+    count, fault = explored(Rules(clocks=clocks, moves=True), beginning(), DEPTH, 2)
+    assert not fault, fault
+    assert count > 500
+
+
 def works_for(seconds: float) -> Rules:
     return Rules(may_work=lambda member, at: not member.over and at - member.renewed < seconds)
 
@@ -134,8 +143,14 @@ def test_G98_what_is_left_of_a_lease_covers_clocks_that_run_apart() -> None:
 # --- dialogues: what a daemon does, event by event -------------------------------------------------------
 
 
-def renewed(at: float, agents: int, all: int = 90, members: int = 3, free: int = 0) -> protocol.Prolonged:
-    return protocol.Prolonged(at, at - 0.1, agents, all, members, free)
+def renewed(
+    at: float,
+    agents: int,
+    all: int = 90,
+    free: int = 0,
+    others: tuple[protocol.Other, ...] = (protocol.Other(2, 30), protocol.Other(3, 30)),
+) -> protocol.Prolonged:
+    return protocol.Prolonged(at, at - 0.1, agents, all, free, others)
 
 
 def told(member: Membership, *events: Event) -> tuple[Membership, tuple[Command, ...]]:
@@ -170,7 +185,7 @@ def test_G49_one_that_was_cut_off_takes_nothing_of_others_for_a_lease() -> None:
 
 def test_G49_agents_are_taken_in_portions_until_a_daemon_has_its_share() -> None:
     member = protocol.joined(0.0)
-    member, commands = told(member, renewed(2.0, 1, 1800, 3, 1200))
+    member, commands = told(member, renewed(2.0, 1, 1800, 1200))
     assert commands == (protocol.Take(PORTION, of_others=False),)
     some = tuple(range(PORTION))
     member, commands = told(member, protocol.Took(2.1, some, short=False))
@@ -202,17 +217,45 @@ def test_what_nobody_else_takes_is_taken_beyond_the_share() -> None:
 
 def test_one_that_has_more_than_its_share_looks_for_a_few_at_rest_to_give_back() -> None:
     member = protocol.joined(0.0)
+    others = (protocol.Other(2, 22), protocol.Other(3, 8))
     assert told(member, renewed(2.0, 33))[1] == (), "a tenth over its share is no matter"
-    assert told(member, renewed(2.0, 60))[1] == (protocol.FindAtRest(3),)
-    assert told(member, protocol.AtRest((4, 5)))[1] == (protocol.LetGo((4, 5)), protocol.Give((4, 5)))
+    assert told(member, renewed(2.0, 60, others=others))[1] == (protocol.FindAtRest(3, 1, 3),)
+    assert told(member, protocol.AtRest((4, 5), 3))[1] == (protocol.LetGo((4, 5)), protocol.Give((4, 5), 3))
     assert told(member, protocol.AtRest(()))[1] == ()
+
+
+def test_G54_one_that_gives_goes_on_until_it_has_its_share_and_gives_to_who_lacks_most() -> None:
+    lacks = (protocol.Other(2, 29), protocol.Other(3, 20))
+    giving, _ = told(protocol.joined(0.0), renewed(2.0, 41, others=lacks))
+    assert told(giving, renewed(2.5, 32, others=lacks))[1] == (protocol.FindAtRest(1, 1, 3),)
+    assert told(giving, renewed(2.5, 30, others=lacks))[1] == ()
+    at_share, _ = told(giving, renewed(2.5, 30, others=lacks))
+    assert told(at_share, renewed(3.0, 32, others=lacks))[1] == (), "it has come to rest"
+    full = (protocol.Other(2, 30), protocol.Other(3, 31))
+    assert told(giving, renewed(2.5, 41, others=full))[1] == (), "nobody lacks any"
+
+
+def test_G54_a_daemon_has_a_share_by_its_weight() -> None:
+    member, others = protocol.joined(0.0), (protocol.Other(2, 10, weight=30),)
+    heavy = renewed(2.0, 80, others=others)
+    assert told(member, heavy)[1] == (protocol.FindAtRest(4, 1, 2),)
+    assert protocol.share_of(heavy, 30) == 68
+    light = msgspec.structs.replace(renewed(2.0, 60, others=others), weight=70)
+    assert told(member, light)[1] == ()
+    wants = msgspec.structs.replace(renewed(2.0, 10, free=80, others=others), weight=70)
+    assert told(member, wants)[1] == (protocol.Take(53, of_others=False),)
+
+
+def test_G55_agents_that_another_daemon_gave_are_taken_whatever_the_share() -> None:
+    given = msgspec.structs.replace(renewed(2.0, 40, free=5), unknown=2)
+    assert told(protocol.joined(0.0), given)[1] == (protocol.Take(2, of_others=False),)
 
 
 def test_G56_one_that_drains_takes_nothing_and_offers_all_it_has() -> None:
     member, commands = told(protocol.joined(0.0), protocol.Drain(), protocol.Due(0.5))
     assert commands == (protocol.Renew(draining=True),)
     member, commands = told(member, renewed(0.5, 30, free=40))
-    assert commands == (protocol.FindAtRest(PORTION),)
+    assert commands == (protocol.FindAtRest(PORTION, 1),)
     assert protocol.may_work(member, 0.5)
 
 

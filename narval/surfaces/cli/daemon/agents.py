@@ -22,6 +22,7 @@ narval agents show bob
 narval agents settings bob bob.toml
 narval start greet.door --agent ada
 narval agents suspend ada --reason 'on leave'
+narval agents move ada barn
 narval agents remove ada --now"""
 
 
@@ -42,8 +43,8 @@ def agents(session: Session, limit: int | None, after: str | None) -> None:
     limited. Where homes share their store an agent without a folder may be at work at any of them, and what
     --collection says is kept in the store: `settings` writes that text, or lets FILE (- is standard input)
     be it, with all that an agent.toml may say. `suspend` lets one do nothing until `resume`: what it is asked
-    waits; `passivate` takes one out of memory until it has something to do, as happens by itself; `remove`
-    lets one go with all that it has.
+    waits; `passivate` takes one out of memory until it has something to do, as happens by itself; `move` has
+    one go on at the daemon of another home that shares the store; `remove` lets one go with all that it has.
     The home's own agent is always active. Any other command asks another with --agent NAME.
     """
     rows = session.ask("agents", limit=limit, after=after)
@@ -111,6 +112,22 @@ def passivate(answer: Row) -> None:
     _became(answer)
 
 
+@asking("move", "move_agent", example="narval agents move ada barn", alters=True)
+@name_argument
+@click.argument("to", metavar="DAEMON", shell_complete=completion.daemons)
+@click.option("--grace", type=float, metavar="S", help="How long its calls may go on (10 s).")
+def move(answer: Row) -> None:
+    """Have an agent go on at another daemon of the store, named by its home.
+
+    It leaves at the end of a turn, once its calls have ended. What runs still after S seconds is ended, and
+    made again there, or interrupted, as after a crash.
+    """
+    if answer["from"] == answer["to"]:
+        click.echo(f"{answer['name']} is at {answer['to']} already")
+    else:
+        click.echo(f"{answer['name']} goes on at {answer['to']}")
+
+
 @asking("remove", "remove_agent", example="narval agents remove ada --now", alters=True)
 @name_argument
 @click.option("--now", is_flag=True, help="Although runs of it are under way.")
@@ -119,5 +136,5 @@ def remove(answer: Row) -> None:
     click.echo(f"{answer['name']} is removed")
 
 
-for _below in (add, show, settings, suspend, resume, passivate, remove):
+for _below in (add, show, settings, suspend, resume, passivate, move, remove):
     agents.add_command(_below)
