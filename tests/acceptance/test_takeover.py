@@ -269,7 +269,8 @@ def test_G54_G55_busy_agents_are_moved_by_a_person_and_for_even_shares(
     refused = attic("agents", "move", "a0", "attic")
     assert b"a0 is at work at home barn" in refused.stderr
     end(machines.up["barn"])
-    barn.write("etc/narval.toml", barn.read("etc/narval.toml").replace("fleet_weight = 1\n", ""))
+    settings = tmp_path / "barn" / "etc" / "narval.toml"
+    settings.write_text(settings.read_text().replace("fleet_weight = 1\n", ""))
     until(lambda: len(machines.held("attic")) == AGENTS, "they are back")
     machines.start("barn")
     until(lambda: len(machines.held("barn")) == AGENTS // 2, "even shares")
@@ -301,8 +302,12 @@ def test_G48_what_was_ended_with_the_lease_is_made_again_or_interrupted_and_is_n
     files = [tmp_path / name for name in names]
     until(lambda: all(file.exists() and file.read_text() for file in files), "the calls")
     daemon = psutil.Process(machines.up["attic"].pid)
-    programs = [one for one in daemon.children(recursive=True) if one.name() == "sleep"]
-    assert len(programs) == len(names)
+
+    def sleeping() -> list[psutil.Process]:
+        return [one for one in daemon.children(recursive=True) if one.name() == "sleep"]
+
+    until(lambda: len(sleeping()) == len(names), "the programs that they run")
+    programs = sleeping()
     if trouble == "paused":
         daemon.suspend()
     else:

@@ -115,7 +115,7 @@ def passivate(answer: Row) -> None:
 @asking("move", "move_agent", example="narval agents move ada barn", alters=True)
 @name_argument
 @click.argument("to", metavar="DAEMON", shell_complete=completion.daemons)
-@click.option("--grace", type=float, metavar="S", help="How long its calls may go on (10 s).")
+@click.option("--grace", type=float, default=10.0, metavar="S", help="How long its calls may go on (10 s).")
 def move(answer: Row) -> None:
     """Have an agent go on at another daemon of the store, named by its home.
 
