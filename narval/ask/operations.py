@@ -25,8 +25,8 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "daemon.agents": (
         "agents", "add_agent", "suspend", "resume", "passivate", "remove_agent", "show_agent",
         "set_agent_settings", "move_agent",
-        "send", "letters", "resend", "drop_letter",
     ),
+    "daemon.letters": ("send", "letters", "resend", "drop_letter"),
     "attention.attention": ("attention",),
     "attention.calendar": ("calendar",),
     "trials.trials": ("simulate", "scenarios", "explore", "explored", "trial"),

@@ -31,6 +31,7 @@ FILES_ALLOWED: dict[str, str] = {
 METHODS_ALLOWED: dict[str, str] = {
     "AnyMemory": "it answers every question of a view",
     "DatabaseAgent": "it answers all that is read of an agent",
+    "ServerLeases": "whatever a daemon asks of the store about who holds an agent is asked there",
     "Supervisor": "whatever happens to an agent in a daemon is told there",
     "TurnView": "it answers every question of a view",
     "CallRecord": "each move of a call is made by itself, and who is told of it is one of them",
@@ -45,6 +46,7 @@ CLASSES_ALLOWED: dict[str, str] = {
     "Dispatcher": "what is performed, and what is performed again after a start or an outage, is one thing",
     "Guard": "what a request must be before any page sees it is read from top to bottom",
     "Memory": "what elements, marks, contexts and doubts come to is asked and changed in one place",
+    "ServerLeases": "all that a daemon asks of the table of leases, and knows of it, is one thing",
     "Supervisor": "each command of the lifecycle is done where hosts, calls and timers are",
     "Simulation": "a scenario is played by one object, from its first moment to its report",
 }

@@ -154,19 +154,6 @@ class Members:
         """The daemons that are at work on the store, as of the last renewal."""
         return () if self._leases.latest is None else self._leases.latest.daemons
 
-    async def daemon_of(self, home: str) -> DaemonRow | None:
-        """The daemon that is at work for a home, if one is; one of which no renewal has told is asked for.
-
-        Raises StoreError.
-        """
-        for is_asked in (False, True):
-            if is_asked:
-                await self._renewed(draining=self.is_draining)
-            for row in self.daemons:
-                if row.home == home:
-                    return row
-        return None
-
     @property
     def is_draining(self) -> bool:
         """True once all agents are to be given away."""
@@ -233,11 +220,6 @@ class Members:
     async def _renew(self, *, draining: bool) -> protocol.Prolonged:
         sent = self.gate.monotonic()
         beat = await self._renewed(draining=draining)
-        others = tuple(
-            protocol.Other(row.daemon, row.agents, row.weight)
-            for row in beat.daemons
-            if not row.draining and row.daemon != self._leases.daemon
-        )
         free = 0 if self.clocks.are_far_apart or self._agents.takes != "all" else beat.free
         known = sum(row.agents for row in beat.daemons) + beat.free
         held = len(self._leases.held())
@@ -247,14 +229,11 @@ class Members:
             held,
             known,
             free,
-            others,
-            weight=self._weight(beat),
+            _others(beat, self._leases.daemon),
+            weight=next((row.weight for row in beat.daemons if row.daemon == self._leases.daemon), WEIGHT),
             unknown=min(beat.unknown, free),
             room=self._taking_over.room(),
         )
-
-    def _weight(self, beat: Beat) -> int:
-        return next((row.weight for row in beat.daemons if row.daemon == self._leases.daemon), WEIGHT)
 
     async def _renewed(self, *, draining: bool = False) -> Beat:
         now = self._main_loop.rounds.clock.now
@@ -286,3 +265,9 @@ class Members:
         log.error("the time of this daemon was over, and others may have its agents: it starts over")
         self._main_loop.rounds.give_up(error)
         self._main_loop.wake()
+
+
+def _others(beat: Beat, daemon: int) -> tuple[protocol.Other, ...]:
+    """The daemons besides one that do not drain."""
+    there = (row for row in beat.daemons if not row.draining and row.daemon != daemon)
+    return tuple(protocol.Other(row.daemon, row.agents, row.weight) for row in there)

@@ -86,22 +86,26 @@ class Due(msgspec.Struct, frozen=True):
 
 
 class Prolonged(msgspec.Struct, frozen=True):
-    """A renewal was answered that was sent at a moment.
-
-    `agents` are those that the daemon has, `all` those that it and the others have or may take, `free` are
-    those it may take, and `unknown` how many of these it holds without knowing it. `room` says how many it
-    can restore soon.
-    """
+    """A renewal was answered."""
 
     at: float
+    """The moment of the answer."""
     sent: float
+    """The moment at which it was sent."""
     agents: int
+    """The agents that the daemon has."""
     all: int
+    """The agents that it and the others have, or may take."""
     free: int
+    """The agents that it may take."""
     others: tuple[Other, ...] = ()
+    """The other daemons that do not drain."""
     weight: int = WEIGHT
+    """The weight of this one."""
     unknown: int = 0
+    """The agents among those it may take which it holds without knowing it."""
     room: int = PORTION
+    """The number of agents that it can restore soon."""
 
 
 class Kept(msgspec.Struct, frozen=True):

@@ -19,10 +19,37 @@ import sys
 import time
 from contextlib import suppress
 
+from psycopg import Connection, Error
+
 from narval.core.errors import StoreError
 from narval.daemon.fleet.protocol import renews
-from narval.store.postgresql.leases import RENEWAL
-from narval.store.postgresql.ownership import Prolonging
+from narval.store.postgresql.leases import LEASE, RENEWAL
+from narval.store.postgresql.postgresql import Rows, Server
+
+_PROLONG = "UPDATE daemons SET until = clock_timestamp() + make_interval(secs => %s) WHERE daemon = %s"
+
+
+class Prolonging:
+    """The lease of a daemon at a URL, prolonged from a program beside it, on a connection of its own."""
+
+    def __init__(self, url: str, daemon: int) -> None:
+        self._server, self._daemon = Server(url), daemon
+        self._connection: Connection[Rows] | None = None
+
+    def prolong(self) -> bool:
+        """Hold what the daemon holds for `LEASE` seconds more; False if it is none any more.
+
+        It is one statement, which commits by itself: a program that is stopped keeps no lock. Raises
+        StoreError.
+        """
+        try:
+            if self._connection is None or self._connection.closed:
+                self._connection = self._server.connect()
+            return bool(self._connection.execute(_PROLONG.encode(), (LEASE, self._daemon)).rowcount)
+        except Error as error:
+            if self._connection is not None:
+                self._connection.close()
+            raise self._server.trouble(error) from error
 
 
 def main(daemon: str) -> None:

@@ -42,7 +42,7 @@ class ServerLeases(Leases):
         daemon gave it some.
         """
         self._given = 0
-        """How often others have given it some, as far as it knows."""
+        """The number of times that others gave it some, as far as it knows."""
         self._pinned: set[int] = set()
         self._server, self._be = server, be
         self._connection: Connection[Rows] | None = None
@@ -195,10 +195,10 @@ class ServerLeases(Leases):
 
     def hand_over(self, agents: Iterable[int], daemon: int) -> bool:
         """Let a daemon hold agents from now on."""
-        given = list(agents)
-        self.forget(given)
+        numbers = list(agents)
+        self.forget(numbers)
         with self._connected() as connection:
-            asked = {"agents": given, "me": self.daemon, "to": daemon}
+            asked = {"agents": numbers, "me": self.daemon, "to": daemon}
             return bool(connection.execute(_HAND_OVER.encode(), asked).rowcount)
 
     def pinned(self) -> frozenset[int]:
@@ -235,29 +235,6 @@ class ServerLeases(Leases):
         if self._connection is not None:
             with suppress(Error):
                 self._connection.close()
-
-
-class Prolonging:
-    """The lease of a daemon at a URL, prolonged from a program beside it, on a connection of its own."""
-
-    def __init__(self, url: str, daemon: int) -> None:
-        self._server, self._daemon = Server(url), daemon
-        self._connection: Connection[Rows] | None = None
-
-    def prolong(self) -> bool:
-        """Hold what the daemon holds for `LEASE` seconds more; False if it is none any more.
-
-        It is one statement, which commits by itself: a program that is stopped keeps no lock. Raises
-        StoreError.
-        """
-        try:
-            if self._connection is None or self._connection.closed:
-                self._connection = self._server.connect()
-            return bool(self._connection.execute(_PROLONG.encode(), (LEASE, self._daemon)).rowcount)
-        except Error as error:
-            if self._connection is not None:
-                self._connection.close()
-            raise self._server.trouble(error) from error
 
 
 def owners_of(connection: Connection[Rows]) -> list[Ownership]:
@@ -365,9 +342,7 @@ WITH receiver AS (
         WHERE daemon = %(to)s AND until > clock_timestamp() AND NOT draining RETURNING daemon)
 UPDATE leases l SET owner = receiver.daemon, epoch = l.epoch + 1 FROM receiver
     WHERE l.agent = ANY(%(agents)s) AND l.owner = %(me)s"""
-"""It is one statement, which commits by itself: a daemon that is stopped keeps no lock on another's row."""
-
-_PROLONG = "UPDATE daemons SET until = clock_timestamp() + make_interval(secs => %s) WHERE daemon = %s"
+"""The statement commits by itself: a daemon that is stopped keeps no lock on the row of another."""
 
 _DAEMONS = """
 SELECT d.daemon, d.home, d.address, d.version, d.digest, extract(epoch FROM d.started)::float8,

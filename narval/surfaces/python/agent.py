@@ -14,7 +14,7 @@ from lxml import etree
 
 from narval.ask import signals as on_signals
 from narval.ask.asker import PROGRAM, Asker, person_name
-from narval.ask.daemon import agents as on_agents
+from narval.ask.daemon import letters
 from narval.ask.memory import changing, listing
 from narval.ask.operations import invoke
 from narval.ask.runs import acts, renewing, showing
@@ -95,7 +95,7 @@ class OfMessages:
         What is not taken within `keep` seconds becomes a dead letter. Raises RequestError.
         """
         xml = [_bytes(element) for element in elements]
-        return list(ask(self, on_agents.send, to, xml, keep)["messages"])
+        return list(ask(self, letters.send, to, xml, keep)["messages"])
 
 
 class Agent(OfMessages, OfKinds):

@@ -1,0 +1,113 @@
+"""Operations on messages: what agents send one another, and what could not be delivered (G23, G32)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from narval.agent.turn import Turn
+from narval.ask import json_forms
+from narval.ask.asker import PROGRAM, Asker
+from narval.ask.documents import elements_in
+from narval.ask.lookup import command
+from narval.ask.registry import operation
+from narval.core.elements.element import Element
+from narval.core.errors import RequestError
+from narval.daemon.daemon import Daemon
+from narval.daemon.messages.envelope import ELEMENT, unseal
+from narval.daemon.messages.sending import send_from_outside
+from narval.store.batch import MessageRow
+from narval.store.letters import KeptLetter
+
+
+@operation("write")
+async def send(
+    daemon: Daemon, to: str, elements: list[bytes], keep: float | None = None, *, asker: Asker = PROGRAM
+) -> dict[str, Any]:
+    """Send elements to another agent: of each document the root, or each child of a root `memory`.
+
+    The agent that is asked sends them, in one turn; the ids of the messages once that is recorded. What is
+    not taken within `keep` seconds becomes a dead letter.
+    """
+    parsed, mail = await elements_in(elements), daemon.host.mail
+    if mail.office.find(to) is None:
+        daemon.agents.rows.find(to)  # says which there are
+    if keep is not None and keep <= 0:
+        raise RequestError(f"expected keep to be seconds, more than 0, got {keep:g}")
+
+    who = {"by": asker.person, "actor": asker.actor}
+
+    def work(turn: Turn) -> list[str]:
+        return send_from_outside(mail, turn, to, parsed, **who, keep=keep)
+
+    return {"to": to, "messages": await daemon.host.submit(work)}
+
+
+@operation("read")
+async def letters(daemon: Daemon, dead: bool = False) -> list[dict[str, Any]]:
+    """The messages that the agent has sent and that are to be taken by it, as far as they are not taken;
+    with `dead`, those it has sent that could not be (G32).
+    """
+    pending, own = daemon.store.letters, daemon.agent.store.agent
+    if dead:
+        return [_letter(row) | {"letter": row.line, "reason": row.reason} for row in pending.dead(own)]
+    names = {row.agent: row.name for row in daemon.store.agents()}
+    rows = {row[:3]: row for row in (*pending.sent(own), *pending.messages(own))}
+    return [_letter(row) | {"to": names.get(row.agent, "?")} for row in rows.values()]
+
+
+@operation("write")
+async def resend(daemon: Daemon, letter: int) -> dict[str, Any]:
+    """Send a dead letter again, to whoever has the name of its receiver now."""
+    mail = daemon.host.mail
+
+    def work(turn: Turn) -> dict[str, Any]:
+        row = _dead_letter(daemon, turn, letter)
+        if row.kind != ELEMENT:
+            raise RequestError(
+                f"letter {letter} is a {row.kind}, of which nobody waits for an answer any more"
+            )
+        if mail.office.find(row.receiver) is None:
+            daemon.agents.rows.find(row.receiver)  # says which there are
+        lacking = mail.lacking(turn, [(row.receiver, row.data)])
+        if lacking is not None:
+            raise RequestError(f"there is no {lacking[1]}; send again when some are taken")
+        mail.send(turn, row.receiver, row.kind, row.id, unseal(row.origin), row.data)
+        turn.transaction.batch.letters_settled.append(letter)
+        return {"letter": letter, "to": row.receiver, "message": row.id}
+
+    return dict(await daemon.host.submit(work))
+
+
+@operation("write")
+async def drop_letter(daemon: Daemon, letter: int) -> dict[str, Any]:
+    """Keep a dead letter no more."""
+
+    def work(turn: Turn) -> None:
+        _dead_letter(daemon, turn, letter)
+        turn.transaction.batch.letters_settled.append(letter)
+
+    await daemon.host.submit(work)
+    return {"letter": letter, "dropped": True}
+
+
+def _dead_letter(daemon: Daemon, turn: Turn, letter: int) -> KeptLetter:
+    """A dead letter of the agent. Raises RequestError where there is none of that number."""
+    for row in daemon.store.letters.dead(daemon.agent.store.agent):
+        if row.line == letter and letter not in turn.transaction.batch.letters_settled:
+            return row
+    listed = command(daemon, "letters --dead")
+    raise RequestError(f"there is no dead letter {letter}; `{listed}` lists those there are")
+
+
+def _letter(row: MessageRow | KeptLetter) -> dict[str, Any]:
+    envelope = unseal(row.origin)
+    return {
+        "message": row.id,
+        "from": envelope.sender,
+        "to": getattr(row, "receiver", ""),
+        "kind": row.kind,
+        "element": Element(0, row.data).name if row.kind == ELEMENT else None,
+        "bytes": len(row.data),
+        "at": json_forms.moment(row.at),
+        "until": json_forms.moment(row.until),
+    }
