@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -30,6 +31,10 @@ from narval.system.clock import utc
 
 Form = dict[str, Any]
 
+_QUARTER = 900
+_QUARTERS_SINCE, _QUARTERS_UNTIL = 1_000_000_000, 10_000_000_000
+"""The moments between which no zone changes its shift but at a full quarter of an hour."""
+
 
 def moment(at: float | None, zone: str | None = None) -> str | None:
     """A moment as ISO 8601 with its zone, that of the machine if none is named, to the millisecond."""
@@ -37,6 +42,22 @@ def moment(at: float | None, zone: str | None = None) -> str | None:
         return None
     there = ZoneInfo(zone) if zone is not None else None
     return utc(at).astimezone(there).isoformat(timespec="milliseconds")
+
+
+class Moments:
+    """Moments as `moment` gives them, for many: the zone's shift is looked up once a quarter of an hour."""
+
+    def __init__(self) -> None:
+        self._shifts: dict[float, tzinfo | None] = {}
+
+    def form(self, at: float) -> str | None:
+        """A moment as ISO 8601 with the zone of the machine, to the millisecond."""
+        if not _QUARTERS_SINCE <= at <= _QUARTERS_UNTIL:
+            return moment(at)
+        quarter = at // _QUARTER
+        if quarter not in self._shifts:
+            self._shifts[quarter] = utc(at).astimezone().tzinfo
+        return datetime.fromtimestamp(at, self._shifts[quarter]).isoformat(timespec="milliseconds")
 
 
 def fault(fault: Fault) -> dict[str, Any]:
@@ -220,11 +241,13 @@ def stands(memory: Memory, eid: int) -> str:
 
 def uses_of(marks: Iterable[tuple[MarkScope, int]]) -> Form:
     """The inputs and conditions that have used an element, and the agents that it was sent to."""
-    uses = list(marks)
-    return {
-        "used_by": [_use(*use) for use in uses if not is_sending(use[0])],
-        "sent_to": [{"agent": scope[2], "run": run or None} for scope, run in uses if is_sending(scope)],
-    }
+    used, sent = list[Form](), list[Form]()
+    for scope, run in marks:
+        if is_sending(scope):
+            sent.append({"agent": scope[2], "run": run or None})
+        else:
+            used.append(_use(scope, run))
+    return {"used_by": used, "sent_to": sent}
 
 
 def labels_of_parts(agent: AgentState, eid: int) -> dict[str, list[str]]:
@@ -241,11 +264,9 @@ def labels_of_parts(agent: AgentState, eid: int) -> dict[str, list[str]]:
 
 def _use(scope: MarkScope, run: int) -> dict[str, Any]:
     definition, place, slot = scope
-    if slot.startswith("#"):
-        by: dict[str, Any] = {"definition": definition, "transition": place, "condition": slot[1:]}
-    else:
-        by = {"definition": definition, "step": place, "input": slot}
-    return {**by, "run": run or None}
+    if slot[:1] == "#":
+        return {"definition": definition, "transition": place, "condition": slot[1:], "run": run or None}
+    return {"definition": definition, "step": place, "input": slot, "run": run or None}
 
 
 def later(agent: AgentState, at: float, key: tuple[int, str], job: Job | None) -> dict[str, Any]:
@@ -317,18 +338,18 @@ def origin(origin: Origin | None) -> dict[str, Any] | None:
         hook = {"hook": origin.step.removeprefix(ORIGIN)} if origin.step.startswith(ORIGIN) else {}
         file = hook or ({"file": origin.step} if origin.step else {})
         return {"run": None, "step": None, **file, **sent, **_person(origin)}
-    made = {"call": origin.call or None, "inputs": list(origin.inputs)}
-    return {"run": origin.run, "step": origin.step, **made, **sent, **_person(origin)}
+    form: Form = {"run": origin.run, "step": origin.step, "call": origin.call or None}
+    form["inputs"] = list(origin.inputs)
+    return form | sent | _person(origin)
 
 
 def _person(subject: Run | Origin) -> Form:
     """By whom something is, if that is known, and who acted in that person's name, if somebody did; of an
     element that came by the monitor also the way and the session.
     """
-    actor = {"actor": subject.actor} if subject.actor else {}
-    how = (
-        {"way": subject.way, "session": subject.session}
-        if isinstance(subject, Origin) and subject.way
-        else {}
-    )
-    return {"by": subject.by or None, **actor, **how}
+    form: Form = {"by": subject.by or None}
+    if subject.actor:
+        form["actor"] = subject.actor
+    if isinstance(subject, Origin) and subject.way:
+        form["way"], form["session"] = subject.way, subject.session
+    return form

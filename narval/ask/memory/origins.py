@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
+from itertools import count
 from typing import Any
 
 from narval.agent.agent import AgentState
+from narval.agent.run import Run
 from narval.ask import json_forms
 from narval.ask.json_forms import CURRENT
 from narval.ask.lookup import command
@@ -35,6 +37,8 @@ MOST_AGENTS = 16
 """The most agents that are asked besides the one whose element it is."""
 MOST_RUNS = 20
 """The most runs that are named of those that consulted an element."""
+LOOKED_AT = 16
+"""An element in so many looks at the time."""
 MOST_IN_A_LINE = 60
 """The most characters in a line of a drawing."""
 
@@ -105,23 +109,33 @@ async def _found(
     time_slice = TimeSlice()
     reached: dict[Place, tuple[int, list[Place]]] = {("", eid): (0, [])}
     ahead, more = deque(reached), False
-    while ahead:
+    for looked_at in count():
+        if not ahead:
+            break
         place = ahead.popleft()
-        await time_slice.yield_if_due()
+        if not looked_at % LOOKED_AT:
+            await time_slice.yield_if_due()
         if place[0] not in agents.opened:
             await agents.open(place[0])
-        if forward:
-            await agents.open_receivers(place, time_slice)
-        neighbours = agents.made_of(place) if forward else agents.made_from(place)
+        depth, sources = reached[place]
+        if not forward:
+            neighbours = agents.made_from(place)
+        else:
+            if agents.is_to_open(place):
+                await agents.open_receivers(place, time_slice)
+            neighbours = agents.made_of(place)
         for other in neighbours:
-            if other not in reached:
+            there = reached.get(other)
+            if there is None:
                 if len(reached) >= limit:
                     more = True
                     continue
-                reached[other] = reached[place][0] + 1, []
+                there = reached[other] = depth + 1, []
                 ahead.append(other)
-            before, after = (place, other) if forward else (other, place)
-            reached[after][1].append(before)
+            if forward:
+                there[1].append(place)
+            else:
+                sources.append(other)
     return reached, more
 
 
@@ -151,6 +165,10 @@ class _Agents:
         else:
             self.opened[name] = seen.agent, Makers(seen.agent)
 
+    def is_to_open(self, place: Place) -> bool:
+        """True if something is to be had at hand before it is known what was made from an element."""
+        return place[0] not in self._descents or bool(self._sent_by(place[0]))
+
     async def open_receivers(self, place: Place, time_slice: TimeSlice) -> None:
         """Have at hand what was made from elements, of an agent and of those that it sent an element to."""
         for name in (place[0], *self._receivers(place)):
@@ -178,7 +196,7 @@ class _Agents:
         if agent not in self._descents:
             return []
         made = [(agent, after) for after in self._descents[agent].of(eid)]
-        for name in self._receivers(place):
+        for name in self._receivers(place) if self._sent_by(agent) else ():
             if name in self._descents:
                 received = self._descents[name].received(agent or self._own, eid)
                 made += [(name, after) for after in received]
@@ -186,65 +204,66 @@ class _Agents:
 
     def _receivers(self, place: Place) -> list[str]:
         """The agents that an element was sent to, or that were sent what was made from it."""
-        agent, eid = place
+        return [receiver for receiver, runs in self._sent_by(place[0]) if place[1] in runs]
+
+    def _sent_by(self, agent: str) -> list[tuple[str, Mapping[int, int]]]:
         if agent not in self._sendings:
             state = self._state(agent)
             marks = state.memory.marks.items() if state is not None else ()
             sendings = ((self._known_as(scope[2]), runs) for scope, runs in marks if is_sending(scope))
             self._sendings[agent] = list(sendings)
-        return [receiver for receiver, runs in self._sendings[agent] if eid in runs]
+        return self._sendings[agent]
 
     def forms(self, reached: Mapping[Place, tuple[int, list[Place]]], *, forward: bool) -> list[Form]:
-        """The elements that were reached, as they are told of."""
+        """The elements that were reached, as they are told of (a thousand within 10 ms)."""
+        marks = self._marks(reached) if forward else {}
+        moments = json_forms.Moments()
+        rows = []
+        for place, (depth, before) in reached.items():
+            agent, eid = place
+            opened, element = self.opened[agent], self._element(place)
+            row: Form = {
+                "id": f"{agent}:{eid}" if agent else str(eid),
+                "eid": eid,
+                "agent": agent or self._own,
+                "depth": depth,
+                "from": [f"{one[0]}:{one[1]}" if one[0] else str(one[1]) for one in before],
+                "name": None,
+                "added": None,
+                "origin": None,
+            }
+            rows.append(row)
+            if isinstance(opened, str) or element is None:
+                row["stands"] = opened if isinstance(opened, str) else "forgotten"
+                row["outside"] = None
+                if forward:
+                    row |= {"used_by": [], "sent_to": [], "consulted_by": [], "given_to": []}
+                continue
+            state, makers = opened
+            row["name"] = element.name
+            row["stands"] = json_forms.stands(state.memory, eid)
+            row["added"] = moments.form(element.added)
+            row["origin"] = json_forms.origin(element.origin)
+            row |= makers.maker(element)
+            is_made = element.origin is not None and bool(element.origin.inputs)
+            is_made = is_made and eid not in state.memory.declared
+            row["outside"] = None if is_made else _outside(state, element)
+            if forward:
+                row |= _users(state, element, marks.get(place, ()))
+        return rows
+
+    def _marks(self, reached: Iterable[Place]) -> dict[Place, list[tuple[MarkScope, int]]]:
+        """What has used these elements, and the agents that they were sent to."""
         by_agent: dict[str, set[int]] = {}
         for agent, eid in reached:
             by_agent.setdefault(agent, set()).add(eid)
         marks: dict[Place, list[tuple[MarkScope, int]]] = {}
-        for agent, eids in by_agent.items() if forward else ():
+        for agent, eids in by_agent.items():
             state = self._state(agent)
             for scope, runs in state.memory.marks.items() if state is not None else ():
                 for eid in () if runs.keys().isdisjoint(eids) else runs.keys() & eids:
                     marks.setdefault((agent, eid), []).append((scope, runs[eid]))
-        rows = []
-        for place, (depth, before) in reached.items():
-            rows.append(self._form(place, depth, before))
-            if forward:
-                rows[-1] |= self._users(place, marks.get(place, ()))
-        return rows
-
-    def _form(self, place: Place, depth: int, before: list[Place]) -> Form:
-        agent, eid = place
-        opened, element = self.opened[agent], self._element(place)
-        row: Form = {"id": _id(place), "eid": eid, "agent": agent or self._own, "depth": depth}
-        row |= {"from": [_id(one) for one in before], "name": None, "added": None, "origin": None}
-        if isinstance(opened, str):
-            return {**row, "stands": opened, "outside": None}
-        state, makers = opened
-        if element is None:
-            return {**row, "stands": "forgotten", "outside": None}
-        return row | {
-            "name": element.name,
-            "stands": json_forms.stands(state.memory, eid),
-            "added": json_forms.moment(element.added),
-            "origin": json_forms.origin(element.origin),
-            **makers.maker(element),
-            "outside": _outside(state, element),
-        }
-
-    def _users(self, place: Place, marks: Iterable[tuple[MarkScope, int]]) -> Form:
-        state, element = self._state(place[0]), self._element(place)
-        if state is None or element is None:
-            return {"used_by": [], "sent_to": [], "consulted_by": [], "given_to": []}
-        maker = element.origin.run if element.origin is not None else 0
-        holders = [run for run in state.memory.contexts.holders(element.eid) if run != maker]
-        under_way = (run for run in holders if run in state.runs.active)
-        calls = (call for run in under_way for call in state.runs[run].calls.values())
-        taking = [call for call in calls if element.eid in json_forms.given_to(call)]
-        return {
-            **json_forms.uses_of(marks),
-            "consulted_by": [{"run": run, **_run(state, run)} for run in sorted(holders)[:MOST_RUNS]],
-            "given_to": [{"call": call.call, "step": call.step, "target": call.name} for call in taking],
-        }
+        return marks
 
     def _known_as(self, name: str) -> str:
         return "" if name == self._own else name
@@ -260,14 +279,29 @@ class _Agents:
         return self._elements[place]
 
 
-def _run(state: AgentState, eid: int) -> Form:
-    run = state.runs.get(eid)
-    return {"run_of": run.name if run is not None else None, "state": run.status if run is not None else None}
+def _users(state: AgentState, element: Element, marks: Iterable[tuple[MarkScope, int]]) -> Form:
+    """Who used, consulted or was sent an element, and which calls have it."""
+    eid, runs = element.eid, state.runs
+    maker = element.origin.run if element.origin is not None else 0
+    holders = [run for run in state.memory.contexts.holders(eid) if run != maker]
+    form = json_forms.uses_of(marks) if marks else {"used_by": [], "sent_to": []}
+    form["consulted_by"], form["given_to"] = [], []
+    if holders:
+        holders.sort()
+        form["consulted_by"] = [_run(run, runs.get(run)) for run in holders[:MOST_RUNS]]
+        calls = (call for run in holders if run in runs.active for call in runs[run].calls.values())
+        form["given_to"] = [
+            {"call": call.call, "step": call.step, "target": call.name}
+            for call in calls
+            if eid in json_forms.given_to(call)
+        ]
+    return form
 
 
-def _id(place: Place) -> str:
-    agent, eid = place
-    return f"{agent}:{eid}" if agent else str(eid)
+def _run(eid: int, run: Run | None) -> Form:
+    if run is None:
+        return {"run": eid, "run_of": None, "state": None}
+    return {"run": eid, "run_of": run.name, "state": run.status}
 
 
 def _outside(state: AgentState, element: Element) -> str | None:
