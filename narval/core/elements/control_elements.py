@@ -19,7 +19,7 @@ def sent_to(receiver: str) -> MarkScope:
 
 def is_sending(scope: MarkScope) -> bool:
     """True if a scope marks what was sent to an agent."""
-    return scope[:2] == ("narval", SENT)
+    return scope[1] == SENT and scope[0] == "narval"
 
 
 START_PLAN, QUIT = "start-plan", "quit"
