@@ -253,7 +253,7 @@ class _Agents:
         return rows
 
     def _marks(self, reached: Iterable[Place]) -> dict[Place, list[tuple[MarkScope, int]]]:
-        """What has used these elements, and the agents that they were sent to."""
+        """The uses of these elements, with those agents that they were sent to."""
         by_agent: dict[str, set[int]] = {}
         for agent, eid in reached:
             by_agent.setdefault(agent, set()).add(eid)
@@ -280,7 +280,7 @@ class _Agents:
 
 
 def _users(state: AgentState, element: Element, marks: Iterable[tuple[MarkScope, int]]) -> Form:
-    """Who used, consulted or was sent an element, and which calls have it."""
+    """The inputs that used an element, the agents that were sent it, the runs and calls that have it."""
     eid, runs = element.eid, state.runs
     maker = element.origin.run if element.origin is not None else 0
     holders = [run for run in state.memory.contexts.holders(eid) if run != maker]
