@@ -41,7 +41,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "memory.element": ("element",),
     "memory.origins": ("origin", "uses"),
     "memory.withdrawing": ("withdraw", "withdrawal", "confirm", "undo"),
-    "runs.acts": ("start", "cancel", "retry", "wait"),
+    "runs.acts": ("start", "cancel", "cancel_all", "retry", "wait"),
     "runs.listing": ("runs",),
     "runs.showing": ("show", "xml"),
     "runs.drawing": ("drawn", "graph"),

@@ -28,7 +28,7 @@ from narval.files.home import Home
 from narval.files.loaded import Loaded
 from narval.files.memory_file import read_memory
 from narval.files.people_file import PEOPLE_FILE, place_of_rule, read_people
-from narval.files.reach import refusals
+from narval.files.reach import labels_given, refusals
 from narval.files.reading import Reading, load
 from narval.files.schemas import Schemas
 from narval.files.settings import FILE, Settings, parse_settings, read_settings
@@ -53,10 +53,8 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     wrong = (*faults, *of_people, *of_trust)
     snapshot = reading.snapshot(settings, people or Directory(), trust, wrong)
     loaded, faults = snapshot.own.loaded, snapshot.faults
-    given = {*settings.labels}
+    given = labels_given([found.library for found in reading.libraries(snapshot)], settings)
     for found in reading.libraries(snapshot):
-        actions = found.library.of(Action.kind).values()
-        given |= {action.label for action in actions if isinstance(action, Action) and action.label}
         faults += [*found.faults, *_warnings(found.library, found.library, people, writes)]
         faults += _unknown_agents(home, found.library)
         faults += _without_a_cluster(found.library, settings)

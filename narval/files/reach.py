@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
+from narval.core.definitions.action.definition import Action
 from narval.core.definitions.library import Definition, Library
 from narval.core.definitions.people.directory import Directory
 from narval.core.errors import Fault
@@ -29,6 +30,15 @@ def reach_of(snapshot: Snapshot) -> Reach:
     return Reach(
         home_of([loaded.library for loaded in snapshot.libraries], snapshot.settings, snapshot.trust)
     )
+
+
+def labels_given(libraries: Iterable[Library], settings: Settings) -> set[str]:
+    """The labels that webhooks, language models and actions of a home give."""
+    actions = (action for library in libraries for action in library.of(Action.kind).values())
+    return {
+        *settings.labels,
+        *(action.label for action in actions if isinstance(action, Action) and action.label),
+    }
 
 
 def read_reach(home: Home | None) -> tuple[list[Library], Settings, Rules | None]:

@@ -46,4 +46,4 @@ def test_F10_rules_that_may_be_about_an_action_or_a_definition(home: Path) -> No
 def test_a_home_without_the_file_has_no_rules(home: Path) -> None:
     (home / "etc/trust.toml").unlink()
     with narval.open(home, by="ann") as agent:
-        assert agent.ask("rules") == {"file": None, "rules": [], "secret": [], "known": []}
+        assert agent.ask("rules") == {"file": None, "rules": [], "secret": [], "known": [], "faults": []}

@@ -11,6 +11,7 @@ import pytest
 from narval.core.source.text import Source
 from narval.core.trust.rules import SEVERITY, Holding, PartWord
 from narval.files.trust_file import RULE_KEYS, TOP_KEYS, TRUST_FILE, parse_trust
+from tests.surfaces.cli.command_line import well
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("docs/reference/trust.md", "docs/explanation/strangers.md")
@@ -40,3 +41,19 @@ def test_the_file_that_ships_has_no_faults() -> None:
     assert faults == []
     assert rules is not None
     assert [rule.then for rule in rules.rules] == ["allow", "ask", "ask", "allow", "ask"]
+
+
+def test_the_example_of_the_proof_is_what_narval_says_of_it(tmp_path: Path) -> None:
+    text = (ROOT / PAGES[0]).read_text().partition("## What can come where, before it runs")[2]
+    recipes, rules = (re.search(rf"```{word}\n(.*?)```", text, re.DOTALL) for word in ("xml", "toml"))
+    assert recipes
+    assert rules
+    for path, example in (("recipes/office.xml", recipes), ("etc/trust.toml", rules)):
+        (tmp_path / path).parent.mkdir()
+        (tmp_path / path).write_text(example[1])
+    (tmp_path / "recipes/trust.xml").write_text((ROOT / "recipes/trust.xml").read_text())
+    whole, of_one = re.findall(r"```console\n\$ narval (check .*?)\n(.*?)```", text, re.DOTALL)[:2]
+    assert well(tmp_path, *whole[0].split()) == whole[1]
+    assert of_one[1].removeprefix("…\n") in well(tmp_path, *of_one[0].split())
+    said = re.findall(r"^\| `(.*?)` ", text, re.MULTILINE)
+    assert {"allowed", "depends on what it says", "depends on memory", "depends on code"} <= {*said}

@@ -13,6 +13,7 @@ from narval.ask.asker import PROGRAM, WEB, Asker
 from narval.ask.asking_person import is_owner
 from narval.ask.lookup import command, files_of, no_definition, unconfined_in
 from narval.ask.registry import operation
+from narval.ask.text import article
 from narval.core.definitions.library import Library
 from narval.core.errors import RequestError
 from narval.core.trust.grants import Grant, digest_of, told_of
@@ -28,6 +29,7 @@ from narval.files.grants import (
     standings,
     write_grants,
 )
+from narval.files.shipped import unloaded
 from narval.system.landlock import confinement
 
 Form = dict[str, Any]
@@ -48,7 +50,7 @@ async def grants(daemon: Daemon, name: str | None = None) -> Form:
     snapshot, files = daemon.files.followers.snapshot, files_of(daemon)
     rows = list(standings(files, snapshot, name))
     if name is not None and not rows:
-        raise no_definition(daemon, name)
+        raise _not_run(daemon, name)
     rows.sort(key=lambda one: (one.decision.standing != "asked", one.definition.full_name))
     return {
         "name": name,
@@ -79,7 +81,7 @@ async def grant(
     files, snapshot = files_of(daemon), daemon.files.followers.snapshot
     rows = list(standings(files, snapshot, name))
     if name is not None and not rows:
-        raise no_definition(daemon, name)
+        raise _not_run(daemon, name)
     by, at = _who(asker), time.time()
     new: dict[str, Grant] = {}
     if folder is not None:
@@ -119,6 +121,20 @@ async def revoke(
 
 
 # --- acts ---------------------------------------------------------------------------------------------------
+
+
+def _not_run(daemon: Daemon, name: str) -> RequestError:
+    """The error for a name to which nothing is granted: of an action, a file, or nothing there is."""
+    listed = f"`{command(daemon, 'grants')}` lists the definitions, with what they need"
+    other = daemon.agent.library.find(name)
+    if other is not None or name in unloaded("action"):
+        kind = other.kind if other is not None else "action"
+        why = f"{name} is {article(kind)} {kind}: what it needs is granted to the definitions that call it"
+        return RequestError(f"{why}; {listed}")
+    if "/" in name:
+        folder = f"a folder is granted by `{command(daemon, 'grant --folder DIR')}`"
+        return RequestError(f"expected the name of a definition, got {name}; {listed}; {folder}")
+    return no_definition(daemon, name)
 
 
 def _require(daemon: Daemon, asker: Asker) -> None:

@@ -52,7 +52,8 @@ async def rules(daemon: Daemon, name: str = "") -> dict[str, Any]:
     definition, those that may be about its calls.
 
     `calls` are those that each has judged since the agent became active, and `last` is the moment of the last
-    one; this is not kept. `file` is null in a home without rules.
+    one; this is not kept. `file` is null in a home without rules. `faults` are those of the file as it is
+    now: while it has some, the rules are the last ones without.
     """
     agent = daemon.agent
     home_rules = agent.lookup.rules
@@ -60,13 +61,14 @@ async def rules(daemon: Daemon, name: str = "") -> dict[str, Any]:
         names = [definition.full_name for definition in agent.library]
         raise RequestError(f"there is no action or definition {name!r}{closest(name, names)}")
     if home_rules is None:
-        return {"file": None, "rules": [], "secret": [], "known": []}
+        return {"file": None, "rules": [], "secret": [], "known": [], "faults": []}
     about = [rule for rule in home_rules.rules if _is_about(rule, name, agent)]
     return {
         "file": TRUST_FILE,
         "rules": [_rule(rule, agent.lookup.rule_uses.of(rule)) for rule in about],
         "secret": [{"name": name, "match": pattern.text} for name, pattern in home_rules.secrets],
         "known": [{"name": name, "values": pattern.text} for name, pattern in home_rules.known.items()],
+        "faults": [json_forms.fault(fault) for fault in daemon.files.faults if fault.path == TRUST_FILE],
     }
 
 

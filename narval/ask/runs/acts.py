@@ -24,7 +24,7 @@ from narval.core.elements.canonical import check_started
 from narval.core.elements.element import Origin
 from narval.core.engines.engine import HasEnvironment
 from narval.core.engines.events import Cancelled
-from narval.core.engines.registry import engine_of, runnable, runnable_kinds
+from narval.core.engines.registry import engine_of, listed_kinds, runnable, runnable_kinds
 from narval.core.errors import RequestError, TokenError
 from narval.daemon.daemon import Daemon
 
@@ -121,6 +121,31 @@ async def cancel(
     daemon.host.post(Delivery(found.eid, Cancelled(0, 0.0, reason, **asker.recorded)))
     await next_turn(daemon)
     return json_forms.run(daemon.agent, found)
+
+
+@operation("write")
+async def cancel_all(
+    daemon: Daemon, name: str | None = None, reason: str = "", dry: bool = False, *, asker: Asker = PROGRAM
+) -> list[dict[str, Any]]:
+    """End all runs that are under way and that no other run has called, or all of the definition `name`,
+    called or not; the runs. With `dry` nothing is ended.
+
+    Items of work and standing runs are left.
+    """
+    agent, kinds = daemon.agent, set(listed_kinds())
+    runs = [
+        run
+        for run in agent.runs.active.values()
+        if run.kind in kinds and agent.signals.standing.get(run.name) != run.eid
+        if (run.caller is None if name is None else run.name == name)
+    ]
+    if name is not None and not runs:
+        active_run_of(daemon, name)  # says which there are
+    if runs and not dry:
+        for run in runs:
+            daemon.host.post(Delivery(run.eid, Cancelled(0, 0.0, reason, **asker.recorded)))
+        await next_turn(daemon)
+    return [json_forms.run(agent, run) for run in runs]
 
 
 @operation("write")

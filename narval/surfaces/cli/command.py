@@ -52,6 +52,28 @@ class Folder(click.Path):
         return super().convert(value, param, ctx)
 
 
+_FINDS = {"run": "`narval runs --name NAME`", "element": "`narval memory NAME`"}
+"""The commands that find the number of what has a name."""
+
+
+class Number(click.ParamType):  # type: ignore[type-arg] # click 8.1 has no argument here
+    """The number of a run, or of an element or a run; a name is refused with the commands that find it."""
+
+    name = "integer"
+
+    def __init__(self, of: str) -> None:
+        self._of = of
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number. Fails for any other text."""
+        try:
+            return int(value)
+        except ValueError:
+            finds = [_FINDS[word] for word in _FINDS if word in self._of]
+            listed = f"{' and '.join(finds)} {'list' if finds[1:] else 'lists'} those of a name"
+            self.fail(f"expected the number of {self._of}, got {value!r:.80}; {listed}", param, ctx)
+
+
 Pairs = tuple[tuple[str, str], ...]
 """The values of an option that is a `Pair` and may be repeated."""
 

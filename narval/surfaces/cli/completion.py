@@ -160,6 +160,18 @@ def _trusted(context: click.Context, incomplete: str) -> Choices:
     yield from (_elements if incomplete.isdecimal() else _definitions)(context, incomplete)
 
 
+def _labels(context: click.Context, _: str) -> Choices:
+    """The labels that what comes in can have, and those of secrets; the files of the home say so."""
+    from narval.core.memory.labels import FIXED, SECRET
+    from narval.core.trust.telling import who
+    from narval.files.reach import labels_given, read_reach
+
+    libraries, settings, rules = read_reach(context.ensure_object(Session).home)
+    secrets = (f"{SECRET}{name}" for name, _ in rules.secrets) if rules is not None else ()
+    for label in sorted({*FIXED, *labels_given(libraries, settings), *secrets}):
+        yield label, who(label)
+
+
 def _incidents(context: click.Context, _: str) -> Choices:
     for row in asked(context, "incidents", every=True):
         yield row["incident"], row["message"]
@@ -182,6 +194,7 @@ dead_letters = source(_dead_letters)
 people = source(of_people)
 elements = source(_elements)
 trusted = source(_trusted)
+labels = source(_labels)
 incidents = source(_incidents)
 versions = source(_versions)
 runs = source(of_runs)

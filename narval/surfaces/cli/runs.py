@@ -8,7 +8,7 @@ import click
 
 from narval.ask.text import Row, counted, xml_text
 from narval.surfaces.cli import completion
-from narval.surfaces.cli.command import Pair, Pairs, asking, command
+from narval.surfaces.cli.command import Number, Pair, Pairs, asking, command
 from narval.surfaces.cli.documents import DocumentFile, documents_of, naming
 from narval.surfaces.cli.paging import PAGE, Page, paged
 from narval.surfaces.cli.render import answers
@@ -16,6 +16,9 @@ from narval.surfaces.cli.render.tables import RUNS, listing
 from narval.surfaces.cli.session import NOTHING_MORE, SLICE, Session
 
 NO_LINES = "no lines there"
+
+MOST_LISTED = 20
+"""So many runs are listed before it is asked whether all are to be cancelled."""
 
 STATES = ("active", "done", "failed", "cancelled", "ready", "running", "end", "failed-end")
 """Phases, then the states of plans that are no phase."""
@@ -35,8 +38,8 @@ class RunKind(click.Choice):  # type: ignore[type-arg] # click 8.1 has no argume
         return tuple(run_kinds())
 
 
-run_argument = click.argument("run", type=int, shell_complete=completion.runs)
-active_run_argument = click.argument("run", type=int, shell_complete=completion.active_runs)
+run_argument = click.argument("run", type=Number("a run"), shell_complete=completion.runs)
+active_run_argument = click.argument("run", type=Number("a run"), shell_complete=completion.active_runs)
 
 at_option = click.option(
     "--at", type=int, metavar="SEQ", help="As it was after line SEQ of its history (`narval history`)."
@@ -184,7 +187,7 @@ narval why 87 --uses --svg uses.svg"""
 
 
 @command("why", example=_WHY)
-@run_argument
+@click.argument("run", type=Number("a run or an element"), shell_complete=completion.runs)
 @click.argument("id", metavar="[ID]", required=False, shell_complete=completion.parts)
 @click.option("--origin", is_flag=True, help="Of an element: what it was made from, back to what came in.")
 @click.option("--uses", is_flag=True, help="Of an element: what was made from it, and who had it.")
@@ -233,28 +236,69 @@ def why(
 
 _CANCEL = """\
 narval cancel 12 --reason 'started twice'
-narval cancel --name mail.triage"""
+narval cancel --name mail.triage
+narval cancel --all --name mail.triage --yes"""
 
 
 @command("cancel", example=_CANCEL, alters=True)
-@click.argument("run", metavar="[RUN]", required=False, type=int, shell_complete=completion.active_runs)
+@click.argument(
+    "run", metavar="[RUN]", required=False, type=Number("a run"), shell_complete=completion.active_runs
+)
 @click.option(
     "--name",
     metavar="N",
     shell_complete=completion.active_names,
-    help="The run of this definition, where one is active.",
+    help="The run of this definition, where one is active; with --all each of them.",
 )
+@click.option("--all", "every", is_flag=True, help="All runs that no other run has called.")
+@click.option("--yes", is_flag=True, help="With --all: do not ask first.")
 @click.option("--reason", default="", metavar="TEXT", help="Kept in the run's history.")
-def cancel(session: Session, run: int | None, name: str | None, reason: str) -> None:
+def cancel(session: Session, run: int | None, name: str | None, every: bool, yes: bool, reason: str) -> None:
     """End a run: its calls are given up.
 
     It is named by its number, or with --name by its definition; where several runs of that are active, none
     is ended, and they are listed.
+
+    With --all all runs end, or with --name too all of that definition. It lists them and asks first; with
+    --yes, which a script needs, it does not. Items of work stay, and so do runs that stand as long as their
+    definition is loaded.
     """
+    if every:
+        if run is not None:
+            raise click.UsageError("expected RUN or --all, and not both")
+        _cancel_all(session, name, reason, yes=yes)
+        return
+    if yes:
+        raise click.UsageError("--yes goes with --all")
     if (run is None) == (name is None):
         raise click.UsageError("expected RUN or --name, and not both")
     answer = session.ask("cancel", run=run, name=name, reason=reason)
     session.give(answer, lambda reply: click.echo(f"run {reply['eid']} is {reply['state']}"))
+
+
+def _cancel_all(session: Session, name: str | None, reason: str, *, yes: bool) -> None:
+    """End all runs, or those of a definition, once somebody has agreed."""
+    if session.as_json and not yes:
+        raise click.UsageError("--all with --json asks nobody; give --yes to agree")
+    rows: list[Row] = [] if yes else session.ask("cancel_all", name=name, dry=True)
+    if rows:
+        listing(RUNS, rows[:MOST_LISTED], "")
+        more = f"; {len(rows) - MOST_LISTED} are not listed" if rows[MOST_LISTED:] else ""
+        try:
+            click.confirm(f"Cancel {counted(len(rows), 'run')}{more}?", abort=True)
+        except click.Abort:
+            raise click.ClickException("nothing was cancelled; --yes agrees without being asked") from None
+    if yes or rows:
+        rows = session.ask("cancel_all", name=name, reason=reason)
+    session.give(rows, _print_cancelled)
+
+
+def _print_cancelled(rows: list[Row]) -> None:
+    ended = sum(row["phase"] == "cancelled" for row in rows)
+    if ended or not rows:
+        click.echo(f"{counted(ended, 'run')} cancelled" if ended else "no runs are under way")
+    if left := len(rows) - ended:
+        click.echo(f"{counted(left, 'run')} to be cancelled, once their calls are over or a daemon runs")
 
 
 _SIGNAL = """\

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from narval.ask.text import Row, clean
+from narval.core.errors import RequestError
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, command
 from narval.surfaces.cli.session import Session
@@ -35,6 +36,9 @@ def tell(context: click.Context, /, session: Session, name: str, kind: str | Non
     had them, also without a home. A word with a / or the ending of a file is a FILE.
     """
     path = Path(name)
+    if not path.exists() and ("/" in name or path.suffix in (".xml", ".plan", ".py", ".toml")):
+        listed = "`narval definitions` lists those that are loaded, each with its file"
+        raise RequestError(f"there is no file or folder {name}, seen from {Path.cwd()}; {listed}")
     if not (path.exists() and ("/" in name or path.suffix)):
         rows = session.ask("tell", name=name, kind=kind)
         session.give(rows, lambda _: _print(rows))

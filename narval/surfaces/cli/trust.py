@@ -7,10 +7,14 @@ from typing import Any
 
 import click
 
-from narval.ask.text import Row, clean, moment
+from narval.ask.text import Row, clean, fault_line, moment
+from narval.core.errors import SettingsError
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import command
+from narval.surfaces.cli.render.tables import Column, listing
 from narval.surfaces.cli.session import Session
+
+TRUST_FILE = "etc/trust.toml"
 
 _TRUST = """\
 narval trust
@@ -45,35 +49,60 @@ def trust(session: Session, what: str, endorse: bool, why: str | None) -> None:
     elif is_number:
         session.give(session.ask("trust", eid=int(what)), lambda row: click.echo("\n".join(_lines(row))))
     else:
-        session.give(session.ask("rules", name=what), lambda row: click.echo("\n".join(_rules(row))))
+        session.give(_rules(session, what), _print_rules)
 
 
-def _rules(answer: Row) -> Iterator[str]:
+def _rules(session: Session, name: str) -> Any:
+    """The rules of the home. Raises SettingsError while their file is broken and no daemon has others."""
+    try:
+        return session.ask("rules", name=name)
+    except SettingsError as error:
+        if TRUST_FILE not in str(error):
+            raise
+        why = f"{TRUST_FILE} has faults, so there are no rules to show, and no daemon starts on it"
+        raise SettingsError(f"{why}; set it right, and look again: narval check\n{error}") from None
+
+
+def _print_rules(answer: Row) -> None:
     if answer["file"] is None:
-        yield "no rules: there is no etc/trust.toml; only a language model's answer asks first"
-        yield "take those that ship: narval take etc/trust.toml && narval take recipes/trust.xml"
+        click.echo("no rules: there is no etc/trust.toml; only a language model's answer asks first")
+        click.echo("take those that ship: narval take etc/trust.toml && narval take recipes/trust.xml")
         return
     for word, key in (("secret", "match"), ("known", "values")):
-        yield from (clean(f"{word} {row['name']}: {row[key]}") for row in answer[word])
-    for rule in answer["rules"]:
-        yield from map(clean, _rule(rule))
-    if not answer["rules"]:
-        yield f"no rule of {answer['file']} is about it"
+        for row in answer[word]:
+            click.echo(clean(f"{word} {row['name']}: {row[key]}"))
+    rules = [{**rule, "place": f"{answer['file']}:{rule['line']}"} for rule in answer["rules"]]
+    listing(_COLUMNS, rules, f"no rule of {answer['file']} is about it")
+    if answer["faults"]:
+        click.echo(f"\n{answer['file']} has faults; the rules above count until they are set right:")
+        for fault in answer["faults"]:
+            click.echo(clean(fault_line(fault)))
 
 
-def _rule(rule: Row) -> Iterator[str]:
-    said = [f"from {', '.join(rule['from'])}" if rule["from"] else ""]
-    said += [f"secret {', '.join(rule['secret'])}" if rule["secret"] else ""]
-    said += [f"part {rule['part']}" if rule["part"] != "any" else ""]
-    for key in ("action", "recipe", "holds"):
-        said += [f"{key} {', '.join(rule[key])}" if rule[key] else ""]
-    said += [f"to {rule['to']}" if rule["to"] else ""]
-    yield f"line {rule['line']}: {rule['then']} {'; '.join(filter(None, said))}"
-    if rule["why"]:
-        yield f"  {rule['why']}"
-    if rule["calls"]:
-        times = "once" if rule["calls"] == 1 else f"{rule['calls']:,} times"
-        yield f"  counted {times}, last {moment(rule['last'])}"
+def _about(rule: Row) -> str:
+    """The labels that a rule is about."""
+    secrets = [f"secret:{name}" for name in rule["secret"]]
+    return ", ".join((*rule["from"], *secrets))
+
+
+def _only(rule: Row) -> str:
+    """The calls that a rule is about, where not all."""
+    words = [f"{key} {', '.join(rule[key])}" for key in ("action", "recipe", "holds") if rule[key]]
+    return "; ".join((*words, *([f"to {rule['to']}"] if rule["to"] else ())))
+
+
+_COLOURS = {"allow": "green", "ask": "yellow", "refuse": "red"}
+
+_COLUMNS = (
+    Column("rule", lambda rule: rule["place"]),
+    Column("decides", lambda rule: rule["then"], style=lambda rule: _COLOURS[rule["then"]]),
+    Column("label", _about),
+    Column("part", lambda rule: rule["part"]),
+    Column("calls", lambda rule: rule["calls"] or "", right=True),
+    Column("last", lambda rule: moment(rule["last"]), is_moment=True),
+    Column("why", lambda rule: rule["why"]),
+    Column("only for", _only),
+)
 
 
 def _lines(answer: Row) -> Iterator[str]:

@@ -8,7 +8,7 @@ import click
 
 from narval.ask.text import Row, clean, counted
 from narval.surfaces.cli import completion
-from narval.surfaces.cli.command import asking, command
+from narval.surfaces.cli.command import Number, asking, command
 from narval.surfaces.cli.session import Session
 
 _WITHDRAW = """\
@@ -24,7 +24,7 @@ _WORDS = {
 
 
 @command("withdraw", example=_WITHDRAW, alters=True)
-@click.argument("eid", type=int, shell_complete=completion.elements)
+@click.argument("eid", type=Number("an element"), shell_complete=completion.elements)
 @click.option("--why", metavar="TEXT", help="Why it should never have counted; kept with it.")
 @click.option("--cascade", is_flag=True, help="Withdraw what was made from it alone, too.")
 @click.option("--dry-run", is_flag=True, help="Tell what would follow, and change nothing.")
@@ -85,7 +85,7 @@ _UNDO = "narval undo 12 --why 'the order was a mistake'"
 
 
 @asking("undo", "undo", example=_UNDO, alters=True)
-@click.argument("run", type=int, shell_complete=completion.runs)
+@click.argument("run", type=Number("a run"), shell_complete=completion.runs)
 @click.option("--why", required=True, metavar="TEXT", help="Why it is undone; kept with the run.")
 def undo(answer: Row) -> None:
     """Undo what a run has done.
@@ -105,7 +105,7 @@ def _element(row: Row) -> str:
 
 
 @asking("confirm", "confirm", example="narval confirm 14 --why 'I have asked her'", alters=True)
-@click.argument("eid", type=int, shell_complete=completion.elements)
+@click.argument("eid", type=Number("an element"), shell_complete=completion.elements)
 @click.option("--why", default="", metavar="TEXT", help="Why it counts after all; kept with it.")
 def confirm(answer: Row) -> None:
     """Confirm a doubtful element: it counts again.

@@ -183,6 +183,7 @@ class Agent(OfMessages, OfKinds):
     runs = forward(list_runs)
     wait = forward(acts.wait)
     cancel = forward(acts.cancel)
+    cancel_all = forward(acts.cancel_all)
     renew = forward(renewing.renew)
     history = forward(history)
     why = forward(why)

@@ -284,6 +284,30 @@ def test_a_run_is_cancelled_by_the_name_of_its_definition(place: Path) -> None:
         assert narval(place, "cancel", *wrong).exit_code == 2
 
 
+def test_all_runs_are_cancelled_once_somebody_agrees(place: Path) -> None:
+    waiting = [row["eid"] for row in data(place, "runs", "--state", "active")]
+    slow = [data(place, "start", "demo.slow")["eid"] for _ in range(2)]
+
+    def active() -> set[int]:
+        return {row["eid"] for row in data(place, "runs", "--state", "active")}
+
+    for given in ("", "n\n"):
+        asked = narval(place, "cancel", "--all", "--name", "demo.slow", given=given)
+        assert (asked.exit_code, "Cancel 2 runs? [y/N]" in asked.output) == (1, True)
+        assert "nothing was cancelled; --yes agrees without being asked" in asked.stderr
+        assert all(str(eid) in asked.stdout for eid in slow)
+        assert active() == {*waiting, *slow}
+    told = well(place, "cancel", "--all", "--name", "demo.slow", given="y\n")
+    assert told.endswith("2 runs cancelled\n")
+    assert active() == {*waiting}
+    run = data(place, "start", "demo.slow")["eid"]
+    (done,) = data(place, "cancel", "--all", "--name", "demo.slow", "--yes", "--reason", "a test")
+    assert (done["eid"], done["phase"]) == (run, "cancelled")
+    assert "a test" in well(place, "why", run)
+    for wrong in (("--all", "1"), ("--yes", "1"), ("--all", "--json")):
+        assert narval(place, "cancel", *wrong).exit_code == 2
+
+
 def test_start_show_why_and_errors_name_the_line_that_raised_an_error_or_else_that_of_the_step(
     tmp_path: Path,
 ) -> None:

@@ -236,3 +236,8 @@ def test_G32_agents_and_dead_letters_are_chosen(tmp_path: Path) -> None:
     well(home, "agents", "add", "bob")
     assert choices(home, "send", "") == ["narval", "bob"]
     assert choices(home, "letters", "resend", "") == ["1"]
+
+
+def test_labels_are_those_that_the_home_can_give(served: Path) -> None:
+    assert {"mail", "web", "unknown"} <= {*choices(served, "check", "--from", "")}
+    assert choices(served, "check", "--from", "ma") == ["mail"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from narval.ask.text import clean, counted
+from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import NOT_WELL, command
 from narval.surfaces.cli.session import Session
 
@@ -61,6 +62,7 @@ narval check --from mail"""
     "--from",
     "label",
     metavar="LABEL",
+    shell_complete=completion.labels,
     help="With --trust, which it means: only what this label can make definitions do, as in mail.",
 )
 @click.pass_context

@@ -8,12 +8,12 @@ import click
 
 from narval.ask.text import Row, article, clean, counted, moment, xml_text
 from narval.surfaces.cli import completion
-from narval.surfaces.cli.command import asking
+from narval.surfaces.cli.command import Number, asking
 from narval.surfaces.cli.render.tables import came_from
 
 
 @asking("element", "element", example="narval element 14\nnarval element 14 --json")
-@click.argument("eid", type=int, shell_complete=completion.elements)
+@click.argument("eid", type=Number("an element"), shell_complete=completion.elements)
 def element(answer: Row) -> None:
     """Show an element, what it was made from, and what came of it.
 
