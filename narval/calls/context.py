@@ -26,7 +26,9 @@ from narval.system.zone import machine_zone
 if TYPE_CHECKING:
     from narval.system.fetch import Fetched
 
-Where = Literal["thread", "worker", "inline", "async", "source", "transform", "program", "script", "cluster"]
+Where = Literal[
+    "thread", "worker", "inline", "async", "source", "transform", "program", "script", "cluster", "mcp"
+]  # fmt: skip
 Inputs = Mapping[str, Element | list[Element] | None]
 Listener = Callable[["CallContext"], None]
 Sleeper = Callable[["CallContext", float], Awaitable[None]]
@@ -64,7 +66,8 @@ class ModuleCode(msgspec.Struct, frozen=True, array_like=True):
 class Target(msgspec.Struct, frozen=True, kw_only=True):
     """The meaning of a name that is called: the part of a call that all calls of that name have in common.
 
-    `action` is the name for people. In this program `function` is called; in a worker, function
+    `action` is the name for people. In this program `function` is called, or it is
+    the `Tool` of an MCP server; in a worker, function
     `function_name` of the module `module_path`, or the stylesheet at `module_path`. `code` is the text of the
     module, `source` that of the stylesheet, as they were when the definition was loaded; without them the
     worker reads the file. `runner` is the

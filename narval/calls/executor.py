@@ -26,6 +26,7 @@ from narval.system.simulated_sleep import SimulatedSleeps
 
 if TYPE_CHECKING:
     from narval.calls.cluster.backend import Cluster
+    from narval.calls.mcp.backend import McpServers
 
 
 class Executor:
@@ -48,6 +49,8 @@ class Executor:
         self.workers = Workers(loop, limits, self.programs.reaper)
         self.cluster: Cluster | None = None
         """None until a call is to go there."""
+        self.servers: McpServers | None = None
+        """None until a tool of an MCP server is called."""
         self._threads, self._coroutines = Threads(loop, limits.threads), Coroutines(loop, limits.patience)
         self.troubles = self._coroutines.troubles
         self.changed: Callable[[str], None] = _ignore
@@ -148,8 +151,9 @@ class Executor:
         self.workers.limit(limits)
         for workers in self.confined.values():
             workers.limit(limits)
-        if self.cluster is not None:
-            self.cluster.limit(limits)
+        for late in (self.cluster, self.servers):
+            if late is not None:
+                late.limit(limits)
 
     async def end_former(self) -> None:
         """End the programs that a daemon before this one has left running."""
@@ -157,10 +161,9 @@ class Executor:
 
     async def close(self) -> None:
         """Stop everything that can be stopped; nothing is answered any more."""
-        if self.cluster is not None:
-            await self.cluster.close()
+        first = [late for late in (self.cluster, self.servers) if late is not None]
         for backend in (
-            self._threads, self.workers, *self.confined.values(), self._coroutines, self.programs
+            *first, self._threads, self.workers, *self.confined.values(), self._coroutines, self.programs
         ):  # fmt: skip
             await backend.close()
 
@@ -185,6 +188,11 @@ class Executor:
 
             self._backends["cluster"] = self.cluster = Cluster(self._loop, self._limits, self.programs)
             self.cluster.share(self._is_shared)
+        if where == "mcp" and self.servers is None:
+            from narval.calls.mcp.backend import McpServers  # here: few homes have any
+
+            self.servers = McpServers(self._loop, self._limits, self.programs.reaper)
+            self._backends[where] = self.servers
         if record.call.target.limits:
             return self._confining(record)
         return self._backends[where]

@@ -150,6 +150,8 @@ class CallTargets:
             where = definition.where
             if where == "inline" and folder_of(definition.path):
                 where = "thread"  # the loop is of all agents: the home's own modules alone may keep it (G13)
+            if definition.tool is not None:
+                function = definition.tool
             code = self.code_of(run, definition) if where in ("worker", "cluster") else None
         stub = self.stubs.get(definition.full_name)
         if stub is not None:

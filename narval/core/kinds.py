@@ -94,6 +94,7 @@ KINDS: dict[str, Kind] = {
     "action": Kind(
         "narval.core.definitions.action",
         tells=True,
+        suffixes=(".tools",),
         declarations={"__narval_action__": "parser", "MODULE_XML": "parser"},
         declared=("action",),
     ),

@@ -14,11 +14,12 @@ import msgspec
 
 from narval.core.agent_name import agent_name
 from narval.core.errors import Fault, SettingsError
-from narval.core.memory.labels import HOOK, MODEL
+from narval.core.memory.labels import HOOK, MODEL, SERVER
 from narval.core.source.text import Source
 from narval.files.agents.settings import AgentSettings, CollectionsOf, Given, readers_among
 from narval.files.agents.webhooks import HOOKS, Webhook, read_hooks
 from narval.files.outside.cluster import CERTIFICATES, CLUSTER_KEYS, LOCAL, ClusterSettings
+from narval.files.outside.mcp_servers import MCP, McpServer, read_mcp_servers
 from narval.files.outside.services import SERVICE_TABLES, Service, read_services
 from narval.files.outside.sources import (
     DATAFLOWS,
@@ -120,6 +121,8 @@ class CallLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The places of this machine and its networks that actions may fetch."""
     services: tuple[Service, ...] = ()
     """The places outside that actions may ask by name, of all tables of services."""
+    mcp: tuple[McpServer, ...] = ()
+    """The MCP servers whose tools are actions."""
     cluster: ClusterSettings = ClusterSettings()
     """The place where heavy calls are answered."""
     worker_start: float = 60.0
@@ -211,9 +214,10 @@ class Settings(CallLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels of what webhooks and language models that it names give."""
+        """The labels of what webhooks, language models and MCP servers that it names give."""
         models = (f"{MODEL}{found.name}" for found in self.services if found.table == "models")
-        return (*(f"{HOOK}{name}" for name in self.hooks), *models)
+        servers = (f"{SERVER}{found.name}" for found in self.mcp)
+        return (*(f"{HOOK}{name}" for name in self.hooks), *models, *servers)
 
     @property
     def trusted_models(self) -> list[str]:
@@ -246,6 +250,7 @@ def _checked(file: TomlFile, home: Path) -> tuple[Settings | None, list[Fault]]:
     sources = read_sources(file) if SOURCES in values else {}
     hooks = read_hooks(file) if HOOKS in values else {}
     services = read_services(file)
+    servers = read_mcp_servers(file) if MCP in values else ()
     cluster = {name: values.pop(key) for name, key in CLUSTER_KEYS.items() if key in values}
     if cluster.get("address", LOCAL) not in ("", LOCAL) and not cluster.get("certificates"):
         needed = f"cluster_certificates beside it, a folder of {', '.join(CERTIFICATES)}"
@@ -264,6 +269,7 @@ def _checked(file: TomlFile, home: Path) -> tuple[Settings | None, list[Fault]]:
         SOURCES: sources,
         HOOKS: hooks,
         "services": services,
+        MCP: servers,
     }
     return Settings(**{**plain, **tables, "cluster": ClusterSettings(**cluster)}), []
 
@@ -302,7 +308,7 @@ MAIL_READERS: Mapping[str, Reader] = {
 """The readers of `[mail]`, as the attributes of an `outbox` are called (docs/reference/modules/mail.md)."""
 
 
-TABLES = (AGENT, MAIL, DATAFLOWS, SOURCES, HOOKS, *SERVICE_TABLES)
+TABLES = (AGENT, MAIL, DATAFLOWS, SOURCES, HOOKS, MCP, *SERVICE_TABLES)
 """The tables of the file, which are read apart."""
 
 READERS: Mapping[str, Reader] = {

@@ -15,19 +15,18 @@ import signal
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
 import narval
 from narval.calls.output_capture import Lines
-from narval.calls.programs.commands import small_environment
 from narval.calls.record import CallRecord
 from narval.calls.workers.confined import Confined
-from narval.calls.workers.frames import Answered, FrameError, FrameReader, WorkerMessage, read_message
+from narval.calls.workers.frames import Answered, FrameError, FrameReader, read_message
 from narval.system.pipes import PipeWriter, ProgramEnd, read_pipe
 
 _MOST_CHUNKS = 64
@@ -42,7 +41,7 @@ _FOLDER = str(Path(narval.__file__).parent.parent)
 class Listener(Protocol):
     """The owner of a child, which gets its messages, on the loop's thread."""
 
-    def child_said(self, child: Child, message: WorkerMessage) -> None:
+    def child_said(self, child: Child, message: Any) -> None:
         """Take a message."""
 
     def child_printed(self, child: Child, line: str) -> None:
@@ -53,19 +52,22 @@ class Listener(Protocol):
 
 
 class Child:
-    """One worker program."""
+    """One worker program; or another one of narval's, whose `words` come after those that start Python, with
+    the variables of its `environment` alone, and whose messages are read by `read`.
+    """
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         listener: Listener,
-        memory: int | None = None,
-        confined: Confined | None = None,
+        words: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        read: Callable[[bytes], Any] = read_message,
     ) -> None:
-        self._loop, self._listener = loop, listener
+        self._loop, self._listener, self._read_message = loop, listener, read
         self._frames = FrameReader()
         self._fault = ""
-        self._program, self._requests, self._answers, prints = _started(loop, memory, confined)
+        self._program, self._requests, self._answers, prints = _started(loop, words, environment)
         self.prints = Prints(loop, prints, partial(listener.child_printed, self))
         loop.add_reader(self._answers, self._read_answers)
         self.record: CallRecord | None = None
@@ -138,7 +140,7 @@ class Child:
             self._kill_after(1.0, "closed its pipe to narval")
         try:
             for body in self._frames.feed(data or b""):
-                message = read_message(body)
+                message = self._read_message(body)
                 if isinstance(message, Answered):  # its prints before the answer belong to the same call
                     self.prints.finish()
                 self._listener.child_said(self, message)
@@ -216,20 +218,22 @@ class Prints:
         self._printed(line)
 
 
+def worker_words(memory: int | None, confined: Confined | None) -> list[str]:
+    """The words by which Python becomes a worker, which may be confined."""
+    limits = [msgspec.json.encode(confined).decode()] if confined is not None else []
+    return ["narval.calls.workers.worker", str(os.getpid()), os.getcwd(), str(memory or 0), *limits]
+
+
 def _started(
-    loop: asyncio.AbstractEventLoop, memory: int | None, confined: Confined | None
+    loop: asyncio.AbstractEventLoop, words: Sequence[str], environment: Mapping[str, str] | None
 ) -> tuple[subprocess.Popen[bytes], PipeWriter, int, int]:
     """Start a worker program: it, its requests, and the pipes of its answers and prints."""
     requests, answers, prints = os.pipe(), os.pipe(), os.pipe()
     try:
         # started in the folder that holds narval, to import the same narval; then it comes where we are
         program = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "narval.calls.workers.worker"),
-                *(str(os.getpid()), os.getcwd(), str(memory or 0)),
-                *([msgspec.json.encode(confined).decode()] if confined is not None else ()),
-            ],
-            env=None if confined is None else {**small_environment(), **dict(confined.environment)},
+            [sys.executable, "-m", *words],
+            env=environment,
             stdin=requests[0],
             stdout=answers[1],
             stderr=prints[1],

@@ -14,9 +14,10 @@ from msgspec.structs import replace
 from narval.calls.context import CallContext
 from narval.calls.fair_queue import QueuedBackend
 from narval.calls.output_capture import log_print
+from narval.calls.programs.commands import small_environment
 from narval.calls.programs.reaper_client import ReaperClient
 from narval.calls.record import LOST, CallRecord, Outcome
-from narval.calls.workers.child import Child
+from narval.calls.workers.child import Child, worker_words
 from narval.calls.workers.confined import Confined
 from narval.calls.workers.frames import (
     Allowance,
@@ -86,7 +87,14 @@ class Workers(QueuedBackend):
             self._give(self._idle.pop(), self._waiting.next(full))
         while len(self._starting) < min(len(self._waiting), self._limits.workers - len(self._busy)):
             try:
-                child = Child(self._loop, self, self._limits.worker_memory, self._confined)
+                child = Child(
+                    self._loop,
+                    self,
+                    worker_words(self._limits.worker_memory, self._confined),
+                    None
+                    if self._confined is None
+                    else {**small_environment(), **dict(self._confined.environment)},
+                )
             except OSError as error:
                 self._fail(Outcome(problem=Failure("no-worker", f"a worker cannot be started: {error}")))
                 continue

@@ -33,6 +33,9 @@ WHETHER = "?"
 HOOK = "hook:"
 """The start of the labels of webhooks."""
 
+SERVER = "mcp:"
+"""The start of the labels of MCP servers."""
+
 ANY_MODEL = f"{MODEL}*"
 """The label of what a language model said of which it is not known which."""
 

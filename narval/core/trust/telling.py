@@ -16,6 +16,7 @@ from narval.core.memory.labels import (
     MODEL,
     PROGRAM,
     SECRET,
+    SERVER,
     UNKNOWN,
     WEB,
 )
@@ -38,7 +39,7 @@ _STARTS = {
     HOOK: "the webhook {}",
     MODEL: "the language model {}",
     SECRET: "what is secret ({})",
-    "mcp:": "the server {} of MCP",
+    SERVER: "the server {} of MCP",
     "agent:": "the store {}",
 }
 _THEN: dict[Then, str] = {"allow": "allowed", "ask": "asks", "refuse": "refused"}

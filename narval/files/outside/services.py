@@ -99,7 +99,8 @@ def service_named(services: Iterable[Service], table: str, name: str) -> Service
     )
 
 
-def _address(value: object) -> str:
+def address(value: object) -> str:
+    """Read an address of http or https, without a password."""
     if not isinstance(value, str) or not value.startswith(("http://", "https://")) or "@" in value:
         raise ValueError("an address of http or https, without a password")
     try:
@@ -117,7 +118,7 @@ def _money(value: object) -> float:
 
 
 _ASKED: Mapping[str, Reader] = {
-    "url": _address,
+    "url": address,
     "user": text,
     "secret": text,
     "auth": one_of("basic", "bearer", "header"),
@@ -143,9 +144,9 @@ SERVICE_TABLES: Mapping[str, Mapping[str, Reader]] = {
 """The tables of services, and the readers of their keys."""
 
 
-def _is_here(url: str) -> bool:
-    """True if a URL is of this machine."""
-    return urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")
+def is_in_the_clear(url: str) -> bool:
+    """True if what is sent to a URL leaves this machine without being encrypted."""
+    return url.startswith("http://") and urlsplit(url).hostname not in ("localhost", "127.0.0.1", "::1")
 
 
 _SAMPLES: Mapping[str, str] = {
@@ -189,7 +190,7 @@ def _lacking(table: str, values: Mapping[str, Any]) -> str:
         return _SAMPLES[table]
     if ("header" in values) != (values.get("auth") == "header"):
         return 'auth = "header" and header = "X-Name" together'
-    if "secret" in values and values.get("url", "").startswith("http://") and not _is_here(values["url"]):
+    if "secret" in values and is_in_the_clear(values.get("url", "")):
         return "https, since it is asked with a secret, which would go through the net in the clear"
     if "auth" in values and "secret" not in values:
         return 'secret = "NAME", since there is an auth'

@@ -21,7 +21,7 @@ _ORDER = [
     "backtrack",
     "rerun", "tokens",
     "environment", "remembered", "definitions", "tell", "grants", "grant", "revoke", "actions", "diff",
-    "take", "log", "backup", "restore", "service", "completion",
+    "take", "mcp", "log", "backup", "restore", "service", "completion",
 ]  # fmt: skip
 """The commands in the order in which help shows them: that of a first day."""
 
@@ -39,7 +39,7 @@ _WHERE = {
     "definitions": "definitions", "tell": "telling",
     "grants": "grants", "grant": "grants", "revoke": "grants", "actions": "definitions",
     "diff": "definitions", "take": "definitions",
-    "log": "daemon.control", "backup": "daemon.backups", "restore": "daemon.backups",
+    "mcp": "mcp", "log": "daemon.control", "backup": "daemon.backups", "restore": "daemon.backups",
     "service": "daemon.homes", "completion": "shell",
 }  # fmt: skip
 """The module of each command in this folder."""

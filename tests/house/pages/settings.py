@@ -12,6 +12,7 @@ import msgspec
 from narval.files.agents.settings import AGENT_READERS, AgentSettings
 from narval.files.agents.webhooks import HOOK_READERS, HOOKS, Webhook
 from narval.files.outside.cluster import CLUSTER_KEYS, ClusterSettings
+from narval.files.outside.mcp_servers import MCP, MCP_READERS, McpServer
 from narval.files.outside.services import SERVICE_TABLES, Service
 from narval.files.outside.sources import (
     DATAFLOWS,
@@ -64,6 +65,7 @@ INNER = (
         SettingsTable(f"[{name}.NAME]", PAGES.get(name, SERVICES), readers, Service)
         for name, readers in SERVICE_TABLES.items()
     ),
+    SettingsTable(f"[{MCP}.NAME]", "[MCP servers](mcp-servers.md)", MCP_READERS, McpServer),
     SettingsTable(f"[{DATAFLOWS}]", "[dataflows](dataflows.md)", FLOW_READERS, FlowLimits),
     SettingsTable(f"[{SOURCES}.NAME]", "[dataflows](dataflows.md)", SOURCE_READERS, FlowSource),
     SettingsTable(f"[{HOOKS}.NAME]", "[webhooks](webhooks.md)", HOOK_READERS, Webhook),

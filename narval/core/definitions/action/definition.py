@@ -11,6 +11,7 @@ from lxml import etree
 from narval.core.definitions.action.needs import Needs as Needs
 from narval.core.definitions.action.needs import shown_needs
 from narval.core.definitions.action.resources import Resources, shown_resources
+from narval.core.definitions.action.tool import Tool
 from narval.core.definitions.library import ModuleDefinition
 from narval.core.definitions.prototype import EMPTY, Prototype
 from narval.core.definitions.prototype import Input as Input
@@ -18,8 +19,9 @@ from narval.core.definitions.prototype import Output as Output
 from narval.core.definitions.reading.values import TextTemplate
 from narval.core.trust.paths import SlotPath
 
-Where = Literal["thread", "worker", "inline", "async", "source", "cluster"]
-"""The places where a function runs (N33): `async` in the loop, as a task; `source` too, and it stays (N36).
+Where = Literal["thread", "worker", "inline", "async", "source", "cluster", "mcp"]
+"""The places where a function runs (N33): `async` in the loop, as a task; `source` too, and it stays (N36). A
+tool runs in its MCP server.
 """
 
 ActionRuns = Literal["thread", "worker", "inline", "cluster"]
@@ -40,8 +42,8 @@ class Action(ModuleDefinition, frozen=True, eq=False, kw_only=True):
     are those that it needs of a worker of the cluster, by name. `says_where` are the parts of its inputs that
     say where the call goes; None if nobody has said, so that each may: not of a pure one, which goes nowhere.
     `needs` are the places that it may reach; of code that declares none they are None: it may need anything.
-    `undo` is the action that undoes what a call did, if there is one. `xml` is the `action` element that
-    memory shows.
+    `undo` is the action that undoes what a call did, if there is one. `tool` is what an MCP server
+    says of one that is a tool there. `xml` is the `action` element that memory shows.
     """
 
     kind: ClassVar[str] = "action"
@@ -56,6 +58,7 @@ class Action(ModuleDefinition, frozen=True, eq=False, kw_only=True):
     says_where: tuple[SlotPath, ...] | None = None
     needs: Needs | None = None
     undo: str = ""
+    tool: Tool | None = None
 
 
 @dataclass(frozen=True)

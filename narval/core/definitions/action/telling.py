@@ -19,12 +19,16 @@ _PLACES = {
     "async": "It runs in the daemon, and waits beside the others.",
     "source": "It runs on, and gives what comes as it comes.",
     "cluster": "It runs on the cluster.",
+    "mcp": "It runs in its MCP server.",
 }
 
 
 def sentences(action: Action, library: Library) -> Iterator[Sentence]:
     """The sentences that tell of an action."""
-    yield Sentence(f"It is the Python function {action.function}, called by other definitions.", action.line)
+    what = f"the Python function {action.function}"
+    if action.tool is not None:
+        what = f"the tool {quoted(action.tool.name)} of the MCP server {action.group}"
+    yield Sentence(f"It is {what}, called by other definitions.", action.line)
     for text, deeper in takes(action.prototype):
         yield Sentence(text, action.line, depth=deeper)
     yield from (Sentence(text, action.line) for text in _facts(action))

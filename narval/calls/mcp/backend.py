@@ -1,0 +1,274 @@
+"""Calls answered by MCP servers: each has a bridge, started with its first call and ended when it rests.
+
+A server dies with its bridge, and a bridge with its server. A call under way is then an error, or made again
+if its tool is said to be idempotent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from narval.calls.context import CallContext
+from narval.calls.conversion import elements, failure
+from narval.calls.coroutines import Coroutines
+from narval.calls.mcp.connecting import connect_to
+from narval.calls.mcp.conversion import arguments_of, result_of
+from narval.calls.mcp.frames import (
+    CallTool,
+    CancelTool,
+    Connected,
+    Ended,
+    FromBridge,
+    ToolAnswered,
+    ToolProgressed,
+    packed,
+    read_answer,
+)
+from narval.calls.output_capture import end_prints
+from narval.calls.programs import reaper
+from narval.calls.programs.commands import small_environment
+from narval.calls.programs.reaper_client import ReaperClient
+from narval.calls.record import CallRecord, Outcome
+from narval.calls.workers.child import Child
+from narval.calls.workers.frames import FrameError
+from narval.core.definitions.action.tool import Tool
+from narval.core.definitions.suggestions import closest
+from narval.core.elements.element import Element
+from narval.core.errors import ActionError
+from narval.files.outside.mcp_servers import MCP, McpServer
+from narval.files.settings import CallLimits
+
+LOST, CHANGED = "server-lost", "tool-changed"
+"""The errors of a server that died or does not answer, and of a tool that is not as it was accepted."""
+
+TRIES = 3
+"""The number of times that a call of an idempotent tool is made while its server dies."""
+
+REST = 300.0
+"""Seconds after its last call for which a server is kept."""
+
+MOST_CALLS = 32
+"""The most calls at once of one server; others wait."""
+
+log = logging.getLogger("narval.mcp")
+
+
+class McpServers(Coroutines):
+    """The servers that are at work, by name; calls of their tools are tasks of the loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, limits: CallLimits, client: ReaperClient) -> None:
+        super().__init__(loop, limits.patience)
+        self._limits, self._reaper = limits, client
+        self._connections: dict[str, Connection] = {}
+        self.changed: dict[tuple[str, str], str] = {}
+        """The tools that their servers describe in another way than was accepted, with the reason."""
+
+    def limit(self, limits: CallLimits) -> None:
+        """Keep to other settings from the next call on; a server whose table has changed is started anew."""
+        self._limits = limits
+        for connection in tuple(self._connections.values()):
+            if connection.server not in limits.mcp:
+                self._drop(connection)
+                connection.retire_when_idle()
+
+    async def close(self) -> None:
+        """Cancel all calls under way, and end all servers."""
+        await super().close()
+        for connection in tuple(self._connections.values()):
+            connection.end()
+        self._connections.clear()
+
+    async def _answer(self, record: CallRecord) -> Outcome:
+        """Await the outcome of a call; only a cancellation and Ctrl-C pass through."""
+        try:
+            return Outcome(elements(await self._called(record.call)))
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            return Outcome(problem=failure(error, "", record.call.home))
+        finally:
+            end_prints(record.call.id)
+
+    async def _called(self, call: CallContext) -> bytes:
+        """The element that a tool gives. Raises ActionError."""
+        tool: Tool = call.target.function
+        server = self._server(call.target.action.partition(".")[0], tool)
+        given = next(iter(call.inputs.values()), None)
+        arguments = json.dumps(arguments_of(tool, given if isinstance(given, Element) else None)).encode()
+        tries = TRIES if tool.name in server.idempotent else 1
+        for number in range(1, tries + 1):
+            try:
+                async with asyncio.timeout(server.timeout):
+                    connection = self._connection(server, call.home)
+                    answer = await connection.call(call, tool, arguments)
+            except TimeoutError:
+                message = f"{call.target.action} did not come back within {server.timeout:g} s"
+                raise ActionError(message, "timeout") from None
+            if answer.kind != LOST or number == tries:
+                break
+        if answer.kind:
+            self._note(answer, server, tool)
+            raise ActionError(self._shown(answer, server, tool), answer.kind, final=answer.final)
+        self.changed.pop((server.name, tool.name), None)
+        structured = json.loads(answer.structured) if answer.structured else None
+        return result_of(tool.result, structured, json.loads(answer.content))
+
+    def _server(self, name: str, tool: Tool) -> McpServer:
+        """The server of a tool, as the settings have it now. Raises ActionError."""
+        server = next((one for one in self._limits.mcp if one.name == name), None)
+        if server is None:
+            there = closest(name, [one.name for one in self._limits.mcp])
+            needed = f"expected a table [{MCP}.{name}] in etc/narval.toml{there}"
+            raise ActionError(f"{needed}; write one: narval mcp add", "no-such-server", final=True)
+        if server.tools is not None and tool.name not in server.tools:
+            why = f"{server} in etc/narval.toml does not name the tool {tool.name} among its tools"
+            raise ActionError(why, "tool-not-allowed", final=True)
+        return server
+
+    def _connection(self, server: McpServer, home: Path | None) -> Connection:
+        """The connection to a server, which is begun if there is none."""
+        there = self._connections.get(server.name)
+        if there is None or there.is_over:
+            there = Connection(self._loop, server, home, self._reaper, self._limits.worker_start, self._drop)
+            self._connections[server.name] = there
+        return there
+
+    def _drop(self, connection: Connection) -> None:
+        if self._connections.get(connection.server.name) is connection:
+            del self._connections[connection.server.name]
+
+    def _note(self, answer: ToolAnswered, server: McpServer, tool: Tool) -> None:
+        if answer.kind == CHANGED and self.changed.get((server.name, tool.name)) != answer.message:
+            self.changed[server.name, tool.name] = answer.message
+            log.warning("%s.%s: %s", server.name, tool.action, " ".join(answer.message.split()))
+
+    def _shown(self, answer: ToolAnswered, server: McpServer, tool: Tool) -> str:
+        if answer.kind == CHANGED:
+            look = f"narval mcp tools {server.name} --refresh"
+            return f"{answer.message}; look, and accept it: {look} --accept {tool.name}"
+        if answer.kind == LOST:
+            return f"the MCP server {server.name}: {answer.message}"
+        return answer.message
+
+
+class Connection:
+    """One server at work: its bridge, and the calls under way."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        server: McpServer,
+        home: Path | None,
+        client: ReaperClient,
+        start_limit: float,
+        over: Callable[[Connection], None],
+    ) -> None:
+        self._loop, self.server, self._reaper, self._over = loop, server, client, over
+        self.is_over = False
+        self._is_retired = False
+        self._waiting: dict[str, tuple[CallContext, asyncio.Future[ToolAnswered]]] = {}
+        self._room = asyncio.Semaphore(MOST_CALLS)
+        self._begun: asyncio.Future[None] = loop.create_future()
+        self._end: Ended | None = None
+        first = packed(connect_to(server, home, {reaper.OWNER: client.owner}))
+        client.prepare()
+        try:
+            self._child = Child(
+                loop, self, ("narval.calls.mcp.bridge", str(os.getpid())), small_environment(), _read
+            )
+        except OSError as error:
+            raise ActionError(f"the bridge to {server.name} cannot be started: {error}", LOST) from None
+        client.began(self._child.pid)
+        self._child.send(first)
+        self._child.after(
+            start_limit, partial(self._child.kill, f"took more than {start_limit:g} s to connect")
+        )
+
+    async def call(self, call: CallContext, tool: Tool, arguments: bytes) -> ToolAnswered:
+        """The answer to a call; an error of the server is one too."""
+        answered: asyncio.Future[ToolAnswered] = self._loop.create_future()
+        self._waiting[call.id] = call, answered
+        sent = False
+        try:
+            async with self._room:
+                both: list[asyncio.Future[Any]] = [self._begun, answered]
+                await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+                if not answered.done():
+                    self._child.stop_timer()
+                    self._child.send(packed(CallTool(call.id, tool.name, tool.digest, arguments)))
+                    sent = True
+                return await answered
+        finally:
+            if sent and not answered.done() and not self.is_over:
+                self._child.send(packed(CancelTool(call.id)))
+            self._waiting.pop(call.id, None)
+            self._rest()
+
+    def retire_when_idle(self) -> None:
+        """End it when it has no calls."""
+        self._is_retired = True
+        self._rest()
+
+    def end(self) -> None:
+        """End it now."""
+        if not self.is_over:
+            self.is_over = True
+            self._child.end()
+            self._reaper.ended(self._child.pid)
+
+    def _rest(self) -> None:
+        if not self._waiting and not self.is_over and self._begun.done():
+            if self._is_retired:
+                self._child.retire()
+            else:
+                self._child.after(REST, self._child.retire)
+
+    # --- what the bridge says -------------------------------------------------------------------------
+
+    def child_said(self, child: Child, message: FromBridge) -> None:
+        """Take a message of the bridge."""
+        if isinstance(message, Connected):
+            child.stop_timer()
+            if not self._begun.done():
+                self._begun.set_result(None)
+            self._rest()
+        elif isinstance(message, Ended):
+            self._end = message
+        elif (waiting := self._waiting.get(message.call)) is not None:
+            call, answered = waiting
+            if isinstance(message, ToolProgressed):
+                call.progress(message.done, message.total)
+            elif not answered.done():
+                answered.set_result(message)
+
+    def child_printed(self, child: Child, line: str) -> None:
+        """Log a line that the server wrote to its standard error."""
+        log.debug("%s: %s", self.server.name, line)
+
+    def child_ended(self, child: Child, how: str) -> None:
+        """Answer the calls under way: the server is lost."""
+        self.is_over = True
+        self._reaper.ended(child.pid)
+        end = self._end or Ended(LOST, f"its bridge {how}")
+        last = "\n".join(child.prints.last)
+        message = f"{end.message}\n{last}" if last and end.kind in (LOST, "cannot-start") else end.message
+        for call, answered in tuple(self._waiting.values()):
+            if not answered.done():
+                answered.set_result(ToolAnswered(call.id, kind=end.kind, message=message, final=end.final))
+        self._over(self)
+
+
+def _read(body: bytes) -> FromBridge:
+    try:
+        return read_answer(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise FrameError(f"a bridge sent what is no message: {error}") from None

@@ -1,0 +1,215 @@
+"""The program of a bridge: it speaks with one MCP server, and answers the calls of its tools.
+
+    python -m narval.calls.mcp.bridge PARENT
+
+It is a program of its own, because the library takes seconds to import, and because whatever a server sends
+costs the daemon nothing until it is a result. It leads a group, of which the program of the server is part,
+and ends with the pipe to the daemon, with all of its group.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+from narval.calls.mcp.frames import (
+    LENGTH,
+    MOST,
+    CallTool,
+    CancelTool,
+    Connect,
+    Connected,
+    Ended,
+    FromBridge,
+    ToolAnswered,
+    ToolProgressed,
+    packed,
+    read_request,
+)
+from narval.calls.mcp.session import McpSession, SessionError, import_client_alone, session
+
+MOST_RESULT = 4 * 1024 * 1024
+"""The most bytes of a result, as JSON."""
+
+_BETWEEN_PROGRESS = 0.05
+
+CHANGED = "tool-changed"
+"""The error of a tool that is not as it was accepted."""
+
+
+class Bridge:
+    """The calls under way, and the pipes to the daemon."""
+
+    def __init__(self, requests: int, answers: int) -> None:
+        self._requests, self._answers = requests, answers
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._buffer = bytearray()
+
+    async def run(self) -> None:
+        """Connect, and answer calls until there are no more, or no server."""
+        loop = asyncio.get_running_loop()
+        frames: asyncio.Queue[Any] = asyncio.Queue()
+        os.set_blocking(self._requests, False)
+        loop.add_reader(self._requests, self._read, frames)
+        server = await frames.get()
+        if not isinstance(server, Connect):
+            return
+        try:
+            async with session(server) as opened:
+                self._send(Connected(_digests(opened)))
+                over = asyncio.ensure_future(opened.end.came.wait())
+                while not over.done():
+                    request = asyncio.ensure_future(frames.get())
+                    await asyncio.wait([request, over], return_when=asyncio.FIRST_COMPLETED)
+                    if request.done():
+                        self._take(request.result(), opened)
+                if self._tasks:  # they learn it too
+                    await asyncio.wait(self._tasks.values(), timeout=1.0)
+                raise SessionError("server-lost", opened.end.why)
+        except SessionError as error:
+            self._send(Ended(error.kind, str(error), error.final))
+        except Exception as error:
+            self._send(Ended("server-lost", _shown(error)))
+
+    def _read(self, frames: asyncio.Queue[Any]) -> None:
+        """Queue the requests that come; when the pipe is closed, end with all of the group."""
+        with contextlib.suppress(BlockingIOError):
+            data = os.read(self._requests, 256 * 1024)
+            if not data:
+                _end_group()
+            self._buffer += data
+        while len(self._buffer) >= LENGTH.size:
+            (length,) = LENGTH.unpack_from(self._buffer)
+            if length > MOST:
+                _end_group()
+            if len(self._buffer) < LENGTH.size + length:
+                return
+            body = bytes(self._buffer[LENGTH.size : LENGTH.size + length])
+            del self._buffer[: LENGTH.size + length]
+            frames.put_nowait(read_request(body))
+
+    def _send(self, message: FromBridge) -> None:
+        try:
+            frame = memoryview(packed(message))
+        except ValueError as error:
+            if not isinstance(message, ToolAnswered):
+                raise
+            frame = memoryview(
+                packed(ToolAnswered(message.call, kind="too-large", message=str(error), final=True))
+            )
+        while frame:
+            frame = frame[os.write(self._answers, frame) :]
+
+    def _take(self, message: Any, opened: McpSession) -> None:
+        if isinstance(message, CallTool):
+            task = asyncio.create_task(self._answer(message, opened))
+            self._tasks[message.call] = task
+            task.add_done_callback(lambda _: self._tasks.pop(message.call, None))
+        elif isinstance(message, CancelTool) and (under_way := self._tasks.get(message.call)) is not None:
+            under_way.cancel()
+
+    async def _answer(self, request: CallTool, opened: McpSession) -> None:
+        try:
+            self._send(await _called(request, opened, self._reporter(request.call)))
+        except SessionError as error:
+            answer = ToolAnswered(request.call, kind=error.kind, message=str(error), final=error.final)
+            self._send(answer)
+        except Exception as error:
+            self._send(ToolAnswered(request.call, kind=_kind(error), message=_shown(error)))
+
+    def _reporter(self, call: str) -> Any:
+        """What hears of progress, and sends it not more often than anybody could look."""
+        latest = 0.0
+
+        async def report(done: float, total: float | None, message: str | None = None) -> None:
+            nonlocal latest
+            now = time.monotonic()
+            if now >= latest + _BETWEEN_PROGRESS or done == total:
+                latest = now
+                self._send(ToolProgressed(call, done, total))
+
+        return report
+
+
+async def _called(request: CallTool, opened: McpSession, report: Any) -> ToolAnswered:
+    """The answer to a call. Raises what keeps it from being made."""
+    if opened.is_outdated:
+        await opened.list_tools()
+    tool = opened.tools.get(request.tool)
+    if tool is None or tool.digest != request.digest:
+        what = (
+            "its server offers it no more" if tool is None else "its server describes it in another way now"
+        )
+        raise SessionError(CHANGED, f"{request.tool}: {what} than when it was accepted", final=True)
+    result = await opened.client.call_tool(
+        request.tool, json.loads(request.arguments), progress_callback=report
+    )
+    content = [part.model_dump(mode="json", by_alias=True, exclude_none=True) for part in result.content]
+    if result.is_error:
+        texts = "\n".join(str(part.get("text", "")) for part in content if part.get("type") == "text")
+        return ToolAnswered(request.call, kind="tool-error", message=texts[:2_000] or "it failed")
+    structured = b"" if result.structured_content is None else json.dumps(result.structured_content).encode()
+    parts = b"[]" if structured else json.dumps(content).encode()
+    if max(len(structured), len(parts)) > MOST_RESULT:
+        found = max(len(structured), len(parts))
+        raise SessionError(
+            "too-large", f"expected a result of {MOST_RESULT:,} bytes at most, got {found:,}", final=True
+        )
+    return ToolAnswered(request.call, structured, parts)
+
+
+def _digests(opened: McpSession) -> dict[str, str]:
+    return {name: tool.digest for name, tool in opened.tools.items()}
+
+
+def _kind(error: BaseException) -> str:
+    """The stable word for an error: the server is lost, refuses, or gives what does not fit its schema."""
+    from mcp.shared.exceptions import MCPError
+    from mcp_types import CONNECTION_CLOSED
+
+    if isinstance(error, MCPError):
+        return "server-lost" if error.error.code == CONNECTION_CLOSED else "tool-error"
+    if isinstance(error, RuntimeError | ValueError):
+        return "bad-output"
+    return "server-lost"
+
+
+def _shown(error: BaseException) -> str:
+    """An error, for people; of several that came at once, the first."""
+    while isinstance(error, BaseExceptionGroup) and error.exceptions:
+        error = error.exceptions[0]
+    return str(error)[:2_000] or type(error).__name__
+
+
+def _end_group() -> None:
+    """End this program and all of its group."""
+    if os.getsid(0) == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(0)
+
+
+def main() -> None:
+    """Speak with the server of the first request."""
+    requests, answers = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)
+    os.close(nothing)
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    import_client_alone()
+
+    async def speak() -> None:
+        await Bridge(requests, answers).run()
+
+    asyncio.run(speak())
+    _end_group()
+
+
+if __name__ == "__main__":
+    main()

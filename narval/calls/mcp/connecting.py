@@ -1,0 +1,61 @@
+"""How a server of the settings is reached, and the tools that it offers when it is asked from a command."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from narval.calls.mcp.frames import Connect
+from narval.calls.mcp.session import SessionError, import_client_alone, session
+from narval.calls.programs.commands import small_environment
+from narval.core.definitions.action.tool import Tool
+from narval.core.errors import ActionError
+from narval.files.outside.mcp_servers import McpServer
+
+LONGEST_START = 60.0
+"""Seconds that a server has to start and to list its tools."""
+
+
+class Offered(NamedTuple):
+    """The tools that a server offers, by name, and those that cannot be actions, with the reason."""
+
+    tools: Mapping[str, Tool]
+    left_out: Mapping[str, str]
+
+
+def connect_to(server: McpServer, home: Path | None, marks: Mapping[str, str]) -> Connect:
+    """What a bridge has to know of a server; its program has the `marks` among its variables.
+
+    Raises ActionError (`no-secret`, final).
+    """
+    folder = os.path.normpath((home or Path.cwd()) / Path(server.folder or ".").expanduser())
+    variables = {**small_environment(), **marks, **server.variables(home)} if server.command else {}
+    token = server.secret_named(server.secret, home) if server.secret else ""
+    return Connect(server.name, server.command, folder, variables, server.url, token)
+
+
+def offered_by(server: McpServer, home: Path) -> Offered:
+    """Ask a server for its tools, and end it. Raises ActionError."""
+    import_client_alone()
+    request = connect_to(server, home, {})
+
+    async def ask() -> Offered:
+        async with asyncio.timeout(LONGEST_START), session(request) as opened:
+            return Offered(opened.tools, opened.left_out)
+
+    try:
+        return asyncio.run(ask())
+    except SessionError as error:
+        raise ActionError(f"{server} in etc/narval.toml: {error}", error.kind, final=True) from None
+    except TimeoutError:
+        why = f"{server} in etc/narval.toml: it listed no tools within {LONGEST_START:g} s"
+        raise ActionError(why, "server-lost") from None
+    except BaseExceptionGroup as error:
+        first: BaseException = error
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        kind = first.kind if isinstance(first, SessionError) else "server-lost"
+        raise ActionError(f"{server} in etc/narval.toml: {first}", kind, final=True) from None

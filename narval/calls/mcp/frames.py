@@ -1,0 +1,100 @@
+"""Messages between the daemon and a bridge: msgpack in frames, each after its length in four bytes.
+
+The bridge imports little, so that it stays small beside the library that it needs; so this imports nothing.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import msgspec
+
+MOST = 8 * 1024 * 1024
+"""The most bytes that one frame may have."""
+
+LENGTH = struct.Struct("!I")
+
+
+class Connect(msgspec.Struct, frozen=True, tag=True):
+    """To a bridge, first: the server it is to speak with. `variables` are all that its program sees."""
+
+    name: str
+    command: tuple[str, ...]
+    folder: str
+    variables: dict[str, str]
+    url: str
+    token: str
+
+
+class CallTool(msgspec.Struct, frozen=True, tag=True):
+    """To a bridge: call a tool, if it is as it was accepted. `arguments` are JSON."""
+
+    call: str
+    tool: str
+    digest: str
+    arguments: bytes
+
+
+class CancelTool(msgspec.Struct, frozen=True, tag=True):
+    """To a bridge: give a call up."""
+
+    call: str
+
+
+class Connected(msgspec.Struct, frozen=True, tag=True):
+    """From a bridge: the server answers; the digests of its tools, by name."""
+
+    tools: dict[str, str]
+
+
+class Ended(msgspec.Struct, frozen=True, tag=True):
+    """From a bridge, last: the server cannot be spoken with, or no longer."""
+
+    kind: str
+    message: str
+    final: bool = False
+
+
+class ToolProgressed(msgspec.Struct, frozen=True, tag=True):
+    """From a bridge: the progress of a call."""
+
+    call: str
+    done: float
+    total: float | None
+
+
+class ToolAnswered(msgspec.Struct, frozen=True, tag=True):
+    """From a bridge: the result of a call as JSON, or the kind and text of what went wrong."""
+
+    call: str
+    structured: bytes = b""
+    content: bytes = b"[]"
+    kind: str = ""
+    message: str = ""
+    final: bool = False
+
+
+ToBridge = Connect | CallTool | CancelTool
+FromBridge = Connected | Ended | ToolProgressed | ToolAnswered
+
+_encoder = msgspec.msgpack.Encoder()
+_to_bridge: msgspec.msgpack.Decoder[ToBridge] = msgspec.msgpack.Decoder(ToBridge)
+_from_bridge: msgspec.msgpack.Decoder[FromBridge] = msgspec.msgpack.Decoder(FromBridge)
+
+
+def packed(message: ToBridge | FromBridge) -> bytes:
+    """A message as a frame. Raises ValueError when it is too large."""
+    body = _encoder.encode(message)
+    if len(body) > MOST:
+        raise ValueError(f"expected at most {MOST:,} bytes, got {len(body):,}")
+    return LENGTH.pack(len(body)) + body
+
+
+def read_request(body: bytes) -> ToBridge:
+    """The message in a frame from the daemon."""
+    return _to_bridge.decode(body)
+
+
+def read_answer(body: bytes) -> FromBridge:
+    """The message in a frame from a bridge. Raises msgspec.MsgspecError."""
+    return _from_bridge.decode(body)

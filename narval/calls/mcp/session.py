@@ -1,0 +1,306 @@
+"""A session with an MCP server, by the library `mcp`: over the pipes of a program, or over HTTP.
+
+All that a server sends is bounded: the bytes of a message, the number of its tools, and what it sends that is
+no message. What it asks for itself (a language model, folders, a word of the user) is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import sys
+import types as python_types
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+from narval.calls.mcp.frames import Connect
+from narval.core.definitions.action.tool import MOST_TOOLS, Tool, fault_of
+
+if TYPE_CHECKING:
+    from mcp.client.session import ClientSession
+
+MOST_MESSAGE = 4 * 1024 * 1024
+"""The most bytes of one message of a server."""
+
+MOST_RUBBISH = 100
+"""The most lines that are no messages, after which a server is not listened to any more."""
+
+PAGES = 100
+"""The most pages of tools."""
+
+FAREWELL = 2.0
+"""Seconds that a program has to end when its input is closed."""
+
+_NOT_SUPPORTED_VERSION = -32022
+
+
+class SessionError(Exception):
+    """A server that cannot be spoken with: the stable word for it, and why."""
+
+    def __init__(self, kind: str, message: str, *, final: bool = False) -> None:
+        super().__init__(message)
+        self.kind, self.final = kind, final
+
+
+class StreamEnd:
+    """The end of the streams to a server: when they are closed, and why."""
+
+    def __init__(self) -> None:
+        self.came = asyncio.Event()
+        self.why = ""
+
+    def note(self, why: str) -> None:
+        """Note that they are closed."""
+        self.why = self.why or why
+        self.came.set()
+
+
+class McpSession:
+    """A session that has begun: its tools, and whether they may have changed."""
+
+    def __init__(self, client: ClientSession, end: StreamEnd) -> None:
+        self.client, self.end = client, end
+        self.tools: dict[str, Tool] = {}
+        self.left_out: dict[str, str] = {}
+        """The tools that cannot be actions, with the reason."""
+        self.is_outdated = True
+        """True if the server has said that its tools changed since they were listed."""
+
+    async def list_tools(self) -> None:
+        """List the tools anew. Raises SessionError for too many."""
+        import mcp_types as types
+
+        self.is_outdated = False
+        tools, left_out, cursor, seen = dict[str, Tool](), dict[str, str](), None, 0
+        for _ in range(PAGES):
+            params = types.PaginatedRequestParams(cursor=cursor) if cursor else None
+            page = await self.client.list_tools(params=params)
+            for listed in page.tools:
+                seen += 1
+                tool = tool_of(listed)
+                if why := fault_of(tool):
+                    left_out[tool.name[:128]] = why
+                else:
+                    tools[tool.name] = tool
+            if seen > MOST_TOOLS:
+                raise SessionError("too-large", f"expected at most {MOST_TOOLS} tools, got more", final=True)
+            cursor = page.next_cursor
+            if not cursor:
+                self.tools, self.left_out = tools, left_out
+                return
+        raise SessionError("too-large", f"expected at most {PAGES} pages of tools, got more", final=True)
+
+
+def import_client_alone() -> None:
+    """Let the client of `mcp` be imported without its servers, in a program that needs the client alone.
+
+    Its packages import all of it, which takes twenty megabytes and a second more than the client needs.
+    """
+    if "mcp" in sys.modules:
+        return
+    found = importlib.util.find_spec("mcp")
+    if found is None or not found.submodule_search_locations:
+        return
+    for name, below in (("mcp", ""), ("mcp.client", "/client")):
+        package = python_types.ModuleType(name)
+        package.__path__ = [f"{folder}{below}" for folder in found.submodule_search_locations]
+        sys.modules[name] = package
+
+
+@contextlib.asynccontextmanager
+async def session(server: Connect) -> AsyncIterator[McpSession]:
+    """A session with a server, while it is open. Raises SessionError."""
+    try:
+        from mcp.client.session import ClientSession
+        from mcp.shared.exceptions import MCPError
+    except ImportError as error:
+        raise SessionError(
+            "no-mcp", f"what speaks with MCP servers is not installed: pip install 'narval[mcp]' ({error})",
+            final=True,
+        ) from None  # fmt: skip
+    import mcp_types as types
+
+    async with _streams(server) as (read, write, end):
+        made: McpSession | None = None
+
+        async def hear(message: Any) -> None:
+            if made is not None and isinstance(message, types.ToolListChangedNotification):
+                made.is_outdated = True
+            await asyncio.sleep(0)
+
+        info = types.Implementation(name="narval", version="1")
+        async with ClientSession(
+            read, write, message_handler=hear, client_info=info,
+            sampling_callback=None, elicitation_callback=None, list_roots_callback=None,
+        ) as client:  # fmt: skip
+            made = McpSession(client, end)
+            try:
+                try:
+                    await client.initialize()
+                except MCPError as error:
+                    if error.error.code != _NOT_SUPPORTED_VERSION:
+                        raise
+                    await client.discover()
+                await made.list_tools()
+            except SessionError:
+                raise
+            except Exception as error:
+                raise SessionError("server-lost", end.why or _shown(error)) from error
+            yield made
+
+
+def tool_of(listed: Any) -> Tool:
+    """A tool as the library gives it."""
+    annotations = (
+        listed.annotations.model_dump(by_alias=True, exclude_none=True) if listed.annotations else {}
+    )
+    return Tool(
+        name=listed.name,
+        description=listed.description or "",
+        input_schema=listed.input_schema or {},
+        output_schema=listed.output_schema,
+        annotations=annotations,
+    )
+
+
+def _shown(error: BaseException) -> str:
+    """An error, for people; of several that came at once, the first."""
+    while isinstance(error, BaseExceptionGroup) and error.exceptions:
+        error = error.exceptions[0]
+    return f"{str(error)[:1_000] or type(error).__name__}"
+
+
+# --- transports ---------------------------------------------------------------------------------------------
+
+
+@contextlib.asynccontextmanager
+async def _streams(server: Connect) -> AsyncIterator[Any]:
+    """The streams to a server, and their end."""
+    if server.url:
+        async with _http_streams(server) as (read, write):
+            yield read, write, StreamEnd()
+    else:
+        async with _program_streams(server) as streams:
+            yield streams
+
+
+@contextlib.asynccontextmanager
+async def _program_streams(server: Connect) -> AsyncIterator[Any]:
+    """The streams to a program that is started, and ended with the session."""
+    import anyio
+    from mcp.shared.message import SessionMessage
+    from mcp_types import jsonrpc_message_adapter
+
+    try:
+        program = await asyncio.create_subprocess_exec(
+            *server.command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            env=server.variables,
+            cwd=server.folder or None,
+            limit=MOST_MESSAGE,
+        )
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise SessionError("cannot-start", f"{server.command[0]}: {why}", final=True) from None
+    assert program.stdin is not None
+    assert program.stdout is not None
+    to_session, read = anyio.create_memory_object_stream[Any](0)
+    write, to_server = anyio.create_memory_object_stream[Any](0)
+    end = StreamEnd()
+    stdin, stdout = program.stdin, program.stdout
+
+    async def listen() -> None:
+        rubbish = 0
+        async with to_session:
+            while True:
+                try:
+                    line = await stdout.readline()
+                except ValueError:
+                    end.note(f"it sent a message of more than {MOST_MESSAGE:,} bytes")
+                    return
+                if not line:
+                    break
+                try:
+                    message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+                except (ValueError, RecursionError):
+                    rubbish += bool(line.strip())
+                    if rubbish > MOST_RUBBISH:
+                        end.note(f"it sent more than {MOST_RUBBISH} lines that are no messages")
+                        return
+                    continue
+                try:
+                    await to_session.send(SessionMessage(message))
+                except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+                    return
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(program.wait(), 0.5)
+            status = program.returncode
+            end.note("it closed its output" if status is None else f"it ended with status {status}")
+
+    async def speak() -> None:
+        async with to_server:
+            async for sent in to_server:
+                text = sent.message.model_dump_json(by_alias=True, exclude_unset=True)
+                try:
+                    stdin.write(text.encode() + b"\n")
+                    await stdin.drain()
+                except OSError:
+                    return
+
+    tasks = [asyncio.create_task(listen()), asyncio.create_task(speak())]
+    try:
+        yield read, write, end
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for stream in (to_session, read, write, to_server):
+            await stream.aclose()
+        stdin.close()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(program.wait(), FAREWELL)
+        with contextlib.suppress(ProcessLookupError):
+            if program.returncode is None:
+                program.kill()
+
+
+@contextlib.asynccontextmanager
+async def _http_streams(server: Connect) -> AsyncIterator[Any]:
+    """The streams to a server that speaks HTTP."""
+    import httpx2
+    from mcp.client.streamable_http import streamable_http_client
+
+    class Bounded(httpx2.AsyncByteStream):
+        """The bytes of an answer that is one message, as long as they are not too many."""
+
+        def __init__(self, stream: Any) -> None:
+            self._stream = stream
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            count = 0
+            async for piece in self._stream:
+                count += len(piece)
+                if count > MOST_MESSAGE:
+                    raise httpx2.ReadError(f"it sent a message of more than {MOST_MESSAGE:,} bytes")
+                yield piece
+
+        async def aclose(self) -> None:
+            await self._stream.aclose()
+
+    class BoundedTransport(httpx2.AsyncHTTPTransport):
+        async def handle_async_request(self, request: Any) -> Any:
+            response = await super().handle_async_request(request)
+            if "text/event-stream" not in response.headers.get("content-type", ""):
+                response.stream = Bounded(response.stream)
+            return response
+
+    headers = {"Authorization": f"Bearer {server.token}"} if server.token else {}
+    timeout = httpx2.Timeout(30.0, read=300.0)
+    transport = BoundedTransport()
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=timeout, transport=transport) as client,
+        streamable_http_client(server.url, http_client=client, max_sse_event_size=MOST_MESSAGE) as streams,
+    ):
+        yield streams[0], streams[1]

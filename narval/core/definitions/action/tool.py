@@ -1,0 +1,93 @@
+"""Tool: what an MCP server says of one of its tools, which is an action here, as a `.tools` file keeps it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import Any
+
+import msgspec
+
+LONGEST_NAME, LONGEST_DESCRIPTION, LARGEST_SCHEMA = 128, 16_384, 65_536
+"""The most characters of a name and of a description, and the most bytes of a schema."""
+
+MOST_TOOLS = 500
+"""The most tools of one server."""
+
+
+class Tool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A tool, as its server describes it."""
+
+    name: str
+    """The name by which the server calls it."""
+    description: str = ""
+    """What it does, in the words of the server."""
+    input_schema: dict[str, Any] = {}
+    """The JSON schema of its arguments."""
+    output_schema: dict[str, Any] | None = None
+    """The JSON schema of what it gives; None: it gives text."""
+    annotations: dict[str, Any] = {}
+    """The hints of the server on what it does, such as `destructiveHint`."""
+
+    @property
+    def digest(self) -> str:
+        """The digest of all that the server says of it."""
+        return hashlib.sha256(canonical_json(msgspec.to_builtins(self))).hexdigest()
+
+    @property
+    def action(self) -> str:
+        """The name of the action, and of the element of its arguments."""
+        return xml_name(self.name).replace(".", "_")
+
+    @property
+    def result(self) -> str:
+        """The name of the element that it gives."""
+        return f"{self.action}-result"
+
+    @property
+    def destroys(self) -> bool:
+        """True if it says that it destroys or overwrites something."""
+        return self.annotations.get("destructiveHint") is True
+
+
+class ToolsFile(msgspec.Struct, frozen=True, kw_only=True):
+    """The tools of a server, as a `.tools` file keeps them."""
+
+    server: str
+    """The name of the server in the settings."""
+    tools: list[Tool] = []
+    """The tools that were accepted."""
+
+
+def canonical_json(value: object) -> bytes:
+    """The same bytes for the same value, whatever the order of its keys."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+
+
+def xml_name(text: str) -> str:
+    """The name of an element or attribute for a name of JSON: what XML does not take becomes "_"."""
+    name = re.sub(r"[^\w.-]", "_", text)
+    return name if re.match(r"[^\W\d]|_", name) else f"_{name}"
+
+
+def fault_of(tool: Tool) -> str:
+    """The reason why a tool cannot be an action; "" of one that can."""
+    sizes = (len(canonical_json(schema)) for schema in (tool.input_schema, tool.output_schema or {}))
+    if not tool.name or len(tool.name) > LONGEST_NAME:
+        return f"expected a name of 1 to {LONGEST_NAME} characters, found {len(tool.name)}"
+    if len(tool.description) > LONGEST_DESCRIPTION:
+        found = len(tool.description)
+        return f"expected a description of at most {LONGEST_DESCRIPTION:,} characters, found {found:,}"
+    if (largest := max(sizes)) > LARGEST_SCHEMA:
+        return f"expected a schema of at most {LARGEST_SCHEMA:,} bytes, found {largest:,}"
+    properties = tool.input_schema.get("properties", {})
+    if not isinstance(properties, dict):
+        return "expected the properties of its schema to be an object"
+    names: dict[str, str] = {}
+    for name in properties:
+        if (other := names.setdefault(xml_name(name), name)) != name:
+            return (
+                f"its arguments {other!r:.80} and {name!r:.80} would be one attribute, {xml_name(name)!r:.80}"
+            )
+    return ""

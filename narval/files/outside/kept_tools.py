@@ -1,0 +1,97 @@
+"""Kept tools: `recipes/mcp/NAME.tools` has the tools of an MCP server as they were accepted."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from narval.core.definitions.action.tool import Tool, ToolsFile
+from narval.core.definitions.action.tools_parser import read_tools
+from narval.core.definitions.suggestions import closest
+from narval.core.errors import RequestError
+from narval.system.regular_file import read_source
+
+FOLDER = "recipes/mcp"
+"""The folder of a home in which the files are."""
+
+State = Literal["accepted", "new", "changed", "gone"]
+
+
+class KeptTool(NamedTuple):
+    """A tool, as it was accepted and as its server offers it now; `state` says how they differ."""
+
+    name: str
+    state: State
+    kept: Tool | None
+    offered: Tool | None
+
+    @property
+    def shown(self) -> Tool:
+        """The tool as it is called, or as it would be."""
+        tool = self.kept or self.offered
+        assert tool is not None
+        return tool
+
+
+def path_of(server: str) -> str:
+    """The file of a server, within the home."""
+    return f"{FOLDER}/{server}.tools"
+
+
+def kept_tools(home: Path, server: str) -> dict[str, Tool] | None:
+    """The tools that were accepted, by name; None if there is no file. Raises DefinitionError."""
+    path = path_of(server)
+    if not (home / path).exists():
+        return None
+    return {tool.name: tool for tool in read_tools(read_source(home / path, path)).tools}
+
+
+def compared(kept: Mapping[str, Tool], offered: Mapping[str, Tool]) -> list[KeptTool]:
+    """The tools of a server as they were accepted and as they are, in the order of names."""
+    rows = []
+    for name in sorted({*kept, *offered}):
+        old, new = kept.get(name), offered.get(name)
+        state: State = "accepted"
+        if old is None or new is None:
+            state = "new" if old is None else "gone"
+        elif old.digest != new.digest:
+            state = "changed"
+        rows.append(KeptTool(name, state, old, new))
+    return rows
+
+
+def taken_over(
+    rows: Collection[KeptTool], accepted: Collection[str], only: Collection[str] | None
+) -> list[KeptTool]:
+    """The tools with what is taken over: new ones, among `only` if that is given, and the accepted changes.
+
+    Raises RequestError for an accepted one that is not there.
+    """
+    names = {row.name for row in rows}
+    for name in accepted:
+        if name not in names:
+            raise RequestError(f"expected a tool of this server, got {name!r:.80}{closest(name, names)}")
+    result = []
+    for row in rows:
+        if row.name in accepted or (row.state == "new" and (only is None or row.name in only)):
+            if row.offered is not None:
+                result.append(KeptTool(row.name, "accepted", row.offered, row.offered))
+        else:
+            result.append(row)
+    return result
+
+
+def write_tools(home: Path, server: str, tools: Collection[Tool]) -> None:
+    """Write the tools that are accepted."""
+    path = home / path_of(server)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    value = msgspec.to_builtins(ToolsFile(server=server, tools=sorted(tools, key=lambda tool: tool.name)))
+    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    beside = path.with_name(f".{path.name}.new")
+    beside.write_text(text, encoding="utf-8")
+    os.replace(beside, path)

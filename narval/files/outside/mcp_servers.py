@@ -1,0 +1,140 @@
+"""MCP servers: the tables `[mcp.NAME]` of the settings, the programs and addresses that offer tools."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from narval.core.errors import ActionError
+from narval.files.outside.commands import COMMAND_READERS
+from narval.files.outside.services import address, is_in_the_clear
+from narval.files.toml import Reader, TomlFile, duration, text
+from narval.system.secret import secret_named
+
+MCP = "mcp"
+"""The table of the settings that has the servers."""
+
+NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+
+
+class McpServer(msgspec.Struct, frozen=True, kw_only=True):
+    """A server of the Model Context Protocol, as `[mcp.NAME]` of the settings says it."""
+
+    name: str
+    """The name, which is the group of the actions that its tools are."""
+    command: tuple[str, ...] = ()
+    """The words of the program that is started, which speaks through its standard input and output."""
+    url: str = ""
+    """The address of one that speaks HTTP."""
+    secret: str = ""
+    """The name of the secret that it gets as a bearer token."""
+    folder: str = ""
+    """The folder in which the program runs; "": the home."""
+    environment: tuple[tuple[str, str], ...] = ()
+    """The variables of the program, besides the few that every program gets."""
+    secrets: tuple[tuple[str, str], ...] = ()
+    """The variables of the program that hold secrets, each with the name of the secret."""
+    tools: tuple[str, ...] | None = None
+    """The tools that may be called; None: all."""
+    idempotent: tuple[str, ...] = ()
+    """The tools whose calls may be made again when the server dies."""
+    approved: tuple[str, ...] = ()
+    """The tools that say that they destroy, and are called without anybody being asked."""
+    timeout: float | None = None
+    """The seconds that a call may take; None: as the home says."""
+
+    def __str__(self) -> str:
+        return f"[{MCP}.{self.name}]"
+
+    def variables(self, home: Path | None) -> dict[str, str]:
+        """The variables of its program. Raises ActionError (`no-secret`, final)."""
+        return {
+            **dict(self.environment),
+            **{name: self.secret_named(secret, home) for name, secret in self.secrets},
+        }
+
+    def secret_named(self, name: str, home: Path | None) -> str:
+        """One of its secrets. Raises ActionError (`no-secret`, final) with what to do."""
+        try:
+            return secret_named(name, home)
+        except ValueError as error:
+            raise ActionError(f"{self} in etc/narval.toml: {error}", "no-secret", final=True) from None
+
+
+def _words(value: object) -> tuple[str, ...]:
+    words = value if isinstance(value, list) else []
+    if not words or not words[0] or not all(isinstance(word, str) and "\0" not in word for word in words):
+        raise ValueError('the words of a program, such as ["uvx", "mcp-server-time"]')
+    return tuple(words)
+
+
+def _tools(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(name, str) and name for name in value):
+        raise ValueError('a list of tools, such as ["get_current_time"]')
+    return tuple(value)
+
+
+def _secrets(value: object) -> tuple[tuple[str, str], ...]:
+    if not isinstance(value, dict) or not all(
+        isinstance(secret, str) and re.fullmatch(r"[A-Za-z0-9_][\w.-]*", secret)
+        and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name)
+        for name, secret in value.items()
+    ):  # fmt: skip
+        raise ValueError('variables and the names of secrets, such as { GITHUB_TOKEN = "github-token" }')
+    return tuple(value.items())
+
+
+MCP_READERS: Mapping[str, Reader] = {
+    "command": _words,
+    "url": address,
+    "secret": text,
+    "folder": text,
+    "environment": COMMAND_READERS["environment"],
+    "secrets": _secrets,
+    "tools": _tools,
+    "idempotent": _tools,
+    "approved": _tools,
+    "timeout": duration,
+}
+"""The readers of a server."""
+
+_OF_PROGRAMS = ("folder", "environment", "secrets")
+
+
+def read_mcp_servers(file: TomlFile) -> tuple[McpServer, ...]:
+    """The servers of a file of settings; what is wrong is noted there."""
+    tables = file.table.get(MCP, {})
+    if not isinstance(tables, dict):
+        file.note((MCP,), f"expected tables, such as [{MCP}.time]", of_value=True)
+        return ()
+    found = []
+    for name in tables:
+        before = len(file.faults)
+        if NAME.fullmatch(name) is None:
+            expected = "expected a name of small letters, digits, - and _, which begins with a letter"
+            file.note((MCP, name), f"{MCP}.{name}: {expected}")
+        values = file.read(MCP_READERS, MCP, name)
+        if len(file.faults) == before:
+            if lacking := _lacking(values):
+                found_keys = ", ".join(values) or "nothing"
+                file.note((MCP, name), f"{MCP}.{name}: expected {lacking}, found {found_keys}")
+            else:
+                found.append(McpServer(name=name, **values))
+    return tuple(found)
+
+
+def _lacking(values: Mapping[str, Any]) -> str:
+    """The keys that a table should have and has not, or has though they exclude each other."""
+    if ("command" in values) == ("url" in values):
+        return 'either command = ["program", "word"] or url = "https://…"'
+    if "url" in values and any(key in values for key in _OF_PROGRAMS):
+        return f"no {', '.join(key for key in _OF_PROGRAMS if key in values)} beside a url"
+    if "secret" in values and "url" not in values:
+        return 'secrets = { VARIABLE = "NAME" }, since a program gets its secrets as variables'
+    if "secret" in values and is_in_the_clear(values["url"]):
+        return "https, since it is asked with a secret, which would go through the net in the clear"
+    return ""

@@ -1,0 +1,158 @@
+"""The command mcp: the MCP servers of the home, and the tools of each that were accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from narval.ask.text import Row, clean
+from narval.core.definitions.suggestions import closest
+from narval.core.errors import RequestError
+from narval.surfaces.cli import completion
+from narval.surfaces.cli.command import command, command_group
+from narval.surfaces.cli.render.tables import Column, listing
+from narval.surfaces.cli.session import Session
+
+if TYPE_CHECKING:
+    from narval.files.outside.kept_tools import KeptTool
+    from narval.files.outside.mcp_servers import McpServer
+
+_EXAMPLE = """\
+narval mcp servers
+narval mcp tools time"""
+
+_SERVERS = (
+    Column("server", lambda row: row["server"]),
+    Column("reached by", lambda row: clean(row["reached_by"])),
+    Column("tools", lambda row: "not asked yet" if row["tools"] is None else str(row["tools"]), right=True),
+)
+
+_TOOLS = (
+    Column("action", lambda row: clean(row["action"])),
+    Column("is", lambda row: row["state"]),
+    Column("destroys", lambda row: "yes" if row["destroys"] else ""),
+    Column("does", lambda row: clean(row["description"].strip().partition("\n")[0])[:100]),
+)
+
+
+def _names(context: click.Context, _: str) -> completion.Choices:
+    """The servers of the home."""
+    for server in _servers(context.ensure_object(Session)):
+        yield server.name, "server"
+
+
+_NAME = click.argument("name", metavar="NAME", shell_complete=completion.source(_names))
+
+
+@command_group("mcp", example=_EXAMPLE)
+def mcp(session: Session) -> None:
+    """List the MCP servers of the home.
+
+    Each tool of theirs is an action, NAME.TOOL, which recipes call as any other.
+    """
+    _list(session)
+
+
+@command("servers", example="narval mcp servers")
+def servers(session: Session) -> None:
+    """List the MCP servers of etc/narval.toml.
+
+    Of each how it is reached, and how many tools of it were accepted.
+    """
+    _list(session)
+
+
+@command(
+    "tools",
+    example="narval mcp tools time\nnarval mcp tools time --refresh\n"
+    "narval mcp tools time --accept convert_time",
+)
+@_NAME
+@click.option("--refresh", is_flag=True, help="Ask the server, and take over tools that are new.")
+@click.option(
+    "--accept", metavar="TOOL", multiple=True, help="Ask the server, and take over what changed of TOOL."
+)
+def tools(session: Session, name: str, refresh: bool, accept: tuple[str, ...]) -> None:
+    """List the tools of an MCP server.
+
+    They are kept in recipes/mcp/NAME.tools, so that recipes are checked and tried without the server. The
+    first time the server is asked for them, and so it is with --refresh. A tool that the server describes in
+    another way than was accepted is not called until you accept it.
+    """
+    from narval.calls.mcp.connecting import Offered, offered_by
+    from narval.files.outside.kept_tools import compared, kept_tools, taken_over, write_tools
+
+    server, home = _server(session, name), session.home.path
+    kept = kept_tools(home, name)
+    if kept is not None and not refresh and not accept:
+        rows = compared(kept, kept)
+        offered = Offered(kept, {})
+    else:
+        offered = offered_by(server, home)
+        rows = taken_over(compared(kept or {}, offered.tools), accept, server.tools)
+        write_tools(home, name, [row.kept for row in rows if row.kept is not None])
+    answer = {
+        "server": name,
+        "tools": [_row(name, row) for row in rows],
+        "left_out": dict(sorted(offered.left_out.items())),
+    }
+    session.give(answer, _print_tools)
+
+
+mcp.add_command(servers)
+mcp.add_command(tools)
+
+
+def _print_tools(answer: Row) -> None:
+    listing(_TOOLS, answer["tools"], "no tools")
+    for name, why in answer["left_out"].items():
+        click.echo(clean(f"{name} is no action: {why}"))
+    changed = [row["tool"] for row in answer["tools"] if row["state"] in ("changed", "gone")]
+    if changed:
+        options = " ".join(f"--accept {clean(tool)}" for tool in changed)
+        click.echo(f"accept what changed: narval mcp tools {answer['server']} {options}")
+
+
+def _row(server: str, row: KeptTool) -> dict[str, Any]:
+    tool = row.shown
+    return {
+        "action": f"{server}.{tool.action}",
+        "tool": tool.name,
+        "state": row.state,
+        "destroys": tool.destroys,
+        "description": tool.description,
+        "digest": tool.digest,
+    }
+
+
+def _list(session: Session) -> None:
+    from narval.files.outside.kept_tools import kept_tools
+
+    rows = []
+    for server in _servers(session):
+        kept = kept_tools(session.home.path, server.name)
+        rows.append(
+            {
+                "server": server.name,
+                "reached_by": server.url or " ".join(server.command),
+                "tools": None if kept is None else len(kept),
+            }
+        )
+    session.give(rows, lambda rows: listing(_SERVERS, rows, "no MCP servers: narval mcp add FILE adds some"))
+
+
+def _servers(session: Session) -> Iterable[McpServer]:
+    from narval.files.settings import Settings
+
+    return Settings.load(session.home.path).mcp
+
+
+def _server(session: Session, name: str) -> McpServer:
+    """A server of the settings. Raises RequestError."""
+    servers = {server.name: server for server in _servers(session)}
+    if name not in servers:
+        hint = closest(name, servers) or "; write one: narval mcp add FILE"
+        raise RequestError(f"expected an MCP server of etc/narval.toml, got {name!r:.80}{hint}")
+    return servers[name]
