@@ -20,6 +20,7 @@ import msgspec
 from narval.calls.context import CallContext
 from narval.calls.conversion import elements, failure
 from narval.calls.coroutines import Coroutines
+from narval.calls.mcp.bridge import CHANGED, LOST
 from narval.calls.mcp.connecting import connect_to
 from narval.calls.mcp.conversion import arguments_of, result_of
 from narval.calls.mcp.frames import (
@@ -46,9 +47,6 @@ from narval.core.elements.element import Element
 from narval.core.errors import ActionError
 from narval.files.outside.mcp_servers import MCP, McpServer
 from narval.files.settings import CallLimits
-
-LOST, CHANGED = "server-lost", "tool-changed"
-"""The errors of a server that died or does not answer, and of a tool that is not as it was accepted."""
 
 TRIES = 3
 """The number of times that a call of an idempotent tool is made while its server dies."""
@@ -113,6 +111,9 @@ class McpServers(Coroutines):
             except TimeoutError:
                 message = f"{call.target.action} did not come back within {server.timeout:g} s"
                 raise ActionError(message, "timeout") from None
+            if answer.kind == LOST:  # the next call has it started again
+                self._drop(connection)
+                connection.retire_when_idle()
             if answer.kind != LOST or number == tries:
                 break
         if answer.kind:
@@ -153,8 +154,8 @@ class McpServers(Coroutines):
 
     def _shown(self, answer: ToolAnswered, server: McpServer, tool: Tool) -> str:
         if answer.kind == CHANGED:
-            look = f"narval mcp tools {server.name} --refresh"
-            return f"{answer.message}; look, and accept it: {look} --accept {tool.name}"
+            look = f"narval mcp tools {server.name}"
+            return f"{answer.message}; look: {look} --refresh, and accept it: {look} --accept {tool.name}"
         if answer.kind == LOST:
             return f"the MCP server {server.name}: {answer.message}"
         return answer.message
@@ -208,7 +209,7 @@ class Connection:
                     sent = True
                 return await answered
         finally:
-            if sent and not answered.done() and not self.is_over:
+            if sent and (answered.cancelled() or not answered.done()) and not self.is_over:
                 self._child.send(packed(CancelTool(call.id)))
             self._waiting.pop(call.id, None)
             self._rest()

@@ -39,8 +39,11 @@ MOST_RESULT = 4 * 1024 * 1024
 
 _BETWEEN_PROGRESS = 0.05
 
-CHANGED = "tool-changed"
-"""The error of a tool that is not as it was accepted."""
+_SOON = 1.0
+"""Seconds after which the end of a program is known whose pipes are closed."""
+
+CHANGED, LOST = "tool-changed", "server-lost"
+"""The errors of a tool that is not as it was accepted, and of a server that died or does not answer."""
 
 
 class Bridge:
@@ -70,12 +73,12 @@ class Bridge:
                     if request.done():
                         self._take(request.result(), opened)
                 if self._tasks:  # they learn it too
-                    await asyncio.wait(self._tasks.values(), timeout=1.0)
-                raise SessionError("server-lost", opened.end.why)
+                    await asyncio.wait(self._tasks.values(), timeout=2 * _SOON)
+                raise SessionError(LOST, opened.end.why)
         except SessionError as error:
             self._send(Ended(error.kind, str(error), error.final))
         except Exception as error:
-            self._send(Ended("server-lost", _shown(error)))
+            self._send(Ended(LOST, _shown(error)))
 
     def _read(self, frames: asyncio.Queue[Any]) -> None:
         """Queue the requests that come; when the pipe is closed, end with all of the group."""
@@ -121,7 +124,12 @@ class Bridge:
             answer = ToolAnswered(request.call, kind=error.kind, message=str(error), final=error.final)
             self._send(answer)
         except Exception as error:
-            self._send(ToolAnswered(request.call, kind=_kind(error), message=_shown(error)))
+            kind, message = _kind(error), _shown(error)
+            if kind == LOST:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(opened.end.came.wait(), _SOON)
+                message = opened.end.why or message
+            self._send(ToolAnswered(request.call, kind=kind, message=message))
 
     def _reporter(self, call: str) -> Any:
         """What hears of progress, and sends it not more often than anybody could look."""
@@ -144,9 +152,11 @@ async def _called(request: CallTool, opened: McpSession, report: Any) -> ToolAns
     tool = opened.tools.get(request.tool)
     if tool is None or tool.digest != request.digest:
         what = (
-            "its server offers it no more" if tool is None else "its server describes it in another way now"
+            "its server offers it no more"
+            if tool is None
+            else "its server describes it otherwise than was accepted"
         )
-        raise SessionError(CHANGED, f"{request.tool}: {what} than when it was accepted", final=True)
+        raise SessionError(CHANGED, f"{request.tool}: {what}", final=True)
     result = await opened.client.call_tool(
         request.tool, json.loads(request.arguments), progress_callback=report
     )
@@ -174,10 +184,10 @@ def _kind(error: BaseException) -> str:
     from mcp_types import CONNECTION_CLOSED
 
     if isinstance(error, MCPError):
-        return "server-lost" if error.error.code == CONNECTION_CLOSED else "tool-error"
+        return LOST if error.error.code == CONNECTION_CLOSED else "tool-error"
     if isinstance(error, RuntimeError | ValueError):
         return "bad-output"
-    return "server-lost"
+    return LOST
 
 
 def _shown(error: BaseException) -> str:

@@ -1,0 +1,152 @@
+"""Tools of an MCP server are called as actions: arguments, results, errors, its death (G82, G83)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.calls.mcp.servers_at_work import HomeWithServer
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HomeWithServer]:
+    made = HomeWithServer(tmp_path_factory.mktemp("mcp"), 'environment = { SAID = "yes" }')
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def at_work(shared: HomeWithServer) -> HomeWithServer:
+    shared.behave("")
+    return shared
+
+
+ARGUMENTS = """<greet name="Ann" times="3" loud="yes" tone="warm"><tags>a</tags><tags>b</tags>
+  <address city="Paris" zip="75001"/><pages n="1.5"/><pages n="2"/></greet>"""
+
+
+def test_an_element_becomes_arguments_by_the_schema(at_work: HomeWithServer) -> None:
+    made = at_work.call("greet", ARGUMENTS)
+    assert made.name == "greet-result"
+    assert json.loads(made.text.removeprefix("hello ")) == {
+        "name": "Ann",
+        "times": 3,
+        "loud": True,
+        "tone": "warm",
+        "tags": ["a", "b"],
+        "address": {"city": "Paris", "zip": 75001},
+        "pages": [{"n": 1.5}, {"n": 2}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ('<greet nam="Ann"/>', "did you mean 'name'?"),
+        ("<greet loud='no'/>", "the attribute 'name', which it requires"),
+        ("<greet name='Ann' times='many'/>", "times: expected a whole number, found 'many'"),
+        ("<greet name='Ann' tone='warn'/>", "one of warm, cold, found 'warn'; did you mean 'warm'?"),
+        ("<greet name='Ann'><address zip='x'/></greet>", "address/zip: expected a whole number"),
+        ("<greet name='Ann'><name>Bob</name></greet>", "name: expected one value, found 2"),
+    ],
+)
+def test_what_is_no_argument_is_told_before_anything_is_sent(
+    at_work: HomeWithServer, arguments: str, message: str
+) -> None:
+    made = at_work.call("greet", arguments)
+    assert made.attributes["type"] == "bad-argument"
+    assert message in made.text
+
+
+def test_a_structured_result_becomes_an_element(at_work: HomeWithServer) -> None:
+    made = at_work.call("shape")
+    assert made.attributes["count"] == "2"
+    assert [row.attrib for row in made.tree().iterchildren("rows")] == [{"a": "1"}, {"a": "2.5"}]
+    (at,) = made.tree().iterchildren("at")
+    assert at.get("x_y") == "true"
+    assert [[item.text for item in part] for part in at.iterchildren("list")] == [["1"], []]
+
+
+def test_a_result_of_several_parts_has_a_child_for_each(at_work: HomeWithServer) -> None:
+    parts = [(part.tag, part.text, dict(part.attrib)) for part in at_work.call("parts").tree()]
+    assert parts == [
+        ("text", "one\ufffd", {}),
+        ("image", None, {"type": "image/png", "bytes": "3"}),
+        ("link", None, {"uri": "file:///a", "name": "a"}),
+    ]
+
+
+def test_what_a_tool_gives_has_the_label_of_its_server(at_work: HomeWithServer) -> None:
+    made = at_work.call("parts")
+    memory = at_work.agent.daemon.agent.memory
+    assert memory.labels.names(memory.labels.of((made.eid,))) == ("mcp:test",)
+
+
+def test_what_a_tool_calls_its_failure_is_one(at_work: HomeWithServer) -> None:
+    made = at_work.call("fail")
+    assert (made.attributes["type"], made.text) == ("tool-error", "it is full")
+
+
+def test_a_server_sees_the_variables_of_its_table_and_no_others(
+    at_work: HomeWithServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = json.loads(at_work.call("environment").text)
+    assert seen["SAID"] == "yes"
+    assert set(seen) & {"PYTEST_CURRENT_TEST", "PYTEST_VERSION", "NARVAL_HOME"} == set()
+
+
+def test_what_a_server_asks_for_itself_is_refused(at_work: HomeWithServer) -> None:
+    answer = json.loads(at_work.call("ask").text)
+    assert answer["error"]["message"] == "List roots not supported"
+
+
+def test_a_server_that_dies_is_an_error_and_is_started_again(at_work: HomeWithServer) -> None:
+    (at_work.folder / "dies").write_text("1")
+    (at_work.folder / "deaths").unlink(missing_ok=True)
+    made = at_work.call("die")
+    assert made.attributes["type"] == "server-lost"
+    assert "it ended with status 3" in made.text
+    assert at_work.call("die").text == "alive"
+
+
+def test_a_call_that_is_over_is_cancelled_at_the_server(at_work: HomeWithServer) -> None:
+    cancelled = at_work.folder / "cancelled"
+    made = at_work.call("sleep", timeout="0.5")
+    assert made.attributes["type"] == "timeout"
+    at_work.call("parts")  # its answer comes after the server has read what was sent before
+    assert cancelled.read_text() == "yes"
+
+
+def test_a_tool_that_changed_is_not_called(tmp_path: Path) -> None:
+    home = HomeWithServer(tmp_path)
+    try:
+        home.behave("changed")
+        made = home.call("parts")
+        assert made.attributes["type"] == "tool-changed"
+        assert "narval mcp tools test --accept parts" in made.text
+    finally:
+        home.close()
+
+
+def test_a_call_of_an_idempotent_tool_is_made_again(tmp_path: Path) -> None:
+    home = HomeWithServer(tmp_path, 'idempotent = ["die"]\ntools = ["die"]')
+    try:
+        (tmp_path / "dies").write_text("2")
+        assert home.call("die").text == "alive"
+        assert (tmp_path / "deaths").read_text() == "3"
+        assert home.call("parts").attributes["type"] == "tool-not-allowed"
+        pid = int((tmp_path / "pid").read_text())
+    finally:
+        home.close()
+    assert not _is_at_work(pid)
+
+
+def _is_at_work(pid: int) -> bool:
+    """True of a program that runs; one that nobody has reaped yet does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
