@@ -216,7 +216,7 @@ class Settings(CallLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
     def labels(self) -> tuple[str, ...]:
         """The labels of what webhooks, language models and MCP servers that it names give."""
         models = (f"{MODEL}{found.name}" for found in self.services if found.table == "models")
-        servers = (f"{SERVER}{found.name}" for found in self.mcp)
+        servers = (f"{SERVER}{server.name}" for server in self.mcp)
         return (*(f"{HOOK}{name}" for name in self.hooks), *models, *servers)
 
     @property

@@ -100,8 +100,9 @@ class McpServers(Coroutines):
         """The element that a tool gives. Raises ActionError."""
         tool: Tool = call.target.function
         server = self._server(call.target.action.partition(".")[0], tool)
-        given = next(iter(call.inputs.values()), None)
-        arguments = json.dumps(arguments_of(tool, given if isinstance(given, Element) else None)).encode()
+        element = next(iter(call.inputs.values()), None)
+        made = arguments_of(tool, element if isinstance(element, Element) else None)
+        arguments = json.dumps(made).encode()
         tries = TRIES if tool.name in server.idempotent else 1
         for number in range(1, tries + 1):
             try:

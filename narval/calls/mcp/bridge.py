@@ -132,7 +132,7 @@ class Bridge:
             self._send(ToolAnswered(request.call, kind=kind, message=message))
 
     def _reporter(self, call: str) -> Any:
-        """What hears of progress, and sends it not more often than anybody could look."""
+        """A callback for progress, which sends it not more often than anybody could look."""
         latest = 0.0
 
         async def report(done: float, total: float | None, message: str | None = None) -> None:
@@ -166,10 +166,9 @@ async def _called(request: CallTool, opened: McpSession, report: Any) -> ToolAns
         return ToolAnswered(request.call, kind="tool-error", message=texts[:2_000] or "it failed")
     structured = b"" if result.structured_content is None else json.dumps(result.structured_content).encode()
     parts = b"[]" if structured else json.dumps(content).encode()
-    if max(len(structured), len(parts)) > MOST_RESULT:
-        found = max(len(structured), len(parts))
+    if (size := max(len(structured), len(parts))) > MOST_RESULT:
         raise SessionError(
-            "too-large", f"expected a result of {MOST_RESULT:,} bytes at most, got {found:,}", final=True
+            "too-large", f"expected a result of {MOST_RESULT:,} bytes at most, got {size:,}", final=True
         )
     return ToolAnswered(request.call, structured, parts)
 

@@ -1,4 +1,4 @@
-"""How a server of the settings is reached, and the tools that it offers when it is asked from a command."""
+"""The way to a server of the settings, and the tools that it offers when it is asked from a command."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Offered(NamedTuple):
 
 
 def connect_to(server: McpServer, home: Path | None, marks: Mapping[str, str]) -> Connect:
-    """What a bridge has to know of a server; its program has the `marks` among its variables.
+    """The request by which a bridge connects to a server; its program has the `marks` among its variables.
 
     Raises ActionError (`no-secret`, final).
     """

@@ -104,7 +104,7 @@ def _object(
 
 
 def _value(values: list[str | etree._Element], schema: Any, root: Mapping[str, Any], depth: int) -> Any:
-    """What is written under one name as a value: an array where the schema says so."""
+    """The value that is written under one name: an array where the schema says so."""
     schema = _resolved(schema, root)
     if depth > MOST_DEPTH:
         raise _MisfitError(f"at most {MOST_DEPTH} levels")
@@ -162,9 +162,9 @@ def _single(
     if isinstance(allowed, list) and made not in allowed:
         fitting = next((one for one in allowed if not isinstance(one, str) and json.dumps(one) == text), None)
         if fitting is None:
-            shown = ", ".join(str(one) for one in allowed[:12])
+            words = ", ".join(str(one) for one in allowed[:12])
             hint = closest(text, [one for one in allowed if isinstance(one, str)])
-            raise _MisfitError(f"one of {shown}, found {text!r:.80}{hint if 'mean' in hint else ''}")
+            raise _MisfitError(f"one of {words}, found {text!r:.80}{hint if 'mean' in hint else ''}")
         return fitting
     return made
 
@@ -200,11 +200,11 @@ def _resolved(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
             return schema
         if not reference.startswith("#"):
             return {}
-        found: Any = root
+        part: Any = root
         for word in reference.removeprefix("#").split("/")[1:]:
             word = word.replace("~1", "/").replace("~0", "~")
-            found = found.get(word) if isinstance(found, dict) else None
-        schema = found
+            part = part.get(word) if isinstance(part, dict) else None
+        schema = part
     return {}
 
 

@@ -99,12 +99,12 @@ def import_client_alone() -> None:
     """
     if "mcp" in sys.modules:
         return
-    found = importlib.util.find_spec("mcp")
-    if found is None or not found.submodule_search_locations:
+    package_spec = importlib.util.find_spec("mcp")
+    if package_spec is None or not package_spec.submodule_search_locations:
         return
     for name, below in (("mcp", ""), ("mcp.client", "/client")):
         package = python_types.ModuleType(name)
-        package.__path__ = [f"{folder}{below}" for folder in found.submodule_search_locations]
+        package.__path__ = [f"{folder}{below}" for folder in package_spec.submodule_search_locations]
         sys.modules[name] = package
 
 

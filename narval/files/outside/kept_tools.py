@@ -27,13 +27,13 @@ class KeptTool(NamedTuple):
 
     name: str
     state: State
-    kept: Tool | None
+    before: Tool | None
     offered: Tool | None
 
     @property
     def shown(self) -> Tool:
         """The tool as it is called, or as it would be."""
-        tool = self.kept or self.offered
+        tool = self.before or self.offered
         assert tool is not None
         return tool
 
@@ -51,11 +51,11 @@ def kept_tools(home: Path, server: str) -> dict[str, Tool] | None:
     return {tool.name: tool for tool in read_tools(read_source(home / path, path)).tools}
 
 
-def compared(kept: Mapping[str, Tool], offered: Mapping[str, Tool]) -> list[KeptTool]:
+def compared(accepted: Mapping[str, Tool], offered: Mapping[str, Tool]) -> list[KeptTool]:
     """The tools of a server as they were accepted and as they are, in the order of names."""
     rows = []
-    for name in sorted({*kept, *offered}):
-        old, new = kept.get(name), offered.get(name)
+    for name in sorted({*accepted, *offered}):
+        old, new = accepted.get(name), offered.get(name)
         state: State = "accepted"
         if old is None or new is None:
             state = "new" if old is None else "gone"

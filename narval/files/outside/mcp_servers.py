@@ -111,7 +111,7 @@ def read_mcp_servers(file: TomlFile) -> tuple[McpServer, ...]:
     if not isinstance(tables, dict):
         file.note((MCP,), f"expected tables, such as [{MCP}.time]", of_value=True)
         return ()
-    found = []
+    servers = []
     for name in tables:
         before = len(file.faults)
         if NAME.fullmatch(name) is None:
@@ -120,11 +120,11 @@ def read_mcp_servers(file: TomlFile) -> tuple[McpServer, ...]:
         values = file.read(MCP_READERS, MCP, name)
         if len(file.faults) == before:
             if lacking := _lacking(values):
-                found_keys = ", ".join(values) or "nothing"
-                file.note((MCP, name), f"{MCP}.{name}: expected {lacking}, found {found_keys}")
+                keys = ", ".join(values) or "nothing"
+                file.note((MCP, name), f"{MCP}.{name}: expected {lacking}, found {keys}")
             else:
-                found.append(McpServer(name=name, **values))
-    return tuple(found)
+                servers.append(McpServer(name=name, **values))
+    return tuple(servers)
 
 
 def _lacking(values: Mapping[str, Any]) -> str:

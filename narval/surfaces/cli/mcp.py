@@ -85,14 +85,14 @@ def tools(session: Session, name: str, refresh: bool, accept: tuple[str, ...]) -
     from narval.files.outside.kept_tools import compared, kept_tools, taken_over, write_tools
 
     server, home = _server(session, name), session.home.path
-    kept = kept_tools(home, name)
-    if kept is not None and not refresh and not accept:
-        rows = compared(kept, kept)
-        offered = Offered(kept, {})
+    accepted = kept_tools(home, name)
+    if accepted is not None and not refresh and not accept:
+        rows = compared(accepted, accepted)
+        offered = Offered(accepted, {})
     else:
         offered = offered_by(server, home)
-        rows = taken_over(compared(kept or {}, offered.tools), accept, server.tools)
-        write_tools(home, name, [row.kept for row in rows if row.kept is not None])
+        rows = taken_over(compared(accepted or {}, offered.tools), accept, server.tools)
+        write_tools(home, name, [row.before for row in rows if row.before is not None])
     answer = {
         "server": name,
         "tools": [_row(name, row) for row in rows],
@@ -132,12 +132,12 @@ def _list(session: Session) -> None:
 
     rows = []
     for server in _servers(session):
-        kept = kept_tools(session.home.path, server.name)
+        accepted = kept_tools(session.home.path, server.name)
         rows.append(
             {
                 "server": server.name,
                 "reached_by": server.url or " ".join(server.command),
-                "tools": None if kept is None else len(kept),
+                "tools": None if accepted is None else len(accepted),
             }
         )
     session.give(rows, lambda rows: listing(_SERVERS, rows, "no MCP servers: narval mcp add FILE adds some"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from typing import Any
 
@@ -22,7 +21,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename
     name: str
     """The name by which the server calls it."""
     description: str = ""
-    """What it does, in the words of the server."""
+    """Its work, in the words of the server."""
     input_schema: dict[str, Any] = {}
     """The JSON schema of its arguments."""
     output_schema: dict[str, Any] | None = None
@@ -62,7 +61,7 @@ class ToolsFile(msgspec.Struct, frozen=True, kw_only=True):
 
 def canonical_json(value: object) -> bytes:
     """The same bytes for the same value, whatever the order of its keys."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+    return msgspec.json.encode(value, order="sorted")
 
 
 def xml_name(text: str) -> str:
@@ -77,8 +76,8 @@ def fault_of(tool: Tool) -> str:
     if not tool.name or len(tool.name) > LONGEST_NAME:
         return f"expected a name of 1 to {LONGEST_NAME} characters, found {len(tool.name)}"
     if len(tool.description) > LONGEST_DESCRIPTION:
-        found = len(tool.description)
-        return f"expected a description of at most {LONGEST_DESCRIPTION:,} characters, found {found:,}"
+        expected = f"expected a description of at most {LONGEST_DESCRIPTION:,} characters"
+        return f"{expected}, found {len(tool.description):,}"
     if (largest := max(sizes)) > LARGEST_SCHEMA:
         return f"expected a schema of at most {LARGEST_SCHEMA:,} bytes, found {largest:,}"
     properties = tool.input_schema.get("properties", {})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
+import re
 from collections.abc import Iterator
 from pathlib import PurePath
 
@@ -24,6 +24,9 @@ NEED = "mcp:"
 """The start of the program that a tool needs: the server, by the name that the settings give it."""
 
 
+_EXPECTED = "expected the tools of a server in JSON, as `narval mcp tools` writes them"
+
+
 def parse(source: Source, root: None = None) -> Parsed:
     """The actions of a file of tools, and all its faults."""
     try:
@@ -37,17 +40,15 @@ def parse(source: Source, root: None = None) -> Parsed:
 
 def read_tools(source: Source) -> ToolsFile:
     """The tools that a file keeps. Raises DefinitionError for what is no such file."""
+    text = source.text.encode("utf-8", "surrogatepass")
     try:
-        value = json.loads(source.text)
-    except json.JSONDecodeError as error:
-        raise source.error(f"expected JSON: {error.msg}", error.lineno, error.colno) from None
-    except (RecursionError, ValueError) as error:
-        raise source.error(f"expected JSON: {error}", 1, 1) from None
-    try:
-        return msgspec.convert(value, ToolsFile)
-    except msgspec.ValidationError as error:
-        message = f"expected the tools of a server, as `narval mcp tools` writes them: {error}"
-        raise source.error(message, 1, 1) from None
+        return msgspec.json.decode(text, type=ToolsFile)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise source.error(f"{_EXPECTED}: {error}") from None
+    except msgspec.DecodeError as error:
+        place = re.search(r"\(byte (\d+)\)", str(error))
+        before = text[: int(place[1]) if place is not None else 0].decode("utf-8", "ignore")
+        raise source.error(f"{_EXPECTED}: {error}", *source.place(len(before))) from None
 
 
 def _faults(source: Source, file: ToolsFile) -> Iterator[Fault]:
@@ -66,7 +67,7 @@ def _faults(source: Source, file: ToolsFile) -> Iterator[Fault]:
 
 
 def _place(source: Source, tool: Tool) -> tuple[int, int]:
-    at = source.text.find(f'"name": {json.dumps(tool.name)}')
+    at = source.text.find(f'"name": {msgspec.json.encode(tool.name).decode()}')
     return source.place(max(at, 0))
 
 
