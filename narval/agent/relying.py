@@ -249,7 +249,7 @@ def to_undo(
         elif call.undo and answering:
             if not any(child.eid in marked for child in answering):
                 for child in answering:
-                    runs.update(dict.fromkeys(one.eid for one in _with_all_called(agent, child)))
+                    runs.update(dict.fromkeys(one.eid for one in agent.runs.within(child.eid)))
                 yield call
         elif call.undo or _acts_outside(agent, call):
             yield call
@@ -267,13 +267,6 @@ def _answering(agent: AgentState, run: Run, call: CallMade) -> list[Run]:
 def _children(agent: AgentState, run: Run) -> Iterator[Run]:
     """The runs here that a run has called."""
     return (agent.runs[eid] for eid in agent.runs.children.get(run.eid, ()) if eid in agent.runs)
-
-
-def _with_all_called(agent: AgentState, run: Run) -> Iterator[Run]:
-    """A run, and those that it called, and these."""
-    yield run
-    for child in _children(agent, run):
-        yield from _with_all_called(agent, child)
 
 
 def _acts_outside(agent: AgentState, call: CallMade) -> bool:
@@ -312,7 +305,7 @@ def undo_run(turn: Turn, run: Run, why: str, origin: Origin | None = None) -> Ru
         return None
     runs: dict[int, None] = {}
     calls = list(to_undo(agent, run, transaction.batch.journal, runs))
-    for one in list(_with_all_called(agent, run)):
+    for one in list(agent.runs.within(run.eid)):
         turn.tell(one.eid, Cancelled(0, 0.0, why if one is run else f"run {run.eid} is undone: {why}"))
     if not calls:
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 from narval.agent.run import Run
@@ -231,6 +231,13 @@ class RunTable(dict[int, Run]):
                 break
             run = caller
         return run.eid
+
+    def within(self, eid: int) -> Iterator[Run]:
+        """A run, and all that it called, directly or not, as far as they are not forgotten."""
+        if (run := self.get(eid)) is not None:
+            yield run
+            for child in self.children.get(eid, ()):
+                yield from self.within(child)
 
     def is_awaited(self, run: Run) -> bool:
         """True if its caller waits for the run; a top-level run belongs to itself, and another agent says so

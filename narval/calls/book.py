@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
-from itertools import count
+from itertools import chain, count
 from typing import TypeVar
 
 import msgspec
@@ -142,7 +142,7 @@ class CallBook:
     def counts(self) -> Counts:
         """The numbers of calls under way."""
         executor = self.executor
-        queued = executor.queued + sum(calls.slots.queued for calls in self._agents.values())
+        queued = executor.queued + sum(calls.queued for calls in self._agents.values())
         return Counts(self._open - queued, queued, executor.given_up, executor.workers.restarts)
 
     def is_busy(self) -> bool:
@@ -203,9 +203,18 @@ class AgentCalls(CallListener):
         self._agent: AgentState | None = None
         self._post: Post | None = None
         self._activate: Callable[[], None] = _ignore
+        self._behind: dict[CallRecord, Container[int]] = {}
+        """The calls that wait until those of some runs have ended."""
+        self._outliving: set[CallRecord] = set()
+        """The calls that are over, though their code could not be stopped and runs on."""
         self._unrecorded: dict[asyncio.Future[None], Callable[[Turn], None]] = {}
         """The work that a turn is to do for calls that wait until it is recorded."""
         self._resume: Callable[[int, str], None] = _ignore
+
+    @property
+    def queued(self) -> int:
+        """The number of calls that wait for a slot, or until others have ended."""
+        return self.slots.queued + len(self._behind)
 
     # --- of which activation they are -----------------------------------------------------------------
 
@@ -256,11 +265,13 @@ class AgentCalls(CallListener):
         asked: Call | None = None,
         finish: Finish | None = None,
         listener: CallListener | None = None,
+        behind: Container[int] = (),
     ) -> CallRecord:
         """Have a call answered when there is room; an inline one before this returns, if it is not announced.
 
         It is one of the journal, that `asked` for it; or else `listener` alone is told what comes of it. Once
-        the book closes nothing is begun: the call is left to recovery. Raises what keeps it from being made.
+        the book closes nothing is begun: the call is left to recovery. It waits until no call of the runs
+        `behind` goes on. Raises what keeps it from being made.
         """
         if self.find(call.id) is not None:
             raise InternalError(f"the call {call.id} is under way already")
@@ -268,8 +279,20 @@ class AgentCalls(CallListener):
         record = CallRecord(
             call, self if listener is None else listener, self._over, asked=asked, finish=finish, since=since
         )
-        self._start(record, record.leave if self.book.is_closing else partial(self.slots.start, record))
+        begin: Callable[[], None] = partial(self.slots.start, record)
+        if self.book.is_closing:
+            begin = record.leave
+        elif self.is_under_way(behind):
+            begin = partial(self._behind.__setitem__, record, behind)
+        self._start(record, begin)
         return record
+
+    def is_under_way(self, runs: Container[int]) -> bool:
+        """True while a call of some of these runs goes on, or its code does though it was given up."""
+        if not runs:
+            return False
+        going_on = (record for record in self.records.values() if not record.is_over)
+        return any(record.call.run in runs for record in chain(going_on, self._outliving))
 
     def _start(self, record: CallRecord, begin: Callable[[], None]) -> None:
         """Have a call in the book, and begin it. Raises what keeps it from being begun."""
@@ -322,6 +345,8 @@ class AgentCalls(CallListener):
 
     def waits_for(self, record: CallRecord) -> str:
         """The reason why a call waits; "" of one that does not."""
+        if record in self._behind:
+            return "a call of the run that it undoes has not ended"
         return self.slots.waits_for(record) or self.book.executor.waits_for(record)
 
     def leave_what_waits(self) -> None:
@@ -335,16 +360,36 @@ class AgentCalls(CallListener):
 
     def abandon(self, record: CallRecord) -> None:
         """Give a call up: it is ended, as far as that is possible, and its outcome says so."""
-        if self.slots.awaited_by(record):
+        if record in self._behind or self.slots.awaited_by(record):
             record.answer(ABANDONED)
         elif not record.is_over:
             self.book.executor.abandon(record)
 
     def _over(self, record: CallRecord) -> None:
         self.slots.free(record)
+        self._behind.pop(record, None)
+        if record.outlives:
+            record.on_late_end = self._ended_late
+            self._outliving.add(record)
+        if self._behind:
+            self._begin_behind()
         if record.asked is None:  # nothing of it is recorded
             self._forget(record)
         self.book.over(record)
+
+    def _ended_late(self, record: CallRecord) -> None:
+        """Go on where the code of a call has ended that ran on after its answer."""
+        self._outliving.discard(record)
+        self._begin_behind()
+        self._drop_if_empty()
+
+    def _begin_behind(self) -> None:
+        """Begin the calls that waited until others had ended, as far as these have."""
+        waiting = () if self.book.is_closing else tuple(self._behind.items())
+        for record, behind in waiting:
+            if record in self._behind and not self.is_under_way(behind):
+                del self._behind[record]
+                self._go(partial(self.slots.start, record), record)
 
     # --- what is told of calls of the journal ---------------------------------------------------------
 
@@ -438,10 +483,14 @@ class AgentCalls(CallListener):
         if run is None or call not in run.calls or call in run.abandoned:
             self.abandon(record)
             return
+        self._go(record.go, record)
+
+    def _go(self, begin: Callable[[], None], record: CallRecord) -> None:
+        """Begin a call that has waited; what keeps it from being begun is its outcome."""
         try:
-            record.go()
+            begin()
         except Exception as error:
-            log.exception("call %s of run %d could not be begun", call, record.call.run)
+            log.exception("call %s of run %d could not be begun", record.call.id, record.call.run)
             record.answer(Outcome(problem=internal_failure(error)))
 
     def _settle(self, record: CallRecord) -> None:
@@ -455,7 +504,8 @@ class AgentCalls(CallListener):
 
     def _drop_if_empty(self) -> None:
         if self._post is None and not self.records:
-            self.book.drop(self)
+            if not self._outliving:
+                self.book.drop(self)
             if self.ending is not None and not self.ending.done():
                 self.ending.set_result(None)
 

@@ -172,6 +172,7 @@ class Coroutines(Backend):
 
     def _give_up(self, record: CallRecord) -> None:
         if not record.is_over:
+            record.outlive()
             record.answer(record.verdict or ABANDONED)
 
     @property
@@ -181,7 +182,9 @@ class Coroutines(Backend):
 
     def _ended(self, task: asyncio.Task[Outcome]) -> None:
         record = self._tasks.pop(task)
-        if record.verdict is not None:
+        if record.outlives:
+            record.end_late()
+        elif record.verdict is not None:
             record.answer(record.verdict)
         elif task.cancelled():
             record.answer(Outcome(problem=Failure("CancelledError", "the action cancelled itself")))

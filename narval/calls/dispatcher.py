@@ -27,6 +27,7 @@ from narval.core.engines.commands import SEND, SIGNAL, Call, CancelCall, Outer
 from narval.core.engines.events import CallApproved, Cancelled, Failure, Returned
 from narval.core.engines.registry import runnable_kinds
 from narval.core.errors import ActionError
+from narval.core.kinds import UNDOING
 from narval.store.batch import AgentRow
 
 log = logging.getLogger("narval.perform")
@@ -256,11 +257,15 @@ class Dispatcher:
             agent=self.identity.name,
             has_begun=call.begun,
         )
-        if target.where == "inline" and call.on_restart != "error" and not self.calls.book.is_closing:
+        behind: frozenset[int] = frozenset()
+        if run.kind in UNDOING and not target.pure and run.state is not None:
+            behind = frozenset(one.eid for one in self._agent.runs.within(run.state.undone_run))
+        at_once = call.on_restart != "error" and not self.calls.book.is_closing
+        if target.where == "inline" and at_once and not (behind and self.calls.is_under_way(behind)):
             outcome = self._executor.at_once(context)
             if outcome is not None:
                 return returned(call.call, outcome if finish is None else finish(outcome))
-        self.calls.start(context, asked=call, finish=finish)
+        self.calls.start(context, asked=call, finish=finish, behind=behind)
         return None
 
     # --- cancelling -----------------------------------------------------------------------------------

@@ -97,8 +97,9 @@ class CallRecord:
     """
 
     __slots__ = (
-        "also", "asked", "call", "finish", "go_on", "listener", "live", "on_over", "on_recorded", "place",
-        "report", "since", "state", "taken", "timer", "verdict", "workers",
+        "also", "asked", "call", "finish", "go_on", "listener", "live", "on_late_end", "on_over",
+        "on_recorded", "outlives", "place", "report", "since", "state", "taken", "timer", "verdict",
+        "workers",
     )  # fmt: skip
 
     def __init__(
@@ -139,6 +140,10 @@ class CallRecord:
         """More for the turn that records its outcome to do."""
         self.taken: asyncio.Future[None] | None = None
         """To be done when the elements are recorded that a source has yielded."""
+        self.outlives = False
+        """True while its code runs on though it is over: it was given up, and could not be stopped."""
+        self.on_late_end: Callable[[CallRecord], None] = _ignore
+        """Called when such code has ended."""
         self.on_recorded: Callable[[], None] = _nothing
         """Called when its outcome is recorded, or nobody wants it."""
 
@@ -213,6 +218,15 @@ class CallRecord:
             self.on_over(self)
             self.listener.answered(self, outcome)
 
+    def outlive(self) -> None:
+        """Take it that its code runs on after its answer, which comes now."""
+        self.outlives = True
+
+    def end_late(self) -> None:
+        """Take it that its code, which ran on after its answer, has ended."""
+        self.outlives = False
+        self.on_late_end(self)
+
     def leave(self, stop: Callable[[CallRecord], None] | None = None) -> None:
         """Leave the call to recovery, once `stop` has stopped it: what comes of it is dropped."""
         self.listener = CallListener(_drop)
@@ -256,6 +270,10 @@ class CallRecord:
 
 def _nothing() -> None:
     """Do nothing: there is nothing to do."""
+
+
+def _ignore(record: CallRecord) -> None:
+    """Do nothing: nobody waits for it."""
 
 
 def _drop(outcome: Outcome) -> None:

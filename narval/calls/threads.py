@@ -88,6 +88,7 @@ class Threads(QueuedBackend):
     def _take_back(self, record: CallRecord, outcome: Outcome) -> None:
         if record in self._given_up:
             self._given_up.discard(record)
+            record.end_late()
             return
         thread = record.place
         self._busy.discard(record)
@@ -105,6 +106,7 @@ class Threads(QueuedBackend):
         if record.state == "running":
             thread.inbox.put(None)
             self._given_up.add(record)
+            record.outlive()
         else:
             self._idle.append(thread)
         record.answer(outcome)

@@ -215,6 +215,9 @@ KINDS: dict[str, Kind] = {
 ASKS = frozenset(name for name, kind in KINDS.items() if kind.asks)
 """The kinds whose runs ask people."""
 
+UNDOING = frozenset(kind.undoes for kind in KINDS.values() if kind.undoes)
+"""The kinds of runs that undo others."""
+
 NESTS_CURRENT = frozenset(name for name, kind in KINDS.items() if kind.nests_current)
 """The kinds whose nested runs are of the current version."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,13 @@ def ordered(agent: Agent, name: str) -> tuple[int, int]:
 def paid_and_refunded(agent: Agent) -> tuple[int, int]:
     agent.until_idle()
     return len(agent.memory("receipt")), len(agent.memory("refund"))
+
+
+def until(agent: Agent, is_so: Callable[[], bool]) -> None:
+    """Work until something is so of which nobody tells the loop."""
+    while not is_so():
+        soon = time.monotonic() + 0.01
+        agent.runner.run(agent.daemon.main_loop.work_until(lambda: False, deadline=soon))
 
 
 def child_of(agent: Agent, run: int) -> int:
@@ -260,3 +268,81 @@ from narval import Needs, action
 def x():
     pass
 """
+
+
+SLOW = """
+import asyncio
+import time
+from pathlib import Path
+from narval import Input, Output, action, call
+
+LOG = Path(__file__).parent / "log"
+
+def log(text):
+    with LOG.open("a") as file:
+        file.write(text + " ")
+
+def may_end():
+    return LOG.with_name("go").exists()
+
+@action(inputs=[Input("order", "order")], undo="slow.refund")
+def thread(order):
+    log("begins")
+    while not may_end():
+        time.sleep(0.01)
+    log("paid")
+
+@action(inputs=[Input("order", "order")], undo="slow.refund_inline")
+async def coroutine(order):
+    log("begins")
+    while not may_end():
+        try:
+            await asyncio.sleep(0.01)
+        except asyncio.CancelledError:
+            pass
+    log("paid")
+
+@action(inputs=[Input("order", "order")])
+def refund(order):
+    log("refunded")
+
+@action(inputs=[Input("order", "order")], runs="inline")
+def refund_inline(order):
+    log("refunded")
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "action", "ends"),
+    [
+        ("inner", "thread", "by itself"),
+        ("inner", "coroutine", "by itself"),
+        ("above", "thread", "by itself"),
+        ("inner", "thread", "with its daemon"),
+    ],
+)
+def test_F14_nothing_is_undone_while_it_is_being_done(
+    scene: Scene, name: str, action: str, ends: str
+) -> None:
+    """A thread and a coroutine that refuses cannot be stopped: they are waited for, and `why` says so."""
+    scene.write("modules/slow.py", SLOW)
+    scene.write("recipes/s.xml", RECIPES.replace(PAY, f'type="action" target="slow.{action}"'))
+    log, go = (scene.home.path / "modules" / file for file in ("log", "go"))
+    with narval.open(scene.home.path, by="ann") as agent:
+        calls = agent.daemon.main_loop.calls
+        run = agent.start(f"s.{name}", "<order/>")
+        until(agent, log.exists)
+        undoing = agent.ask("undo", run=run, why="x")["undoing"]
+        until(agent, lambda: calls.counts.given_up > 0)
+        (wait,) = agent.ask("why", run=undoing)["waiting"]
+        assert wait["calls"][0]["place"] == "a call of the run that it undoes has not ended"
+        assert log.read_text() == "begins "
+        if ends == "by itself":
+            go.touch()
+            agent.until_idle()
+            assert log.read_text() == "begins paid refunded "
+    if ends == "with its daemon":
+        with narval.open(scene.home.path, by="ann") as agent:
+            agent.until_idle()
+        assert log.read_text() == "begins refunded "
+        go.touch()

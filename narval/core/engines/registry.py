@@ -12,7 +12,7 @@ from typing import cast
 
 from narval.core.definitions.library import Definition, Library, RunDefinition
 from narval.core.engines.engine import Engine
-from narval.core.kinds import KINDS
+from narval.core.kinds import KINDS, UNDOING
 
 
 def engine_of(kind: str) -> Engine:
@@ -95,7 +95,7 @@ def undoing_kind(run_kind: str) -> str:
 
 def is_undoing(run_kind: str) -> bool:
     """True of a kind of runs that undo others."""
-    return any(kind.undoes == run_kind for kind in KINDS.values())
+    return run_kind in UNDOING
 
 
 def is_beside(run_kind: str) -> bool:

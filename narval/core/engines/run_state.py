@@ -90,6 +90,11 @@ class RunState(msgspec.Struct, omit_defaults=True):
         """The people who have answered it, if it asks any."""
         return ()
 
+    @property
+    def undone_run(self) -> int:
+        """The run that it undoes; 0 if it undoes none."""
+        return 0
+
     def begin(self, change: RunBegan) -> None:
         """Note when the run began, with which elements, for whom."""
         self.started, self.first = change.at, change.elements

@@ -39,6 +39,11 @@ class UndoState(RunState, omit_defaults=True):
     call: str = ""
     """The call that is under way."""
 
+    @property
+    def undone_run(self) -> int:
+        """The run that it undoes."""
+        return self.undoes
+
     def progress(self) -> Iterable[tuple[str, str]]:
         """The steps with their states."""
         return ((each.step, each.state) for each in self.steps)
