@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
-from itertools import chain, count
+from itertools import count
 from typing import TypeVar
 
 import msgspec
@@ -24,7 +24,7 @@ from narval.agent.turn import Turn
 from narval.calls.context import CallContext, Target
 from narval.calls.conversion import raisable
 from narval.calls.executor import Executor
-from narval.calls.fair_queue import Slots
+from narval.calls.fair_queue import Behind, Slots
 from narval.calls.record import ABANDONED, CallListener, CallRecord, Finish, Outcome
 from narval.core.engines.commands import Call
 from narval.core.engines.events import CallStarting, Event, Failure, OutputElement, Produced, Returned
@@ -142,7 +142,9 @@ class CallBook:
     def counts(self) -> Counts:
         """The numbers of calls under way."""
         executor = self.executor
-        queued = executor.queued + sum(calls.queued for calls in self._agents.values())
+        queued = executor.queued + sum(
+            calls.slots.queued + len(calls.behind) for calls in self._agents.values()
+        )
         return Counts(self._open - queued, queued, executor.given_up, executor.workers.restarts)
 
     def is_busy(self) -> bool:
@@ -203,18 +205,10 @@ class AgentCalls(CallListener):
         self._agent: AgentState | None = None
         self._post: Post | None = None
         self._activate: Callable[[], None] = _ignore
-        self._behind: dict[CallRecord, Container[int]] = {}
-        """The calls that wait until those of some runs have ended."""
-        self._outliving: set[CallRecord] = set()
-        """The calls that are over, though their code could not be stopped and runs on."""
+        self.behind = Behind(self.records, self._begin_behind)
         self._unrecorded: dict[asyncio.Future[None], Callable[[Turn], None]] = {}
         """The work that a turn is to do for calls that wait until it is recorded."""
         self._resume: Callable[[int, str], None] = _ignore
-
-    @property
-    def queued(self) -> int:
-        """The number of calls that wait for a slot, or until others have ended."""
-        return self.slots.queued + len(self._behind)
 
     # --- of which activation they are -----------------------------------------------------------------
 
@@ -282,17 +276,10 @@ class AgentCalls(CallListener):
         begin: Callable[[], None] = partial(self.slots.start, record)
         if self.book.is_closing:
             begin = record.leave
-        elif self.is_under_way(behind):
-            begin = partial(self._behind.__setitem__, record, behind)
+        elif self.behind.is_under_way(behind):
+            begin = partial(self.behind.add, record, behind)
         self._start(record, begin)
         return record
-
-    def is_under_way(self, runs: Container[int]) -> bool:
-        """True while a call of some of these runs goes on, or its code does though it was given up."""
-        if not runs:
-            return False
-        going_on = (record for record in self.records.values() if not record.is_over)
-        return any(record.call.run in runs for record in chain(going_on, self._outliving))
 
     def _start(self, record: CallRecord, begin: Callable[[], None]) -> None:
         """Have a call in the book, and begin it. Raises what keeps it from being begun."""
@@ -345,7 +332,7 @@ class AgentCalls(CallListener):
 
     def waits_for(self, record: CallRecord) -> str:
         """The reason why a call waits; "" of one that does not."""
-        if record in self._behind:
+        if record in self.behind:
             return "a call of the run that it undoes has not ended"
         return self.slots.waits_for(record) or self.book.executor.waits_for(record)
 
@@ -360,36 +347,28 @@ class AgentCalls(CallListener):
 
     def abandon(self, record: CallRecord) -> None:
         """Give a call up: it is ended, as far as that is possible, and its outcome says so."""
-        if record in self._behind or self.slots.awaited_by(record):
+        if record in self.behind or self.slots.awaited_by(record):
             record.answer(ABANDONED)
         elif not record.is_over:
             self.book.executor.abandon(record)
 
     def _over(self, record: CallRecord) -> None:
         self.slots.free(record)
-        self._behind.pop(record, None)
         if record.outlives:
             record.on_late_end = self._ended_late
-            self._outliving.add(record)
-        if self._behind:
-            self._begin_behind()
+        self.behind.over(record)
         if record.asked is None:  # nothing of it is recorded
             self._forget(record)
         self.book.over(record)
 
     def _ended_late(self, record: CallRecord) -> None:
         """Go on where the code of a call has ended that ran on after its answer."""
-        self._outliving.discard(record)
-        self._begin_behind()
+        self.behind.over(record)
         self._drop_if_empty()
 
-    def _begin_behind(self) -> None:
-        """Begin the calls that waited until others had ended, as far as these have."""
-        waiting = () if self.book.is_closing else tuple(self._behind.items())
-        for record, behind in waiting:
-            if record in self._behind and not self.is_under_way(behind):
-                del self._behind[record]
-                self._go(partial(self.slots.start, record), record)
+    def _begin_behind(self, record: CallRecord) -> None:
+        """Begin a call that waited until others had ended."""
+        self._go(record.leave if self.book.is_closing else partial(self.slots.start, record), record)
 
     # --- what is told of calls of the journal ---------------------------------------------------------
 
@@ -504,7 +483,7 @@ class AgentCalls(CallListener):
 
     def _drop_if_empty(self) -> None:
         if self._post is None and not self.records:
-            if not self._outliving:
+            if self.behind.has_all_ended:
                 self.book.drop(self)
             if self.ending is not None and not self.ending.done():
                 self.ending.set_result(None)

@@ -261,7 +261,7 @@ class Dispatcher:
         if run.kind in UNDOING and not target.pure and run.state is not None:
             behind = frozenset(one.eid for one in self._agent.runs.within(run.state.undone_run))
         at_once = call.on_restart != "error" and not self.calls.book.is_closing
-        if target.where == "inline" and at_once and not (behind and self.calls.is_under_way(behind)):
+        if target.where == "inline" and at_once and not (behind and self.calls.behind.is_under_way(behind)):
             outcome = self._executor.at_once(context)
             if outcome is not None:
                 return returned(call.call, outcome if finish is None else finish(outcome))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from itertools import chain
 
 from narval.calls.backend import Backend
@@ -152,6 +152,53 @@ class Slots:
                 self._take(self._waiting.next())
         finally:
             self._is_handing_out = False
+
+
+class Behind:
+    """The calls of one agent that wait until no call of some runs goes on: what undoes a run does.
+
+    `records` are all calls of the agent. `begin` is called with each that waits no more.
+    """
+
+    def __init__(self, records: Mapping[str, CallRecord], begin: Callable[[CallRecord], None]) -> None:
+        self._records, self._begin = records, begin
+        self._waiting: dict[CallRecord, Container[int]] = {}
+        self._outliving: set[CallRecord] = set()
+        """The calls that are over, though their code could not be stopped and runs on."""
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def __contains__(self, record: CallRecord) -> bool:
+        return record in self._waiting
+
+    @property
+    def has_all_ended(self) -> bool:
+        """True if the code of no call runs on that is over."""
+        return not self._outliving
+
+    def is_under_way(self, runs: Container[int]) -> bool:
+        """True while a call of some of these runs goes on, or its code does though it was given up."""
+        if not runs:
+            return False
+        going_on = (record for record in self._records.values() if not record.is_over)
+        return any(record.call.run in runs for record in chain(going_on, self._outliving))
+
+    def add(self, record: CallRecord, runs: Container[int]) -> None:
+        """Have a call wait until no call of these runs goes on."""
+        self._waiting[record] = runs
+
+    def over(self, record: CallRecord) -> None:
+        """Go on where a call is over, unless its code runs on."""
+        self._waiting.pop(record, None)
+        if record.outlives:
+            self._outliving.add(record)
+        else:
+            self._outliving.discard(record)
+        for waiting, runs in tuple(self._waiting.items()):
+            if waiting in self._waiting and not self.is_under_way(runs):
+                del self._waiting[waiting]
+                self._begin(waiting)
 
 
 class FairQueue:
