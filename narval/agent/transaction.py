@@ -103,8 +103,8 @@ class Transaction:
         self.outer: list[tuple[Run, Outer]] = []
         self.remote: list[tuple[Run, Call | CallGivenUp | Finish]] = []
         self.taken_back: dict[str, set[int]] = {}
-        """The agents that are to be told what is withdrawn or doubtful of what they were sent, each with what
-        was confirmed of it.
+        """The agents that are to be told how what they were sent stands now, each with the elements that are
+        concerned.
         """
         self.ended: list[Run] = []
         self.quit = self.unsettled = False

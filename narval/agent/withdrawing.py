@@ -106,11 +106,11 @@ def _doubt(transaction: Transaction, eids: tuple[int, ...]) -> None:
     _follow(transaction, eids)
 
 
-def _follow(transaction: Transaction, eids: tuple[int, ...], *, confirmed: bool = False) -> None:
+def _follow(transaction: Transaction, eids: tuple[int, ...]) -> None:
     """Have the agents told that were sent these elements, or what was made from them."""
     for scope, runs in transaction.agent.memory.marks.items():
         if is_sending(scope) and (sent := runs.keys() & {*eids}):
-            transaction.taken_back.setdefault(scope[2], set()).update(sent if confirmed else ())
+            transaction.taken_back.setdefault(scope[2], set()).update(sent)
 
 
 def confirm(
@@ -127,5 +127,5 @@ def confirm(
         if (element := memory.element(eid)) is not None:
             transaction.offer(element)
     transaction.add(make_note(CONFIRMED, cleared, why), origin)
-    _follow(transaction, cleared, confirmed=True)
+    _follow(transaction, cleared)
     return cleared

@@ -112,11 +112,11 @@ async def _story(daemon: Daemon, element: Element) -> dict[str, Any]:
     made, count, successor = list[dict[str, Any]](), 0, None
     descent = await descent_of(memory, time_slice)
     first = descent.of(eid)
-    ahead, family = list(first), {eid, *first}
+    ahead, family, children = list(first), {eid, *first}, set(first)
     while ahead:
         await time_slice.yield_if_due()
         made_eid = heappop(ahead)
-        younger, directly = memory.element(made_eid), made_eid in first
+        younger, directly = memory.element(made_eid), made_eid in children
         for later in descent.of(made_eid):
             if later not in family:
                 family.add(later)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 from operator import attrgetter
 from typing import Annotated, Any, NamedTuple
 
@@ -336,11 +336,30 @@ def _put_used(batch: Batch, change: changes.Used) -> None:
 
 def _put_withdrawn(batch: Batch, change: changes.Withdrawn) -> None:
     batch.outdated.extend(change.eids)
+    _let_count(batch, change.eids)
     batch.withdrawals.extend(WithdrawalRow(eid, change.why, False) for eid in change.eids)
 
 
 def _put_doubted(batch: Batch, change: changes.Doubted) -> None:
+    if batch.confirmed:
+        _let_count(batch, change.eids)
     batch.withdrawals.extend(WithdrawalRow(eid, "", True) for eid in change.eids)
+
+
+def _put_confirmed(batch: Batch, change: changes.Confirmed) -> None:
+    _let_count(batch, change.eids)
+    batch.confirmed.extend(change.eids)
+
+
+def _let_count(batch: Batch, eids: Iterable[int]) -> None:
+    """Leave out what was said before of elements: what comes is written before what goes, whatever came last
+    in the turn.
+    """
+    said = {*eids}
+    if batch.confirmed:
+        batch.confirmed[:] = [eid for eid in batch.confirmed if eid not in said]
+    if batch.withdrawals:
+        batch.withdrawals[:] = [row for row in batch.withdrawals if row.eid not in said]
 
 
 def _put_forgotten(batch: Batch, change: changes.Forgotten) -> None:
@@ -356,7 +375,7 @@ _PUT: dict[type, Callable[[Batch, Any], None]] = {
     changes.Outdated: lambda batch, change: batch.outdated.extend(change.eids),
     changes.Withdrawn: _put_withdrawn,
     changes.Doubted: _put_doubted,
-    changes.Confirmed: lambda batch, change: batch.confirmed.extend(change.eids),
+    changes.Confirmed: _put_confirmed,
     changes.Keyed: lambda batch, change: batch.keys.append((change.name, change.expression, change.value)),
     changes.Labelled: lambda batch, change: batch.labels.extend((change.eid, name) for name in change.labels),
     changes.Undeclared: lambda batch, change: batch.undeclared.extend(change.eids),

@@ -151,6 +151,21 @@ def test_a_list_of_what_was_made_lets_go_of_what_is_gone() -> None:
     assert len(memory.descent._made[1]) < 256
 
 
+def test_nothing_is_left_of_what_is_gone() -> None:
+    memory = Memory()
+    assert not list(memory.descent.reading)
+    for eid in range(2, 2002):
+        memory.apply(Added(Element(eid, b"<a/>", 0.0, Origin(agent="shop", sent_as=(eid,)))))
+        memory.apply(Forgotten((eid,)))
+    several = range(3000, 3100)
+    for eid in several:
+        memory.apply(Added(Element(eid, b"<a/>", 0.0, Origin(1, "s", inputs=(1, eid - 1)))))
+    assert memory.descent.of(1) == [*several]
+    for eid in several:
+        memory.apply(Forgotten((eid,)))
+    assert memory.descent._made == memory.descent._gone == {}
+
+
 CHAIN = """
 from narval import Input, Output, action
 

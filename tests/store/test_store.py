@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from narval.core.elements import changes
 from narval.core.engines.commands import SetTimer
 from narval.core.engines.events import TimerFired
@@ -12,8 +14,10 @@ from narval.store.batch import (
     JournalRow,
     ResultRow,
     SnapshotRow,
+    WithdrawalRow,
 )
 from narval.store.codec import decode_entry, encode_entry
+from narval.store.memory import VolatileStore
 from narval.store.store import Store
 from tests.store.stores import Moved, added, batch, entry, running
 
@@ -83,6 +87,36 @@ def test_small_facts_are_kept(store: Store) -> None:
     store.commit(batch(meta=[("sequence", "100")]))
     store.commit(batch(meta=[("sequence", "200"), ("next_eid", "7")]))
     assert store.of().meta == {"sequence": "200", "next_eid": "7"}
+
+
+def test_of_what_one_turn_says_of_an_element_the_last_counts(store: Store) -> None:
+    """What comes is written before what goes; confirmed and then withdrawn, it is withdrawn all the same."""
+    if isinstance(store, VolatileStore):
+        pytest.skip("memory alone has that")
+    store.commit(
+        batch(elements=[added(eid) for eid in range(1, 5)], withdrawals=[WithdrawalRow(2, "", True)])
+    )
+    turn = batch()
+    for fact in (
+        changes.Doubted((1, 3)),
+        changes.Confirmed((1, 2)),
+        changes.Withdrawn((2, 3), "forged"),
+        changes.Doubted((4,)),
+        changes.Confirmed((4,)),
+        changes.Doubted((4,)),
+    ):
+        turn.record(fact)
+    store.commit(turn)
+    assert list(store.of().withdrawals()) == [
+        WithdrawalRow(2, "forged", False),
+        WithdrawalRow(3, "forged", False),
+        WithdrawalRow(4, "", True),
+    ]
+    turn = batch()
+    for fact in (changes.Confirmed((4,)), changes.Doubted((1,)), changes.Confirmed((1,))):
+        turn.record(fact)
+    store.commit(turn)
+    assert [row.eid for row in store.of().withdrawals()] == [2, 3]
 
 
 def test_results_are_read_by_scope_and_by_key(store: Store) -> None:

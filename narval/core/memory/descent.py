@@ -11,9 +11,6 @@ from collections.abc import Iterable, Iterator
 from narval.core.elements.element import Element
 from narval.core.memory.packed import ElementTable
 
-SMALLEST = 64
-"""A list of fewer eids is not looked through for those that are gone."""
-
 Sent = tuple[str, int]
 """An element of another agent: the name of the agent, and the eid there."""
 
@@ -27,6 +24,8 @@ class Descent:
     def __init__(self, elements: ElementTable) -> None:
         self._elements = elements
         self._made: dict[int | Sent, list[int]] = {}
+        self._gone: dict[int | Sent, int] = {}
+        """The number of those in each list that are gone since it was looked through."""
         self._reading: Iterator[None] | None = None
         self.is_used = False
         """True once somebody has asked, so that what comes is to be noted."""
@@ -42,13 +41,26 @@ class Descent:
         """Note what an element was made from."""
         for source in _sources(element):
             made = self._made.setdefault(source, [])
-            if len(made) >= SMALLEST and not len(made) & (len(made) - 1):  # so rarely that it costs little
-                made[:] = [eid for eid in made if eid in self._elements]
             made.append(element.eid)
 
     def discard(self, element: Element) -> None:
-        """Let nothing be made from an element that is gone."""
+        """Let nothing be made from an element that is gone, and have it made from nothing."""
         self._made.pop(element.eid, None)
+        self._gone.pop(element.eid, None)
+        for source in _sources(element):
+            made = self._made.get(source)
+            if made is None:
+                continue
+            gone = self._gone[source] = self._gone.get(source, 0) + 1
+            if 2 * gone >= len(made):  # so rarely that it costs little
+                self._look_through(source, made)
+
+    def _look_through(self, source: int | Sent, made: list[int]) -> None:
+        """Leave out of a list those that are gone; one without any goes, too."""
+        made[:] = [eid for eid in made if eid in self._elements]
+        self._gone.pop(source, None)
+        if not made:
+            del self._made[source]
 
     def of(self, eid: int) -> list[int]:
         """The eids of the elements that were made from one, oldest first."""

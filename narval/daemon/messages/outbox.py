@@ -73,8 +73,8 @@ class Outbox:
         memory = turn.agent.memory
         if sources := tuple([eid for eid in envelope.inputs or envelope.made_from if eid in memory]):
             turn.transaction.change(changes.Used(sent_to(receiver.name), sources, envelope.run))
-            if any(eid in memory.withdrawn or eid in memory.doubtful for eid in sources):
-                turn.transaction.taken_back.setdefault(receiver.name, set())  # that follows it
+            if bad := [eid for eid in sources if eid in memory.withdrawn or eid in memory.doubtful]:
+                turn.transaction.taken_back.setdefault(receiver.name, set()).update(bad)  # that follows it
         self._last[receiver.id] = number = self.know(receiver) + 1
         self._office.expect(receiver)
         batch = turn.transaction.batch

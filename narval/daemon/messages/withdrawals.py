@@ -1,33 +1,40 @@
 """Withdrawals on their way: what was withdrawn, is doubtful or was confirmed follows to every agent that was
 sent it, or what was made from it, behind the element itself.
 
-A message says of all that its receiver was sent how it stands now. So one that comes twice, or after another,
-changes nothing more, and what was made from several elements is judged by all of them.
+A message says how the elements stand that its turn has withdrawn, doubted or confirmed, or has sent although
+they do not count. One that comes twice changes nothing more. What was made there from several elements is
+judged by all of them: the receiver keeps how these stand.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from narval.agent.turn import Turn
 from narval.agent.withdrawing import confirm, doubt, withdraw_and_tell
-from narval.core.elements.control_elements import sent_to
 from narval.core.elements.element import Origin
 from narval.core.errors import UnreadableError
 from narval.daemon.messages.contract import Receiver, Refusal
 from narval.daemon.messages.envelope import Envelope
 from narval.daemon.messages.outbox import Outbox
 from narval.daemon.messages.post_office import PostOffice
-from narval.store.batch import AgentRow, MessageRow
+from narval.store.batch import AgentRow, MessageRow, ResultRow
 from narval.store.codec import read
 
 WITHDRAW = "withdraw"
 """The kind of these messages."""
 
+STANDING, BAD = "standing", b"bad"
+"""The scope of results that says, with the id of a sender, of which of its elements something here was made
+together with others; and what it says of those that are withdrawn or doubtful.
+"""
+
 
 class TakenBack(msgspec.Struct, frozen=True, omit_defaults=True):
     """The standing of elements that a receiver was sent, by their eids at the sender: those withdrawn, with
-    the reason, those that are doubtful, and those that were confirmed just now.
+    the reason, those that are doubtful, and those that were confirmed.
     """
 
     withdrawn: dict[int, str] = {}
@@ -42,15 +49,14 @@ _decode = msgspec.msgpack.Decoder(TakenBack).decode
 def send_withdrawals(turn: Turn, outbox: Outbox, office: PostOffice, identity: AgentRow) -> None:
     """Tell the agents that were sent what this turn has withdrawn, doubted or confirmed."""
     memory, receivers = turn.agent.memory, turn.transaction.taken_back
-    for name, confirmed in receivers.items():
+    for name, concerned in receivers.items():
         receiver = office.find(name)
         if receiver is None:
             continue  # it is there no more, and so is what it was sent
-        sent = memory.marks.get(sent_to(name), {})
         what = TakenBack(
-            {eid: memory.withdrawn[eid] for eid in sorted(sent.keys() & memory.withdrawn.keys())},
-            tuple(sorted(sent.keys() & memory.doubtful)),
-            tuple(sorted(confirmed)),
+            {eid: memory.withdrawn[eid] for eid in sorted(concerned & memory.withdrawn.keys())},
+            tuple(sorted(concerned & memory.doubtful)),
+            tuple(sorted(concerned - memory.withdrawn.keys() - memory.doubtful)),
         )
         id = f"{identity.id}.{turn.agent.numbers.draw()}"
         outbox.send(turn, receiver, WITHDRAW, id, outbox.envelope(), _encode(what))
@@ -72,15 +78,17 @@ def take_withdrawal(receiver: Receiver, turn: Turn, row: MessageRow, envelope: E
     doubtful, confirmed = list[int](), list[int]()
     named = (*what.withdrawn, *what.doubtful, *what.confirmed)
     concerned = {eid for there in named for eid in memory.descent.received(envelope.sender, there)}
+    origins: dict[int, Origin] = {}
     for eid in sorted(concerned):
         element = memory.element(eid)
-        if element is None or element.origin is None or not element.origin.message.startswith(ids):
-            continue  # of another agent that had this name before
-        origin_there = element.origin
+        if element is not None and element.origin is not None and element.origin.message.startswith(ids):
+            origins[eid] = element.origin  # else of another agent that had this name before
+    bad = {*what.withdrawn, *what.doubtful, *_bad_before(turn, envelope.sender_id, origins.values(), what)}
+    for eid, origin_there in origins.items():
         copy_of = origin_there.sent_as[0] if origin_there.sent_as else 0
         if copy_of in what.withdrawn:
             by_reason.setdefault(what.withdrawn[copy_of], []).append(eid)
-        elif _is_doubtful(origin_there, what):
+        elif _is_doubtful(origin_there, what, bad):
             doubtful.append(eid)
         else:
             confirmed.append(eid)
@@ -91,11 +99,29 @@ def take_withdrawal(receiver: Receiver, turn: Turn, row: MessageRow, envelope: E
     return None
 
 
-def _is_doubtful(origin: Origin, what: TakenBack) -> bool:
+def _is_doubtful(origin: Origin, what: TakenBack, bad: set[int]) -> bool:
     """True of a copy of what is doubtful there, and of what was made there from nothing else than such."""
     if origin.sent_as:
         return origin.sent_as[0] in what.doubtful
-    return all(there in what.withdrawn or there in what.doubtful for there in origin.made_there)
+    return bad.issuperset(origin.made_there)
+
+
+def _bad_before(turn: Turn, sender: str, origins: Iterable[Origin], what: TakenBack) -> Iterator[int]:
+    """The elements there that were withdrawn or doubtful by earlier messages, of those from which something
+    was made together with others; it is kept how these stand now.
+    """
+    together = {there for origin in origins if len(origin.made_there) > 1 for there in origin.made_there}
+    if not together:
+        return
+    scope, batch = f"{STANDING} {sender}", turn.transaction.batch
+    now = dict.fromkeys((*what.withdrawn, *what.doubtful), BAD) | dict.fromkeys(what.confirmed, b"")
+    others = sorted(map(str, together - now.keys()))
+    standing = {row.key: row.data for row in (turn.agent.store.results_of(scope, others) if others else ())}
+    standing |= {row.key: row.data for row in batch.results if row.scope == scope}
+    batch.results.extend(
+        ResultRow(scope, str(there), turn.at, now[there]) for there in sorted(together & now.keys())
+    )
+    yield from (int(key) for key, data in standing.items() if data and int(key) not in now)
 
 
 def _read(data: bytes) -> TakenBack:

@@ -5,10 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+from msgspec.msgpack import decode
+
 from narval.ask.asker import PROGRAM
 from narval.ask.operations import invoke
 from narval.core.errors import NarvalError
 from narval.daemon.daemon import Daemon
+from narval.daemon.messages.outbox import Outbox
+from narval.daemon.messages.withdrawals import WITHDRAW, TakenBack
 from tests.daemon.at_work import Killed, Scene, in_a_loop, watched_commits
 
 MODULE = """
@@ -25,8 +30,14 @@ def nothing():
 @action(inputs=[Input("order", "order"), Input("word", "word")], runs="inline")
 def tells(order, word):
     return Message("shop", "<hint/>")
+
+@action(inputs=[Input("one", "order[@n='1']"), Input("two", "order[@n='2']")], runs="inline")
+def tells_of_both(one, two):
+    return Message("shop", "<hint/>")
 """
 RECIPES = """<cookbook>
+<recipe group="m" name="tells-of-both" start_step="hint" end_step="hint">
+  <step id="hint" type="action" target="m.tells_of_both"/></recipe>
 <recipe group="m" name="sends" start_step="tell" end_step="hint">
   <step id="tell" type="send" to="shop">
     <input id="order" use="yes"><match>order[not(@al:from)]</match></input></step>
@@ -122,6 +133,72 @@ async def test_F14_what_is_sent_after_it_was_withdrawn_is_withdrawn_there(tmp_pa
     await ask(daemon, "", "resume", name="shop")
     await daemon.main_loop.until_idle()
     assert (await standing(daemon))["shop order"] == END["shop order"]
+    await scene.end()
+
+
+@in_a_loop
+async def test_F14_what_people_there_have_confirmed_stays_so_when_something_else_is_withdrawn(
+    tmp_path: Path,
+) -> None:
+    scene = make_scene(tmp_path)
+    daemon = await story(scene)
+    (hint,) = await ask(daemon, "shop", "memory", xpath="hint")
+    await ask(daemon, "shop", "confirm", eid=hint["eid"])
+    (order,) = (await ask(daemon, "", "add", elements=[b"<order n='2'/>"]))["eids"]
+    await ask(daemon, "", "start", name="m.sends")
+    await daemon.main_loop.until_idle()
+    await ask(daemon, "", "withdraw", eid=order, why="another joke")
+    await daemon.main_loop.until_idle()
+    assert (await standing(daemon))["shop hint"] == [(None, False), (None, True)]
+    await scene.end()
+
+
+@in_a_loop
+async def test_F14_a_message_tells_of_what_has_changed_alone(tmp_path: Path) -> None:
+    scene, told = make_scene(tmp_path), list[list[int]]()
+    send = Outbox.send
+
+    def watched(self: Outbox, turn: Any, receiver: Any, kind: str, id: str, envelope: Any, data: bytes,
+                until: Any = None) -> None:  # fmt: skip
+        if kind == WITHDRAW and receiver.name == "shop":
+            told.append(list(decode(data, type=TakenBack).withdrawn))
+        send(self, turn, receiver, kind, id, envelope, data, until)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Outbox, "send", watched)
+        daemon = await scene.open()
+        orders = []
+        for _ in range(4):
+            orders += (await ask(daemon, "", "add", elements=[b"<order/>"]))["eids"]
+            await ask(daemon, "", "start", name="m.sends")
+            await daemon.main_loop.until_idle()
+            await ask(daemon, "", "withdraw", eid=orders[-1], why="a joke")
+            await daemon.main_loop.until_idle()
+    assert told == [[eid] for eid in orders]
+    assert [row["withdrawn"] for row in await ask(daemon, "shop", "memory", xpath="order")] == [
+        "narval withdrew it: a joke"
+    ] * 4
+    await scene.end()
+
+
+@in_a_loop
+async def test_F14_what_was_made_of_several_is_judged_by_all_of_them_one_after_another(
+    tmp_path: Path,
+) -> None:
+    scene = make_scene(tmp_path)
+    daemon = await scene.open()
+    given = [b"<order n='1'/>", b"<order n='2'/>"]
+    await ask(daemon, "", "start", name="m.tells-of-both", elements=given)
+    await daemon.main_loop.until_idle()
+    first, second = [row["eid"] for row in await ask(daemon, "", "memory", xpath="order")]
+    await ask(daemon, "", "withdraw", eid=first, why="a joke")
+    await daemon.main_loop.until_idle()
+    assert (await standing(daemon))["shop hint"] == [(None, False)]
+    await scene.end()
+    daemon = await scene.open()
+    await ask(daemon, "", "withdraw", eid=second, why="another")
+    await daemon.main_loop.until_idle()
+    assert (await standing(daemon))["shop hint"] == [(None, True)]
     await scene.end()
 
 
