@@ -355,7 +355,7 @@ class AgentCalls(CallListener):
     def _over(self, record: CallRecord) -> None:
         self.slots.free(record)
         if record.outlives:
-            record.on_late_end = self._ended_late
+            record.when_ended_late(self._ended_late)
         self.behind.over(record)
         if record.asked is None:  # nothing of it is recorded
             self._forget(record)

@@ -222,6 +222,10 @@ class CallRecord:
         """Take it that its code runs on after its answer, which comes now."""
         self.outlives = True
 
+    def when_ended_late(self, act: Callable[[CallRecord], None]) -> None:
+        """Call `act` when its code, which runs on, has ended."""
+        self.on_late_end = act
+
     def end_late(self) -> None:
         """Take it that its code, which ran on after its answer, has ended."""
         self.outlives = False
