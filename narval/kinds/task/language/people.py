@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from html import escape
+from typing import NamedTuple
 
 from narval.core.definitions.library import Parsed
 from narval.core.definitions.parsing import parse
@@ -37,8 +38,9 @@ def work_of(task: TaskDefinition, ends: Iterable[str], written: Source | None = 
         return Parsed((), faults=error.faults)
     if faults := tuple(_misplaced(source, root, answers)):
         return Parsed((), faults=faults)
-    read = parse(_whole(task, answers, source, root))
-    return read._replace(faults=tuple(_in_place(fault, source, task) for fault in read.faults))
+    whole, put = _whole(task, answers, source, root)
+    read = parse(whole)
+    return read._replace(faults=tuple(_in_place(fault, source, put) for fault in read.faults))
 
 
 def _misplaced(source: Source, root: XmlNode, answers: tuple[str, ...]) -> Iterator[Fault]:
@@ -58,8 +60,18 @@ def _misplaced(source: Source, root: XmlNode, answers: tuple[str, ...]) -> Itera
                 yield source.fault(message, *child.place(who))
 
 
-def _whole(task: TaskDefinition, answers: tuple[str, ...], source: Source, root: XmlNode) -> Source:
-    """The work with what the type says: no line of what is written is another."""
+class _Put(NamedTuple):
+    """So many characters were put before a place of what is written."""
+
+    line: int
+    column: int
+    length: int
+
+
+def _whole(
+    task: TaskDefinition, answers: tuple[str, ...], source: Source, root: XmlNode
+) -> tuple[Source, list[_Put]]:
+    """The work with what the type says, and what was put where: no line of what is written is another."""
     has = {local_name(child.tag) or child.tag for child in root.children}
     people = {"people": " ".join(task.users), "roles": " ".join(task.roles)}
     audience = "".join(f' {name}="{escape(words)}"' for name, words in people.items() if words)
@@ -68,18 +80,21 @@ def _whole(task: TaskDefinition, answers: tuple[str, ...], source: Source, root:
     more += "" if INPUT in ids else f'<input id="{INPUT}"><match>*</match></input>'
     more += "" if "outcome" in has else "".join(f'<outcome name="{answer}"/>' for answer in answers)
     text = source.text
+    named = f' group="{escape(task.group)}" name="{escape(task.name)}"'
+    put = [_Put(source.line, source.column + len("<work"), len(named))]
     if "for" in has and audience:
         (asked, *_) = (child for child in root.children if local_name(child.tag) == "for")
         at = _offset(source, asked) + len("<for")
         text = text[:at] + audience + text[at:]
+        put.append(_Put(asked.line, asked.column + len("<for"), len(audience)))
     elif audience:
         more += f"<for{audience}/>"
     end = _END.search(text)
     assert end is not None, text
     tail = f">{more}</work>" if end[1] == "/>" else f"{more}{end[1]}"
     text = text[: end.start()] + tail
-    text = _ROOT.sub(f'<work group="{escape(task.group)}" name="{escape(task.name)}"', text, count=1)
-    return Source.of_text(f"{task.full_name}.xml", text, source.line, source.column)
+    text = _ROOT.sub(f"<work{named}", text, count=1)
+    return Source.of_text(f"{task.full_name}.xml", text, source.line, source.column), put
 
 
 def _offset(source: Source, node: XmlNode) -> int:
@@ -88,11 +103,14 @@ def _offset(source: Source, node: XmlNode) -> int:
     return source.offset(line + 1) + node.column - (source.column if line == 0 else 1)
 
 
-def _in_place(fault: Fault, source: Source, task: TaskDefinition) -> Fault:
-    """A fault of the whole at its place in what is written: on the first line a name was put before it."""
-    if fault.line != source.line:
-        return fault
-    put = len(f' group="{escape(task.group)}" name="{escape(task.name)}"')
-    first = len(NEWLINE.split(source.text)[0])
-    column = max(source.column, min(fault.column - put, source.column + first))
+def _in_place(fault: Fault, source: Source, put: Iterable[_Put]) -> Fault:
+    """A fault of the whole at its place in what is written."""
+    column = fault.column
+    for line, at, length in put:
+        if fault.line == line and column > at:
+            column = max(at, column - length)
+    lines = NEWLINE.split(source.text)
+    last = fault.line - source.line
+    if 0 <= last < len(lines):
+        column = min(column, len(lines[last]) + (source.column if last == 0 else 1))
     return Fault(fault.path, fault.line, column, fault.message)
