@@ -302,7 +302,7 @@ def test_N42_what_stands_in_braces_is_a_value_or_a_fault(home: Home) -> None:
         ("<n>{5 $other}</n>", 1),
         ("<n>a brace { alone</n>", 1),
     ):
-        given = f'target="w.nothing"><arguments>{argument}</arguments></step>'
+        given = f'target="basic.log"><arguments>{argument}</arguments></step>'
         _write(home.path / "recipes/w.xml", RECIPE.format(end="s").replace('target="w.nothing"/>', given))
         assert [fault.warning for fault in check_home(home)] == [False] * faults, argument
 

@@ -91,7 +91,8 @@ def test_check_warns_of_each_attribute_of_an_argument_that_its_action_does_not_r
     checked = narval(home, "check")
     assert checked.exit_code == 0, checked.output
     told = "step 'a': nothing reads the attribute 'methd' of request; did you mean 'method'?"
-    assert f"recipes/w.xml:2:1: warning: {told}" in checked.output
+    assert f"recipes/w.xml:3:16: warning: {told}" in checked.output
+    assert "w.xml:5:40: warning: step 'b': no input of basic.start takes beside" in checked.output
     assert checked.output.count("nothing reads") == 1
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 from functools import partial
-from typing import cast
+from typing import NamedTuple, cast
 
 from lxml import etree
 
@@ -26,7 +26,7 @@ from narval.core.definitions.reading.values import (
     filled,
     template_from,
 )
-from narval.core.definitions.reading.xml import Reading
+from narval.core.definitions.reading.xml import Place, Reading
 from narval.core.definitions.wall import zone_named
 from narval.core.elements.canonical import canonical, parse_untrusted
 from narval.core.elements.element import CONTROL, Element, parse
@@ -53,21 +53,35 @@ def now_element(at: float, zone: str) -> Element:
     return Element(0, f'<now date="{day}" time="{time}">{text}</now>'.encode())
 
 
+class ReadArgument(NamedTuple):
+    """An argument as it is written: its bytes, the variables of its values, None if there is nothing to fill
+    in, and where it stands.
+    """
+
+    xml: bytes
+    variables: frozenset[str] | None
+    place: Place
+
+
 def read_argument(
     reading: Reading, patterns: Patterns, node: XmlNode, own: frozenset[str]
-) -> tuple[bytes, frozenset[str] | None] | None:
-    """The bytes of an argument, and the variables of its values, or None if there is nothing to fill in;
-    `own` are those that it has beside the variables of patterns.
+) -> ReadArgument | None:
+    """An argument; `own` are the variables that it has beside those of patterns.
 
     None, and a fault, where it can be no element.
     """
+    if (repeat := REPEAT.fullmatch(node.attributes.get(FOREACH, ""))) is not None:
+        own |= {repeat[1]}
+        what = "what is within an argument is repeated, and a step with foreach has one for each call"
+        reading.fault_at(node.place(FOREACH), f"{FOREACH}: {what}; remove this, or put it within")
     try:
         xml = _bytes_of(node)
     except ElementError as error:
         reading.fault(node, f"this cannot be an element: {error.message}")
         return None
     names = list(_variables(reading, patterns, node, own))
-    return xml, frozenset[str]().union(*names) if names else None
+    variables = frozenset[str]().union(*names) if names else None
+    return ReadArgument(xml, variables, (node.line, node.column))
 
 
 def _bytes_of(node: XmlNode) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from narval.core.definitions.action.definition import Action
@@ -10,9 +11,9 @@ from narval.core.definitions.known_attributes import attributes_read, unread_att
 from narval.core.definitions.library import Definition, Library, RunDefinition
 from narval.core.definitions.prototype import Input, Prototype
 from narval.core.definitions.reading.walks import cycles, reached
-from narval.core.definitions.reading.xml import Place
-from narval.core.definitions.suggestions import closest
-from narval.core.elements.element import Element
+from narval.core.definitions.reading.xml import Entry, Place
+from narval.core.definitions.suggestions import closest, nearest
+from narval.core.elements.element import Element, Tree
 from narval.core.errors import DefinitionError, Fault
 from narval.core.patterns.pattern import Condition
 from narval.kinds.recipe.language.definition import EACH, Recipe, Step, Transition
@@ -25,6 +26,21 @@ class Edge(NamedTuple):
     id: str
     ins: tuple[str, ...]
     outs: tuple[tuple[str, Place], ...]
+
+
+def edge(entry: Entry, steps: Mapping[str, Step]) -> Edge:
+    """A transition as the checks of the graph see it: a misspelt id is the one that was meant."""
+    ins = [_meant(link.get("idref"), steps) for link in entry.of("in")]
+    outs = [(_meant(link.get("idref"), steps), link.place("idref")) for link in entry.of("out")]
+    return Edge(
+        entry.get("id", ""),
+        tuple(step for step in ins if step is not None),
+        tuple((step, place) for step, place in outs if step is not None),
+    )
+
+
+def _meant(id: str | None, steps: Mapping[str, Step]) -> str | None:
+    return id if id is None or id in steps else nearest(id, steps)
 
 
 def check_graph(
@@ -170,12 +186,12 @@ def _surely_fits(names: frozenset[str] | None, slot: Input) -> bool:
 
 def warnings(recipes: Iterable[Recipe], library: Library) -> list[Fault]:
     """Warnings about recipes that can only call themselves, directly or by way of others, or begin again
-    without end, about answers that no one takes up, or that may be others', and about attributes of arguments
-    that nothing reads.
+    without end, about answers that no one takes up, or that may be others', and about arguments that
+    nothing takes, or attributes of them that nothing reads.
     """
     recipes = list(recipes)
     endless = _endless(library)
-    checks = (_unread, _untaken, _anybodys, _begins_again)
+    checks = (_unread, _ungiven, _untaken, _anybodys, _begins_again)
     doubtful = [warning for check in checks for recipe in recipes for warning in check(recipe, library)]
     return doubtful + [
         Fault(
@@ -196,10 +212,46 @@ def _unread(recipe: Recipe, library: Library) -> Iterator[Fault]:
     for step in recipe.steps.values():
         target = library.get(step.kind, step.target)
         read = attributes_read(target) if step.arguments and target is not None else {}
-        for argument in (Element(0, xml) for xml in step.arguments):
+        for xml, place in zip(step.arguments, step.places, strict=True):
+            argument = Element(0, xml)
             if argument.name in read:
                 for _, message in unread_attributes(read, argument.name, argument.attributes):
-                    yield Fault(recipe.path, step.line, 1, f"step {step.id!r}: {message}", warning=True)
+                    yield Fault(recipe.path, *place, f"step {step.id!r}: {message}", warning=True)
+
+
+def _ungiven(recipe: Recipe, library: Library) -> Iterator[Fault]:
+    """A warning for each argument that no input of the target can be given."""
+    for step in recipe.steps.values():
+        prototype = getattr(library.get(step.kind, step.target), "prototype", None)
+        if not isinstance(prototype, Prototype) or not step.arguments or step.agent:
+            continue
+        with suppress(DefinitionError):  # it is told as a fault
+            prototype = step.prototype(prototype)
+        if any(slot.condition.names is None for slot in prototype.inputs):
+            continue
+        for at, place in enumerate(step.places):
+            if why := _why_not_given(step, at, prototype):
+                yield Fault(recipe.path, *place, f"step {step.id!r}: {why}", warning=True)
+
+
+def _why_not_given(step: Step, at: int, prototype: Prototype) -> str:
+    """The reason why no input can be given an argument, as far as it is known before it is filled in."""
+    argument = Element(0, step.arguments[at])
+    asking = [slot for slot in prototype.inputs if argument.name in (slot.condition.names or ())]
+    if not asking:
+        names = sorted(name for slot in prototype.inputs for name in slot.condition.names or ())
+        return f"no input of {step.target} takes {argument.name}{closest(argument.name, names)}"
+    before = [Element(0, xml).name for xml in step.arguments[:at]].count(argument.name)
+    if before >= len(asking) and not any(slot.list for slot in asking):
+        return f"{step.target} takes {before or 1} {argument.name}, and this is another; remove one"
+    if at in step.values or any(slot.condition.variables for slot in asking):
+        return ""
+    mismatches = [slot.condition.bind().explain(Tree(argument)) for slot in asking]
+    if any(mismatch is None for mismatch in mismatches):
+        return ""
+    (first, *_) = (mismatch for mismatch in mismatches if mismatch is not None)
+    differs = f"expected {first.predicate}, found {first.value}"
+    return f"{argument.name} is not what input {asking[0].id} takes: {differs}"
 
 
 def _untaken(recipe: Recipe, library: Library) -> Iterator[Fault]:

@@ -78,6 +78,8 @@ class Step(msgspec.Struct, eq=False):
     """The one transition out of it where that waits for nothing but this step: it fires as soon as the step
     is done.
     """
+    places: tuple[tuple[int, int], ...] = ()
+    """The line and column of each argument."""
     values: Mapping[int, frozenset[str]] = {}
     """The variables of those arguments that are filled in when the step is run, by position."""
     agent: str = ""

@@ -16,15 +16,15 @@ from narval.core.definitions.reading.patterns import Patterns
 from narval.core.definitions.reading.schedule import times
 from narval.core.definitions.reading.xml import Entry, Reading
 from narval.core.definitions.requirements import Context
-from narval.core.definitions.suggestions import closest, nearest
+from narval.core.definitions.suggestions import closest
 from narval.core.elements.element import local_name
 from narval.core.errors import DefinitionError
 from narval.core.kinds import INLINE, KINDS
 from narval.core.patterns.pattern import Condition
 from narval.core.source.text import Source
 from narval.core.source.xml import XmlNode
-from narval.kinds.recipe.language.arguments import NOW, read_argument
-from narval.kinds.recipe.language.checks import Dependency, Edge, check_graph, check_step
+from narval.kinds.recipe.language.arguments import NOW, ReadArgument, read_argument
+from narval.kinds.recipe.language.checks import Dependency, check_graph, check_step, edge
 from narval.kinds.recipe.language.definition import EACH, In, Recipe, Sending, Step, Transition, link
 from narval.kinds.recipe.language.names import check_inputs, check_names
 from narval.kinds.recipe.language.prompts import slips_of
@@ -103,7 +103,7 @@ class _RecipeBuilder:
 
     def _check_graph(self, start: Step | None, steps: Mapping[str, Step]) -> None:
         places = {entry.get("id"): entry.place("id") for entry in self._entry.of("step")}
-        edges = [_edge(entry, steps) for entry in self._entry.of("transition")]
+        edges = [edge(entry, steps) for entry in self._entry.of("transition")]
         places = {id: places[id] for id in steps}
         for place, message in check_graph(start.id if start else None, places, edges):
             self._reading.fault_at(place, message)
@@ -136,8 +136,9 @@ class _StepReader:
             entry.get("type", ""),
             f"{self._recipe}:{entry.get('id')}" if inline is not None else target,
             foreach=None if foreach is None else Condition((foreach,)),
-            arguments=tuple(xml for xml, _ in arguments),
-            values={at: names for at, (_, names) in enumerate(arguments) if names is not None},
+            arguments=tuple(argument.xml for argument in arguments),
+            places=tuple(argument.place for argument in arguments),
+            values={at: each.variables for at, each in enumerate(arguments) if each.variables is not None},
             context=_context(self._reading, self._patterns, entry),
             inputs=inputs,
             outputs=self._narrowings(entry, "output"),
@@ -233,7 +234,7 @@ class _StepReader:
             remedy = "call a recipe for each element, and let a step of that have until"
             self._reading.fault(entry, f"{why}; {remedy}", "foreach")
 
-    def _arguments(self, entry: Entry) -> list[tuple[bytes, frozenset[str] | None]]:
+    def _arguments(self, entry: Entry) -> list[ReadArgument]:
         arguments = self._reading.one(entry, "arguments")
         children = arguments.node.children if arguments is not None else ()
         own = frozenset({NOW, EACH} if "foreach" in entry.written else {NOW})
@@ -383,18 +384,3 @@ def _context(reading: Reading, patterns: Patterns, entry: Entry) -> Context | No
         reading.fault(written, "context needs a match that says which elements to look for first")
     alternatives = tuple(Condition((pattern,)) for pattern in patterns.of_matches(written))
     return Context(written.get("from") == "plan", alternatives)
-
-
-def _edge(entry: Entry, steps: Mapping[str, Step]) -> Edge:
-    """A transition as the checks of the graph see it: a misspelt id is the one that was meant."""
-    ins = [_meant(link.get("idref"), steps) for link in entry.of("in")]
-    outs = [(_meant(link.get("idref"), steps), link.place("idref")) for link in entry.of("out")]
-    return Edge(
-        entry.get("id", ""),
-        tuple(step for step in ins if step is not None),
-        tuple((step, place) for step, place in outs if step is not None),
-    )
-
-
-def _meant(id: str | None, steps: Mapping[str, Step]) -> str | None:
-    return id if id is None or id in steps else nearest(id, steps)
