@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from narval.agent.agent import OVER_LIMIT
 from narval.agent.controls import can_start
 from narval.agent.effects import outdate
+from narval.agent.files_written import labels_at
 from narval.agent.turn import Turn
 from narval.core.definitions.library import Library, RunDefinition
 from narval.core.elements import changes
@@ -116,8 +117,15 @@ def _keep_versions(turn: Turn, library: Library, sources: Mapping[str, bytes]) -
 def declare_memory(turn: Turn, elements: list[bytes]) -> None:
     """Declare what `data/memory.xml` holds: what is changed there replaces the element of its identity,
     what is gone is outdated. Where memory has no room for what is new, it stays as it is, and an error
-    element says so.
+    element says so. If an action wrote the file, its elements have the labels of what it wrote.
     """
+    store = turn.agent.store
+    folder = "" if store.is_own else f"agents/{store.identity().name}/"
+    with turn.transaction.coming_with(labels_at(turn.agent, f"{folder}data/{MEMORY}")):
+        _declare_memory(turn, elements)
+
+
+def _declare_memory(turn: Turn, elements: list[bytes]) -> None:
     declared: dict[str, bytes] = {}
     for xml in elements:
         key = hashlib.sha256(xml).hexdigest()

@@ -1,7 +1,8 @@
 """Files that narval wrote: their labels, by path, for whoever reads them again.
 
 They are kept among the results of the store. A file has the labels of all that its call was given; one that
-is written again, or copied, has those that it had too: it may have been appended to.
+is written again, or copied, has those that it had too: it may have been appended to. A call that failed, or
+was given up, may have written what it was to write.
 """
 
 from __future__ import annotations
@@ -28,16 +29,20 @@ PATH, FROM = "path", "from"
 
 
 def note_files(transaction: Transaction, run: Run, call: Call, event: Returned | Produced) -> None:
-    """Note which labels the files have that a call wrote: those of what it was given."""
+    """Note which labels the files have that a call wrote, or may have written: those of what it was given."""
     agent = transaction.agent
     labels = agent.memory.labels
     action = agent.lookup.definition(run, call.kind, call.name) if call.kind == Action.kind else None
     if not isinstance(action, Action) or not action.outside:
         return
-    of_inputs = labels.of(eid for _, eids in call.inputs for eid in eids)
+    eids = [eid for _, given in call.inputs for eid in given]
     of_run = NONE if knows_inputs(run.kind) else labels.of((run.eid,))
-    said, _ = labels.told(labels.join(labels.join(of_inputs, of_run), transaction.comes_with))
-    for paths in _paths(event, agent.lookup.home):
+    said, _ = labels.told(labels.join(labels.join(labels.of(eids), of_run), transaction.comes_with))
+    written = list(_paths(event, agent.lookup.home))
+    if type(event) is Returned and (event.problem is not None or event.abandoned):
+        meant = [path for eid in eids for path in _paths_in(agent, eid)]
+        written += [(path, *meant) for path in meant]
+    for paths in written:
         number = labels.join(labels.of_files(paths), labels.number(said))
         if number != labels.files.get(paths[0], NONE):
             labels.files[paths[0]] = number
@@ -52,6 +57,22 @@ def labels_of_files(agent: AgentState, event: Returned | Produced) -> int:
         for paths in _paths(event, agent.lookup.home):
             joined = labels.join(joined, labels.of_files(paths))
     return joined
+
+
+def labels_at(agent: AgentState, *paths: str) -> int:
+    """The labels of the files at some paths of the home, as far as narval wrote them."""
+    labels = agent.memory.labels
+    return (
+        labels.of_files(normpath(join(agent.lookup.home, path)) for path in paths) if labels.files else NONE
+    )
+
+
+def _paths_in(agent: AgentState, eid: int) -> Iterator[str]:
+    """The paths that an element which a call is given names, itself or within it."""
+    element = agent.memory.element(eid)
+    for node in element.tree().iter("*") if element is not None else ():
+        if path := node.get(PATH):
+            yield normpath(join(agent.lookup.home, path))
 
 
 def _paths(event: Returned | Produced, home: str) -> Iterator[tuple[str, ...]]:

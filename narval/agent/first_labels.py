@@ -17,6 +17,9 @@ from narval.core.memory.labels import ANY_MODEL, HOOK, UNKNOWN, endorsement
 LABELLED = "labels"
 """The fact of the store which says that all of an agent has its labels."""
 
+SECRETS = "secrets"
+"""The fact of the store that says what is called secret, as all of memory was looked through for it."""
+
 OF_HOOKS = "hook/"
 """The start of the step in the origin of an element that a webhook gave; the name of that follows."""
 
@@ -53,11 +56,21 @@ def derive_labels(transaction: Transaction) -> None:
 
 
 def label_secrets(transaction: Transaction) -> None:
-    """Give what the owner of the home calls secret its label: all of memory that counts."""
-    memory = transaction.agent.memory
-    for name, bound in transaction.agent.lookup.secrets:
-        for eid in list(memory.matching(bound, None)):
-            transaction.label(eid, memory.labels.number((name,)))
+    """Give what the owner of the home calls secret its label, once for each change of that: all of memory,
+    what is replaced or reserved too, for runs may have it still.
+    """
+    memory, store = transaction.agent.memory, transaction.agent.store
+    secrets = transaction.agent.lookup.secrets
+    called = "\n".join(f"{name} {bound.text}" for name, bound in secrets)
+    if store.meta.get(SECRETS, "") == called:
+        return
+    transaction.batch.meta.append((SECRETS, called))
+    for name, bound in secrets:
+        number = memory.labels.number((name,))
+        for eid in list(memory.select(bound)):
+            transaction.label(eid, number)
+            for holder in list(memory.contexts.holders(eid)):
+                transaction.label(holder, number)
 
 
 def came_with(agent: AgentState, origin: Origin) -> Iterable[str]:

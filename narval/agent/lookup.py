@@ -17,6 +17,7 @@ from narval.core.memory import labels
 from narval.core.memory.labels import ANY_MODEL, MODEL, SECRET
 from narval.core.memory.memory import Memory
 from narval.core.patterns.pattern import Bound, Condition
+from narval.core.trust.known import KnownValues
 from narval.core.trust.rules import Rules, RuleUses
 
 BRINGING_IN = frozenset({PROGRAM, FLOW})
@@ -35,6 +36,8 @@ class Lookup:
         """The rules of what may go where; None in a home without."""
         self.rule_uses = RuleUses()
         """The calls that each rule has judged."""
+        self.known = KnownValues()
+        """The values of `[known]`, in this agent's memory."""
         self.secrets: tuple[tuple[str, Bound], ...] = ()
         """The labels of what the owner calls secret, each with what an element must be that has it."""
         self.home = ""
@@ -61,6 +64,8 @@ class Lookup:
 
     def use_rules(self, rules: Rules | None) -> None:
         """Let rules of what may go where be the current ones."""
+        if rules != self.rules:
+            self.known.clear()
         self.rules = rules
         secrets = rules.secrets if rules is not None else ()
         self.secrets = tuple((f"{SECRET}{name}", Condition((pattern,)).bind()) for name, pattern in secrets)

@@ -130,7 +130,7 @@ class Turn:
             if brings_in and (labels := _labels_of_what_came(self.transaction, run, call, event)):
                 with self.transaction.coming_with(labels):
                     return self.tell(run_eid, event)
-            if memory.labels.pages and event.elements:
+            if memory.labels.pages and (event.elements or _has_failed(event)):
                 note_files(self.transaction, run, call, event)
             if event.elements and event.elements[-1].to:
                 return self.host_api.tell_and_send(self, run, event)
@@ -277,6 +277,10 @@ def _labels_of_what_came(transaction: Transaction, run: Run, call: Call, event: 
     if isinstance(event, Returned) or memory.labels.is_hearsay(labels):
         transaction.label(run.eid, labels)
     return labels if memory.labels.join(labels, transaction.comes_with) != transaction.comes_with else NONE
+
+
+def _has_failed(event: Returned | Produced) -> bool:
+    return type(event) is Returned and (event.problem is not None or event.abandoned)
 
 
 def _fire(turn: Turn, run: Run, wake: str, due: float) -> None:

@@ -129,11 +129,16 @@ class Approvals:
         return Stop()
 
     def _verdict(self, run: Run, call: Call) -> Verdict | None:
-        """The verdict of the home's rules on a call that goes outside; None where nothing is to be judged."""
+        """The verdict of the home's rules on a call that goes outside, or says there what is secret; None
+        where nothing is to be judged.
+        """
         lookup = self._agent.lookup
-        if lookup.rules is None or not self._agent.memory.labels.pages or not self._goes_outside(run, call):
+        if lookup.rules is None or not self._agent.memory.labels.pages:
             return None
         action = self._action(run, call) if call.kind == Action.kind else None
+        reads = action is not None and action.reads_outside and bool(lookup.secrets)
+        if not reads and not self._goes_outside(run, call):
+            return None
         verdict = decide(lookup.rules, facts_of(self._agent, lookup.rules, run, call, action))
         if not call.approved:
             lookup.rule_uses.note(verdict, self._clock.now())

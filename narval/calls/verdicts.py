@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from html import escape
-
-from lxml.etree import _Element
 
 from narval.agent.agent import AgentState
 from narval.agent.first_labels import came_with
 from narval.agent.run import Run
 from narval.core.definitions.action.definition import Action
-from narval.core.elements.element import Element, Origin, text_within
+from narval.core.elements.element import Element, Origin
 from narval.core.engines.commands import PROGRAM, Call
 from narval.core.engines.events import Failure
 from narval.core.errors import InternalError
@@ -21,7 +18,7 @@ from narval.core.patterns.pattern import Bound, Condition, Pattern
 from narval.core.trust.contents import is_free, leading_in, values_of, written
 from narval.core.trust.origins import Chosen, came_in, chosen
 from narval.core.trust.parts import PROGRAMS, VALUES, Part, inputs_of, parts_of
-from narval.core.trust.rules import FROM, KNOWN, Facts, Judgement, Rule, Rules, Verdict
+from narval.core.trust.rules import FROM, KNOWN, Facts, Judgement, Rule, Rules, Verdict, only_secrets
 from narval.files.trust_file import TRUST_FILE
 
 MOST_SOURCES = 10
@@ -32,7 +29,9 @@ LONGEST_PLACE = 80
 
 
 def facts_of(agent: AgentState, rules: Rules, run: Run, call: Call, action: Action | None) -> Facts:
-    """A call as rules are tried on it; `action` is what it calls, None for a program."""
+    """A call as rules are tried on it; `action` is what it calls, None for a program. Of one that only reads
+    outside no more is judged than what is secret.
+    """
     callers, above = [run.eid], run
     while above.caller is not None and (caller := agent.runs.get(above.caller.run)) is not None:
         above = caller
@@ -47,6 +46,8 @@ def facts_of(agent: AgentState, rules: Rules, run: Run, call: Call, action: Acti
     if call.program is not None and call.program.environment:  # of what the run has in it
         labels = memory.labels.names(memory.labels.whole(memory.labels.of((run.eid,))))
         parts = (Part(VALUES, "", True, labels, (run.eid,)), *parts)
+    if action is not None and action.reads_outside:
+        parts = tuple(part for each in parts if (part := only_secrets(each)).labels)
     name = f"{PROGRAMS}{call.name}" if call.kind == PROGRAM else call.name
     return Facts(name, run.name, parts, _Holding(agent, rules, run, inputs, parts).holds)
 
@@ -163,11 +164,18 @@ class _Holding:
         self._agent, self._memory = agent, agent.memory
         self._rules, self._definition = rules, run.definition
         self._given, self._parts = inputs, parts
+        self._fitting: dict[Rule, bool] = {}
+        """The rules whose `to` was tried, which says the same of each part."""
 
     def holds(self, rule: Rule, part: Part) -> bool:
         """True if `to` and `holds` of a rule hold of a part."""
-        if rule.to is not None and not (self._is_about(rule, rule.to, part) and self._fits(rule, rule.to)):
-            return False
+        if rule.to is not None:
+            if not self._is_about(rule, rule.to, part):
+                return False
+            if rule not in self._fitting:
+                self._fitting[rule] = self._fits(rule, rule.to)
+            if not self._fitting[rule]:
+                return False
         return not rule.holds or self._contains(rule, part)
 
     # --- to -------------------------------------------------------------------------------------------
@@ -199,15 +207,12 @@ class _Holding:
         A rule that allows needs all of them, any other one.
         """
         condition = Condition((pattern,))
-        values = {name: self._known(name) for name in pattern.variables if name.startswith(KNOWN)}
-        arrived: Iterable[Element | None] = (None,)
+        values = {name: self._known[name] for name in pattern.variables if name.startswith(KNOWN)}
         if FROM in pattern.variables:
-            arrived = self._arrived or ()
-        tried = [
-            self._try(rule, condition.bind(values if came is None else {**values, FROM: (came,)}), element)
-            for came in arrived
-            for element in self._possible(condition)
-        ]
+            bounds = [condition.bind({**values, FROM: (came,)}) for came in self._arrived or ()]
+        else:
+            bounds = [self._agent.lookup.known.bind(condition, values)]
+        tried = [self._try(rule, bound, each) for bound in bounds for each in self._possible(condition)]
         return bool(tried) and (all(tried) if rule.then == "allow" else any(tried))
 
     def _possible(self, condition: Condition) -> Iterator[Element]:
@@ -225,17 +230,11 @@ class _Holding:
         )
         return too_large and rule.then != "allow"
 
-    def _known(self, variable: str) -> list[Element]:
-        """The values that a name of `[known]` stands for: those of elements without labels that count."""
-        pattern, memory = self._rules.known[variable.removeprefix(KNOWN)], self._memory
-        values: dict[str, None] = {}
-        for eid in memory.named(Condition((pattern,)).names):
-            element = memory.element(eid)
-            if element is None or memory.labels.of((eid,)) or not memory.is_available(eid, None):
-                continue
-            if not pattern.outgrown_by(memory.tree(element), None):
-                values.update(dict.fromkeys(_texts(element.xpath(pattern.text))))
-        return [Element(0, f"<value>{escape(value, quote=False)}</value>".encode()) for value in values]
+    @cached_property
+    def _known(self) -> Mapping[str, Sequence[Element]]:
+        """The values of `[known]`, by the variables that stand for them."""
+        values = self._agent.lookup.known.values
+        return {f"{KNOWN}{name}": values(self._memory, of) for name, of in self._rules.known.items()}
 
     # --- holds ----------------------------------------------------------------------------------------
 
@@ -262,11 +261,3 @@ class _Holding:
 
     def _chosen(self, part: Part) -> Chosen:
         return chosen(self._memory, part.eids)
-
-
-def _texts(result: object) -> Iterator[str]:
-    """The texts that an expression gives."""
-    for item in result if isinstance(result, list) else [result]:
-        text = item if isinstance(item, str) else text_within(item) if isinstance(item, _Element) else ""
-        if text.strip():
-            yield text.strip()

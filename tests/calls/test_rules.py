@@ -319,6 +319,35 @@ def test_F6_a_rule_about_one_input_says_nothing_of_another(home: Path) -> None:
         assert (sent(home), len(asked(agent))) == ([], 1)
 
 
+def test_F7_what_is_secret_asks_before_a_model_is_told_it(home: Path) -> None:
+    rules = """[secret]
+diary = "note"
+[[rule]]
+secret = "*"
+recipe = "s.may"
+action = "m.ask"
+then = "allow"
+"""
+    with_searching(home, "tells", rules)
+    told = SEARCHING["tells"].replace("say</prompt>", "say<value name='n'>{$n}</value></prompt>")
+    read = '<out idref="b"/><condition as="n"><match>note</match></condition>'
+    told = told.replace('<out idref="b"/>', read)
+    (home / "recipes/s.xml").write_text(told)
+    (home / "recipes/may.xml").write_text(told.replace('name="tells"', 'name="may"'))
+    with narval.open(home, by="ann") as agent:
+        agent.add("<note>what I think of Ben</note>")
+        agent.start("s.tells")
+        agent.until_idle()
+        (item,) = asked(agent)
+        assert "secret:diary" in agent.work_item(item)["text"]
+        assert agent.memory("answer") == []
+        (row,) = [row for row in agent.ask("reach", name="s.tells") if row["calls"] == "m.ask"]
+        assert row["prospect"] == "asks"
+        agent.start("s.may")
+        agent.until_idle()
+        assert len(agent.memory("answer")) == 1
+
+
 def test_F8_always_to_what_a_model_wrote_lets_nothing_else_stand_beside_it(home: Path) -> None:
     with_searching(home, "tells", (shipped() / "etc/trust.toml").read_text())
     with narval.open(home, by="ann") as agent:

@@ -241,3 +241,32 @@ async def test_what_is_dropped_is_read_in_a_thread_while_others_are_answered(
     await daemon.main_loop.until_idle()
     assert (await status(daemon))["elements"] == 100
     await scene.end()
+
+
+BRINGS = """from narval import Output, action
+
+@action(outputs=[Output("page", "page")], label="web", outside=False)
+def fetch():
+    return "<page>theirs</page>"
+"""
+DROPS = """<recipe group="w" name="drops" start_step="a" end_step="b">
+<step id="a" type="action" target="m.fetch"/>
+<step id="b" type="action" target="files.write"><arguments>
+  <text path="inbox/x.xml">&lt;contact mail="{$a}"/&gt;</text></arguments></step>
+<transition id="t"><in idref="a"/><out idref="b"/></transition></recipe>"""
+
+
+@in_a_loop
+async def test_what_an_action_dropped_keeps_its_labels(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.write("modules/m.py", BRINGS)
+    scene.write("recipes/w.xml", DROPS)
+    daemon = await scene.open()
+    daemon.follow_files()
+    await daemon.host.submit(lambda turn: turn.start("w.drops"))
+    memory = daemon.agent.memory
+    while not (contacts := list(memory.named(("contact",)))):
+        await daemon.main_loop.until_idle()
+        await asyncio.sleep(0.01)
+    assert memory.labels.names(memory.labels.of(contacts)) == ("web",)
+    await scene.end()

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from narval.core.definitions.action.definition import Action
 from narval.core.engines.commands import PROGRAM
-from narval.core.memory.labels import MODEL
+from narval.core.memory.labels import MODEL, SECRET
 from narval.core.trust.parts import PROGRAMS, Part
 from narval.core.trust.reach import ReachedCall, ReachedPart
 from narval.core.trust.rules import ALL, SEVERITY, PartWord, Rule, Rules, Then, unsaid, word_of
@@ -72,13 +72,16 @@ GRAVITY: tuple[Prospect, ...] = ("allowed", "depends", "asks", "refused")
 
 
 def prospects(calls: Iterable[ReachedCall], rules: Rules | None) -> Iterator[CallProspect]:
-    """The prospects of calls that go outside, by rules; with None by what a home does that has
-    none: a language model's answer asks.
+    """The prospects of calls that go outside, and of those that say there what is secret, by rules; with
+    None by what a home does that has none: a language model's answer asks.
     """
     for call in calls:
-        if not _goes_outside(call):
-            continue
-        yield _gravest(call, tuple(_of_part(call, part, rules) for part in call.parts))
+        if _goes_outside(call):
+            yield _gravest(call, tuple(_of_part(call, part, rules) for part in call.parts))
+        elif call.action is not None and call.action.reads_outside:
+            parts = tuple(_only_secrets(_of_part(call, part, rules)) for part in call.parts)
+            if any(part.labels for part in parts):
+                yield _gravest(call, parts)
 
 
 def of_label(call: CallProspect, label: str) -> CallProspect | None:
@@ -88,6 +91,11 @@ def of_label(call: CallProspect, label: str) -> CallProspect | None:
         for part in call.parts
     )
     return _gravest(call.call, parts) if any(part.labels for part in parts) else None
+
+
+def _only_secrets(part: PartProspect) -> PartProspect:
+    """No more than what is secret: all that is judged of a call that only reads outside."""
+    return part._replace(labels=tuple(one for one in part.labels if one.label.startswith(SECRET)))
 
 
 def _names(label: str, other: str) -> bool:

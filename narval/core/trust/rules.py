@@ -185,6 +185,12 @@ def decide(rules: Rules, facts: Facts) -> Verdict:
     return Verdict(counting.then, counting, judgements)
 
 
+def only_secrets(part: Part) -> Part:
+    """The same part with no other labels than those of secrets."""
+    labels = tuple(label for label in part.labels if label.startswith(SECRET))
+    return msgspec.structs.replace(part, labels=labels)
+
+
 def word_of(part: Part) -> PartWord:
     """The word for what a part is: where, what or whether."""
     return "whether" if not part.input else "where" if part.where else "what"

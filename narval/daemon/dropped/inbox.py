@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from narval.agent.agent import OVER_LIMIT
+from narval.agent.files_written import labels_at
 from narval.agent.turn import Turn
 from narval.core.agent_name import NAME
 from narval.core.elements.element import Origin
@@ -92,15 +93,17 @@ class Inbox:
 
         def work(turn: Turn) -> None:
             note = (self._noted, str(claim.number))
-            if self._receiver:
-                send_from_outside(self._host.mail, turn, self._receiver, elements, by=owner)
+            written = labels_at(turn.agent, f"{claim.folder}/{claim.name}")
+            with turn.transaction.coming_with(written):
+                if self._receiver:
+                    send_from_outside(self._host.mail, turn, self._receiver, elements, by=owner)
+                    turn.transaction.batch.meta.append(note)
+                    return
+                if over := turn.agent.excess_of_elements(elements):
+                    raise ElementError(OVER_LIMIT, f"{OVER_LIMIT}: {over}", 1, 1)
                 turn.transaction.batch.meta.append(note)
-                return
-            if over := turn.agent.excess_of_elements(elements):
-                raise ElementError(OVER_LIMIT, f"{OVER_LIMIT}: {over}", 1, 1)
-            turn.transaction.batch.meta.append(note)
-            for xml in elements:
-                turn.add(xml, origin)
+                for xml in elements:
+                    turn.add(xml, origin)
 
         try:
             await self._host.submit(work)

@@ -60,6 +60,13 @@ class Action(ModuleDefinition, frozen=True, eq=False, kw_only=True):
     undo: str = ""
     tool: Tool | None = None
 
+    @property
+    def reads_outside(self) -> bool:
+        """True if it changes nothing outside the home, and yet says there what it is given: it asks a model
+        or a server.
+        """
+        return not self.outside and (bool(self.model) or (self.needs is not None and bool(self.needs.hosts)))
+
 
 @dataclass(frozen=True)
 class ActionDeclaration:

@@ -1,0 +1,74 @@
+"""Known: the values of `[known]` in etc/trust.toml, from elements that nobody outside has written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+
+from lxml.etree import _Element
+
+from narval.core.elements.element import Element, text_within
+from narval.core.memory.memory import Memory
+from narval.core.patterns.pattern import Bound, Condition, Pattern
+
+
+class KnownValues:
+    """The values that expressions select in elements of a memory that have no label and count.
+
+    They are looked up for each call that a rule judges by them. So those of an element are kept, for it never
+    changes, and all of them together until other elements count.
+    """
+
+    def __init__(self) -> None:
+        self._of_elements: dict[Pattern, dict[int, tuple[str, ...]]] = {}
+        self._latest: dict[Pattern, tuple[tuple[int, ...], list[Element]]] = {}
+        self._bound: dict[Condition, tuple[Mapping[str, Sequence[Element]], Bound]] = {}
+
+    def clear(self) -> None:
+        """Keep nothing: the expressions are others."""
+        self._of_elements.clear()
+        self._latest.clear()
+        self._bound.clear()
+
+    def bind(self, condition: Condition, values: Mapping[str, Sequence[Element]]) -> Bound:
+        """A condition with the values that its variables stand for; parsed once while these are the same."""
+        before = self._bound.get(condition)
+        if before is None or any(before[0].get(name) is not of for name, of in values.items()):
+            before = self._bound[condition] = values, condition.bind(values)
+        return before[1]
+
+    def values(self, memory: Memory, pattern: Pattern) -> Sequence[Element]:
+        """The values, each once as the text of an element."""
+        eids = tuple(
+            eid
+            for eid in memory.named(Condition((pattern,)).names)
+            if not memory.labels.of((eid,)) and memory.is_available(eid, None)
+        )
+        if pattern in self._latest and self._latest[pattern][0] == eids:
+            return self._latest[pattern][1]
+        before, now = self._of_elements.get(pattern, {}), dict[int, tuple[str, ...]]()
+        for eid in eids:
+            is_kept = eid in before and not memory.is_run(eid)
+            now[eid] = before[eid] if is_kept else _values_in(memory, eid, pattern)
+        texts = dict.fromkeys(text for values in now.values() for text in values)
+        elements = [Element(0, f"<value>{escape(text, quote=False)}</value>".encode()) for text in texts]
+        self._of_elements[pattern] = now
+        if not any(map(memory.is_run, eids)):
+            self._latest[pattern] = eids, elements
+        return elements
+
+
+def _values_in(memory: Memory, eid: int, pattern: Pattern) -> tuple[str, ...]:
+    """The values that stand in one element; none in one that is too large to be tried."""
+    element = memory.element(eid)
+    if element is None or pattern.outgrown_by(memory.tree(element), None):
+        return ()
+    return tuple(_texts(element.xpath(pattern.text)))
+
+
+def _texts(result: object) -> Iterator[str]:
+    """The texts that an expression gives."""
+    for item in result if isinstance(result, list) else [result]:
+        text = item if isinstance(item, str) else text_within(item) if isinstance(item, _Element) else ""
+        if text.strip():
+            yield text.strip()
