@@ -35,7 +35,7 @@ def note_files(transaction: Transaction, run: Run, call: Call, event: Returned |
     action = agent.lookup.definition(run, call.kind, call.name) if call.kind == Action.kind else None
     if not isinstance(action, Action) or not action.outside:
         return
-    eids = [eid for _, given in call.inputs for eid in given]
+    eids = [eid for _, taken in call.inputs for eid in taken]
     of_run = NONE if knows_inputs(run.kind) else labels.of((run.eid,))
     said, _ = labels.told(labels.join(labels.join(labels.of(eids), of_run), transaction.comes_with))
     written = list(_paths(event, agent.lookup.home))
