@@ -22,6 +22,7 @@ from narval.core.engines.commands import Call
 from narval.core.engines.events import Produced, Returned
 from narval.core.engines.registry import knows_inputs
 from narval.core.memory.labels import NONE
+from narval.core.trust.files import may_read, may_write
 from narval.store.batch import ResultRow
 
 PATH, FROM = "path", "from"
@@ -33,7 +34,7 @@ def note_files(transaction: Transaction, run: Run, call: Call, event: Returned |
     agent = transaction.agent
     labels = agent.memory.labels
     action = agent.lookup.definition(run, call.kind, call.name) if call.kind == Action.kind else None
-    if not isinstance(action, Action) or not action.outside:
+    if not isinstance(action, Action) or not may_write(action):
         return
     eids = [eid for _, taken in call.inputs for eid in taken]
     of_run = NONE if knows_inputs(run.kind) else labels.of((run.eid,))
@@ -50,10 +51,11 @@ def note_files(transaction: Transaction, run: Run, call: Call, event: Returned |
             transaction.batch.results.append(ResultRow(FILES, paths[0], transaction.at, data))
 
 
-def labels_of_files(agent: AgentState, event: Returned | Produced) -> int:
+def labels_of_files(agent: AgentState, run: Run, call: Call, event: Returned | Produced) -> int:
     """The labels of the files that a call has read, as far as narval wrote them."""
     labels, joined = agent.memory.labels, NONE
-    if labels.files:
+    action = agent.lookup.definition(run, call.kind, call.name) if call.kind == Action.kind else None
+    if labels.files and not (isinstance(action, Action) and not may_read(action)):
         for paths in _paths(event, agent.lookup.home):
             joined = labels.join(joined, labels.of_files(paths))
     return joined

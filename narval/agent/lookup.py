@@ -17,6 +17,7 @@ from narval.core.memory import labels
 from narval.core.memory.labels import ANY_MODEL, MODEL, SECRET
 from narval.core.memory.memory import Memory
 from narval.core.patterns.pattern import Bound, Condition
+from narval.core.trust.grants import Grant
 from narval.core.trust.known import KnownValues
 from narval.core.trust.rules import Rules, RuleUses
 
@@ -29,8 +30,8 @@ class Lookup:
 
     def __init__(self, library: Library) -> None:
         self.use(library)
-        self.is_limited = False
-        """True if calls of some definitions are held against what was granted."""
+        self.grants: Mapping[str, Grant] | None = None
+        """The grants against which calls of definitions are held; None where they are not."""
         self.people = Directory()
         self.rules: Rules | None = None
         """The rules of what may go where; None in a home without."""
@@ -54,9 +55,14 @@ class Lookup:
         self.bringing_in = {of.full_name for of in actions if of.model or of.label}
         """The actions by which something comes in from outside."""
 
-    def hold_against_grants(self, is_limited: bool) -> None:
+    @property
+    def is_limited(self) -> bool:
+        """True if calls of some definitions are held against what was granted."""
+        return self.grants is not None
+
+    def hold_against_grants(self, grants: Mapping[str, Grant] | None) -> None:
         """Hold the calls of definitions against what was granted to them from now on, or no longer."""
-        self.is_limited = is_limited
+        self.grants = grants
 
     def use_people(self, people: Directory) -> None:
         """Let a directory be the current one."""

@@ -273,7 +273,7 @@ def _labels_of_what_came(transaction: Transaction, run: Run, call: Call, event: 
         return NONE
     memory = transaction.agent.memory
     labels = memory.labels.number(transaction.agent.lookup.labels_of(run, call, event, memory))
-    labels = memory.labels.join(labels, labels_of_files(transaction.agent, event))
+    labels = memory.labels.join(labels, labels_of_files(transaction.agent, run, call, event))
     if isinstance(event, Returned) or memory.labels.is_hearsay(labels):
         transaction.label(run.eid, labels)
     return labels if memory.labels.join(labels, transaction.comes_with) != transaction.comes_with else NONE

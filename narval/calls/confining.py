@@ -21,7 +21,6 @@ from narval.core.definitions.library import Definition, Library, RunDefinition
 from narval.core.elements.element import Element
 from narval.core.engines.commands import Call, Program
 from narval.core.engines.events import Failure
-from narval.core.engines.registry import is_undoing
 from narval.core.trust.needs import (
     ANYTHING,
     Attributes,
@@ -34,6 +33,7 @@ from narval.core.trust.needs import (
 )
 from narval.files.agents.collections import folder_of
 from narval.files.agents.settings import COLLECTIONS
+from narval.files.grants import limits_of_earlier
 from narval.files.outside.services import Service
 from narval.system.landlock import Confinement, abi
 
@@ -179,10 +179,7 @@ def beyond_grant(agent: AgentState, run: Run, call: Call, target: Target, inputs
     None if it may be made.
     """
     outermost = agent.runs.get(agent.runs.top(run)) if run.caller is not None else run
-    granted = getattr(outermost.definition, "granted", None) if outermost is not None else None
-    if granted is None and outermost is not None and is_undoing(outermost.kind):  # of an earlier version
-        current = agent.library.get(outermost.engine.definition_kind, outermost.name)
-        granted = getattr(current, "granted", None)
+    granted = _granted_to(agent, outermost) if outermost is not None else None
     if granted is None or outermost is None or call.kind != Action.kind:
         return None
     beyond = next(_beyond(target.needs, granted, inputs), "")
@@ -191,6 +188,18 @@ def beyond_grant(agent: AgentState, run: Run, call: Call, target: Target, inputs
     name = outermost.name
     why = f"{target.action} would reach what nobody has granted to {name}: {beyond}"
     return Failure(NOT_GRANTED, f"{why}; look: narval grants {name}", final=True)
+
+
+def _granted_to(agent: AgentState, run: Run) -> tuple[str, ...] | None:
+    """The needs that are granted to the definition of a run; None where it may reach anything."""
+    definition, grants = run.definition, agent.lookup.grants
+    granted: tuple[str, ...] | None = getattr(definition, "granted", None)
+    if granted is not None or definition is None or grants is None:
+        return granted
+    current = agent.library.get(definition.kind, definition.full_name)
+    if isinstance(current, RunDefinition) and current.digest == definition.digest and not current.withheld:
+        return current.granted
+    return limits_of_earlier(definition, grants)
 
 
 def _beyond(needs: Needs | None, granted: tuple[str, ...], inputs: Inputs) -> Iterator[str]:

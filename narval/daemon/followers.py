@@ -188,7 +188,7 @@ def use_for(host: AgentHost, loaded: Loaded, snapshot: Snapshot) -> None:
     """
     host.waiters.news.use_files()
     host.agent.use(loaded.library)
-    host.agent.lookup.hold_against_grants(loaded.is_limited)
+    host.agent.lookup.hold_against_grants(snapshot.grants if loaded.is_limited else None)
     host.agent.lookup.use_people(snapshot.people)
     host.agent.lookup.use_rules(snapshot.trust)
     host.agent.lookup.use_home(host.dispatcher.targets.home)

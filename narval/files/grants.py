@@ -18,6 +18,7 @@ from narval.core.trust.grants import (
     Grant,
     decide,
     digest_of,
+    granted_to,
     held_against,
     key_of,
     reached,
@@ -154,6 +155,14 @@ def _withholding(loaded: Loaded, files: AgentFiles, snapshot: Snapshot) -> Loade
             changed.append(msgspec.structs.replace(definition, withheld=withheld, granted=limits))
     library = loaded.library.replace(changed) if changed else loaded.library
     return msgspec.structs.replace(loaded, library=library, is_limited=snapshot.settings.grants == ASK)
+
+
+def limits_of_earlier(definition: Definition, grants: Mapping[str, Grant]) -> tuple[str, ...] | None:
+    """The needs that the calls of a run are held against whose definition counts no more, or in another
+    version; None where they may reach anything.
+    """
+    ships = (definition.kind, definition.full_name) in shipped_definitions()
+    return granted_to(definition, grants, folder=folder_of(definition.path).rstrip("/"), ships=ships)
 
 
 def _decided(

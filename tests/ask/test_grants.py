@@ -395,3 +395,37 @@ def test_F11_an_operator_answers_the_item_by_mail(tmp_path: Path) -> None:
             post.reply(asking, "grant")
             post.take()
             assert standing(agent, "post.send")["standing"] == expected, name
+
+
+LATE = """<recipe group="post" name="late" start_step="a" end_step="b">
+  <step id="a" type="action" target="files.write">
+    <arguments><text path="{0}/a.txt" folder="{0}">mine</text></arguments></step>
+  <step id="b" type="action" target="files.write"><input id="text"><match>text[@late]</match></input></step>
+  <transition id="t"><in idref="a"/><out idref="b"/><condition><match>go</match></condition></transition>
+</recipe>"""
+
+
+@pytest.mark.parametrize("then", ["the same", "another", "gone", "revoked"])
+def test_a_run_under_way_is_held_to_its_grant_though_its_definition_is_another_at_the_next_start(
+    home: Path, tmp_path_factory: pytest.TempPathFactory, then: str
+) -> None:
+    mine, other = tmp_path_factory.mktemp("mine"), tmp_path_factory.mktemp("other")
+    file = home / "recipes/late.xml"
+    file.write_text(LATE.format(mine))
+    with narval.open(home) as agent:
+        agent.ask("grant", name="post.late")
+        agent.start("post.late")
+        agent.until_idle()
+        if then == "revoked":
+            agent.ask("revoke", name="post.late")
+    if then == "another":
+        file.write_text(LATE.format(mine).replace("<match>go<", "<match>go | come<"))
+    elif then == "gone":
+        file.unlink()
+    with narval.open(home) as agent:
+        agent.add(f"<text late='yes' path='{other}/b.txt' folder='{other}'>theirs</text>")
+        agent.add("<go/>")
+        agent.until_idle()
+        assert [path.name for path in (*mine.iterdir(), *other.iterdir())] == ["a.txt"]
+        why = f"files.write would reach what nobody has granted to post.late: folder {other} rw"
+        assert any(why in error.text for error in agent.memory("error[@type='not-granted']"))

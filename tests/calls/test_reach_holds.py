@@ -65,11 +65,19 @@ def send(note):
 def post(note, letter=None):
     return "<sent/>"
 
+@action(inputs=[Input("any", "letter | page | note")], outputs=[Output("file", "file[@path]")], runs="inline")
+def save(any):
+    return "<file path='x.txt'/>"
+
+@action(outputs=[Output("note", "note")], label="file", outside=False, runs="inline")
+def load():
+    return "<note path='x.txt' to='there' from='there'/>"
+
 @action(runs="inline", pure=True)
 def nothing(): pass
 """
 
-ACTIONS = ("fetch", "get", "ask", "reply", "mix", "send", "send", "post", "nothing")
+ACTIONS = ("fetch", "get", "ask", "reply", "mix", "send", "send", "post", "save", "load", "nothing")
 CONDITIONS = (
     "letter",
     "page",

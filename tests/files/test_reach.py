@@ -107,6 +107,51 @@ def write(home: Path, path: str, text: str) -> None:
 READS = recipe("reads", "read m.read")
 
 
+FILES = """
+from narval import Input, Needs, Output, action
+
+@action(inputs=[Input("text", "text")], outputs=[Output("file", "file[@path]")], where=["text/@path"],
+        needs=Needs(folders=["data rw"]))
+def put(text): pass
+
+@action(inputs=[Input("text", "text")], where=[], needs=Needs(hosts=["x.org"]))
+def tell(text): pass
+
+@action(outputs=[Output("letter", "letter")], label="file", outside=False, needs=Needs(folders=["data r"]))
+def get(): pass
+
+@action(outputs=[Output("letter", "letter")], label="web", outside=False, needs=Needs(hosts=["x.org"]))
+def fetch(): pass
+"""
+
+
+def test_F9_what_one_definition_writes_into_files_another_may_read(tmp_path: Path) -> None:
+    text = "<arguments><text path='x.txt'>{$read/@subject}</text></arguments>"
+    letter = "<arguments><letter about='{$fetch}'/></arguments>"
+    home = told(
+        tmp_path,
+        recipe("puts", "read m.read", f"put files_of.put {text}"),
+        recipe("gets", "get files_of.get", "send m.send"),
+        recipe("fetches", "fetch files_of.fetch", f"send m.send {letter}"),
+        modules__files_of_DOT_py=FILES,
+    )
+    assert home.parts("w.gets", "send")["letter"].labels == {"file", "mail"}
+    assert home.parts("w.fetches", "send")["letter/@about"].all == {"web"}
+    steps = home.reach.way(home.parts("w.gets", "send")["letter"], "mail")
+    assert "a file that was written" in [step.words for step in steps]
+
+
+def test_F9_what_only_goes_to_a_server_is_in_no_file(tmp_path: Path) -> None:
+    text = "<arguments><text>{$read/@subject}</text></arguments>"
+    home = told(
+        tmp_path,
+        recipe("tells", "read m.read", f"tell files_of.tell {text}"),
+        recipe("gets", "get files_of.get", "send m.send"),
+        modules__files_of_DOT_py=FILES,
+    )
+    assert home.parts("w.gets", "send")["letter"].labels == {"file"}
+
+
 # --- recipes ------------------------------------------------------------------------------------------------
 
 

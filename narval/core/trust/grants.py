@@ -101,6 +101,20 @@ def held_against(needs: Iterable[Need], decision: Decision) -> tuple[str, ...] |
     return (*(grant.needs if grant is not None else ()), *within)
 
 
+def granted_to(
+    definition: Definition, grants: Mapping[str, Grant], *, folder: str = "", ships: bool = False
+) -> tuple[str, ...] | None:
+    """The needs that somebody has granted to a definition of that name, in whatever version; None where it
+    may reach anything, as what `ships` may without a grant.
+    """
+    if any(_holds(name, definition.path, grant) for name, grant in grants.items()):
+        return None
+    grant = grants.get(key_of(definition, folder))
+    if grant is None:
+        return None if ships else ()
+    return () if grant.rejected else grant.needs
+
+
 def _holds(name: str, path: str, grant: Grant) -> bool:
     return grant.everything and path.startswith(name)
 

@@ -119,6 +119,10 @@ class Landscape:
             for target in targets:
                 self.graph.edge(source, target, kind)
 
+    def title(self, node: int, words: str) -> None:
+        """Have a node that is of no place be told by some words, where a label comes by it."""
+        self.owner[node] = Place(words, None, "", {"": node}, node), ""
+
     # --- places ---------------------------------------------------------------------------------------
 
     def _make_places(self) -> None:

@@ -279,7 +279,7 @@ def _normal(path: str) -> str:
     """A path without `.` and `..`, as far as these lead nowhere else."""
     parts: list[str] = []
     for part in path.split("/"):
-        if part == ".." and parts and parts[-1] != "..":
+        if part == ".." and parts and parts[-1] != ".." and not parts[-1].startswith("~"):
             parts.pop()
         elif part not in ("", ".") and not (part == ".." and path.startswith("/")):
             parts.append(part)
@@ -331,4 +331,11 @@ def _covers_folder(wide: str, value: str) -> bool:
     if "{" in folder or "{" in path:
         return folder == path
     folder, path = _normal(folder), _normal(path)
-    return folder == path or path.startswith(folder.rstrip("/") + "/")
+    if not folder:  # the home
+        rest = "/" if path.startswith(("/", "~")) else path
+    elif folder == path:
+        return True
+    else:
+        within = folder.rstrip("/") + "/"
+        rest = path.removeprefix(within) if path.startswith(within) else "/"
+    return not rest.startswith("/") and rest.partition("/")[0] != ".."

@@ -21,9 +21,11 @@ from narval.core.definitions.prototype import REPLACES, Output
 from narval.core.elements.control_elements import STARTING, TARGET, TASK
 from narval.core.engines.commands import PROGRAM
 from narval.core.kinds import KINDS
+from narval.core.memory.labels import FILE as OF_FILES
 from narval.core.memory.labels import MODEL
 from narval.core.memory.labels import PROGRAM as OF_PROGRAMS
 from narval.core.patterns.pattern import Condition, condition
+from narval.core.trust.files import gives_paths, may_read, may_write
 from narval.core.trust.flow import CallFlow, Literal, Taken, TheArgument
 from narval.core.trust.graph import CODE, MEMORY, PLAIN
 from narval.core.trust.landscape import Followed, Home, Key, Landscape, is_run, keeps_of, key_of
@@ -91,6 +93,9 @@ class Reach:
 
     def __init__(self, home: Home) -> None:
         self._home, self._land = home, Landscape(home)
+        self._files = self._land.graph.node()
+        """The node of all files that actions write, and others read again."""
+        self._land.title(self._files, "a file that was written")
         self._calls: dict[Key, list[tuple[CallFlow, Action | None, list[_PartNode]]]] = {}
         for followed in self._land.followed.values():
             self._make_edges(followed)
@@ -140,6 +145,8 @@ class Reach:
             self._hold(followed, self._land.source(followed.key, origin))
         for label in followed.flow.labels:
             self._land.graph.seed(followed.own, label)
+        if followed.flow.labels:
+            self._land.graph.edge(self._files, followed.own, CODE)
         for call in followed.flow.calls:
             self._make_edges_of_call(followed, call)
 
@@ -175,6 +182,7 @@ class Reach:
             self._land.connect(place.nodes.values(), [followed.own])
             if not KINDS[followed.definition.kind].knows_inputs:
                 self._land.connect([followed.run.whether], place.nodes.values())
+        self._make_edges_of_files(followed, call, action)
         where = None if action is None else action.says_where
         parts = [
             part
@@ -204,6 +212,24 @@ class Reach:
                 self._land.graph.seed(node, label)
         if output.replaces and (names := _replaced(output)):
             self._land.connect(self._land.memory.search(names).of_part(""), place.nodes.values())
+
+    def _make_edges_of_files(self, followed: Followed, call: CallFlow, action: Action | None) -> None:
+        """Let what is written into files come to what is read from files."""
+        if action is not None and may_write(action):
+            code = PLAIN if gives_paths(action) else CODE
+            for taken in (taken for takes in call.inputs.values() for taken in takes):
+                source = self._land.source(followed.key, taken.origin, call.part)
+                self._land.connect(source.of_part(""), [self._files], _kind(taken) | code)
+            if not KINDS[followed.definition.kind].knows_inputs:
+                self._land.connect([followed.run.whether], [self._files], code)
+        if call.kind == PROGRAM or (action is not None and may_read(action)):
+            code = CODE if action is None or action.label != OF_FILES else PLAIN
+            self._land.connect([self._files], [followed.own], code)
+            outputs = self._land.given.get((followed.key, call.part), ())
+            for output, place in zip(call.prototype.outputs, outputs, strict=False):
+                keeps = {keep.part.path for keep in keeps_of(call, output)}
+                nodes = (node for path, node in place.nodes.items() if path not in {*output.own, *keeps})
+                self._land.connect([self._files], nodes, code)
 
     def _labels_of(self, call: CallFlow, action: Action | None) -> Iterator[str]:
         """The labels of what a call brings in."""
