@@ -110,6 +110,9 @@ class Landscape:
         self.moved: list[Moved] = []
         """The elements that go to other agents."""
         self._resolved: dict[tuple[Key, Origin], Places] = {}
+        files = self._place("a file that was written")
+        self.files = files.nodes[""]
+        """The node of all files that actions write, and others read again."""
         self._make_places()
 
     def connect(self, sources: Iterable[int], targets: Iterable[int], kind: int = PLAIN) -> None:
@@ -118,10 +121,6 @@ class Landscape:
         for source in sources:
             for target in targets:
                 self.graph.edge(source, target, kind)
-
-    def title(self, node: int, words: str) -> None:
-        """Have a node that is of no place be told by some words, where a label comes by it."""
-        self.owner[node] = Place(words, None, "", {"": node}, node), ""
 
     # --- places ---------------------------------------------------------------------------------------
 

@@ -93,9 +93,6 @@ class Reach:
 
     def __init__(self, home: Home) -> None:
         self._home, self._land = home, Landscape(home)
-        self._files = self._land.graph.node()
-        """The node of all files that actions write, and others read again."""
-        self._land.title(self._files, "a file that was written")
         self._calls: dict[Key, list[tuple[CallFlow, Action | None, list[_PartNode]]]] = {}
         for followed in self._land.followed.values():
             self._make_edges(followed)
@@ -146,7 +143,7 @@ class Reach:
         for label in followed.flow.labels:
             self._land.graph.seed(followed.own, label)
         if followed.flow.labels:
-            self._land.graph.edge(self._files, followed.own, CODE)
+            self._land.graph.edge(self._land.files, followed.own, CODE)
         for call in followed.flow.calls:
             self._make_edges_of_call(followed, call)
 
@@ -219,17 +216,17 @@ class Reach:
             code = PLAIN if gives_paths(action) else CODE
             for taken in (taken for takes in call.inputs.values() for taken in takes):
                 source = self._land.source(followed.key, taken.origin, call.part)
-                self._land.connect(source.of_part(""), [self._files], _kind(taken) | code)
+                self._land.connect(source.of_part(""), [self._land.files], _kind(taken) | code)
             if not KINDS[followed.definition.kind].knows_inputs:
-                self._land.connect([followed.run.whether], [self._files], code)
+                self._land.connect([followed.run.whether], [self._land.files], code)
         if call.kind == PROGRAM or (action is not None and may_read(action)):
             code = CODE if action is None or action.label != OF_FILES else PLAIN
-            self._land.connect([self._files], [followed.own], code)
+            self._land.connect([self._land.files], [followed.own], code)
             outputs = self._land.given.get((followed.key, call.part), ())
             for output, place in zip(call.prototype.outputs, outputs, strict=False):
                 keeps = {keep.part.path for keep in keeps_of(call, output)}
                 nodes = (node for path, node in place.nodes.items() if path not in {*output.own, *keeps})
-                self._land.connect([self._files], nodes, code)
+                self._land.connect([self._land.files], nodes, code)
 
     def _labels_of(self, call: CallFlow, action: Action | None) -> Iterator[str]:
         """The labels of what a call brings in."""
