@@ -113,6 +113,21 @@ def test_TA21_a_first_export_makes_its_folder_its_table_and_the_columns_that_it_
     assert len(stored_any(tmp_path, "some")) == 2
 
 
+@pytest.mark.parametrize(("first", "then", "columns"), [("Ä", "ä", ["Ä", "ä"]), ("ID", "id", ["ID"])])
+def test_a_table_gets_the_columns_that_the_database_tells_apart(
+    tmp_path: Path, first: str, then: str, columns: list[str]
+) -> None:
+    plan = flow('exportrelation2("h", "some", homes)', outputs="", inputs="INPUT: TupleStream homes;")
+    there = {"h": FlowSource("h", "sqlite", path="h.db", write=True)}
+    for name in (first, then):
+        row = relation_of(TupleBatch((name,), [(name,)]), "homes")
+        over, _ = drive(tmp_path, plan, inputs={"homes": row}, sources=there)
+        assert over.state == "done", over
+    with sqlite3.connect(tmp_path / "h.db") as made:
+        assert [name for _, name, *_ in made.execute("PRAGMA table_info(some)")] == columns
+    assert len(stored_any(tmp_path, "some")) == 2
+
+
 def stored_any(folder: Path, table: str) -> list[tuple[Any, ...]]:
     with sqlite3.connect(folder / "h.db") as connection:
         return list(connection.execute(f"SELECT * FROM {table}"))

@@ -193,15 +193,20 @@ def _quoted(name: str) -> str:
 
 
 def _columns(database: sqlite3.Connection, table: str) -> set[str]:
-    """The columns of a table in small letters; none where it is not there."""
-    return {str(row[1]).lower() for row in database.execute(f"PRAGMA table_info({table})")}
+    """The columns of a table, folded; none where it is not there."""
+    return {_folded(str(row[1])) for row in database.execute(f"PRAGMA table_info({table})")}
+
+
+def _folded(name: str) -> str:
+    """A name by which SQLite tells columns apart: to it `id` is `ID`, and `ä` is another than `Ä`."""
+    return name.encode().lower().decode()
 
 
 def _widen(database: sqlite3.Connection, table: str, schema: Schema) -> None:
     """Give a table the columns that it lacks, which are no value in what it has."""
     there = _columns(database, table)
     for name in schema:
-        if name.lower() not in there:
+        if _folded(name) not in there:
             database.execute(f"ALTER TABLE {table} ADD COLUMN {_quoted(name)}")
 
 
