@@ -82,7 +82,7 @@ def restoring(agent: AgentState) -> Generator[Read, Any, float]:
 
 def restoring_memory(agent: AgentState) -> Generator[Read, Any, None]:
     """Give an agent the memory that its store has, in pieces: each is what is to be read for it, `PIECE` rows
-    at most.
+    at most; the labels of files are read at once, as runs are, and taken in pieces.
     """
     memory, store = agent.memory, agent.store
     meta = store.meta
@@ -120,8 +120,12 @@ def restoring_memory(agent: AgentState) -> Generator[Read, Any, None]:
             memory.labels.restore(eid, label)
         if len(labelled) < PIECE:
             break
-    for row in store.results(FILES):
-        memory.labels.files[row.key] = memory.labels.number(msgspec.json.decode(row.data, type=list[str]))
+    stored_files = iter((yield partial(store.results, FILES)))
+    while written := _some(stored_files):
+        for row in written:
+            memory.labels.files[row.key] = memory.labels.number(msgspec.json.decode(row.data, type=list[str]))
+        if len(written) == PIECE:
+            yield tuple
     if lost := number(meta, LOST_PAGES, 0):
         agent.damage.append(LostTurns(lost))
     agent.numbers.resume(number(meta, "sequence", 0))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ import narval
 from narval.core.errors import RequestError
 from narval.surfaces.python.agent import Agent
 from tests.ask.test_story import MODULE, RECIPES
+from tests.calls.test_rules import asked
 from tests.daemon.at_work import Scene, portrait
 
 DOUBTS = """<cookbook xmlns:al="http://www.logilab.org/namespaces/Narval/1.2">
@@ -41,6 +43,23 @@ REPLYING = """<recipe group="r" name="replies" start_step="a" end_step="reply">
     <condition as="identity"><match>identity</match></condition>
     <condition as="hint"><match>hint</match></condition></transition>
 </recipe>"""
+
+
+PAYS = """
+from narval import Input, Output, action
+
+@action(inputs=[Input("order", "order", use=True)], outputs=[Output("paid", "paid")], runs="inline")
+def pay(order):
+    return f"<paid n='{order.attributes['n']}'/>"
+"""
+PAYING = """<cookbook group="p">
+<recipe name="each" start_step="pay" end_step="end">
+  <step id="pay" type="action" target="p.pay" foreach="order" approve="p.agree"/>
+  <step id="end" type="action" target="w.nothing"/>
+  <transition id="t"><in idref="pay"/><out idref="end"/></transition>
+</recipe>
+<work name="agree"><title>Pay?</title><outcome name="approve"/><outcome name="reject"/></work>
+</cookbook>"""
 
 
 @pytest.fixture
@@ -194,3 +213,56 @@ def test_F14_what_cannot_be_withdrawn_is_refused_with_the_reason(agent: Agent, c
                 agent.ask(operation, eid=eid, cascade=cascade, **more)
     with pytest.raises(RequestError, match="expected a reason"):
         agent.ask("withdraw", eid=agent.add("<mail/>"), why=" ")
+
+
+def test_F14_of_several_calls_that_one_item_asks_for_those_are_made_whose_elements_still_count(
+    scene: Scene,
+) -> None:
+    scene.write("modules/p.py", PAYS)
+    scene.write("recipes/p.xml", PAYING)
+    scene.write("etc/people.toml", "[people.ann]\n")
+    with narval.open(scene.home.path, by="ann") as agent:
+        orders = [agent.add(f"<order n='{n}'/>") for n in range(3)]
+        agent.start("p.each")
+        agent.until_idle()
+        (item,) = asked(agent)
+        agent.ask("withdraw", eid=orders[1], why=WHY)
+        agent.until_idle()
+        assert asked(agent) == [item], "it asks for the others too"
+        agent.answer(item, "approve")
+        agent.until_idle()
+        assert sorted(paid.attributes["n"] for paid in agent.memory("paid")) == ["0", "2"]
+        (error,) = agent.memory("error")
+        assert error.attributes["type"] == "withdrawn"
+        assert f"element {orders[1]}, which it is given, was withdrawn: {WHY}".encode() in error.xml
+
+
+def test_F14_where_nothing_is_undone_no_journal_is_read_within_the_turn(agent: Agent) -> None:
+    """What the runs have done outside is read when the turn is over."""
+    mail, *_ = triaged(agent)
+    store, host = agent.daemon.agent.store, agent.daemon.host
+    in_turn, submit = list[bool](), host.submit
+    reads = list[bool]()
+
+    async def submitted(work: Callable[[Any], Any]) -> Any:
+        def within(turn: Any) -> Any:
+            in_turn.append(True)
+            try:
+                return work(turn)
+            finally:
+                in_turn.clear()
+
+        return await submit(within)
+
+    def journal(self: Any, *args: Any) -> Any:
+        reads.append(bool(in_turn))
+        return read(self, *args)
+
+    read = type(store).journal
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(host, "submit", submitted)
+        patch.setattr(type(store), "journal", journal)
+        told = agent.ask("withdraw", eid=mail, why=WHY)
+    assert [len(run["outside"]) for run in told["runs"]] == [3]
+    assert reads
+    assert not any(reads)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from narval.agent.recovery import PIECE, RUNS, blank, restoring
+from narval.agent.recovery import FILES, PIECE, RUNS, blank, restoring, restoring_memory
 from narval.ask.asker import PROGRAM
 from narval.ask.operations import invoke
 from narval.core.errors import RequestError
 from narval.daemon.daemon import Daemon
+from narval.store.batch import Batch, ResultRow
 from tests.daemon.at_work import Scene
 
 RECIPE = """<recipe group="w" name="takes" start_step="a" end_step="b">
@@ -73,15 +75,35 @@ def test_G10_no_piece_of_an_activation_is_more_than_so_many_rows(scene: Scene) -
         return sizes
 
     sizes = asyncio.run(story())
-    elements, (held, used, labelled, withdrawn, runs, *histories, moments) = (
+    elements, (held, used, withdrawn, labelled, files, runs, *histories, moments) = (
         sizes[: PIECES + 1],
         sizes[PIECES + 1 :],
     )
-    assert held == used == labelled == withdrawn == 0
+    assert held == used == labelled == withdrawn == files == 0
     assert elements[:PIECES] == [PIECE] * PIECES
     assert 0 < elements[PIECES] < PIECE
     assert (runs, moments) == (RUNS + 1, 0)
     assert [size for size in histories if size] == [RUNS, 1]
+
+
+def test_G10_the_labels_of_many_files_are_brought_back_in_pieces(scene: Scene) -> None:
+    async def story() -> tuple[list[int], int]:
+        daemon = await opened(scene)
+        rows = [ResultRow(FILES, f"{n}.txt", 1.0, b'["mail"]') for n in range(PIECES * PIECE + 1)]
+        daemon.store.commit(Batch(2, results=rows))
+        agent = blank(daemon.agent.library, daemon.store.of(2))
+        work, done = restoring_memory(agent), list[int]()
+        read = next(work)
+        with suppress(StopIteration):
+            while True:
+                done.append(len(agent.memory.labels.files))
+                read = work.send(read())
+        await scene.end()
+        return done, len(agent.memory.labels.files)
+
+    done, count = asyncio.run(story())
+    assert count == PIECES * PIECE + 1
+    assert sorted({*done}) == [n * PIECE for n in range(PIECES + 1)]
 
 
 def test_G10_others_are_answered_while_a_large_agent_is_brought_back(scene: Scene) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from narval.agent.agent import AgentState
-from narval.agent.relying import UNDONE, CallMade, Reliance, relying_on, to_undo, undo_run
+from narval.agent.relying import UNDO, UNDONE, CallMade, Reliance, relying_on, to_undo, undo_run
 from narval.agent.turn import Turn
 from narval.agent.withdrawing import Consequences, consequences, withdraw_and_tell
 from narval.agent.withdrawing import confirm as confirm_in
@@ -37,17 +37,19 @@ async def withdraw(
     What was made from it alone is doubtful: only patterns that ask for doubtful elements take it, until it is
     confirmed. With `cascade` it is withdrawn too. An element that was withdrawn before stays so.
     """
-    reason = _reason(why, "the element should never have counted")
-    await descent_of(daemon.agent.memory, TimeSlice())
+    reason, time_slice = _reason(why, "the element should never have counted"), TimeSlice()
+    await descent_of(daemon.agent.memory, time_slice)
 
-    def work(turn: Turn) -> Form:
+    def work(turn: Turn) -> tuple[Form, list[Reliance]]:
         memory = turn.agent.memory
         if eid not in memory.withdrawn:
             outdatable(daemon, eid)
         what, note, reliances = withdraw_and_tell(turn, (eid,), reason, asker.origin(), cascade=cascade)
-        return {**_form(turn.agent, eid, what, reliances), "note": note}
+        return {**_form(turn.agent, eid, what, reliances), "note": note}, reliances
 
-    return dict(await daemon.host.submit(work))
+    agent = daemon.agent
+    form, reliances = await daemon.host.submit(work)
+    return {**form, "runs": await _with_effects(agent, form["runs"], reliances, time_slice)}
 
 
 @operation("read")
@@ -55,12 +57,14 @@ async def withdrawal(daemon: Daemon, eid: int, cascade: bool = False) -> Form:
     """The consequences of withdrawing an element: the elements that would be doubtful, or withdrawn too,
     the runs that relied on it, the agents it was sent to. Nothing is changed.
     """
-    agent = daemon.agent
-    await descent_of(agent.memory, TimeSlice())
+    agent, time_slice = daemon.agent, TimeSlice()
+    await descent_of(agent.memory, time_slice)
     if eid not in agent.memory.withdrawn:
         outdatable(daemon, eid)
     what = consequences(agent.memory, (eid,), cascade=cascade)
-    return _form(agent, eid, what, relying_on(agent, what.withdrawn))
+    reliances = relying_on(agent, what.withdrawn)
+    form = _form(agent, eid, what, reliances)
+    return {**form, "runs": await _with_effects(agent, form["runs"], reliances, time_slice)}
 
 
 @operation("write")
@@ -115,8 +119,21 @@ def _reliance(agent: AgentState, reliance: Reliance) -> Form:
         "how": how or None,
         "relied_on": list(eids),
         "undo": [_undo(call) for call in calls],
-        "outside": [] if calls else [_undo(call) for call in to_undo(agent, run)],
     }
+
+
+async def _with_effects(
+    agent: AgentState, rows: list[Form], reliances: list[Reliance], time_slice: TimeSlice
+) -> list[Form]:
+    """The runs that relied, with what those have done outside that are not undone: that is read from their
+    journals, outside of the turn.
+    """
+    told = []
+    for row, reliance in zip(rows, reliances, strict=True):
+        await time_slice.yield_if_due()
+        calls = to_undo(agent, reliance.run) if reliance.how != UNDO else ()
+        told.append({**row, "outside": [_undo(call) for call in calls]})
+    return told
 
 
 def _undo(call: CallMade) -> Form:

@@ -46,6 +46,8 @@ def withdraw(session: Session, eid: int, why: str | None, cascade: bool, dry_run
 
 def _lines(answer: Row, dry_run: bool) -> Iterator[str]:
     would = "would be " if dry_run else ""
+    if answer["withdrawn"] or answer["doubtful"]:
+        yield _summary(answer, would)
     if not answer["withdrawn"]:
         yield f"element {answer['element']} was withdrawn before"
     for key, words in _WORDS.items():
@@ -55,6 +57,15 @@ def _lines(answer: Row, dry_run: bool) -> Iterator[str]:
         yield from _relied(run, dry_run)
     if answer["sent_to"]:
         yield f"{would}told: {clean(', '.join(answer['sent_to']))}, which it was sent to"
+
+
+def _summary(answer: Row, would: str) -> str:
+    """The line before all others: what is doubtful, undone, and done outside and left."""
+    undone = counted(sum(run["how"] == "undo" for run in answer["runs"]), "run")
+    outside = sum(bool(run["outside"]) for run in answer["runs"])
+    has = "has" if outside == 1 else "have"
+    counts = f"{len(answer['withdrawn'])} withdrawn, {len(answer['doubtful'])} doubtful, {undone} undone"
+    return f"{would}{counts}; {counted(outside, 'run')} {has} done something outside that stays"
 
 
 _THEN = {"signal": "told by a signal", "fail": "failed", "undo": "undone", "ignore": "not told"}

@@ -15,6 +15,7 @@ def test_F14_the_commands_withdraw_and_confirm(home: Path) -> None:
     run = int(data(home, "start", "w.triage", "--wait")["eid"])
     verdict, answer = (data(home, "memory", name)[0]["eid"] for name in ("verdict", "answer"))
     assert well(home, "withdraw", mail, "--dry-run").splitlines() == [
+        "would be 1 withdrawn, 2 doubtful, 0 runs undone; 1 run has done something outside that stays",
         f"would be withdrawn: {mail} mail",
         f"would be doubtful: {verdict} verdict, of w.triage, run {run}",
         f"would be doubtful: {answer} answer, of w.triage, run {run}",
@@ -23,7 +24,10 @@ def test_F14_the_commands_withdraw_and_confirm(home: Path) -> None:
         "  step judge has done something outside: w.judge",
         "  step listen has done something outside: w.nothing",
     ]
-    assert well(home, "withdraw", mail, "--why", "forged").startswith(f"withdrawn: {mail} mail\ndoubtful: ")
+    assert well(home, "withdraw", mail, "--why", "forged").startswith(
+        "1 withdrawn, 2 doubtful, 0 runs undone; 1 run has done something outside that stays\n"
+        f"withdrawn: {mail} mail\ndoubtful: "
+    )
     assert well(home, "withdraw", mail, "--why", "forged") == f"element {mail} was withdrawn before\n"
     assert "  withdrawn: forged" in well(home, "element", mail).splitlines()
     assert f"`narval confirm {verdict}`" in well(home, "element", verdict)
