@@ -128,12 +128,12 @@ async def _with_effects(
     """The runs that relied, with what those have done outside that are not undone: that is read from their
     journals, outside of the turn.
     """
-    told = []
+    rows_with_effects = []
     for row, reliance in zip(rows, reliances, strict=True):
         await time_slice.yield_if_due()
         calls = to_undo(agent, reliance.run) if reliance.how != UNDO else ()
-        told.append({**row, "outside": [_undo(call) for call in calls]})
-    return told
+        rows_with_effects.append({**row, "outside": [_undo(call) for call in calls]})
+    return rows_with_effects
 
 
 def _undo(call: CallMade) -> Form:
