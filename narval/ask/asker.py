@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -11,6 +12,9 @@ from msgspec.structs import replace
 from narval.core.elements.element import Origin
 from narval.core.errors import RequestError
 from narval.system.logins import login
+
+if TYPE_CHECKING:
+    from narval.agent.turn import Turn
 
 Scope = Literal["read", "write", "people"]
 """The right that an operation needs: `read` leaves the home as it is, `write` alters it, `people` is for acts
@@ -30,7 +34,8 @@ class Asker(msgspec.Struct, frozen=True):
 
     `person` is a name, "" for a program that speaks for no one; `actor` who really asked where one acts as
     another. `uid` is the number of the system's user, `way` the surface, `session` the connection or
-    the login on the web, `agent` the agent that is meant ("": the home's own), `scopes` what may be asked.
+    the login on the web, `agent` the agent that is meant ("": the home's own), `scopes` what may be asked,
+    `labels` what is known of the way by which it comes what this asker gives.
     """
 
     person: str = ""
@@ -40,6 +45,7 @@ class Asker(msgspec.Struct, frozen=True):
     agent: str = ""
     scopes: frozenset[Scope] = SCOPES
     actor: str = ""
+    labels: tuple[str, ...] = ()
 
     def origin(self) -> Origin | None:
         """The origin of what this asker gives from outside; of what a program gives nothing is kept."""
@@ -55,6 +61,15 @@ class Asker(msgspec.Struct, frozen=True):
         if self.way == WEB:
             return f"{self.person} ({WEB}, session {self.session})"
         return f"{self.person} ({self.actor})" if self.actor else self.person or "a program"
+
+    @contextmanager
+    def giving(self, turn: Turn) -> Iterator[None]:
+        """Let what is added meanwhile, and begun, have the labels of this asker."""
+        if not self.labels:
+            yield
+            return
+        with turn.transaction.coming_with(turn.agent.memory.labels.number(self.labels)):
+            yield
 
     def asking(self, agent: str) -> Asker:
         """The same asker, who means another agent; "" is the home's own."""

@@ -35,6 +35,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "daemon.people": ("people",),
     "daemon.hooks": ("hooks", "take_hook"),
     "daemon.changed": ("changed",),
+    "clients.calling": ("mcp_clients", "client_tools", "use_tool", "client_run", "cancel_call"),
     "memory.changing": ("add", "outdate"),
     "memory.trust": ("trust", "endorse", "rules"),
     "memory.listing": ("memory", "count", "elements", "facets"),
@@ -57,6 +58,8 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "definitions.one": ("definition",),
     "definitions.versions": ("versions", "difference"),
     "definitions.telling": ("tell",),
+    "definitions.checking": ("check",),
+    "definitions.proposing": ("propose",),
     "definitions.grants": ("grants", "grant", "revoke"),
     "definitions.reach": ("reach",),
 }  # fmt: skip

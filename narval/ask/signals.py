@@ -43,7 +43,9 @@ async def signal(
 
     def work(turn: Turn) -> None:
         raise_if_over_limit(turn, [element.xml for element in outputs])
-        answers.extend(deliver_act(turn, found.eid, event))
+        with asker.giving(turn):
+            turn.transaction.label(found.eid, turn.transaction.comes_with)
+            answers.extend(deliver_act(turn, found.eid, event))
 
     await daemon.host.submit(work)
     if not answers:

@@ -22,6 +22,7 @@ from narval.daemon.agents.agents import Agents
 from narval.daemon.agents.folder_agents import FolderAgents, stored_files
 from narval.daemon.agents.resuming import acted_before, resume_own, runs_are_back
 from narval.daemon.agents.supervisor import Supervisor
+from narval.daemon.clients import Clients
 from narval.daemon.main_loop import MainLoop
 from narval.daemon.messages.post_office import PostOffice
 from narval.daemon.messages.room import MailboxRoom
@@ -70,8 +71,8 @@ class Daemon:
     ) -> None:
         self.home, self.store, self.main_loop = home, store, main_loop
         self.host, self.files, self.logbook, self.agents = host, files, logbook, agents
+        self.clients, self._closing = Clients(home.path if home is not None else None), closing
         self.fleet: Fleet | None = None
-        self._closing = closing
         self._watcher: FileWatcher | None = None
         self._ends: list[Callable[[], Awaitable[None]]] = []
 

@@ -26,6 +26,7 @@ from narval.files.agents.settings import SETTINGS
 from narval.files.found_files import files_of, is_module
 from narval.files.home import Home
 from narval.files.loaded import Loaded
+from narval.files.mcp_clients import faults_of_clients, labels_of_clients
 from narval.files.memory_file import read_memory
 from narval.files.people_file import PEOPLE_FILE, place_of_rule, read_people
 from narval.files.reach import labels_given, refusals
@@ -50,10 +51,12 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     people, of_people = read_people(home.path)
     writes = settings.mail is not None
     trust, of_trust = read_trust(home.path)
-    wrong = (*faults, *of_people, *of_trust)
+    wrong = (*faults, *of_people, *of_trust, *faults_of_clients(home.path))
     snapshot = reading.snapshot(settings, people or Directory(), trust, wrong)
     loaded, faults = snapshot.own.loaded, snapshot.faults
-    given = labels_given([found.library for found in reading.libraries(snapshot)], settings)
+    given = labels_given([found.library for found in reading.libraries(snapshot)], settings).union(
+        labels_of_clients(home.path)
+    )
     for found in reading.libraries(snapshot):
         faults += [*found.faults, *_warnings(found.library, found.library, people, writes)]
         faults += _unknown_agents(home, found.library)
@@ -126,6 +129,11 @@ def _without_a_cluster(library: Library, settings: Settings) -> Iterator[Fault]:
             waits = f"{found.name}: its calls wait for a cluster, and {FILE} names none"
             message = f'{waits}; write cluster = "local", or the address of a scheduler'
             yield Fault(found.path, found.line, 1, message, warning=True)
+
+
+def faults_of_files(loaded: Loaded, paths: Iterable[Path], people: Directory | None) -> list[Fault]:
+    """The faults of files outside a home, as if they were added to what is loaded."""
+    return sorted(set(_faults_outside(loaded, list(paths), people, alone=False)))
 
 
 def check_alone(paths: Iterable[Path]) -> list[Fault]:

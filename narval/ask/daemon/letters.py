@@ -37,7 +37,8 @@ async def send(
     who = {"by": asker.person, "actor": asker.actor}
 
     def work(turn: Turn) -> list[str]:
-        return send_from_outside(mail, turn, to, parsed, **who, keep=keep)
+        with asker.giving(turn):
+            return send_from_outside(mail, turn, to, parsed, **who, keep=keep)
 
     return {"to": to, "messages": await daemon.host.submit(work)}
 

@@ -41,7 +41,8 @@ async def add(
             replaceable(daemon, replace)
             made = structs.replace(origin or Origin(), inputs=(replace,))
             return [replace_element(turn, replace, parsed[0], made)]
-        return [turn.add(element, origin) for element in parsed]
+        with asker.giving(turn):
+            return [turn.add(element, origin) for element in parsed]
 
     eids, slips = await daemon.host.submit(work), _slips(daemon, parsed)
     return {"eids": eids, "warnings": slips} if slips else {"eids": eids}

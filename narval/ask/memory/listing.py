@@ -65,10 +65,13 @@ async def count(
     current: bool = False,
     since: str | None = None,
     definition: str | None = None,
+    among: list[str] | None = None,
 ) -> dict[str, Any]:
-    """The number of elements that match a pattern, of those that `memory` gives."""
+    """The number of elements that match a pattern, of those that `memory` gives; with `among` of those alone
+    that match one of these patterns too.
+    """
     time_slice, count = TimeSlice(), 0
-    for element in _matching(daemon, Wanted.of(xpath, current, since, definition), context):
+    for element in _matching(daemon, Wanted.of(xpath, current, since, definition, among), context):
         await time_slice.yield_if_due()
         count += element is not None
     return {"count": count}
@@ -85,16 +88,18 @@ async def elements(
     since: str | None = None,
     definition: str | None = None,
     look: int = LOOK,
+    among: list[str] | None = None,
 ) -> dict[str, Any]:
     """A page of what `memory` gives, newest first, at a cost that does not grow with memory.
 
     No index is made, though one that is there is asked, and at most `look` elements are tried: `tried` is how
     many were, `older` the eid before which to look further, None where nothing is left. With `since` a look
-    ends at the first element that is older.
+    ends at the first element that is older. With `among` only those are given that match one of these
+    patterns too.
     """
     if look < 1:
         raise RequestError(f"expected look to be 1 or more, got {look}")
-    agent, query = daemon.agent, Wanted.of(xpath, current, since, definition)
+    agent, query = daemon.agent, Wanted.of(xpath, current, since, definition, among)
     page, tried, last, older = list[dict[str, Any]](), 0, 0, None
     time_slice = TimeSlice()
     for eid in _eids(daemon, query.bound, context, look if limit is None else limit, before):
@@ -143,18 +148,29 @@ def matching(
 
 
 class Wanted(Struct, frozen=True):
-    """The demands on an element: a pattern, that it counts, since when it is there, whose runs made it."""
+    """The demands on an element: a pattern, that it counts, since when it is there, whose runs made it, and
+    that it matches one of some more patterns.
+    """
 
     bound: Bound | None
     current: bool
     since: float | None
     definition: str | None
+    among: tuple[Bound, ...] | None = None
 
     @classmethod
-    def of(cls, xpath: str | None, current: bool, since: str | None, definition: str | None) -> Wanted:
+    def of(
+        cls,
+        xpath: str | None,
+        current: bool,
+        since: str | None,
+        definition: str | None,
+        among: list[str] | None = None,
+    ) -> Wanted:
         """The question that these arguments ask. Raises PatternError and RequestError."""
         bound = _bound(xpath) if xpath is not None else None
-        return cls(bound, current, moment_from(since), definition)
+        others = None if among is None else tuple(map(_bound, among))
+        return cls(bound, current, moment_from(since), definition, others)
 
     def fits(self, agent: AgentState, element: Element) -> bool:
         """True if an element is what is asked for."""
@@ -163,6 +179,10 @@ class Wanted(Struct, frozen=True):
         if self.definition is not None:
             maker = agent.runs.get(element.origin.run) if element.origin is not None else None
             if maker is None or maker.name != self.definition:
+                return False
+        if self.among is not None:
+            tree = agent.memory.tree(element)
+            if not any(bound.test(tree) for bound in self.among):
                 return False
         return self.bound is None or self.bound.test(agent.memory.tree(element))
 

@@ -21,7 +21,6 @@ from narval.ask.runs.retrying import planner
 from narval.ask.text import article
 from narval.core.definitions.library import Definition
 from narval.core.elements.canonical import check_started
-from narval.core.elements.element import Origin
 from narval.core.engines.engine import HasEnvironment
 from narval.core.engines.events import Cancelled
 from narval.core.engines.registry import engine_of, listed_kinds, runnable, runnable_kinds
@@ -45,12 +44,12 @@ async def start(
 
     A process may be given attributes: its first `environment`.
     """
-    parsed, origin = await admitted(files_of(daemon).schemas, elements or ()), asker.origin()
+    parsed = await admitted(files_of(daemon).schemas, elements or ())
     if each:
         check_started(len(parsed))
-        runs = await _start(daemon, name, [[element] for element in parsed], environment, origin)
+        runs = await _start(daemon, name, [[element] for element in parsed], environment, asker)
         return {"runs": [run.eid for run in runs]}
-    [run] = await _start(daemon, name, [parsed], environment, origin)
+    [run] = await _start(daemon, name, [parsed], environment, asker)
     if wait:
         await daemon.host.ended(run, timeout)
     return json_forms.run(daemon.agent, run)
@@ -61,7 +60,7 @@ async def _start(
     name: str,
     contexts: list[list[bytes]],
     environment: dict[str, Any] | None,
-    origin: Origin | None,
+    asker: Asker,
 ) -> list[Run]:
     """A run for each context, in one turn."""
     if runnable(daemon.agent.library, name) is None and daemon.follows_files:
@@ -76,9 +75,11 @@ async def _start(
         attributes = _attributes(definition, environment) if environment else {}
         elements = [element for context in contexts for element in context]
         raise_if_over_limit(turn, elements, runs=len(contexts))
-        admitted = [tuple(add_all(turn, context, origin)) for context in contexts]
-        started = (turn.start(name, context, environment=attributes, origin=origin) for context in admitted)
-        return [run for run in started if run is not None]
+        origin = asker.origin()
+        with asker.giving(turn):
+            admitted = [tuple(add_all(turn, context, origin)) for context in contexts]
+            begin = partial(turn.start, name, environment=attributes, origin=origin)
+            return [run for run in map(begin, admitted) if run is not None]
 
     runs: list[Run] = await daemon.host.submit(work)
     return runs

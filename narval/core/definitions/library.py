@@ -10,6 +10,7 @@ import msgspec
 
 from narval.core.definitions.remote_calls import Addressed, RemoteCall
 from narval.core.definitions.suggestions import closest, nearest
+from narval.core.definitions.tool import Tool
 from narval.core.errors import DefinitionError, Fault
 
 
@@ -113,6 +114,9 @@ class RunDefinition(Definition, frozen=True, eq=False, kw_only=True):
     decay: float | None = None
     withheld: Withheld | None = None
     """The needs to be granted before a run of it may begin; None: there are none."""
+
+    tool: Tool | None = None
+    """The way in which programs elsewhere may call it; None: they may not."""
 
     granted: tuple[str, ...] | None = None
     """The needs that its calls are held against; None: they may reach anything."""

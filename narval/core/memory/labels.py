@@ -34,7 +34,7 @@ HOOK = "hook:"
 """The start of the labels of webhooks."""
 
 SERVER = "mcp:"
-"""The start of the labels of MCP servers."""
+"""The start of the labels of MCP servers, and of MCP clients."""
 
 ANY_MODEL = f"{MODEL}*"
 """The label of what a language model said of which it is not known which."""

@@ -12,6 +12,8 @@ from narval.core.definitions.suggestions import closest
 from narval.core.errors import RequestError
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import command, command_group
+from narval.surfaces.cli.mcp_clients import client as clients
+from narval.surfaces.cli.mcp_clients import serve_client
 from narval.surfaces.cli.render.tables import Column, listing
 from narval.surfaces.cli.session import Session
 
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
 
 _EXAMPLE = """\
 narval mcp servers
-narval mcp tools time"""
+narval mcp tools time
+narval mcp client add desk
+narval mcp --client desk"""
 
 _SERVERS = (
     Column("server", lambda row: row["server"]),
@@ -47,12 +51,18 @@ _NAME = click.argument("name", metavar="NAME", shell_complete=completion.source(
 
 
 @command_group("mcp", example=_EXAMPLE)
-def mcp(session: Session) -> None:
-    """List the MCP servers of the home.
+@click.option("--client", metavar="NAME", help="Serve this client.", shell_complete=completion.mcp_clients)
+def mcp(session: Session, client: str | None) -> None:
+    """List the MCP servers of the home, or serve a client.
 
-    Each tool of theirs is an action, NAME.TOOL, which recipes call as any other.
+    Each tool of a server is an action, NAME.TOOL, which recipes call as any other. With --client narval is a
+    server itself, for an assistant whose program starts it so: it speaks over standard input and output until
+    the input ends. What the client may do its file says, etc/mcp/NAME.toml.
     """
-    _list(session)
+    if client is None:
+        _list(session)
+    else:
+        serve_client(session, client)
 
 
 @command("servers", example="narval mcp servers")
@@ -103,6 +113,7 @@ def tools(session: Session, name: str, refresh: bool, accept: tuple[str, ...]) -
 
 mcp.add_command(servers)
 mcp.add_command(tools)
+mcp.add_command(clients)
 
 
 def _print_tools(answer: Row) -> None:

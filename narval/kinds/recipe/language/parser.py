@@ -14,6 +14,7 @@ from narval.core.definitions.prototype import EMPTY, Narrowing, Prototype, state
 from narval.core.definitions.reading.appointments import appointments, is_appointment
 from narval.core.definitions.reading.patterns import Patterns
 from narval.core.definitions.reading.schedule import times
+from narval.core.definitions.reading.tools import read_tool
 from narval.core.definitions.reading.xml import Entry, Reading
 from narval.core.definitions.requirements import Context
 from narval.core.definitions.suggestions import closest
@@ -84,7 +85,7 @@ class _RecipeBuilder:
         link(steps, transitions)
         names = check_names(reading, patterns, entry, steps, transitions, start)
         check_inputs(reading, patterns, entry, {*steps, *names, "plan"}, step_reader.dependencies)
-        xml = reading.xml(entry, "recipe", {"group": group})
+        tool, xml = read_tool(reading, entry), reading.xml(entry, "recipe", {"group": group})
         if start is None or end is None or group is None or name is None or xml is None:
             return None
         return Recipe(
@@ -98,6 +99,7 @@ class _RecipeBuilder:
             name=name,
             decay=entry.get("decay"),
             on_withdraw=entry.get("on-withdraw"),
+            tool=tool,
             **reading.version(entry, xml, first_reference),
         )
 

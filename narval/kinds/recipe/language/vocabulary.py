@@ -41,6 +41,11 @@ def agents(text: str) -> str:
     return " ".join(dict.fromkeys(map(agent, text.split()))) or agent("")
 
 
+element_name = matching(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}", "the name of an element, such as trip")
+argument_name = matching(
+    r"(?!xml)[A-Za-z_][A-Za-z0-9_-]{0,63}", "a name of letters, digits, _ and -, such as from"
+)
+
 ON_WITHDRAW = Attribute(one_of("ignore", "signal", "fail", "undo"))
 """The fate of a run when something that it relied on is withdrawn."""
 
@@ -60,7 +65,7 @@ WORDS: Words = {
             "decay": Attribute(seconds),
             "on-withdraw": ON_WITHDRAW,
         },
-        ("description", "step", "transition"),
+        ("description", "step", "tool", "transition"),
     ),
     "step": Word(
         {
@@ -89,6 +94,23 @@ WORDS: Words = {
     "transition": Word(
         {"id": Attribute(identifier, required=True), "priority": Attribute(integer())},
         ("condition", "context", "description", "in", "out", "time"),
+    ),
+    "tool": Word(
+        {
+            "element": Attribute(element_name),
+            "approve": Attribute(one_of("never", "user", "owner")),
+            "wait": Attribute(duration),
+        },
+        ("argument",),
+    ),
+    "argument": Word(
+        {
+            "name": Attribute(argument_name, required=True),
+            "type": Attribute(one_of("string", "integer", "number", "boolean", "date", "xml")),
+            "required": Attribute(yes_no),
+            "one-of": Attribute(anything),
+        },
+        ("description",),
     ),
     "in": Word({"idref": Attribute(identifier, required=True), "on-error": Attribute(yes_no)}),
     "out": Word({"idref": Attribute(identifier, required=True)}),

@@ -42,7 +42,12 @@ async def _act(daemon: Daemon, asker: Asker, item: int, act: str, **arguments: P
     )
     if run.active:
         answers: list[Answer] = []
-        await daemon.host.submit(lambda turn: answers.extend(deliver_act(turn, run.eid, event)))
+
+        def tell(turn: Turn) -> None:
+            with asker.giving(turn):
+                answers.extend(deliver_act(turn, run.eid, event))
+
+        await daemon.host.submit(tell)
         if not answers:
             raise RequestError("no daemon runs: nobody takes this; start one with `narval run`")
         problem, value = answers[0].problem, answers[0].value

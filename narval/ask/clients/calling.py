@@ -1,0 +1,324 @@
+"""Operations by which clients of MCP are served: who they are, which tools they have, and a call of one."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from lxml import etree
+
+from narval.agent.replay import definition_of, state_of
+from narval.agent.run import Run
+from narval.ask import json_forms
+from narval.ask.asker import Asker
+from narval.ask.clients.tools import (
+    ASKING,
+    TOOLS,
+    has_started,
+    not_started,
+    read_arguments,
+    schema_of_tool,
+)
+from narval.ask.daemon.changed import changed
+from narval.ask.operations import OPERATIONS
+from narval.ask.registry import operation
+from narval.ask.runs.acts import cancel, start
+from narval.core.definitions.library import RunDefinition
+from narval.core.definitions.suggestions import closest
+from narval.core.definitions.tool import Tool
+from narval.core.elements.element import parse
+from narval.core.errors import NarvalError, RequestError, UnreadableError
+from narval.core.kinds import ASKING as WORK
+from narval.daemon.daemon import Daemon
+from narval.files.mcp_clients import TOOL_CALL, McpClient
+from narval.store import codec
+
+log = logging.getLogger("narval.clients")
+
+WAY = "mcp"
+"""The way of who asks through a client of MCP."""
+
+NOBODY = -1
+"""The number of the system's user that a client is: none, so that it is never taken for the owner."""
+
+_LAST = 1 << 62
+"""A number that no line of a journal has."""
+
+Form = dict[str, Any]
+
+
+def asker_of(client: McpClient) -> Asker:
+    """The asker that a client is: never the owner of the home, and never a person by login."""
+    return Asker(client.person, NOBODY, WAY, labels=(client.person,))
+
+
+@asynccontextmanager
+async def agent_seen(daemon: Daemon, client: McpClient, agent: str, *, reads: bool) -> AsyncIterator[Daemon]:
+    """The daemon as an agent sees it that a client may ask; "" is the first that its file names.
+
+    Raises RequestError.
+    """
+    if not client.agents:
+        raise RequestError(f"the client {client.name} may ask no agent: its file names none (agents)")
+    name = agent or client.agents[0]
+    if name not in client.agents:
+        may = ", ".join(client.agents)
+        raise RequestError(f"the client {client.name} may not ask the agent {name!r:.80}; it may ask {may}")
+    if name == daemon.name:
+        yield daemon
+        return
+    async with daemon.of(name, reads=reads) as seen:
+        yield seen
+
+
+@operation("read")
+async def mcp_clients(daemon: Daemon) -> list[Form]:
+    """The clients of MCP, by the files `etc/mcp/NAME.toml`: what each may do, and the digest of its token; of
+    one whose file has faults these.
+    """
+    return [_form(*row) for row in daemon.clients.all()]
+
+
+def _form(name: str, client: McpClient | None, faults: Iterable[Any]) -> Form:
+    rights: Form = {
+        field: getattr(client, field) if client is not None else None
+        for field in ("sha256", "agents", "tools", "add", "read", "recipes", "calls", "bytes")
+    }
+    listed = {key: list(value) if isinstance(value, tuple) else value for key, value in rights.items()}
+    return {"client": name, **listed, "faults": [json_forms.fault(fault) for fault in faults]}
+
+
+@operation("read")
+async def client_tools(daemon: Daemon, client: str) -> list[Form]:
+    """The tools that a client of MCP may use: those of operations, and definitions that have a `tool`.
+
+    Each has `tool`, the name, `description`, `schema` (that of its arguments, as JSON schema), `reads` (true
+    of one that alters nothing), and of a definition `definition`, `approve` and `wait`.
+    """
+    who = daemon.clients.client(client)
+    if not who.agents:
+        return []
+    tools = [
+        {
+            "tool": name,
+            "description": OPERATIONS[name].doc,
+            "schema": schema_of_tool(name, who.agents),
+            "reads": OPERATIONS[name].scope == "read",
+        }
+        for name in TOOLS
+        if name in who.tools and name in OPERATIONS
+    ]
+    async with agent_seen(daemon, who, "", reads=True) as seen:
+        for name, (definition, tool) in tools_of_definitions(seen, who).items():
+            tools.append(
+                {
+                    "tool": name,
+                    "description": definition.descriptions.get("en", f"Start {definition.full_name}."),
+                    "schema": tool.schema,
+                    "reads": False,
+                    "definition": definition.full_name,
+                    "approve": tool.approve,
+                    "wait": tool.wait,
+                }
+            )
+    return tools
+
+
+def tools_of_definitions(daemon: Daemon, client: McpClient) -> dict[str, tuple[RunDefinition, Tool]]:
+    """The definitions that are tools of a client, by the names of these: `group_name`, as many programs that
+    call tools take no point in a name. One that has the name of another is left out.
+    """
+    tools: dict[str, tuple[RunDefinition, Tool]] = {}
+    for full_name in client.recipes:
+        definition = daemon.agent.library.find(full_name)
+        name = full_name.replace(".", "_")
+        if isinstance(definition, RunDefinition) and definition.tool is not None and name not in TOOLS:
+            tools.setdefault(name, (definition, definition.tool))
+    return tools
+
+
+@operation("write")
+async def use_tool(
+    daemon: Daemon,
+    client: str,
+    tool: str,
+    arguments: dict[str, Any] | None = None,
+    size: int = 0,
+    agreed: bool = False,
+) -> Form:
+    """Call a tool for a client of MCP, of `size` bytes: refused before anything is done where its file does
+    not allow it, or its arguments do not fit.
+
+    The answer is `{"tool", "agent", "answer"}`; of a definition `{"tool", "agent", "run", "wait"}`, a run
+    that `client_run` follows. One with `approve="user"` is not started before somebody `agreed`: until then
+    the answer is `{"tool", "agent", "ask"}`, with what is to be shown. Every call is in the log.
+    """
+    who, values = daemon.clients.client(client), dict(arguments or {})
+    try:
+        daemon.clients.take(who, size)
+        agent = values.pop("agent", "") if tool in TOOLS else ""
+        if not isinstance(agent, str):
+            raise RequestError(f"expected agent to be the name of an agent, got {agent!r:.80}")
+        reads = tool in OPERATIONS and OPERATIONS[tool].scope == "read"
+        async with agent_seen(daemon, who, agent, reads=reads) as seen:
+            answer = {"tool": tool, "agent": seen.name, **await _called(seen, who, tool, values, agreed)}
+    except NarvalError as error:
+        log.info("client %s: %.80s was refused: %s", who.name, tool, error)
+        raise
+    log.info("client %s: %s of agent %s%s", who.name, tool, answer["agent"], _outcome(answer))
+    return answer
+
+
+def _outcome(answer: Form) -> str:
+    return f": run {answer['run']}" if "run" in answer else ", to be agreed to" if "ask" in answer else ""
+
+
+async def _called(
+    daemon: Daemon, client: McpClient, tool: str, values: Mapping[str, Any], agreed: bool
+) -> Form:
+    """The answer of a tool. Raises NarvalError."""
+    if tool in client.tools and tool in TOOLS:
+        row, asked = TOOLS[tool], OPERATIONS[tool]
+        arguments = read_arguments(tool, values)
+        await row.guard(daemon, client, arguments)
+        asker = {"asker": asker_of(client).asking(daemon.name)} if asked.wants_asker else {}
+        return {"answer": await asked(daemon, **arguments, **row.fixed(client), **asker)}
+    definitions = tools_of_definitions(daemon, client)
+    if tool not in definitions:
+        names = [*(name for name in TOOLS if name in client.tools), *definitions]
+        hint = closest(tool, names) or f"; it has {', '.join(names) or 'none'}"
+        raise RequestError(f"the client {client.name} has no tool {tool!r:.80}{hint}")
+    definition, way = definitions[tool]
+    element = way.given(values)
+    if way.approve == "user" and not agreed:
+        return {"ask": question(definition, element)}
+    if way.approve == "owner":
+        name, element = await _asking(daemon, client, definition, element)
+    else:
+        name = definition.full_name
+    run = await start(daemon, name, [element], asker=asker_of(client).asking(daemon.name))
+    return {"run": run["eid"], "wait": way.wait}
+
+
+def question(definition: RunDefinition, element: bytes) -> str:
+    """The text by which somebody is asked if a definition may be started with an element."""
+    root = parse(element)
+    etree.indent(root)
+    return f"Start {definition.full_name} with:\n\n{etree.tostring(root, encoding='unicode')}"
+
+
+async def _asking(
+    daemon: Daemon, client: McpClient, definition: RunDefinition, element: bytes
+) -> tuple[str, bytes]:
+    """The recipe by which the owner of the home is asked, and what it is given. Raises RequestError."""
+    library = daemon.agent.library
+    if library.get(WORK, ASKING) is None or library.find(OWNER) is None:
+        raise RequestError(
+            f"the owner is to agree to {definition.full_name}, and there is no {OWNER} here that asks; "
+            "the owner takes what ships: narval take recipes/mcp.xml"
+        )
+    root = etree.Element(TOOL_CALL, client=client.name, recipe=definition.full_name)
+    root.append(parse(element))
+    return OWNER, bytes(etree.tostring(root))
+
+
+OWNER = "mcp.ask"
+"""The recipe that asks the owner of the home, and starts what a client called."""
+
+
+# --- the run of a call --------------------------------------------------------------------------------------
+
+
+@operation("read")
+async def client_run(
+    daemon: Daemon,
+    client: str,
+    run: int,
+    agent: str = "",
+    after: int = 0,
+    wait: float = 0.0,
+    each_step: bool = False,
+) -> Form:
+    """A run that a client of MCP has started, and how far it is: `done` of `total` parts; after `wait`
+    seconds at most, once it is over, or with `each_step` once something has changed since the turn `after`.
+
+    Once it is over, `elements` are what it gave. Of a call that the owner has to agree to, the run is that
+    which asks, and then that which was started.
+    """
+    who = daemon.clients.client(client)
+    async with agent_seen(daemon, who, agent, reads=True) as seen:
+        followed = seen.agent.runs.get(run)
+        if followed is None or not has_started(seen, who, run):
+            raise not_started(who, run)
+        turn = after
+        if followed.active and wait > 0 and each_step:
+            turn = (await changed(seen, after=after, wait=wait, run=run))["turn"]
+        elif followed.active and wait > 0:
+            await seen.host.ended(followed, wait)
+        followed = _begun_by(seen, followed) or followed
+        return {**_followed(seen, followed), "turn": turn}
+
+
+@operation("write")
+async def cancel_call(daemon: Daemon, client: str, run: int, agent: str = "") -> Form:
+    """End a run that a client of MCP has started by a call that it has cancelled."""
+    who = daemon.clients.client(client)
+    async with agent_seen(daemon, who, agent, reads=False) as seen:
+        if not has_started(seen, who, run):
+            raise not_started(who, run)
+        answer = await cancel(seen, run=run, reason=CANCELLED, asker=asker_of(who).asking(seen.name))
+    log.info("client %s: the call of run %d was cancelled", who.name, run)
+    return dict(answer)
+
+
+CANCELLED = "the client cancelled its call"
+
+
+def _begun_by(daemon: Daemon, asking: Run) -> Run | None:
+    """The run that was begun when the owner agreed, of one that asked."""
+    if asking.name != OWNER or asking.active:
+        return None
+    return next(
+        (
+            run
+            for eid in range(asking.eid + 1, daemon.agent.memory.next_eid)
+            if (run := daemon.agent.runs.get(eid)) is not None and run.ancestors.get(OWNER) == asking.eid
+        ),
+        None,
+    )
+
+
+def _followed(daemon: Daemon, run: Run) -> Form:
+    """A run, and how far it is."""
+    answer = {**json_forms.run(daemon.agent, run), "active": run.active}
+    parts = _parts(daemon, run)
+    answer |= {"total": len(parts), "done": sum(part.get("state") in _DONE for part in parts)}
+    answer["at"] = next((str(part["id"]) for part in parts if part.get("state") == "running"), "")
+    if not run.active:
+        outputs = (daemon.agent.memory.element(eid) for eid in _given(daemon, run))
+        answer["elements"] = [json_forms.element(daemon.agent, one) for one in outputs if one is not None]
+    return answer
+
+
+_DONE = frozenset({"done", "history", "error", "failed"})
+"""The states of parts that go no further."""
+
+
+def _parts(daemon: Daemon, run: Run) -> list[Form]:
+    """The parts of a run of which one is done after another; none where it cannot be read."""
+    try:
+        listed = run.engine.parts(definition_of(daemon.agent, run), state_of(daemon.agent, run))
+    except UnreadableError:
+        return []
+    return [part for part in next(iter(listed.values()), []) if "id" in part]
+
+
+def _given(daemon: Daemon, run: Run) -> Iterator[int]:
+    """The eids of what a run that is over gave to who called it."""
+    for row in daemon.agent.store.journal(run.eid, before=_LAST, most=3):
+        for line in codec.describe_entry(row.data, run.eid, row.seq):
+            if line["what"] == "Finish":
+                yield from line.get("eids", ())
+                return

@@ -1,0 +1,244 @@
+"""The tools that are operations: which arguments a client gives, and what each call is held against.
+
+An operation is one thing, and who may ask it another: a row says which parameters a client sees, which are
+given for it, and by what a call is refused before anything is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from types import UnionType
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
+
+from narval.ask.documents import elements_in
+from narval.ask.operations import OPERATIONS
+from narval.core.definitions.suggestions import closest
+from narval.core.elements.element import Element
+from narval.core.errors import RequestError
+from narval.core.patterns.pattern import condition
+from narval.daemon.daemon import Daemon
+from narval.files.mcp_clients import McpClient
+
+Arguments = dict[str, Any]
+Guard = Callable[[Daemon, McpClient, Arguments], Awaitable[None]]
+
+
+class OperationTool(NamedTuple):
+    """A tool that is an operation: the parameters that a client gives, those that are `fixed` for it, and the
+    guard that refuses a call.
+    """
+
+    takes: tuple[str, ...]
+    guard: Guard
+    fixed: Callable[[McpClient], Arguments] = lambda client: {}
+
+
+# --- what a call is held against ----------------------------------------------------------------------------
+
+
+def has_started(daemon: Daemon, client: McpClient, eid: int) -> bool:
+    """True if a run was started by a client, or descends from one that was."""
+    runs, left = daemon.agent.runs, [eid]
+    for number in left:
+        run = runs.get(number)
+        if run is None:
+            continue
+        if run.by == client.person:
+            return True
+        above = run.caller.run if run.caller is not None else 0
+        left += [up for up in (above, *run.ancestors.values()) if up and up not in left]
+    return False
+
+
+def may_read(daemon: Daemon, client: McpClient, element: Element) -> bool:
+    """True if a client may read an element."""
+    tree = daemon.agent.memory.tree(element)
+    return any(condition(pattern).bind({}).test(tree) for pattern in client.read)
+
+
+def not_started(client: McpClient, eid: int) -> RequestError:
+    """The error of a run that is not a client's: it is not told if there is one."""
+    return RequestError(f"there is no run {eid} that the client {client.name} has started")
+
+
+async def check_elements(client: McpClient, documents: list[bytes] | None) -> None:
+    """Raise RequestError for an element that a client may not give, ElementError for what is none."""
+    for xml in await elements_in(documents):
+        name = Element(0, xml).name
+        if name not in client.add:
+            may = ", ".join(client.add) or "none"
+            raise RequestError(f"the client {client.name} may not add <{name:.80}>; it may add {may}")
+
+
+def check_recipe(client: McpClient, name: str) -> None:
+    """Raise RequestError for a definition that a client may not start."""
+    if name not in client.recipes:
+        raise RequestError(
+            f"the client {client.name} may not start {name!r:.80}{closest(name, client.recipes)}"
+        )
+
+
+async def _anything(daemon: Daemon, client: McpClient, arguments: Arguments) -> None:
+    """Refuse nothing: what is shown is chosen by what is fixed, or by who asks."""
+
+
+async def _elements(daemon: Daemon, client: McpClient, arguments: Arguments) -> None:
+    await check_elements(client, arguments.get("elements"))
+
+
+async def _start(daemon: Daemon, client: McpClient, arguments: Arguments) -> None:
+    check_recipe(client, arguments["name"])
+    definition = daemon.agent.library.find(arguments["name"])
+    tool = getattr(definition, "tool", None)
+    if tool is not None and tool.approve != "never":
+        raise RequestError(
+            f"{arguments['name']} is started after the {tool.approve} has agreed: call it as a tool"
+        )
+    await check_elements(client, arguments.get("elements"))
+
+
+async def _own_run(daemon: Daemon, client: McpClient, arguments: Arguments) -> None:
+    if not has_started(daemon, client, arguments["run"]):
+        raise not_started(client, arguments["run"])
+    await check_elements(client, arguments.get("elements"))
+
+
+async def _own_or_readable(daemon: Daemon, client: McpClient, arguments: Arguments) -> None:
+    eid = arguments["run"]
+    element = daemon.agent.memory.element(eid) if eid not in daemon.agent.runs else None
+    if element is None or not may_read(daemon, client, element):
+        await _own_run(daemon, client, arguments)
+
+
+async def _trial(daemon: Daemon, client: McpClient, arguments: Arguments) -> None:
+    check_recipe(client, arguments.get("definition") or arguments.get("name") or "")
+    await check_elements(client, arguments.get("elements"))
+
+
+async def _answer(daemon: Daemon, client: McpClient, arguments: Arguments) -> None:
+    """Refuse an answer to a question whether something may be done: that is for people alone."""
+    run = daemon.agent.runs.get(arguments["item"])
+    if run is not None and ((run.caller is not None and run.caller.held is not None) or run.name == ASKING):
+        raise RequestError(f"item {arguments['item']} asks if a call may be made: no client may agree to it")
+
+
+async def _send(daemon: Daemon, client: McpClient, arguments: Arguments) -> None:
+    if arguments["to"] not in client.agents:
+        raise RequestError(f"the client {client.name} may not send to {arguments['to']!r:.80}")
+    await check_elements(client, arguments["elements"])
+
+
+ASKING = "mcp.call"
+"""The work by which the owner is asked if a recipe may be started for a client."""
+
+
+def _readable(client: McpClient) -> Arguments:
+    return {"among": list(client.read)}
+
+
+TOOLS: Mapping[str, OperationTool] = {
+    "add": OperationTool(("elements",), _elements),
+    "elements": OperationTool(("xpath", "current", "limit", "before", "since"), _anything, _readable),
+    "count": OperationTool(("xpath", "current", "since"), _anything, _readable),
+    "start": OperationTool(("name", "elements", "environment"), _start),
+    "signal": OperationTool(("run", "name", "elements", "arguments"), _own_run),
+    "cancel": OperationTool(("run", "reason"), _own_run),
+    "show": OperationTool(("run",), _own_run),
+    "why": OperationTool(("run", "id"), _own_or_readable),
+    "history": OperationTool(("run", "before", "limit"), _own_run),
+    "simulate": OperationTool(
+        ("definition", "elements", "start", "duration"), _trial, lambda client: {"memory": "empty"}
+    ),
+    "check": OperationTool(("texts",), _anything),
+    "explore": OperationTool(("kind", "name"), _trial),
+    "worklist": OperationTool(("state", "name", "limit", "after"), _anything),
+    "answer": OperationTool(("item", "outcome", "fields", "shown"), _answer),
+    "send": OperationTool(("to", "elements", "keep"), _send),
+    "propose": OperationTool(("name", "texts", "wish"), _anything),
+}  # fmt: skip
+"""The tools that are operations, by name."""
+
+_NEEDED = {"cancel": ("run",), "simulate": ("definition",)}
+"""The parameters that a client must give, though the operation has others in their place."""
+
+
+# --- what a client sees of a tool ---------------------------------------------------------------------------
+
+
+def parameters(name: str) -> tuple[str, ...]:
+    """The parameters of a tool that a client gives."""
+    there = OPERATIONS[name].parameters
+    return tuple(parameter for parameter in TOOLS[name].takes if parameter in there)
+
+
+def schema_of_tool(name: str, agents: tuple[str, ...]) -> dict[str, Any]:
+    """The JSON schema of the arguments of a tool, made from its operation."""
+    operation = OPERATIONS[name]
+    properties: dict[str, Any] = {}
+    required = []
+    for parameter in parameters(name):
+        properties[parameter] = _schema(operation.types[parameter])
+        default = operation.parameters[parameter].default
+        if default is operation.parameters[parameter].empty or parameter in _NEEDED.get(name, ()):
+            required.append(parameter)
+        elif default is not None and not isinstance(default, tuple):
+            properties[parameter]["default"] = default
+    if len(agents) > 1:
+        properties["agent"] = {"type": "string", "enum": list(agents), "default": agents[0]}
+    schema: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**schema, "required": required} if required else schema
+
+
+def read_arguments(name: str, values: Mapping[str, Any]) -> Arguments:
+    """The arguments of an operation as a client gave them to a tool. Raises RequestError, before anything is
+    done, for any that do not fit.
+    """
+    operation, takes = OPERATIONS[name], parameters(name)
+    for argument in values:
+        if argument not in takes:
+            listed = ", ".join(takes) or "none"
+            raise RequestError(f"{name} takes no argument {argument!r:.80}; it takes {listed}")
+    for parameter in _NEEDED.get(name, ()):
+        if values.get(parameter) is None:
+            raise RequestError(f"{name} needs the argument {parameter!r}")
+    arguments = {key: _read(operation.types[key], value) for key, value in values.items()}
+    operation.check(arguments)
+    return arguments
+
+
+def _read(expected: Any, value: Any) -> Any:
+    """A value of JSON where an operation takes bytes: texts are UTF-8."""
+    if expected is bytes and isinstance(value, str):
+        return value.encode("utf-8", "surrogatepass")
+    inner = get_args(expected)
+    if get_origin(expected) in (Union, UnionType):
+        return next((read for one in inner if (read := _read(one, value)) is not value), value)
+    if get_origin(expected) is list and isinstance(value, list):
+        read = [_read(inner[0], item) for item in value]
+        return value if all(one is other for one, other in zip(read, value, strict=True)) else read
+    return value
+
+
+_SIMPLE: Mapping[Any, dict[str, Any]] = {
+    str: {"type": "string"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    bool: {"type": "boolean"},
+    bytes: {"type": "string", "description": "XML: an element, or several within <memory>…</memory>"},
+}
+
+
+def _schema(expected: Any) -> dict[str, Any]:
+    """The JSON schema of a type of a parameter."""
+    origin, inner = get_origin(expected), get_args(expected)
+    if origin in (Union, UnionType):
+        alternatives = [_schema(one) for one in inner if one is not type(None)]
+        return alternatives[0] if len(alternatives) == 1 else {"anyOf": alternatives}
+    if origin is Literal:
+        return {"type": "string", "enum": list(inner)}
+    if origin in (list, tuple):
+        return {"type": "array", "items": _schema(inner[0])}
+    if origin is dict:
+        values = _schema(inner[1])
+        return {"type": "object", "additionalProperties": values or True}
+    return dict(_SIMPLE.get(expected, {}))

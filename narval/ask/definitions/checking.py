@@ -1,0 +1,69 @@
+"""The operation `check`: what is wrong with definitions that are texts, and nowhere yet."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from narval.ask.json_forms import fault as form_of
+from narval.ask.lookup import files_of
+from narval.ask.registry import operation
+from narval.core.definitions.parsing import suffixes
+from narval.core.errors import Fault, RequestError
+from narval.daemon.daemon import Daemon
+from narval.files.check import faults_of_files
+
+MOST_TEXTS = 20
+"""The most texts of one request."""
+
+MOST_BYTES = 64 * 1024
+"""The most bytes of all texts of one request, in UTF-8."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+@operation("read")
+async def check(daemon: Daemon, texts: dict[str, str]) -> list[dict[str, Any]]:
+    """The faults of definitions in texts by the name of their file, as if they were added to the home;
+    warnings too. None of them is kept or run. Python is refused.
+    """
+    check_texts(texts)
+    return [{**form_of(fault), "warning": fault.warning} for fault in await faults_in(daemon, texts)]
+
+
+def check_texts(texts: dict[str, str]) -> None:
+    """Raise RequestError for texts that are none of definitions, too many or too long."""
+    if not 1 <= len(texts) <= MOST_TEXTS:
+        raise RequestError(f"expected 1 to {MOST_TEXTS} texts, got {len(texts)}")
+    endings = tuple(suffixes())
+    for name in texts:
+        if not (_NAME.fullmatch(name) and name.endswith(endings)) or name.endswith(".py"):
+            listed = ", ".join(sorted(endings))
+            raise RequestError(f"expected the name of a file that ends in {listed}, got {name!r:.80}")
+    size = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts.values())
+    if size > MOST_BYTES:
+        raise RequestError(f"expected at most {MOST_BYTES:,} bytes of texts, got {size:,}")
+
+
+async def faults_in(daemon: Daemon, texts: dict[str, str]) -> list[Fault]:
+    """The faults of texts, as if they were added to the home of a daemon."""
+    loaded, people = files_of(daemon).loaded, daemon.agent.lookup.people
+
+    def faults() -> list[Fault]:
+        with tempfile.TemporaryDirectory(prefix="narval-check-") as folder:
+            paths = [Path(folder).resolve() / name for name in texts]
+            for path, text in zip(paths, texts.values(), strict=True):
+                path.write_text(text, encoding="utf-8", errors="replace")
+            return sorted({_within(fault, folder) for fault in faults_of_files(loaded, paths, people)})
+
+    return await asyncio.to_thread(faults)
+
+
+def _within(fault: Fault, folder: str) -> Fault:
+    """A fault as it is told of a text: without the folder that it was read from."""
+    name = Path(fault.path).name if fault.path else fault.path
+    message = fault.message.replace(f"{Path(folder).resolve()}/", "")
+    return Fault(name, fault.line, fault.column, message, warning=fault.warning)

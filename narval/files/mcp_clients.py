@@ -1,0 +1,208 @@
+"""Clients of MCP: the files `etc/mcp/NAME.toml`, each what one assistant elsewhere may do here.
+
+What is not named is refused. A file counts as it is at the client's next call.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from narval.core.definitions.suggestions import closest
+from narval.core.elements.reserved import is_reserved
+from narval.core.errors import Fault, OperatorError, PatternError
+from narval.core.memory.labels import SERVER
+from narval.core.patterns.pattern import compile_pattern
+from narval.files.toml import InnerError, Reader, TomlFile, count, readers_of, size
+from narval.system.unexpected import unexpected
+from narval.system.whole_file import write_whole
+
+CLIENTS = "etc/mcp"
+"""The folder of the files of clients."""
+
+TOOLS = (
+    "add", "elements", "count", "start", "signal", "cancel", "show", "why", "history", "simulate", "check",
+    "explore", "worklist", "answer", "send", "propose",
+)  # fmt: skip
+"""The tools that a client may be given: operations of these names."""
+
+TOOL_CALL = "tool-call"
+"""The element by which somebody is asked if a recipe may be started for a client; no client can add it."""
+
+MOST_BYTES = 64 * 1024 * 1024
+"""The most that a client may be allowed to send in a minute."""
+
+CLIENT_NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
+_NAMED = "a name of a to z, digits and -, at most 32, that begins with a letter"
+_ELEMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
+
+
+def _listed(read: Callable[[str], str], expected: str) -> Reader:
+    """A reader of a list of texts, each read by `read`, which raises ValueError."""
+
+    def reader(value: object) -> tuple[str, ...]:
+        if not isinstance(value, list):
+            raise ValueError(f"a list of {expected}")
+        values: list[str] = []
+        for position, item in enumerate(value):
+            if not isinstance(item, str):
+                raise InnerError(f"a list of {expected}", position)
+            try:
+                values.append(read(item))
+            except ValueError as error:
+                raise InnerError(str(error), position) from None
+        return tuple(dict.fromkeys(values))
+
+    return reader
+
+
+def _digest(value: object) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"[0-9a-fA-F]{64}", value):
+        raise ValueError("the SHA-256 of a token, 64 hex digits, as `narval mcp client add` writes it")
+    return value.lower()
+
+
+def _agent(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", text):
+        raise ValueError("the name of an agent")
+    return text
+
+
+def _tool(text: str) -> str:
+    if text not in TOOLS:
+        raise ValueError(f"one of {', '.join(TOOLS)}{closest(text, TOOLS)}")
+    return text
+
+
+def _element(text: str) -> str:
+    if not _ELEMENT.fullmatch(text):
+        raise ValueError("the name of an element, such as note")
+    if is_reserved(text) or text == TOOL_CALL:
+        raise ValueError("the name of an element from outside, none that narval obeys or gives")
+    return text
+
+
+def _pattern(text: str) -> str:
+    try:
+        pattern = compile_pattern(text)
+    except PatternError as error:
+        raise ValueError(f"a pattern ({error.message})") from None
+    if pattern.variables:
+        raise ValueError(f"a pattern without variables, such as note: ${min(pattern.variables)} is none here")
+    return text
+
+
+def _recipe(text: str) -> str:
+    if not re.fullmatch(r"[^\s.*]{1,100}(\.[^\s.*]{1,100})+", text):
+        raise ValueError("the full name of a definition, such as notes.summary")
+    return text
+
+
+def _bytes(value: object) -> int:
+    most = size(value)
+    if most > MOST_BYTES:
+        raise ValueError('at most "64M"')
+    return most
+
+
+class McpClient(msgspec.Struct, frozen=True, kw_only=True):
+    """A client of MCP, and all that it may do; an empty list allows nothing."""
+
+    name: str
+    """Its name, which its file has."""
+    sha256: Annotated[str, _digest] = ""
+    """The SHA-256 of its token, in hex; without one it has no way in over HTTP."""
+    agents: Annotated[tuple[str, ...], _listed(_agent, "names of agents")] = ()
+    """The agents that it may ask; where it names none, the first."""
+    tools: Annotated[tuple[str, ...], _listed(_tool, "names of tools")] = ()
+    """The tools that it may use."""
+    add: Annotated[tuple[str, ...], _listed(_element, "names of elements")] = ()
+    """The names of the elements that it may add, send and give to runs."""
+    read: Annotated[tuple[str, ...], _listed(_pattern, "patterns")] = ()
+    """The patterns of the elements that it may read."""
+    recipes: Annotated[tuple[str, ...], _listed(_recipe, "names of definitions")] = ()
+    """The definitions that it may start; those with a `tool` are tools of their own."""
+    calls: Annotated[int, count(6_000)] = 60
+    """The calls that are taken in a minute."""
+    bytes: Annotated[int, _bytes] = 1024 * 1024
+    """The bytes that are taken in a minute."""
+
+    @property
+    def person(self) -> str:
+        """The name under which what it does is recorded, which is the label of what it gives too."""
+        return f"{SERVER}{self.name}"
+
+
+CLIENT_READERS = readers_of(McpClient)
+"""The readers of the file of a client."""
+
+
+def read_client(home: Path, name: str) -> tuple[McpClient | None, list[Fault]]:
+    """A client by the name of its file, or all that is wrong with that. Raises FileNotFoundError."""
+    place = f"{CLIENTS}/{name}.toml"
+    if not (home / place).exists():
+        raise FileNotFoundError(place)
+    file = TomlFile.of(home / place, place)
+    try:
+        values: dict[str, Any] = file.read(CLIENT_READERS)
+        if not CLIENT_NAME.fullmatch(name):
+            file.faults.append(Fault(place, 1, 1, f"the name of a client: expected {_NAMED}, found {name!r}"))
+    except Exception as error:
+        return None, [unexpected(place, error)]
+    return (None, sorted(set(file.faults))) if file.faults else (McpClient(name=name, **values), [])
+
+
+def client_names(home: Path) -> list[str]:
+    """The names of the clients that have a file, sorted."""
+    return sorted(path.stem for path in (home / CLIENTS).glob("*.toml") if not path.name.startswith("."))
+
+
+def faults_of_clients(home: Path) -> list[Fault]:
+    """All that is wrong with the files of clients."""
+    return [fault for name in client_names(home) for fault in read_client(home, name)[1]]
+
+
+def labels_of_clients(home: Path) -> tuple[str, ...]:
+    """The labels of what the clients of a home give."""
+    return tuple(f"{SERVER}{name}" for name in client_names(home))
+
+
+def make_client(home: Path, name: str, agent: str) -> str:
+    """Make the file of a client that may do nothing yet; its token, which is kept nowhere.
+
+    Raises OperatorError where there is such a file, or the name is none, and OSError.
+    """
+    if not CLIENT_NAME.fullmatch(name):
+        raise OperatorError(f"expected {_NAMED}, got {name!r:.80}")
+    path = home / CLIENTS / f"{name}.toml"
+    if path.exists():
+        raise OperatorError(f"there is {CLIENTS}/{name}.toml already; delete it first for a new token")
+    token = secrets.token_urlsafe(32)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, _NEW.format(name=name, agent=agent, digest=token_digest(token)))
+    return token
+
+
+def token_digest(token: str) -> str:
+    """The digest of a token as the file of a client keeps it."""
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+_NEW = """\
+# What the MCP client {name} may do here. What is not named is refused (docs/reference/mcp-server.md).
+sha256 = "{digest}"
+
+# agents = ["{agent}"]
+# tools = ["add", "elements", "count"]
+# add = ["note"]                # the names of elements that it may add
+# read = ["note"]               # the patterns of elements that it may read
+# recipes = ["notes.summary"]   # the definitions that it may start
+# calls = 60                    # a minute
+# bytes = "1M"                  # a minute
+"""

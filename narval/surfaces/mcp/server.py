@@ -1,0 +1,348 @@
+"""The MCP server of a home: tools are asked of its daemon when they are asked for, and nothing is kept here.
+
+Who may do what the daemon decides, at each call, by the file of the client. This server knows which client
+speaks, follows the runs that calls have started, and asks a client's user where a tool wants that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
+
+import mcp_types as types
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.models import InitializationOptions
+from mcp.shared.exceptions import MCPError, NoBackChannelError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from narval import __version__
+from narval.ask.text import json_bytes
+from narval.core.errors import NarvalError, RequestError
+
+AT_ONCE = 64
+"""Requests that are under way at a time; more are refused."""
+
+REMEMBERED = 1_000
+"""Calls that may be cancelled, and questions that may be answered, at a time."""
+
+STEP = 30.0
+"""Seconds that the daemon is asked to wait at a time: nothing is polled."""
+
+Context: TypeAlias = "ServerRequestContext[Any, Any]"
+
+
+class Asks(Protocol):
+    """The way to the daemon's operations."""
+
+    async def ask(self, method: str, /, **params: Any) -> Any:
+        """The answer to an operation. Raises NarvalError."""
+
+
+class ToolServer:
+    """The server of clients, whose name `client_of` tells of a request."""
+
+    def __init__(self, asks: Asks, client_of: Callable[[Context], str]) -> None:
+        self._asks, self._client_of = asks, client_of
+        self._under_way = 0
+        self._calls: OrderedDict[tuple[str, Any], _Call] = OrderedDict()
+        """The calls whose requests have no answer yet, or were cut off, by connection and request."""
+        self._questions: OrderedDict[str, str] = OrderedDict()
+        """The calls that a client's user is asked about, by what the client has to send back."""
+        self._ending: set[asyncio.Task[None]] = set()
+        self.is_closing = False
+        """True once this server ends: calls that are cut off then are not cancelled."""
+        self.server: Server[Any] = Server(
+            "narval",
+            version=__version__,
+            instructions=INSTRUCTIONS,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+        )
+        self.server.middleware.append(self._observe)
+
+    def options(self) -> InitializationOptions:
+        """The words about this server that a client is told when it connects."""
+        return self.server.create_initialization_options(NotificationOptions())
+
+    async def _observe(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Hold requests within their limit; end the run of a call that its client has cancelled."""
+        if ctx.request_id is None:
+            if ctx.method == "notifications/cancelled" and isinstance(ctx.params, dict):
+                call = self._calls.pop((_connection(ctx), ctx.params.get("requestId")), None)
+                if call is not None:
+                    self._end(call)
+            return await call_next(ctx)
+        if self._under_way >= AT_ONCE:
+            message = f"too many requests: at most {AT_ONCE} may be under way"
+            raise MCPError(code=types.INTERNAL_ERROR, message=message)
+        self._under_way += 1
+        try:
+            return await call_next(ctx)
+        finally:
+            self._under_way -= 1
+
+    # --- tools ------------------------------------------------------------------------------------------
+
+    async def _list_tools(
+        self, ctx: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        rows = await self._asked("client_tools", client=self._client_of(ctx))
+        return types.ListToolsResult(tools=[_tool(row) for row in rows])
+
+    async def _asked(self, method: str, /, **params: Any) -> Any:
+        """The answer to an operation. Raises MCPError."""
+        try:
+            return await self._asks.ask(method, **params)
+        except NarvalError as error:
+            raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from None
+
+    async def _call_tool(
+        self, ctx: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        client, arguments = self._client_of(ctx), params.arguments or {}
+        size = len(json.dumps(arguments, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+        about = {"client": client, "tool": params.name, "arguments": arguments, "size": size}
+        try:
+            result = await self._called(ctx, about, params)
+        except asyncio.CancelledError:  # what its client says of it may come after
+            raise
+        except NarvalError as error:
+            result = error_of(error)
+        except BaseException:
+            self._calls.pop(_key(ctx), None)
+            raise
+        self._calls.pop(_key(ctx), None)
+        return result
+
+    async def _called(
+        self, ctx: Context, about: dict[str, Any], params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        """The result of a call. Raises NarvalError."""
+        client = about["client"]
+        agreed = self._was_agreed(about, params)
+        answer = await self._begun(ctx, about, agreed=agreed)
+        if "ask" in answer:
+            asked = await self._ask_user(ctx, about, answer["ask"])
+            if asked is not None:
+                return asked
+            answer = await self._begun(ctx, {**about, "size": 0}, agreed=True)
+        if "run" not in answer:
+            return result_of(answer["answer"])
+        return result_of(await self._followed(ctx, client, answer))
+
+    async def _begun(self, ctx: Context, about: dict[str, Any], *, agreed: bool) -> dict[str, Any]:
+        """The daemon's answer to a call, which goes on though its client cancels it. Raises NarvalError."""
+        asking = asyncio.ensure_future(self._asks.ask("use_tool", **about, agreed=agreed))
+        asking.add_done_callback(_retrieve)
+        call = _Call(about["client"], asking)
+        self._calls[_key(ctx)] = call
+        if len(self._calls) > REMEMBERED:
+            self._calls.popitem(last=False)
+        try:
+            answer: dict[str, Any] = await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            self._cut_off(ctx, call)
+            raise
+        return answer
+
+    async def _followed(self, ctx: Context, client: str, begun: dict[str, Any]) -> dict[str, Any]:
+        """The run of a call: what it gave, or after the time that its tool says its number alone."""
+        deadline, turn, last = time.monotonic() + begun["wait"], 0, -1
+        steps = ctx.meta is not None and ctx.meta.get("progress_token") is not None
+        about = {"client": client, "run": begun["run"], "agent": begun["agent"], "each_step": steps}
+        try:
+            while True:
+                left = max(0.0, min(deadline - time.monotonic(), STEP))
+                run = await self._asks.ask("client_run", **about, after=turn, wait=left)
+                turn = run["turn"]
+                if steps and run["done"] > last and run["total"]:
+                    last = run["done"]
+                    await ctx.session.report_progress(last, run["total"], run["at"] or run["state"])
+                if not run["active"] or time.monotonic() >= deadline:
+                    return _of_run(run)
+                about["run"] = run["eid"]
+        except asyncio.CancelledError:
+            call = self._calls.get(_key(ctx))
+            if call is not None:
+                self._cut_off(ctx, call)
+            raise
+
+    # --- what a client cancels --------------------------------------------------------------------------
+
+    def _cut_off(self, ctx: Context, call: _Call) -> None:
+        """Note that a request was cut off: over HTTP of the revisions without a handshake that is how a
+        client cancels; else it tells so, and a connection that is lost cancels nothing.
+        """
+        if ctx.request is not None and is_modern(ctx) and not self.is_closing:
+            self._calls.pop(_key(ctx), None)
+            self._end(call)
+
+    def _end(self, call: _Call) -> None:
+        task = asyncio.ensure_future(self._ended(call))
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    async def _ended(self, call: _Call) -> None:
+        """End the run that a call has started, once that is recorded."""
+        try:
+            begun = await call.asking
+            if "run" in begun:
+                await self._asks.ask(
+                    "cancel_call", client=call.client, run=begun["run"], agent=begun["agent"]
+                )
+        except NarvalError:  # it was refused, is over, or the daemon has gone
+            return
+
+    # --- what a client's user is asked ------------------------------------------------------------------
+
+    async def _ask_user(
+        self, ctx: Context, about: dict[str, Any], text: str
+    ) -> types.CallToolResult | types.InputRequiredResult | None:
+        """Have the user of a client asked; None once they agreed, else what the client is answered."""
+        able = ctx.session.client_capabilities
+        if able is None or able.elicitation is None:
+            raise RequestError(
+                f"{about['tool']} needs the agreement of a user, whom this client cannot ask (elicitation)"
+            )
+        if is_modern(ctx):
+            state = secrets.token_urlsafe(24)
+            self._questions[state] = _digest(about)
+            if len(self._questions) > REMEMBERED:
+                self._questions.popitem(last=False)
+            asked = types.ElicitRequestFormParams(message=text, requested_schema=_AGREEING)
+            return types.InputRequiredResult(
+                input_requests={APPROVE: types.ElicitRequest(params=asked)}, request_state=state
+            )
+        try:
+            answer = await ctx.session.elicit_form(text, _AGREEING, ctx.request_id)
+        except NoBackChannelError:
+            raise RequestError(f"{about['tool']}: this connection has no way to ask its user") from None
+        if not _agrees(answer):
+            raise RequestError(f"{about['tool']} was not started: its user did not agree")
+        return None
+
+    def _was_agreed(self, about: dict[str, Any], params: types.CallToolRequestParams) -> bool:
+        """True if a client comes back with the agreement of its user to this very call, for the first time.
+
+        Raises RequestError where it comes back without.
+        """
+        if params.request_state is None and not params.input_responses:
+            return False
+        asked = self._questions.pop(params.request_state or "", None)
+        if asked is None or asked != _digest(about):
+            raise RequestError(f"{about['tool']}: the answer is to another call, or to none: call it again")
+        if not _agrees((params.input_responses or {}).get(APPROVE)):
+            raise RequestError(f"{about['tool']} was not started: its user did not agree")
+        return True
+
+
+class _Call:
+    """A call under way: whose it is, and the daemon's answer to come."""
+
+    def __init__(self, client: str, asking: asyncio.Future[dict[str, Any]]) -> None:
+        self.client, self.asking = client, asking
+
+
+INSTRUCTIONS = (
+    "narval remembers XML elements and follows recipes. Elements are found by XPath 1.0 patterns such as "
+    "note[@topic='garden']; every element and run has a number (eid)."
+)
+"""The words about this server, for the model of a client."""
+
+APPROVE = "approve"
+"""The question to a user, and the field of the answer."""
+
+_AGREEING: dict[str, Any] = {
+    "type": "object",
+    "properties": {APPROVE: {"type": "boolean", "title": "Start it", "default": False}},
+    "required": [APPROVE],
+}
+
+
+def is_modern(ctx: Context) -> bool:
+    """True of a request of the revisions without a handshake."""
+    return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+def _agrees(answer: Any) -> bool:
+    return (
+        isinstance(answer, types.ElicitResult)
+        and answer.action == "accept"
+        and (answer.content or {}).get(APPROVE) is True
+    )
+
+
+def _digest(about: dict[str, Any]) -> str:
+    """The digest of a call: the client, the tool and the arguments."""
+    named = {key: about[key] for key in ("client", "tool", "arguments")}
+    return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()
+
+
+def _connection(ctx: Context) -> str:
+    """The connection of a request: the session that HTTP names, "" of stdio."""
+    return ctx.request.headers.get("mcp-session-id", "") if ctx.request is not None else ""
+
+
+def _key(ctx: Context) -> tuple[str, Any]:
+    return _connection(ctx), ctx.request_id
+
+
+def _retrieve(asking: asyncio.Future[Any]) -> None:
+    """Take note of the error of an answer that nobody may wait for any more."""
+    if not asking.cancelled():
+        asking.exception()
+
+
+def _tool(row: dict[str, Any]) -> types.Tool:
+    return types.Tool(
+        name=row["tool"],
+        title=row.get("definition"),
+        description=row["description"],
+        input_schema=row["schema"],
+        annotations=types.ToolAnnotations(read_only_hint=row["reads"]),
+    )
+
+
+def _of_run(run: dict[str, Any]) -> dict[str, Any]:
+    """A run as the result of a call has it."""
+    answer = {"run": run["eid"], "name": run["name"], "state": run["state"], "active": run["active"]}
+    if run["error"]:
+        answer["error"] = run["error"]
+    if "elements" in run:
+        named = ("eid", "name", "xml")
+        answer["elements"] = [{key: one[key] for key in named} for one in run["elements"]]
+    return answer
+
+
+# --- answers ------------------------------------------------------------------------------------------------
+
+
+def result_of(answer: Any) -> types.CallToolResult:
+    """The result of a call, of plain data; what is no object is the object's `result`."""
+    content = answer if isinstance(answer, dict) else {"result": answer}
+    return types.CallToolResult(content=[_text(content)], structured_content=content)
+
+
+def error_of(error: NarvalError) -> types.CallToolResult:
+    """The result of a call that was refused, or failed: a code, which is stable, and the message."""
+    content = {"error": code_of(error), "message": str(error)}
+    return types.CallToolResult(
+        content=[types.TextContent(type="text", text=str(error))], structured_content=content, is_error=True
+    )
+
+
+def code_of(error: NarvalError) -> str:
+    """The code of an error: its kind where it has one, else the name of its class."""
+    kind = getattr(error, "kind", None)
+    return kind if isinstance(kind, str) and kind else type(error).__name__
+
+
+def _text(content: dict[str, Any]) -> types.TextContent:
+    return types.TextContent(type="text", text=json_bytes(content).decode())

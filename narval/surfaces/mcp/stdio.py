@@ -1,0 +1,90 @@
+"""MCP over standard input and output: one client, from its first line to the end of the input."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+from mcp.server.stdio import stdio_server
+
+from narval.surfaces.control.async_client import AsyncClient
+from narval.surfaces.mcp.server import ToolServer
+
+LONGEST_LINE = 4 * 1024 * 1024
+"""The most bytes of a message; a longer one is answered as one that cannot be read."""
+
+TOO_LONG = "a message of more than 4 MiB\n"
+"""The line in place of a message that is too long: no JSON."""
+
+
+class _Lines:
+    """The lines of an input, none of which is held whole if it is too long."""
+
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        self._reader = reader
+
+    def __aiter__(self) -> AsyncIterator[str]:
+        return self._read()
+
+    async def _read(self) -> AsyncIterator[str]:
+        is_rest = False
+        while True:
+            try:
+                line = await self._reader.readuntil(b"\n")
+            except asyncio.LimitOverrunError as error:
+                await self._reader.readexactly(error.consumed)
+                is_rest = True
+                continue
+            except asyncio.IncompleteReadError as error:
+                if not error.partial:
+                    return
+                line = error.partial
+            if is_rest:
+                is_rest = False
+                yield TOO_LONG
+            elif line.strip():
+                yield line.decode("utf-8", "replace")
+
+
+class _Output:
+    """The output, to which a message is written whole."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    async def write(self, text: str) -> None:
+        """Write a message; a reader that is slow holds up no other work."""
+        await anyio.to_thread.run_sync(self._write, text.encode("utf-8", "surrogatepass"))
+
+    async def flush(self) -> None:
+        """Nothing is held back."""
+
+    def _write(self, data: bytes) -> None:
+        while data:
+            data = data[os.write(self._descriptor, data) :]
+
+
+async def serve(find: Any, client: str) -> None:
+    """Serve a client until its input ends. Raises NarvalError where the daemon or the client is not there."""
+    asks = AsyncClient(find)
+    try:
+        await asks.ask("client_tools", client=client)
+        server = ToolServer(asks, lambda ctx: client)
+        reader = await _input()
+        output = os.dup(sys.stdout.fileno())
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what code prints is no message
+        streams: Any = {"stdin": _Lines(reader), "stdout": _Output(output)}
+        async with stdio_server(**streams) as (read, write):
+            await server.server.run(read, write, server.options())
+    finally:
+        await asks.close()
+
+
+async def _input() -> asyncio.StreamReader:
+    loop, reader = asyncio.get_running_loop(), asyncio.StreamReader(LONGEST_LINE)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(os.dup(0), "rb"))
+    return reader
