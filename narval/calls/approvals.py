@@ -26,7 +26,7 @@ from narval.agent.runs import refusal_of_gone
 from narval.agent.turn import Turn
 from narval.calls.book import Post, refused
 from narval.calls.nested_runs import begin_run
-from narval.calls.verdicts import facts_of, lines_about, question_of, refused_by_rule
+from narval.calls.verdicts import deciding, facts_of, lines_about, question_of, refused_by_rule
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.people.directory import AFTER_A_MODEL, BY_A_RULE, Approval
 from narval.core.engines.commands import PROGRAM, Call
@@ -61,15 +61,6 @@ class Called(NamedTuple):
 
     version: str
     where: str
-
-
-def deciding(agent: AgentState, run: Run) -> tuple[int, ...]:
-    """The runs that decided that a call of a run came to be: the run, and those that called it."""
-    runs = [run.eid]
-    while run.caller is not None and (above := agent.runs.get(run.caller.run)) is not None:
-        run = above
-        runs.append(run.eid)
-    return tuple(runs)
 
 
 def comes_of_a_model(agent: AgentState, run: Run, call: Call) -> bool:

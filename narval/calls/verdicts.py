@@ -28,16 +28,21 @@ LONGEST_PLACE = 80
 """The most characters of a place that a question names."""
 
 
+def deciding(agent: AgentState, run: Run) -> tuple[int, ...]:
+    """The runs that decided that a call of a run came to be: the run, and those that called it."""
+    runs = [run.eid]
+    while run.caller is not None and (above := agent.runs.get(run.caller.run)) is not None:
+        run = above
+        runs.append(run.eid)
+    return tuple(runs)
+
+
 def facts_of(agent: AgentState, rules: Rules, run: Run, call: Call, action: Action | None) -> Facts:
     """A call as rules are tried on it; `action` is what it calls, None for a program. Of one that only reads
     outside no more is judged than what is secret.
     """
-    callers, above = [run.eid], run
-    while above.caller is not None and (caller := agent.runs.get(above.caller.run)) is not None:
-        above = caller
-        callers.append(above.eid)
     memory = agent.memory
-    all_parts = parts_of(memory, call, None if action is None else action.says_where, callers)
+    all_parts = parts_of(memory, call, None if action is None else action.says_where, deciding(agent, run))
     inputs = {
         slot: [element for eid in eids if (element := memory.element(eid)) is not None]
         for slot, eids in inputs_of(call)

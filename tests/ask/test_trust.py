@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,10 @@ from msgspec.structs import replace
 
 import narval
 from narval.ask.asker import WEB
+from narval.ask.definitions import reach
 from narval.core.errors import RequestError
+from narval.core.trust.reach import Reach
+from narval.files.snapshot import Snapshot
 from narval.surfaces.python.agent import Agent
 from tests.calls.test_labels import MODULE, PROMPT, WRITES
 
@@ -121,3 +125,23 @@ def test_nobody_endorses_but_the_owner_in_their_own_name(home: Path, asker: dict
         agent.asker = replace(agent.asker, **asker)
         with pytest.raises(RequestError, match="only the owner of the home"):
             agent.ask("endorse", eid=go, why=WHY)
+
+
+def test_what_can_come_where_is_found_while_the_loop_goes_on(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+    reach_of = reach.reach_of
+
+    def noting(snapshot: Snapshot) -> Reach:
+        threads.append(threading.current_thread())
+        return reach_of(snapshot)
+
+    monkeypatch.setattr(reach, "reach_of", noting)
+    with narval.open(home) as agent:
+        rows = agent.ask("reach")
+        assert [row["calls"] for row in agent.ask("reach", name="w.writes")] == [
+            row["calls"] for row in rows if row["definition"] == "w.writes"
+        ]
+    assert len(threads) == 2
+    assert threading.main_thread() not in threads

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 import narval
 from narval.agent.run import Run
-from narval.calls.approvals import Approvals, deciding
+from narval.calls.approvals import Approvals
+from narval.calls.verdicts import deciding
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.people.directory import Directory
 from narval.core.engines.commands import Call

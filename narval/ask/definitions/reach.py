@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from typing import Any
 
@@ -37,10 +38,15 @@ async def reach(
     only what that can come to. Raises RequestError.
     """
     snapshot = daemon.files.followers.snapshot
-    whole = reach_of(snapshot)
-    if name is not None:
-        return reached(whole, [find_definition(daemon, name, kind)], snapshot.trust, label, ways=True)
-    return reached(whole, whole.definitions, snapshot.trust, label)
+    one = None if name is None else find_definition(daemon, name, kind)
+
+    def rows() -> list[Row]:
+        whole = reach_of(snapshot)
+        if one is not None:
+            return reached(whole, [one], snapshot.trust, label, ways=True)
+        return reached(whole, whole.definitions, snapshot.trust, label)
+
+    return await asyncio.to_thread(rows)  # some milliseconds for each definition
 
 
 def reached(
