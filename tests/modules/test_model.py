@@ -124,7 +124,7 @@ AMONG = "stands among what is asked; values go into <value name"
         (" answer='{$mail/@of}'>Judge.", f"4:30: step 'ask': {{$mail/@of}} {AMONG}"),
         (">Judge.<field name='a' words='{$mail/@of}'/>", f"4:51: step 'ask': {{$mail/@of}} {AMONG}"),
         (">Judge.<value name='{$mail/@of}'>x</value>", f"4:41: step 'ask': {{$mail/@of}} {AMONG}"),
-        (">Judge.<value name='a'>x</value>{$mail/@of}", f"4:28: step 'ask': {{$mail/@of}} {AMONG}"),
+        (">Judge.<value name='a'>x</value>{$mail/@of}", f"4:53: step 'ask': {{$mail/@of}} {AMONG}"),
         (">Judge.<set name='a' value='x'>{$mail}</set>", f"4:52: step 'ask': {{$mail}} {AMONG}"),
         (
             " answer='task'>Judge.",

@@ -10,6 +10,7 @@ import re
 from array import array
 from collections.abc import Callable, Iterator, Mapping
 from html import escape
+from typing import NamedTuple
 from xml.parsers import expat
 
 from narval.core.source.text import MAX_BYTES, Source
@@ -59,11 +60,24 @@ class XmlNode:
 
     def text_place(self, offset: int = 0) -> tuple[int, int]:
         """The place of a character of the text, or of what follows the text."""
-        inside = self._tag_end()
-        return self._markup.document.place(_walk(self._markup.document.text, inside, offset, _TEXT_PIECE))
+        text, position, is_end = self._markup.document.text, self._tag_end(), offset >= len(self.text)
+        for begin, end in self._children_at():
+            before = _walked(text, position, offset, _TEXT_PIECE)
+            if before.position < begin or (is_end and before.left <= 0):
+                break
+            position, offset = end, before.left
+        return self._markup.document.place(_walk(text, position, offset, _TEXT_PIECE))
+
+    def _children_at(self) -> Iterator[tuple[int, int]]:
+        """The offsets at which each element within begins and ends."""
+        document = self._markup.document
+        for child in self.children:
+            yield document.offset(child._markup.start), document.offset(child._markup.end)
 
     def text_places(self) -> Callable[[int], tuple[int, int]]:
         """A function as `text_place`, for many characters of one text, which is walked through once."""
+        if self.children:
+            return self.text_place
         text, offsets = self._markup.document.text, array("L")
         begin = position = self._tag_end()
         if text.startswith(self.text + "<", begin):  # nothing but the characters themselves
@@ -120,12 +134,24 @@ _TEXT_PIECE = re.compile(
 )  # stops at a tag
 
 
+class _Walked(NamedTuple):
+    """An offset, and how many characters are left to go from there."""
+
+    position: int
+    left: int
+
+
 def _walk(text: str, position: int, count: int, piece: re.Pattern[str]) -> int:
     """The offset after `count` characters as XML reads them: references are one, comments none."""
+    return _walked(text, position, count, piece).position
+
+
+def _walked(text: str, position: int, count: int, piece: re.Pattern[str]) -> _Walked:
+    """The same, and how many are left where a tag comes first."""
     while True:
         match = piece.match(text, position)
         if match is None or (count <= 0 and match["skipped"] is None):
-            return position
+            return _Walked(position, count)
         count -= match["skipped"] is None
         position = match.end()
 

@@ -42,6 +42,15 @@ def test_a_place_can_be_that_of_any_character_of_the_text() -> None:
     assert columns == [12, 13, 14, 15, 16, 17, 41, 42, 46]
 
 
+def test_a_character_of_the_text_is_found_behind_what_is_within() -> None:
+    node = root_of("<a>x<b>in</b>y<!-- no --><c d='é'>e<f/></c><g/>zä&amp;w<h/></a>")
+    assert node.text == "xyzä&w"
+    columns = [node.text_place(offset)[1] for offset in range(7)]
+    assert columns == [4, 14, 48, 49, 50, 55, 56]
+    inner = root_of("<a><b/>x</a>")
+    assert (inner.text_place(0), inner.text_place(1)) == ((1, 8), (1, 9))
+
+
 def test_namespaces_in_scope_are_known_where_a_pattern_may_use_them() -> None:
     root = root_of("<a xmlns:p='u1' xmlns='d'><b xmlns:p='u2'/><c xmlns=''/></a>")
     inner, undeclared = root.children
