@@ -215,7 +215,9 @@ class Dispatcher:
         inputs = self.targets.inputs(call, target) if call.inputs or target.inputs else {}
         if isinstance(inputs, Failure):
             return refused(call, inputs)
-        if self._agent.lookup.is_limited and (beyond := beyond_grant(self._agent, run, call, target, inputs)):
+        if self._agent.lookup.grants is not None and (
+            beyond := beyond_grant(self._agent, run, call, target, inputs)
+        ):
             return refused(call, beyond)
         limited = call.timeout is not None or target.where in _UNLIMITED
         return self._make(run, call, target, inputs, call.timeout if limited else self._timeout)
