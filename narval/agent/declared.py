@@ -174,7 +174,7 @@ def replace_element(turn: Turn, old: int, xml: bytes, origin: Origin, declared: 
     key = turn.agent.memory.declared.get(old, "")
     if key:
         turn.transaction.change(changes.Undeclared((old,)))
-    new = turn.add(xml, origin, key if declared is None else declared)
+    new = turn.add(xml, replace(origin, replaces=(old,)), key if declared is None else declared)
     outdate(turn.transaction, (old,))
     return new
 

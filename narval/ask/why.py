@@ -126,7 +126,8 @@ async def _story(daemon: Daemon, element: Element) -> dict[str, Any]:
         count += 1
         if len(made) < TOLD:
             made.append(_relative(agent, younger) | {"directly": directly})
-        if directly and younger.name in (element.name, OUTDATED) and successor is None:
+        replaced = younger.origin.replaces if younger.origin is not None else ()
+        if directly and (eid in replaced or younger.name == OUTDATED) and successor is None:
             successor = younger
     form = json_forms.element(agent, element)
     origin = element.origin.inputs if element.origin is not None else ()

@@ -32,6 +32,11 @@ def answer(verdict):
 def count(counter):
     return f"<counter n='{int(counter.attributes['n']) + 1}'/>"
 
+@action(inputs=[Input("letter", "letter[@kind='mail']")], outputs=[Output("reply", "letter[@kind='reply']")],
+        runs="inline")
+def reply(letter):
+    return "<letter kind='reply'/>"
+
 @action(runs="inline")
 def nothing():
     return None
@@ -51,6 +56,10 @@ RECIPES = """<cookbook>
 </recipe>
 <recipe group="w" name="count" start_step="s" end_step="s">
   <step id="s" type="action" target="w.count"/></recipe>
+<recipe group="w" name="reply" start_step="s" end_step="s">
+  <step id="s" type="action" target="w.reply"/></recipe>
+<recipe group="w" name="each" start_step="s" end_step="s">
+  <step id="s" type="action" target="w.count" foreach="counter"/></recipe>
 <recipe group="w" name="sum" start_step="s" end_step="s">
   <step id="s" type="action" target="w.collect"/></recipe>
 <recipe group="w" name="keep" start_step="s" end_step="e">
@@ -245,3 +254,24 @@ def test_M24_of_much_that_a_run_holds_so_much_is_looked_at(agent: Agent, looked_
     assert agent.ask("element", eid=held)["more"]["on"] is True
     assert len(looked_at) < LOOK_FORWARD + 100
     assert first < held
+
+
+def test_M23_a_step_for_each_of_some_elements_makes_a_version_of_each(agent: Agent) -> None:
+    first, second = (agent.add(f"<counter n='{number}'/>") for number in (1, 5))
+    done(agent, "w.each")
+    after = [agent.ask("element", eid=eid)["after"] for eid in (first, second)]
+    assert sorted(map(len, after)) == [1, 1]
+    numbers = [agent.ask("element", eid=eid)["attributes"]["n"] for [eid] in after]
+    assert numbers == ["2", "6"]
+
+
+def test_M23_what_was_made_from_another_of_its_name_is_no_version_of_it(agent: Agent) -> None:
+    mail = agent.add("<letter kind='mail'/>")
+    done(agent, "w.reply")
+    (_, reply) = agent.memory("letter")
+    agent.outdate([mail], reason="it is answered")
+    told = agent.ask("element", eid=mail)
+    assert [node["eid"] for node in told["on"] if node["name"] == "letter"] == [reply.eid]
+    assert (told["outdated"], told["after"]) == (True, [])
+    assert agent.ask("element", eid=reply.eid)["before"] == []
+    assert agent.why(mail)["outdated_by"]["reason"] == "it is answered"

@@ -18,7 +18,7 @@ from narval.ask.registry import operation
 from narval.core.elements.element import Element
 from narval.core.engines.engine import HeedsPeople
 from narval.core.errors import RequestError, UnreadableError
-from narval.core.memory.lineage import made_from
+from narval.core.memory.lineage import replaced_by
 from narval.core.memory.memory import Memory
 from narval.daemon.daemon import Daemon
 from narval.system.time_slice import TimeSlice
@@ -76,8 +76,8 @@ def _run(run: Run) -> dict[str, Any]:
 
 
 def _versions(memory: Memory, element: Element, nodes: list[Node]) -> Iterator[int]:
-    """The eids of its versions among the elements before or after it, as these stand: of its name, each made
-    from the one before it, which counts no more.
+    """The eids of its versions among the elements before or after it, as these stand: of its name, each of
+    which took the place of the one before it.
     """
     versions = {element.eid}
     for node in nodes:
@@ -85,10 +85,10 @@ def _versions(memory: Memory, element: Element, nodes: list[Node]) -> Iterator[i
             continue
         eid = node["eid"]
         if eid > element.eid:
-            replaced = versions.intersection(node["from"])
+            is_version = not versions.isdisjoint(replaced_by(memory, eid))
         else:
-            replaced = {eid} if any(eid in made_from(memory, version) for version in versions) else set()
-        if not memory.outdated.isdisjoint(replaced):
+            is_version = any(eid in replaced_by(memory, version) for version in versions)
+        if is_version:
             versions.add(eid)
             yield eid
 

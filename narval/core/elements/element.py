@@ -58,6 +58,8 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Its eid at the agent that sent it, if that has it in memory."""
     made_there: tuple[int, ...] = ()
     """The eids that it was made from at the agent that sent it, if it was never in memory there."""
+    replaces: tuple[int, ...] = ()
+    """The eids among `inputs` that counted no more from then on, because it took their place."""
 
 
 class Element(msgspec.Struct, eq=False, gc=False):

@@ -84,10 +84,12 @@ class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_onl
         inputs: tuple[int, ...] = (),
         *,
         held: bool = True,
+        replaces: tuple[int, ...] = (),
     ) -> int:
-        """Let an element of this run enter memory; its eid."""
+        """Let an element of this run enter memory; its eid. What it `replaces` is outdated with that."""
         eid = self.view.next_eid
-        element.enter(eid, self.event.at, Origin(self.state.eid, part, call, inputs))
+        origin = Origin(self.state.eid, part, call, inputs, replaces=replaces)
+        element.enter(eid, self.event.at, origin)
         self.command(commands.Add(element, held))
         return eid
 
@@ -126,10 +128,19 @@ class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_onl
         return self.add(Element(0, xml), part, call, inputs, held=held)
 
     def keep(
-        self, output: Accepted, part: str, call: str, inputs: tuple[int, ...] = (), *, held: bool = True
+        self,
+        output: Accepted,
+        part: str,
+        call: str,
+        inputs: tuple[int, ...] = (),
+        *,
+        held: bool = True,
+        reserved: tuple[int, ...] = (),
     ) -> int | None:
         """Add an output; its eid. It is dropped if `unique` has seen its value before, or if what it
         `replaces` is the same; one of another name also where there is nothing that it replaces.
+
+        It takes the place of what its call has `reserved` too.
         """
         element, key, earlier = output
         replaced: tuple[int, ...] = ()
@@ -144,7 +155,7 @@ class Decision(Recorder[State, Change], Generic[Followed, State, Change], kw_onl
             if self.view.unique_seen(*key):
                 return None
             self.command(commands.RecordUnique(*key))
-        eid = self.add(element, part, call, (*inputs, *replaced), held=held)
+        eid = self.add(element, part, call, (*inputs, *replaced), held=held, replaces=(*reserved, *replaced))
         if replaced:
             self.command(commands.Outdate(replaced))
         return eid

@@ -68,6 +68,12 @@ def current(memory: Memory, eid: int) -> int | None:
     return there if there in memory else None
 
 
+def replaced_by(memory: Memory, eid: int) -> tuple[int, ...]:
+    """The eids whose place an element took; none where it is forgotten, or took the place of nothing."""
+    element = memory.element(eid)
+    return element.origin.replaces if element is not None and element.origin is not None else ()
+
+
 def made_from(memory: Memory, eid: int) -> tuple[int, ...]:
     """The eids that an element was made from; none where it is forgotten, or nothing is known of it."""
     element = memory.element(eid)

@@ -132,7 +132,7 @@ class ElementTable:
         origin = b""
         if made is not None:
             fields = astuple(made)
-            whole = made.way or made.sent_as or made.made_there
+            whole = made.way or made.sent_as or made.made_there or made.replaces
             origin = _encode(fields if whole else fields[:_USUAL])
         if len(xml) > LARGE or len(origin) > _LONGEST or number > _LONGEST:
             return element

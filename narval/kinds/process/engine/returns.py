@@ -109,7 +109,8 @@ def _kept(decision: ProcessDecision, node: Node, event: Returned) -> tuple[Failu
     verdict = judge(prototype, event.elements, decision.view, bindings)
     if verdict.fault:
         return Failure("bad-output", verdict.fault), ()
-    outputs = (decision.keep(output, node.id, event.call) for output in verdict.accepted)
+    reserved = decision.state.reserved.get(event.call, ())
+    outputs = (decision.keep(output, node.id, event.call, reserved=reserved) for output in verdict.accepted)
     eids = tuple(eid for eid in outputs if eid is not None)
     errors = [decision.keep(output, node.id, event.call) for output in verdict.errors]
     if errors:

@@ -254,7 +254,8 @@ def roll_back(decision: InstanceDecision) -> None:
     if now is not None and now.xml == committed.xml:
         eid = now.eid
     else:
-        eid = decision.add(Element(0, committed.xml), decision.part, inputs=(current or state.object,))
+        inputs, replaces = (current or state.object,), (current,) if current is not None else ()
+        eid = decision.add(Element(0, committed.xml), decision.part, inputs=inputs, replaces=replaces)
         if current is not None:
             decision.command(commands.Outdate((current,)))
     if eid != state.object:

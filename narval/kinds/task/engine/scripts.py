@@ -187,7 +187,7 @@ def alter(decision: InstanceDecision, statement: Perform, values: Values) -> Non
         raise ScriptFault("busy", f"the TASK CODE is about to replace object {was}; it sets what it gives")
     if element is None or element.xml == xml:
         return
-    eid = decision.add(Element(0, xml), decision.part, inputs=(was,))
+    eid = decision.add(Element(0, xml), decision.part, inputs=(was,), replaces=(was,))
     decision.command(commands.Outdate((was,)))
     decision.change(changes.ObjectReplaced(was, eid))
 
@@ -358,8 +358,11 @@ def _judged(
     if verdict.fault:
         return Failure("bad-output", verdict.fault), ()
     made_of = reserved or tuple(eid for eid in (decision.state.object,) if eid)
+    replaces = reserved if not verdict.errors else ()
     outputs = (*verdict.accepted, *verdict.errors)
-    kept = (decision.keep(output, decision.part, event.call, made_of) for output in outputs)
+    kept = (
+        decision.keep(output, decision.part, event.call, made_of, reserved=replaces) for output in outputs
+    )
     eids = tuple([eid for eid in kept if eid is not None])
     return Failure(
         "action-failed", f"{target[1]} gave error element {eids[-1]}"

@@ -153,9 +153,20 @@ def _with_outputs(
         return _bad_output(decision, step, event.call, call, verdict)
     if verdict.errors and retries.try_again(decision, step, event.call, _failure_in(verdict.errors[0][0])):
         return None
-    eids = [decision.keep(output, step.id, event.call, call.inputs) for output in verdict.accepted]
+    reserved = _reserved(decision, step, call)
+    eids = [
+        decision.keep(output, step.id, event.call, call.inputs, reserved=reserved)
+        for output in verdict.accepted
+    ]
     errors = [decision.add(error, step.id, event.call, call.inputs) for error, *_ in verdict.errors]
     return CallReturned(event.call, tuple([eid for eid in eids if eid is not None]), tuple(errors))
+
+
+def _reserved(decision: RecipeDecision, step: Step, call: CallRun) -> tuple[int, ...]:
+    """The inputs of a call whose place its outputs take: what it has reserved, or its `foreach` for all."""
+    run = decision.state.step(step.id)
+    shared = run.foreach.reserved if run.foreach is not None else ()
+    return (*call.reserved, *(eid for eid in call.inputs if eid in shared)) if shared else call.reserved
 
 
 def _of_run(decision: RecipeDecision, step: Step, eids: tuple[int, ...]) -> Verdict:

@@ -58,8 +58,9 @@ def _merge(decision: ServerDecision, parent: int) -> None:
         found = decision.view.element(eid)
         if found is not None:
             root.append(etree.fromstring(found.xml))
-    made = decision.add(Element(0, etree.tostring(root)), "merge", inputs=(now[0], *eids), held=False)
-    decision.command(commands.Outdate((now[0], *eids)))
+    merged = (now[0], *eids)
+    made = decision.add(Element(0, etree.tostring(root)), "merge", inputs=merged, held=False, replaces=merged)
+    decision.command(commands.Outdate(merged))
     decision.change(changes.PartsMerged(decision.now, parent, tuple(parts), made))
     if case:
         said: dict[str, Plain] = {"parent": parent, "object": made, "parts": [*parts]}
