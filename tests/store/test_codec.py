@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from narval.core.definitions.action.needs import Needs
 from narval.core.elements.element import Element, Origin
 from narval.core.engines import commands as asked
 from narval.core.engines.commands import (
@@ -157,6 +158,7 @@ def structs(kind: type) -> st.SearchStrategy[Any]:
     return st.builds(kind, **fields)
 
 
+_FIELDS[Needs | None] = st.none() | structs(Needs)
 _FIELDS[Program | None] = st.none() | structs(Program)
 
 TRACKED = [command for command, effect in EFFECTS.items() if effect.in_force is not None]

@@ -153,7 +153,7 @@ def _with_outputs(
         return _bad_output(decision, step, event.call, call, verdict)
     if verdict.errors and retries.try_again(decision, step, event.call, _failure_in(verdict.errors[0][0])):
         return None
-    reserved = _reserved(decision, step, call)
+    reserved = call.reserved if step.foreach is None else _reserved(decision, step, call)
     eids = [
         decision.keep(output, step.id, event.call, call.inputs, reserved=reserved)
         for output in verdict.accepted
