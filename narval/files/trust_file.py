@@ -6,7 +6,7 @@ A home without the file has no rules: there a language model's answer asks befor
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
@@ -30,6 +30,8 @@ from narval.core.trust.rules import (
     Rules,
     fits,
 )
+from narval.files.grants import shipped_definitions
+from narval.files.shipped import unloaded
 from narval.files.toml import TomlFile
 from narval.system.regular_file import read_source
 from narval.system.unexpected import unexpected
@@ -88,7 +90,8 @@ def doubts_of_trust(rules: Rules, library: Library, given: Iterable[str]) -> Ite
                 yield Fault(TRUST_FILE, rule.line, 1, message, warning=True)
         for word, listed, there in (("action", rule.actions, actions), ("definition", rule.recipes, names)):
             for name in listed:
-                if ":" not in name and not any(fits(name, other) for other in there):
+                is_here = ":" in name or any(fits(name, other) for other in there)
+                if not is_here and not any(fits(name, other) for other in _shipped(word)):
                     message = f"rule: there is no {word} {name!r} here{closest(name, there)}"
                     yield Fault(TRUST_FILE, rule.line, 1, message, warning=True)
     asking = next((rule for rule in rules.rules if rule.then == "ask"), None)
@@ -96,6 +99,11 @@ def doubts_of_trust(rules: Rules, library: Library, given: Iterable[str]) -> Ite
         why = f"there is no work {BY_A_RULE}, so no call is made about which this asks"
         message = f"rule: {why}; take what ships: narval take recipes/trust.xml"
         yield Fault(TRUST_FILE, asking.line, 1, message, warning=True)
+
+
+def _shipped(word: str) -> Collection[str]:
+    """The names of the actions, or the definitions, that ship: a rule may name them before they are here."""
+    return unloaded("action") if word == "action" else {name for _, name in shipped_definitions()}
 
 
 def add_rules(home: Path, text: str) -> bool:

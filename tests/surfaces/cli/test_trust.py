@@ -89,3 +89,15 @@ def test_what_is_not_there_is_told_with_the_next_step(
     result = narval(home, *line)
     assert result.exit_code > 0
     assert message in result.stderr
+
+
+def test_a_bare_home_takes_the_rules_that_ship_without_a_warning(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    well(home, "init", home, "--bare")
+    told = well(home, "trust")
+    commands = [line.split()[1:] for line in told.partition("that ship: ")[2].split("&&")]
+    assert commands == [["take", "etc/trust.toml"], ["take", "recipes/trust.xml"]]
+    for line in commands:
+        well(home, *line)
+    assert narval(home, "check").output == "no faults\n"
+    assert "etc/trust.toml:18  allow" in well(home, "trust")
