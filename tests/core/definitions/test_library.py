@@ -69,7 +69,8 @@ def test_what_a_file_gave_is_used_whole_or_not_at_all() -> None:
 def test_the_table_of_kinds_says_who_reads_a_file() -> None:
     assert set(KINDS) >= {"action", "transform", "recipe"}
     assert {".xml", ".xsl", ".xslt"} <= suffixes()
-    with pytest.raises(DefinitionError, match=r"expected a file of \.plan, \.task, \.xml, \.xsl, \.xslt"):
+    of = r"\.plan, \.task, \.tools, \.xml, \.xsl, \.xslt"
+    with pytest.raises(DefinitionError, match=f"expected a file of {of}"):
         parse(Source("notes.txt", b"<recipe/>"))
 
 
