@@ -45,6 +45,8 @@ class Lookup:
         """The folder of the home, from which paths begin; "" of one in memory."""
         self.trusted: frozenset[str] = frozenset()
         """The language models after whose answers nothing is asked first."""
+        self.approved: frozenset[str] = frozenset()
+        """The tools that are called without anybody being asked, though they say that they destroy."""
         self.mail: Mapping[str, str] | None = None
         """The account by which people are written to; None without one."""
 
@@ -54,6 +56,8 @@ class Lookup:
         actions = [of for of in library.of(Action.kind).values() if isinstance(of, Action)]
         self.bringing_in = {of.full_name for of in actions if of.model or of.label}
         """The actions by which something comes in from outside."""
+        self.destroying = {of.full_name for of in actions if of.tool is not None and of.tool.destroys}
+        """The tools whose servers say that they destroy."""
 
     @property
     def is_limited(self) -> bool:
@@ -87,6 +91,14 @@ class Lookup:
     def trust_models(self, names: Iterable[str]) -> None:
         """Let these language models be trusted from now on, and no others."""
         self.trusted = frozenset(names)
+
+    def approve_tools(self, names: Iterable[str]) -> None:
+        """Let these tools be called without anybody being asked from now on, and no others that destroy."""
+        self.approved = frozenset(names)
+
+    def asks_first(self, name: str) -> bool:
+        """True of an action that is a tool which destroys, and was not approved for good."""
+        return name in self.destroying and name not in self.approved
 
     def labels_of(self, run: Run, call: Call, event: Returned | Produced, memory: Memory) -> Iterable[str]:
         """The labels of what a call brings in: those of its action, of its program, of the language model

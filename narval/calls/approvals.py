@@ -28,7 +28,7 @@ from narval.calls.book import Post, refused
 from narval.calls.nested_runs import begin_run
 from narval.calls.verdicts import deciding, facts_of, lines_about, question_of, refused_by_rule
 from narval.core.definitions.action.definition import Action
-from narval.core.definitions.people.directory import AFTER_A_MODEL, BY_A_RULE, Approval
+from narval.core.definitions.people.directory import AFTER_A_MODEL, BY_A_RULE, DESTROYING, Approval
 from narval.core.engines.commands import PROGRAM, Call
 from narval.core.engines.decision import Inputs
 from narval.core.engines.events import Failure, HeldCalls, Returned
@@ -150,6 +150,8 @@ class Approvals:
                 works += [BY_A_RULE] * (verdict.then == "ask")
             elif self._agent.lookup.rules is None and comes_of_a_model(self._agent, run, call):
                 works += [AFTER_A_MODEL] * self._goes_outside(run, call)
+            if not works and call.kind == Action.kind:
+                works += [DESTROYING] * self._agent.lookup.asks_first(call.name)
         if not works:
             return ""
         called = self._called(run, call)
@@ -222,8 +224,7 @@ class Approvals:
         called = self._called(run, calls[0]) if calls else None
         why = f"there is no {calls[0].kind} named {name}" if calls and called is None else ""
         if work in _SHIPPED and calls and turn.agent.lookup.definition(run, ASKING, work) is None:
-            because = BECAUSE if work == AFTER_A_MODEL else "a rule asks first"
-            why = f"{because}, so {work} is to agree to {name}; take it: narval take {_SHIPPED[work]}"
+            why = f"{_REASONS[work]}, so {work} is to agree to {name}; take it: narval take {_SHIPPED[work]}"
         if why or called is None:
             for call in calls:
                 turn.tell(eid, refused(call, Failure("unknown-target", why, final=True)))
@@ -261,7 +262,7 @@ class Approvals:
             asking=run.name,
             calls=listed,
             void=first.version if first.version != called.version else "",
-            because=BECAUSE if work == AFTER_A_MODEL else "",
+            because=_REASONS.get(work, "") if work != BY_A_RULE else "",
             parts=tuple(parts),
             always="" if "" in always else "\n".join(always),
             question=question_of(self._agent.memory, calls, action, asking) if work in _SHIPPED else "",
@@ -297,5 +298,16 @@ def _tell_not_added(why: str, turn: Turn) -> None:
     )
 
 
-_SHIPPED = {AFTER_A_MODEL: "recipes/model.xml", BY_A_RULE: "recipes/trust.xml"}
+_SHIPPED = {
+    AFTER_A_MODEL: "recipes/model.xml",
+    BY_A_RULE: "recipes/trust.xml",
+    DESTROYING: "recipes/tools.xml",
+}
 """The files that have the work which asks where neither step nor home does."""
+
+_REASONS = {
+    AFTER_A_MODEL: BECAUSE,
+    BY_A_RULE: "a rule asks first",
+    DESTROYING: "its MCP server says that it destroys or overwrites something",
+}
+"""The reasons why such work asks."""

@@ -206,7 +206,10 @@ class Dispatcher:
 
     def _call_target(self, run: Run, call: Call) -> Returned | None:
         """Call an action, apply a stylesheet, or run a program (hot path, counted by test_work_counted)."""
-        may_ask = call.approve or self._agent.lookup.people.approvals or self._agent.memory.labels.pages
+        lookup = self._agent.lookup
+        may_ask = (
+            call.approve or lookup.people.approvals or self._agent.memory.labels.pages or lookup.destroying
+        )
         if may_ask and (stopped := self._approvals.stop(run, call)) is not None:
             return stopped.refusal
         target = self.targets.find(run, call)

@@ -52,6 +52,7 @@ class SettingsInForce:
             participant.dispatcher.limit(now.call_timeout)
             participant.loop.agent.lookup.use_mail(now.mail)
             participant.loop.agent.lookup.trust_models(now.trusted_models)
+            participant.loop.agent.lookup.approve_tools(now.approved_tools)
         self._calls.limit(now)
         self._stop.set_grace(now.stop_grace)
         self._logbook.set_level(now.log_level)

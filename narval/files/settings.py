@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from narval.core.agent_name import agent_name
+from narval.core.definitions.action.tool import action_name
 from narval.core.errors import Fault, SettingsError
 from narval.core.memory.labels import HOOK, MODEL, SERVER
 from narval.core.source.text import Source
@@ -223,6 +224,11 @@ class Settings(CallLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
     def trusted_models(self) -> list[str]:
         """The language models after whose answers nothing is asked before it goes outside."""
         return [found.name for found in self.services if found.table == "models" and not found.asks]
+
+    @property
+    def approved_tools(self) -> list[str]:
+        """The tools that destroy, by the names of their actions, of which nobody is asked first."""
+        return [f"{server.name}.{action_name(tool)}" for server in self.mcp for tool in server.approved]
 
 
 def read_settings(home: Path) -> tuple[Settings | None, list[Fault]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import socket
+import sys
 from collections.abc import Iterator, Mapping
 from email.header import decode_header, make_header
 from pathlib import Path
@@ -58,6 +60,16 @@ def test_run_a_program(reader: Reader) -> None:
 
 def test_call_a_web_api(reader: Reader) -> None:
     do(reader, "call-a-web-api.md", {"8765": free_port()})
+
+
+def test_use_a_tool_of_an_mcp_server(reader: Reader) -> None:
+    words = json.dumps([str(Path(__file__).with_name("time_server.py"))])
+    stand_in = f'"command": "{sys.executable}", "args": {words}'
+    do(
+        reader,
+        "use-a-tool-of-an-mcp-server.md",
+        {'"command": "uvx", "args": ["mcp-server-time"]': stand_in},
+    )
 
 
 def test_ask_a_language_model(reader: Reader) -> None:

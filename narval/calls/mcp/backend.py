@@ -20,7 +20,6 @@ import msgspec
 from narval.calls.context import CallContext
 from narval.calls.conversion import elements, failure
 from narval.calls.coroutines import Coroutines
-from narval.calls.mcp.bridge import CHANGED, LOST
 from narval.calls.mcp.connecting import connect_to
 from narval.calls.mcp.conversion import arguments_of, result_of
 from narval.calls.mcp.frames import (
@@ -34,6 +33,7 @@ from narval.calls.mcp.frames import (
     packed,
     read_answer,
 )
+from narval.calls.mcp.session import CHANGED, LOST
 from narval.calls.output_capture import end_prints
 from narval.calls.programs import reaper
 from narval.calls.programs.commands import small_environment
@@ -84,6 +84,11 @@ class McpServers(Coroutines):
         for connection in tuple(self._connections.values()):
             connection.end()
         self._connections.clear()
+
+    def shown(self) -> dict[str, Any]:
+        """The servers at work, and the tools that are not as they were accepted, with the reason."""
+        changed = [{"tool": f"{server}.{tool}", "why": why} for (server, tool), why in self.changed.items()]
+        return {"running": sorted(self._connections), "changed": changed}
 
     async def _answer(self, record: CallRecord) -> Outcome:
         """Await the outcome of a call; only a cancellation and Ctrl-C pass through."""

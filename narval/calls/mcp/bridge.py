@@ -32,7 +32,16 @@ from narval.calls.mcp.frames import (
     packed,
     read_request,
 )
-from narval.calls.mcp.session import McpSession, SessionError, import_client_alone, session
+from narval.calls.mcp.session import (
+    CHANGED,
+    LOST,
+    McpSession,
+    SessionError,
+    import_client_alone,
+    session,
+    session_error,
+    shown_error,
+)
 
 MOST_RESULT = 4 * 1024 * 1024
 """The most bytes of a result, as JSON."""
@@ -41,9 +50,6 @@ _BETWEEN_PROGRESS = 0.05
 
 _SOON = 1.0
 """Seconds after which the end of a program is known whose pipes are closed."""
-
-CHANGED, LOST = "tool-changed", "server-lost"
-"""The errors of a tool that is not as it was accepted, and of a server that died or does not answer."""
 
 
 class Bridge:
@@ -75,10 +81,9 @@ class Bridge:
                 if self._tasks:  # they learn it too
                     await asyncio.wait(self._tasks.values(), timeout=2 * _SOON)
                 raise SessionError(LOST, opened.end.why)
-        except SessionError as error:
-            self._send(Ended(error.kind, str(error), error.final))
         except Exception as error:
-            self._send(Ended(LOST, _shown(error)))
+            cause = session_error(error)
+            self._send(Ended(cause.kind, str(cause), cause.final))
 
     def _read(self, frames: asyncio.Queue[Any]) -> None:
         """Queue the requests that come; when the pipe is closed, end with all of the group."""
@@ -124,7 +129,7 @@ class Bridge:
             answer = ToolAnswered(request.call, kind=error.kind, message=str(error), final=error.final)
             self._send(answer)
         except Exception as error:
-            kind, message = _kind(error), _shown(error)
+            kind, message = _kind(error), shown_error(error)
             if kind == LOST:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(opened.end.came.wait(), _SOON)
@@ -187,13 +192,6 @@ def _kind(error: BaseException) -> str:
     if isinstance(error, RuntimeError | ValueError):
         return "bad-output"
     return LOST
-
-
-def _shown(error: BaseException) -> str:
-    """An error, for people; of several that came at once, the first."""
-    while isinstance(error, BaseExceptionGroup) and error.exceptions:
-        error = error.exceptions[0]
-    return str(error)[:2_000] or type(error).__name__
 
 
 def _end_group() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from narval.calls.mcp.frames import Connect
-from narval.calls.mcp.session import SessionError, import_client_alone, session
+from narval.calls.mcp.session import import_client_alone, session, session_error
 from narval.calls.programs.commands import small_environment
 from narval.core.definitions.action.tool import Tool
 from narval.core.errors import ActionError
@@ -48,14 +48,9 @@ def offered_by(server: McpServer, home: Path) -> Offered:
 
     try:
         return asyncio.run(ask())
-    except SessionError as error:
-        raise ActionError(f"{server} in etc/narval.toml: {error}", error.kind, final=True) from None
     except TimeoutError:
         why = f"{server} in etc/narval.toml: it listed no tools within {LONGEST_START:g} s"
         raise ActionError(why, "server-lost") from None
-    except BaseExceptionGroup as error:
-        first: BaseException = error
-        while isinstance(first, BaseExceptionGroup):
-            first = first.exceptions[0]
-        kind = first.kind if isinstance(first, SessionError) else "server-lost"
-        raise ActionError(f"{server} in etc/narval.toml: {first}", kind, final=True) from None
+    except Exception as error:
+        cause = session_error(error)
+        raise ActionError(f"{server} in etc/narval.toml: {cause}", cause.kind, final=True) from None

@@ -32,6 +32,9 @@ PAGES = 100
 FAREWELL = 2.0
 """Seconds that a program has to end when its input is closed."""
 
+CHANGED, LOST = "tool-changed", "server-lost"
+"""The errors of a tool that is not as it was accepted, and of a server that died or does not answer."""
+
 _NOT_SUPPORTED_VERSION = -32022
 
 
@@ -146,7 +149,7 @@ async def session(server: Connect) -> AsyncIterator[McpSession]:
             except SessionError:
                 raise
             except Exception as error:
-                raise SessionError("server-lost", end.why or _shown(error)) from error
+                raise SessionError(LOST, end.why or shown_error(error)) from error
             yield made
 
 
@@ -164,11 +167,18 @@ def tool_of(listed: Any) -> Tool:
     )
 
 
-def _shown(error: BaseException) -> str:
+def session_error(error: BaseException) -> SessionError:
+    """The error of a session that something raised; of several that came at once, the first."""
+    while isinstance(error, BaseExceptionGroup) and error.exceptions:
+        error = error.exceptions[0]
+    return error if isinstance(error, SessionError) else SessionError(LOST, shown_error(error))
+
+
+def shown_error(error: BaseException) -> str:
     """An error, for people; of several that came at once, the first."""
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
-    return f"{str(error)[:1_000] or type(error).__name__}"
+    return str(error)[:2_000] or type(error).__name__
 
 
 # --- transports ---------------------------------------------------------------------------------------------

@@ -121,6 +121,7 @@ def _blank(
     agent.runs.families.limit(settings.run_depth, settings.run_family)
     agent.lookup.use_mail(settings.mail)
     agent.lookup.trust_models(settings.trusted_models)
+    agent.lookup.approve_tools(settings.approved_tools)
     return agent
 
 

@@ -111,6 +111,58 @@ def tools(session: Session, name: str, refresh: bool, accept: tuple[str, ...]) -
     session.give(answer, _print_tools)
 
 
+@command(
+    "add",
+    example="narval mcp add ~/.config/assistant/mcp.json\n"
+    """echo '{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}' | narval mcp add -""",
+)
+@click.argument("file", metavar="FILE|-", type=click.File(encoding="utf-8"))
+@click.option("--offline", is_flag=True, help="Do not ask the servers for their tools.")
+def add(session: Session, file: Any, offline: bool) -> None:
+    """Add the MCP servers of a JSON file that another program has.
+
+    Its mcpServers become tables of etc/narval.toml. Variables and tokens become files of etc/ that you alone
+    may read, since nobody can tell which of them are secret. Each server is asked for its tools.
+    """
+    from narval.files.outside.mcp_config import MOST_BYTES, add_servers, read_config
+
+    added, home = read_config(file.read(MOST_BYTES + 1)), session.home.path
+    add_servers(home, added)
+    rows = []
+    for server in added:
+        why = "" if offline else _first_tools(session, server.name)
+        files = [f"etc/{name}" for name in server.secrets]
+        rows.append({"server": server.name, "files": files, "ignored": [*server.ignored], "not_asked": why})
+    session.give(rows, _print_added)
+
+
+def _first_tools(session: Session, name: str) -> str:
+    """Ask a server that was added for its tools; the reason why it gave none, or ""."""
+    from narval.calls.mcp.connecting import offered_by
+    from narval.core.errors import NarvalError
+    from narval.files.outside.kept_tools import write_tools
+
+    try:
+        server = _server(session, name)
+        write_tools(session.home.path, name, list(offered_by(server, session.home.path).tools.values()))
+    except NarvalError as error:
+        return str(error)
+    return ""
+
+
+def _print_added(rows: list[Row]) -> None:
+    for row in rows:
+        click.echo(clean(f"added [mcp.{row['server']}]"))
+        for path in row["files"]:
+            click.echo(f"  wrote {clean(path)}")
+        if row["ignored"]:
+            click.echo(f"  passed over: {clean(', '.join(row['ignored']))}")
+        if row["not_asked"]:
+            click.echo(f"  {clean(row['not_asked'])}")
+            click.echo(f"  its tools are not known yet: narval mcp tools {row['server']}")
+
+
+mcp.add_command(add)
 mcp.add_command(servers)
 mcp.add_command(tools)
 mcp.add_command(clients)

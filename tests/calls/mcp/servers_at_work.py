@@ -45,10 +45,11 @@ class HomeWithServer:
             (self.home / path).mkdir(parents=True, exist_ok=True)
         self.behave("")
         (folder / "dies").write_text("0")
+        (self.home / "etc/people.toml").write_text("[people.ann]\n")
         (self.home / "etc/narval.toml").write_text(settings(folder, more))
         kept = {"server": "test", "tools": tools()}
         (self.home / "recipes/mcp/test.tools").write_text(json.dumps(kept, indent=2))
-        self.agent: Agent = narval.open(self.home)
+        self.agent: Agent = narval.open(self.home, by="ann")
         self._number = 0
 
     def behave(self, how: str) -> None:
@@ -70,6 +71,10 @@ class HomeWithServer:
         """What a tool gives, or the error of its call."""
         run = self.start(tool, arguments, **attributes)
         self.agent.until_idle()
+        return self.of(run)
+
+    def of(self, run: int) -> Element:
+        """What the call of a run gave, or its error."""
         found = [one for one in self.agent.memory("error | *[contains(name(), '-result')]") if one.origin]
         (made,) = [one for one in found if one.origin is not None and one.origin.run == run]
         return made

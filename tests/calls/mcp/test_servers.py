@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.calls.mcp.servers_at_work import HomeWithServer
+from tests.places import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +128,9 @@ def test_a_tool_that_changed_is_not_called(tmp_path: Path) -> None:
         made = home.call("parts")
         assert made.attributes["type"] == "tool-changed"
         assert "narval mcp tools test --accept parts" in made.text
+        servers = home.agent.daemon.calls.executor.servers
+        assert servers is not None
+        assert [row["tool"] for row in servers.shown()["changed"]] == ["test.parts"]
     finally:
         home.close()
 
@@ -150,3 +154,28 @@ def _is_at_work(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def test_a_tool_that_destroys_is_called_once_somebody_agrees(tmp_path: Path) -> None:
+    home = HomeWithServer(tmp_path)
+    try:
+        refused = home.call("drop")
+        assert "narval take recipes/tools.xml" in refused.text
+        home.agent.load(ROOT / "recipes/tools.xml")
+        run = home.start("drop")
+        home.agent.until_idle()
+        (item,) = home.agent.worklist()
+        assert "its MCP server says that it destroys" in json.dumps(home.agent.work_item(item["item"]))
+        home.agent.answer(item["item"], "approve")
+        home.agent.until_idle()
+        assert home.of(run).text == "done"
+    finally:
+        home.close()
+
+
+def test_a_tool_that_destroys_may_be_approved_for_good(tmp_path: Path) -> None:
+    home = HomeWithServer(tmp_path, 'approved = ["drop"]')
+    try:
+        assert home.call("drop").text == "done"
+    finally:
+        home.close()

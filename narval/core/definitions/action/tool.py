@@ -37,7 +37,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename
     @property
     def action(self) -> str:
         """The name of the action, and of the element of its arguments."""
-        return xml_name(self.name).replace(".", "_")
+        return action_name(self.name)
 
     @property
     def result(self) -> str:
@@ -68,6 +68,11 @@ def xml_name(text: str) -> str:
     """The name of an element or attribute for a name of JSON: what XML does not take becomes "_"."""
     name = re.sub(r"[^\w.-]", "_", text)
     return name if re.match(r"[^\W\d]|_", name) else f"_{name}"
+
+
+def action_name(tool: str) -> str:
+    """The name of the action that a tool is, without its group."""
+    return xml_name(tool).replace(".", "_")
 
 
 def fault_of(tool: Tool) -> str:

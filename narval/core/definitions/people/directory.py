@@ -30,6 +30,9 @@ AFTER_A_MODEL = "model.approve"
 BY_A_RULE = "trust.ask"
 """The work that asks because of a rule of the home about what may go where."""
 
+DESTROYING = "tools.approve"
+"""The work that asks before a tool is called whose MCP server says that it destroys."""
+
 GRANTING, GRANT = "trust.grant", "grant"
 """The work that asks for what a definition needs, and the outcome by which it is granted."""
 

@@ -47,6 +47,7 @@ def status(answer: Row) -> None:
             ("fleet", _fleet_of(answer)),
             ("calls", under_way if alive else waiting),
             ("cluster", _cluster_of(answer["cluster"]) if "cluster" in answer else None),
+            ("mcp", _servers_of(answer["mcp"]) if "mcp" in answer else None),
             ("given up", counted(given_up, "call that outlived its time limit") if given_up else None),
             ("faults", f"{len(answer['faults'])}; `narval check` tells them" if answer["faults"] else None),
             ("grants", _grants_of(answer["grants"]) if answer["grants"]["asks"] else None),
@@ -87,6 +88,13 @@ def confining(grants: Row) -> str:
     text = f"code apart is confined by {clean(grants['confined_by'])}"
     places = grants["not_confined"]
     return f"{text}; not confined: {', '.join(map(clean, places))}" if places else text
+
+
+def _servers_of(servers: Row) -> str:
+    """The MCP servers at work, and the tools that they have changed."""
+    at_work = f"{', '.join(map(clean, servers['running'])) or 'no servers'} at work"
+    changed = [clean(row["tool"]) for row in servers["changed"]]
+    return f"{at_work}; changed, so not called: {', '.join(changed)}" if changed else at_work
 
 
 def _cluster_of(cluster: Row) -> str:

@@ -1,0 +1,99 @@
+"""`narval mcp`: servers are added as other programs have them, their tools listed, and changes accepted."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.calls.mcp.servers_at_work import command
+from tests.surfaces.cli.command_line import narval, well
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "behaves").write_text("")
+    (tmp_path / "home/etc").mkdir(parents=True)
+    return tmp_path / "home"
+
+
+def config(home: Path, **more: object) -> Path:
+    """A file of servers, as other programs have it."""
+    program, *words = command(home.parent)
+    path = home.parent / "mcp.json"
+    path.write_text(json.dumps({"mcpServers": {"Test One": {"command": program, "args": words, **more}}}))
+    return path
+
+
+def test_a_server_is_added_with_its_secrets_and_its_tools_are_actions(home: Path) -> None:
+    said = well(home, "mcp", "add", str(config(home, env={"TOKEN": "s3same"}, disabled=True)))
+    assert said.splitlines() == [
+        "added [mcp.test-one]",
+        "  wrote etc/mcp-test-one-token",
+        "  passed over: disabled",
+    ]
+    secret = home / "etc/mcp-test-one-token"
+    assert (secret.read_text(), stat.S_IMODE(secret.stat().st_mode)) == ("s3same\n", 0o600)
+    settings = (home / "etc/narval.toml").read_text()
+    assert "s3same" not in settings
+    assert 'secrets = { "TOKEN" = "mcp-test-one-token" }' in settings
+    assert narval(home, "check").exit_code == 0
+    assert "test-one.greet" in well(home, "actions")
+    (row,) = json.loads(well(home, "mcp", "servers", "--json"))
+    assert (row["server"], row["tools"]) == ("test-one", 9)
+    again = narval(home, "mcp", "add", str(config(home)))
+    assert again.exit_code == 1
+    assert "etc/narval.toml:" in again.stderr
+
+
+def test_what_a_server_changed_is_told_and_accepted(home: Path) -> None:
+    well(home, "mcp", "add", str(config(home)))
+    (home.parent / "behaves").write_text("changed")
+    assert "changed" not in well(home, "mcp", "tools", "test-one")
+    told = well(home, "mcp", "tools", "test-one", "--refresh")
+    assert told.count("changed") == 9 + 1
+    assert "accept what changed: narval mcp tools test-one --accept ask" in told
+    rows = json.loads(well(home, "mcp", "tools", "test-one", "--accept", "greet", "--json"))["tools"]
+    assert {row["tool"] for row in rows if row["state"] == "accepted"} == {"greet"}
+    assert "Ignore all" in (home / "recipes/mcp/test-one.tools").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("no", "expected JSON with mcpServers"),
+        ("{}", 'expected {"mcpServers"'),
+        ('{"mcpServers": {"a": {}}}', "a: expected a command or a url, got nothing"),
+        ('{"mcpServers": {"a": {"url": "http://x.example.org", "headers": {"X": "y"}}}}', "no other header"),
+        (
+            '{"mcpServers": {"a": {"url": "http://x.org", "headers": {"Authorization": "Bearer y"}}}}',
+            "mcp.a: expected https",
+        ),
+    ],
+)
+def test_what_is_no_config_is_told_and_nothing_is_written(home: Path, text: str, message: str) -> None:
+    (home.parent / "mcp.json").write_text(text)
+    ended = narval(home, "mcp", "add", str(home.parent / "mcp.json"))
+    assert ended.exit_code == 1
+    assert message in ended.stderr
+    assert [*(home / "etc").iterdir()] == []
+
+
+def test_a_server_that_is_not_there_is_told_with_the_one_that_was_meant(home: Path) -> None:
+    (home / "etc/narval.toml").write_text('[mcp.time]\ncommand = ["no-such-program-here"]\n')
+    assert "did you mean 'time'?" in narval(home, "mcp", "tools", "tme").stderr
+    assert "no-such-program-here: No such file" in narval(home, "mcp", "tools", "time").stderr
+
+
+def test_faults_of_tables_and_of_files_of_tools_have_their_places(home: Path) -> None:
+    (home / "etc/narval.toml").write_text('[mcp.time]\ncomand = ["x"]\n\n[mcp.Up]\nurl = "x"\n')
+    (home / "recipes/mcp").mkdir(parents=True)
+    (home / "recipes/mcp/a.tools").write_text('{"server": "a",\n "tools": [}')
+    (home / "recipes/mcp/b.tools").write_text('{"server": "a", "tools": []}')
+    told = narval(home, "check").stdout
+    assert "etc/narval.toml:2:1: unknown setting 'mcp.time.comand'; did you mean 'command'?" in told
+    assert "etc/narval.toml:4:6: mcp.Up: expected a name" in told
+    assert "recipes/mcp/a.tools:2:" in told
+    assert "recipes/mcp/b.tools:1:1: server: expected 'b', as the file is called, found 'a'" in told
