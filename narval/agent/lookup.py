@@ -96,10 +96,6 @@ class Lookup:
         """Let these tools be called without anybody being asked from now on, and no others that destroy."""
         self.approved = frozenset(names)
 
-    def asks_first(self, name: str) -> bool:
-        """True of an action that is a tool which destroys, and was not approved for good."""
-        return name in self.destroying and name not in self.approved
-
     def labels_of(self, run: Run, call: Call, event: Returned | Produced, memory: Memory) -> Iterable[str]:
         """The labels of what a call brings in: those of its action, of its program, of the language model
         that it has asked, unless that one is trusted; those that a session of a dataflow has met.

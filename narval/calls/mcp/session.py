@@ -188,8 +188,9 @@ def shown_error(error: BaseException) -> str:
 async def _streams(server: Connect) -> AsyncIterator[Any]:
     """The streams to a server, and their end."""
     if server.url:
-        async with _http_streams(server) as (read, write):
-            yield read, write, StreamEnd()
+        end = StreamEnd()
+        async with _http_streams(server, end) as (read, write):
+            yield read, write, end
     else:
         async with _program_streams(server) as streams:
             yield streams
@@ -277,7 +278,7 @@ async def _program_streams(server: Connect) -> AsyncIterator[Any]:
 
 
 @contextlib.asynccontextmanager
-async def _http_streams(server: Connect) -> AsyncIterator[Any]:
+async def _http_streams(server: Connect, end: StreamEnd) -> AsyncIterator[Any]:
     """The streams to a server that speaks HTTP."""
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
@@ -302,6 +303,8 @@ async def _http_streams(server: Connect) -> AsyncIterator[Any]:
     class BoundedTransport(httpx2.AsyncHTTPTransport):
         async def handle_async_request(self, request: Any) -> Any:
             response = await super().handle_async_request(request)
+            refuses = response.status_code in (401, 403)
+            end.why = f"it answers {response.status_code}: it wants another secret" if refuses else ""
             if "text/event-stream" not in response.headers.get("content-type", ""):
                 response.stream = Bounded(response.stream)
             return response
