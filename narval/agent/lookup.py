@@ -29,6 +29,8 @@ class Lookup:
     """Definitions by kind and name, in the version of a run's library or the current one."""
 
     def __init__(self, library: Library) -> None:
+        self._approved: frozenset[str] = frozenset()
+        """The tools that are called without anybody being asked, though they say that they destroy."""
         self.use(library)
         self.grants: Mapping[str, Grant] | None = None
         """The grants against which calls of definitions are held; None where they are not."""
@@ -45,8 +47,6 @@ class Lookup:
         """The folder of the home, from which paths begin; "" of one in memory."""
         self.trusted: frozenset[str] = frozenset()
         """The language models after whose answers nothing is asked first."""
-        self.approved: frozenset[str] = frozenset()
-        """The tools that are called without anybody being asked, though they say that they destroy."""
         self.mail: Mapping[str, str] | None = None
         """The account by which people are written to; None without one."""
 
@@ -56,8 +56,9 @@ class Lookup:
         actions = [of for of in library.of(Action.kind).values() if isinstance(of, Action)]
         self.bringing_in = {of.full_name for of in actions if of.model or of.label}
         """The actions by which something comes in from outside."""
-        self.destroying = {of.full_name for of in actions if of.tool is not None and of.tool.destroys}
-        """The tools whose servers say that they destroy."""
+        destroying = {of.full_name for of in actions if of.tool is not None and of.tool.destroys}
+        self.destroying = destroying - self._approved
+        """The tools before whose calls somebody is asked, for their servers say that they destroy."""
 
     @property
     def is_limited(self) -> bool:
@@ -94,7 +95,8 @@ class Lookup:
 
     def approve_tools(self, names: Iterable[str]) -> None:
         """Let these tools be called without anybody being asked from now on, and no others that destroy."""
-        self.approved = frozenset(names)
+        self._approved = frozenset(names)
+        self.use(self.library)
 
     def labels_of(self, run: Run, call: Call, event: Returned | Produced, memory: Memory) -> Iterable[str]:
         """The labels of what a call brings in: those of its action, of its program, of the language model
