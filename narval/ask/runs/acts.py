@@ -78,8 +78,8 @@ async def _start(
         origin = asker.origin()
         with asker.giving(turn):
             admitted = [tuple(add_all(turn, context, origin)) for context in contexts]
-            begin = partial(turn.start, name, environment=attributes, origin=origin)
-            return [run for run in map(begin, admitted) if run is not None]
+            started = [turn.start(name, each, environment=attributes, origin=origin) for each in admitted]
+            return [run for run in started if run is not None]
 
     runs: list[Run] = await daemon.host.submit(work)
     return runs
