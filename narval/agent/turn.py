@@ -22,6 +22,7 @@ from narval.agent.runs import start_run
 from narval.agent.timers import LATE_AFTER, LATE_KEPT
 from narval.agent.transaction import Transaction
 from narval.agent.view import HostApi, TurnView
+from narval.agent.within_grant import given_within
 from narval.core.elements.element import Origin
 from narval.core.elements.error_element import make_error
 from narval.core.engines.commands import Call, CancelCall, Command, Finish
@@ -130,8 +131,8 @@ class Turn:
             if brings_in and (labels := _labels_of_what_came(self.transaction, run, call, event)):
                 with self.transaction.coming_with(labels):
                     return self.tell(run_eid, event)
-            if memory.labels.pages and (event.elements or _has_failed(event)):
-                note_files(self.transaction, run, call, event)
+            if memory.labels.pages or self.agent.lookup.grants is not None:
+                event = _looked_through(self.transaction, run, call, event)
             if event.elements and event.elements[-1].to:
                 return self.host_api.tell_and_send(self, run, event)
             if (free := self.agent.free).eids < memory.next_eid or free.bytes < memory.elements.bytes:
@@ -304,6 +305,18 @@ def _waits(run: Run) -> list[Wait]:
     if run.state is None or not run.active:
         return []
     return list(run.engine.waiting_for(run.definition, run.state, run.watches))
+
+
+def _looked_through(
+    transaction: Transaction, run: Run, call: Call, event: Returned | Produced
+) -> Returned | Produced:
+    """The event that a run is told of what its call gave, within what was granted; its files are noted."""
+    agent = transaction.agent
+    if event.elements and agent.lookup.grants is not None:
+        event = given_within(transaction, run, event)
+    if agent.memory.labels.pages and (event.elements or _has_failed(event)):
+        note_files(transaction, run, call, event)
+    return event
 
 
 def _within_limits(transaction: Transaction, run: Run, event: Returned | Produced) -> Returned | Produced:

@@ -429,3 +429,97 @@ def test_a_run_under_way_is_held_to_its_grant_though_its_definition_is_another_a
         assert [path.name for path in (*mine.iterdir(), *other.iterdir())] == ["a.txt"]
         why = f"files.write would reach what nobody has granted to post.late: folder {other} rw"
         assert any(why in error.text for error in agent.memory("error[@type='not-granted']"))
+
+
+MAKES = """
+from narval import Message, Needs, Output, action
+
+PLAN = "<start-plan recipe='post.other'/>"
+
+@action(outputs=[Output("made", "*")], needs=Needs(), runs="inline")
+def anything():
+    return PLAN
+
+@action(outputs=[Output("made", "start-plan")], needs=Needs(), runs="inline")
+def plan():
+    return PLAN
+
+@action(outputs=[Output("made", "*")], needs=Needs(), runs="inline")
+def end():
+    return "<quit/>"
+
+@action(needs=Needs(), runs="inline")
+def send():
+    return [Message("ada", "<secret/>")]
+
+@action(outputs=[Output("made", "*")], needs=Needs(), source=True)
+async def go_on():
+    yield "<note/>"
+    yield PLAN
+"""
+OTHER = """<recipe group="post" name="other" start_step="w" end_step="w">
+  <step id="w" type="action" target="basic.nothing"/></recipe>"""
+
+
+def makes(what: str, inside: str = "") -> str:
+    text = f'<step id="w" type="action" target="makes.{what}">{inside}</step>'
+    return f'<recipe group="post" name="make" start_step="w" end_step="w">{text}</recipe>'
+
+
+@pytest.mark.parametrize(
+    ("what", "beyond"),
+    [
+        ("anything", "start post.other"),
+        ("end", "add quit"),
+        ("send", "agent ada"),
+        ("go_on", "start post.other"),
+    ],
+)
+def test_what_starts_ends_or_sends_unseen_is_held_back(tmp_path: Path, what: str, beyond: str) -> None:
+    made = {"etc/narval.toml": ASKS, "recipes/make.xml": makes(what), "recipes/other.xml": OTHER}
+    for path, text in {**made, "modules/makes.py": MAKES, "agents/ada/agent.toml": ""}.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    with narval.open(tmp_path) as agent:
+        assert standing(agent, "post.make")["standing"] == "inside"
+        agent.start("post.make")
+        agent.until_idle()
+        (error,) = agent.memory("error[@step]")
+        assert error.attributes["type"] == "not-granted"
+        assert f"makes.{what} gave what nobody has granted to post.make: {beyond}; look: " in error.text
+        assert runs(agent, "post.make") == ["failed"]
+        assert runs(agent, "post.other") == []
+        assert agent.memory("start-plan | quit") == []
+    trusting = tmp_path / "etc/narval.toml"
+    trusting.write_text("")
+    if what == "anything":
+        with narval.open(tmp_path) as agent:
+            agent.start("post.make")
+            agent.until_idle()
+            assert runs(agent, "post.other") == ["done"]
+
+
+def test_what_a_definition_says_that_it_starts_is_not_held_back(tmp_path: Path) -> None:
+    says = '<arguments><start recipe="post.other"/></arguments>'
+    for path, text in {
+        "etc/narval.toml": ASKS,
+        "recipes/make.xml": makes("plan"),
+        "recipes/say.xml": makes("anything", says)
+        .replace("makes.anything", "basic.start")
+        .replace("make", "say"),
+        "recipes/other.xml": OTHER,
+        "modules/makes.py": MAKES,
+    }.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    with narval.open(tmp_path) as agent:
+        needs = {
+            name: {need["need"] for need in standing(agent, name)["needs"]}
+            for name in ("post.make", "post.say")
+        }
+        assert "start any" in needs["post.make"]
+        assert {need for need in needs["post.say"] if need.startswith("start")} == {"start post.other"}
+        for name in needs:
+            agent.start(name)
+        agent.until_idle()
+        assert runs(agent, "post.other") == ["done", "done"]

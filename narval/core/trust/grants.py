@@ -15,7 +15,7 @@ import msgspec
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.library import Definition, Library, ModuleDefinition, named_by
 from narval.core.definitions.telling.sentence import tell
-from narval.core.trust.needs import OUTSIDE, Need, is_covered
+from narval.core.trust.needs import MADE, OUTSIDE, Need, is_covered
 
 Standing = Literal["granted", "inside", "ships", "trusted", "asked", "rejected"]
 """Why a definition may begin: it is granted; it reaches nothing outside; it ships; the home asks nothing. Or
@@ -90,14 +90,15 @@ def decide(
 
 
 def held_against(needs: Iterable[Need], decision: Decision) -> tuple[str, ...] | None:
-    """The needs that the calls of a definition are held against; None where they may reach anything.
+    """The needs that the calls of a definition, and what they give, are held against; None where they may
+    reach anything.
 
     Of one that may not begin these are the calls of runs that began before, and of what undoes them.
     """
     grant = decision.grant
     if decision.standing in ("ships", "trusted") or (grant is not None and grant.everything):
         return None
-    within = tuple(need.text for need in needs if need.what in OUTSIDE and not need.is_outside)
+    within = tuple(need.text for need in needs if need.what in (*OUTSIDE, *MADE) and not need.is_outside)
     return (*(grant.needs if grant is not None else ()), *within)
 
 

@@ -12,7 +12,7 @@ from narval.core.definitions.action.definition import Action
 from narval.core.definitions.action.needs import HOME, NOTHING, WRITTEN, Needs, table_of
 from narval.core.definitions.library import Definition, Library, ModuleDefinition, RunDefinition, named_by
 from narval.core.definitions.prototype import Prototype
-from narval.core.elements.control_elements import START_PLAN, TARGET
+from narval.core.elements.control_elements import QUIT, START_PLAN, TARGET, TASK, TASK_OBJECT
 from narval.core.elements.element import local_name, parse
 
 ANYTHING = "anything"
@@ -24,8 +24,17 @@ OUTSIDE = ("host", "folder", "program", "secret", "agent", ANYTHING)
 INSIDE = ("start", "read", "add")
 """The words for what is shown beside it: definitions it starts, names of elements it reads and adds."""
 
+MADE = ("start", "add")
+"""The words among them for what a call may give."""
+
 if TYPE_CHECKING:
     from lxml import etree
+
+STARTS = {"start": TARGET, START_PLAN: TARGET, local_name(TASK_OBJECT) or "": TASK}
+"""The elements that begin runs, by name, and the attribute of each that names the definition."""
+
+ANY = "any"
+"""The definition that is not known before a run begins."""
 
 _PORTS = {"http": "80", "https": "443"}
 _URL = re.compile(
@@ -132,9 +141,11 @@ def _of_one(one: Definition, library: Library, places: Places, written: Written)
             yield Need("agent", addressed.agent, "", addressed.part, "", addressed.line)
     if isinstance(one, ModuleDefinition):
         yield from _of_code(one, one.full_name, one.line, places, written)
-    for word in ("start", START_PLAN):
+    for word, attribute in STARTS.items():
         for attributes in written.get(word, ()):
-            yield Need("start", attributes.get(TARGET, "any"), "", one.full_name, "", one.line)
+            yield Need("start", attributes.get(attribute, ANY), "", one.full_name, "", one.line)
+    if QUIT in written:
+        yield Need("add", QUIT, "", one.full_name, "", one.line)
     for reference in one.references:
         target, _ = named_by(reference, library)
         if isinstance(target, ModuleDefinition):
@@ -158,6 +169,9 @@ def _of_code(
         for what, slots in (("read", prototype.inputs), ("add", prototype.outputs)):
             for slot in slots:
                 yield Need(what, _name_of(slot.match), code.full_name, part, "", line)
+        names = {_name_of(slot.match) for slot in prototype.outputs}
+        if not names.isdisjoint(STARTS) and written.keys().isdisjoint(STARTS):
+            yield Need("start", ANY, code.full_name, part, "", line)
 
 
 def _name_of(match: tuple[str, ...]) -> str:

@@ -1,0 +1,80 @@
+"""Within the grant: what the calls of a definition may give, where the home asks.
+
+Whoever grants a definition has seen which definitions it starts, and which agents it sends to. So what starts
+others, ends the daemon or goes to another agent is held back if nothing that was seen says so. The names of
+other elements are those that the outputs of its code declare, which its engine sees to.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+from narval.agent.agent import AgentState
+from narval.agent.run import Run
+from narval.agent.runs import NOT_GRANTED
+from narval.agent.transaction import Transaction
+from narval.core.definitions.library import RunDefinition
+from narval.core.elements.control_elements import CONTROLS, QUIT, STARTING, TARGET, TASK
+from narval.core.elements.element import parse
+from narval.core.engines.commands import CancelCall
+from narval.core.engines.events import Failure, OutputElement, Produced, Returned
+from narval.core.trust.needs import ANY, ANYTHING, is_covered
+
+log = logging.getLogger("narval.grants")
+
+
+def granted_to(agent: AgentState, run: Run) -> tuple[Run, tuple[str, ...]] | None:
+    """The run of the top level behind a run, and what its definition was granted; None where that may reach
+    anything, or is of a version of which it is not known any more what was seen.
+    """
+    outermost = agent.runs.get(agent.runs.top(run)) if run.caller is not None else run
+    definition = outermost.definition if outermost is not None else None
+    if outermost is None or definition is None:
+        return None
+    granted: tuple[str, ...] | None = getattr(definition, "granted", None)
+    if granted is None:
+        current = agent.library.get(definition.kind, definition.full_name)
+        if isinstance(current, RunDefinition) and current.digest == definition.digest:
+            granted = current.granted
+    return (outermost, granted) if granted is not None else None
+
+
+def given_within(transaction: Transaction, run: Run, event: Returned | Produced) -> Returned | Produced:
+    """The event that a run is told of what its call gave: an error where that would start, end or send what
+    nobody has seen before it was granted. A source is given up then.
+    """
+    holder = granted_to(transaction.agent, run)
+    if holder is None:
+        return event
+    outermost, granted = holder
+    beyond = next((need for each in event.elements for need in _made(each, granted)), "")
+    if not beyond:
+        return event
+    name, call = outermost.name, run.calls[event.call]
+    why = f"{call.name} gave what nobody has granted to {name}: {beyond}; look: narval grants {name}"
+    log.warning("run %d of %s: %s: %s", run.eid, run.name, NOT_GRANTED, why)
+    if type(event) is Produced:
+        transaction.outer.append((run, CancelCall(event.call)))
+    return Returned(0, 0.0, event.call, problem=Failure(NOT_GRANTED, why, final=True))
+
+
+def _made(output: OutputElement, granted: tuple[str, ...]) -> Iterator[str]:
+    """The needs of an element that are not granted: what it would start, end, or be sent to."""
+    if output.to and not is_covered(f"agent {output.to}", granted):
+        yield f"agent {output.to}"
+    if not any(word in output.xml for word in _WORDS):
+        return
+    root = parse(output.xml)
+    if root.tag in STARTING:
+        starts = [need for need in granted if need.startswith("start ")]
+        is_open = f"start {ANY}" in starts or any("{" in need for need in starts)
+        need = f"start {root.get(TARGET) or root.get(TASK) or ''}"
+        if not is_open and not is_covered(need, granted):
+            yield need
+    elif root.tag in CONTROLS and f"add {QUIT}" not in granted and ANYTHING not in granted:
+        yield f"add {QUIT}"
+
+
+_WORDS = (b"start-plan", b"task-object", b"quit")
+"""The words, one of which the root of each element has that does something by itself."""
