@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
@@ -16,10 +17,13 @@ from narval.core.errors import InternalError
 from narval.core.memory.memory import Memory
 from narval.core.patterns.pattern import Bound, Condition, Pattern
 from narval.core.trust.contents import is_free, leading_in, values_of, written
-from narval.core.trust.origins import Chosen, came_in, chosen
+from narval.core.trust.origins import Chosen, came_in, chosen, origins_of
 from narval.core.trust.parts import PROGRAMS, VALUES, Part, inputs_of, parts_of
 from narval.core.trust.rules import FROM, KNOWN, Facts, Judgement, Rule, Rules, Verdict, only_secrets
 from narval.files.trust_file import TRUST_FILE
+
+_READS_MORE = re.compile(r"\$from(?![\w.-])(?!/@[A-Za-z_])")
+"""An expression that reads more of `$from` than attributes of its root."""
 
 MOST_SOURCES = 10
 """The elements at most from which a line tells that a part came."""
@@ -196,11 +200,10 @@ class _Holding:
 
     @cached_property
     def _arrived(self) -> list[Element] | None:
-        """The elements by which what the call is inputs came in; None where that is not known."""
+        """The elements by which what the call is given came in; None where that is not known."""
         nearest = (eid for part in self._parts if part.input for eid in part.eids)
         eids = came_in(self._memory, nearest, brings_in=self._brings_in)
-        elements = (self._memory.element(eid) for eid in eids or ())
-        return None if eids is None else [element for element in elements if element is not None]
+        return None if eids is None else list(origins_of(self._memory, eids))
 
     def _brings_in(self, origin: Origin) -> bool:
         """True if the call that gave an element brings something in, or it cannot be told."""
@@ -214,7 +217,10 @@ class _Holding:
         condition = Condition((pattern,))
         values = {name: self._known[name] for name in pattern.variables if name.startswith(KNOWN)}
         if FROM in pattern.variables:
-            bounds = [condition.bind({**values, FROM: (came,)}) for came in self._arrived or ()]
+            arrived = self._arrived or ()
+            if not all(came.eid for came in arrived) and _READS_MORE.search(pattern.text):
+                arrived = ()  # of what another agent told of, only attributes are known
+            bounds = [condition.bind({**values, FROM: (came,)}) for came in arrived]
         else:
             bounds = [self._agent.lookup.known.bind(condition, values)]
         tried = [self._try(rule, bound, each) for bound in bounds for each in self._possible(condition)]

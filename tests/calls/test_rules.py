@@ -540,3 +540,50 @@ def test_a_call_that_is_tried_again_after_it_was_agreed_to_is_not_asked_for_agai
             agent.until_idle()
         assert asked(agent) == []
     assert sent(home) == ["mallory@x.org"]
+
+
+TOLD = """<cookbook group="w">
+<recipe name="passes" start_step="fetch" end_step="on">
+  <step id="fetch" type="action" target="m.fetch"/>
+  <step id="on" type="send" to="ada"><input id="message"><match>email[@from]</match></input></step>
+  <transition id="then"><in idref="fetch"/><out idref="on"/></transition></recipe>
+</cookbook>"""
+THERE = """<recipe group="a" name="answers" start_step="wait" end_step="send">
+  <step id="wait" type="action" target="basic.nothing"/>
+  <step id="send" type="action" target="m.send"><arguments>
+    <letter to="{$mail/@WHO}">so</letter></arguments></step>
+  <transition id="then"><in idref="wait"/><out idref="send"/>
+    <condition as="mail"><match>email</match></condition></transition>
+</recipe>"""
+
+
+@pytest.mark.parametrize(
+    ("who", "to", "goes"),
+    [
+        ("from", "$from/@from", True),
+        ("to", "$from/@from", False),
+        ("from", "$from[body]/@from", False),
+        ("from", "$from/@from and not($from/other)", False),
+    ],
+)
+def test_whoever_wrote_is_known_to_the_agent_that_a_mail_was_sent_on_to(
+    home: Path, who: str, to: str, goes: bool
+) -> None:
+    rule = ANSWERS.replace("$from/@from", to).replace("w.answers", "a.answers")
+    for path, text in {
+        "recipes/told.xml": TOLD,
+        "etc/trust.toml": rule + ASKS,
+        "agents/ada/agent.toml": "",
+        "agents/ada/recipes/w.xml": THERE.replace("WHO", who),
+    }.items():
+        (home / path).parent.mkdir(parents=True, exist_ok=True)
+        (home / path).write_text(text)
+    with narval.open(home, by="ann") as agent:
+        ada = agent.other("ada")
+        ada.start("a.answers")
+        agent.start("w.passes")
+        agent.until_idle()
+        ada.until_idle()
+        (mail,) = ada.memory("email")
+        assert ada.ask("trust", eid=mail.eid)["labels"] == ["mail"]
+        assert sent(home) == (["mallory@x.org"] if goes else [])

@@ -60,6 +60,10 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The eids that it was made from at the agent that sent it, if it was never in memory there."""
     replaces: tuple[int, ...] = ()
     """The eids among `inputs` that counted no more from then on, because it took their place."""
+    came_from: tuple[str, ...] = ()
+    """The elements by which it came in there, each its root with the attributes alone; () if that is not
+    known.
+    """
 
 
 class Element(msgspec.Struct, eq=False, gc=False):

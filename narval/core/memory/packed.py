@@ -26,7 +26,7 @@ TOGETHER = 512
 LARGE = 2048
 """The most bytes of an element that is packed: a larger one would be copied at each look, for little."""
 
-_Fields = tuple[int | str | tuple[int, ...], ...]
+_Fields = tuple[int | str | tuple[int | str, ...], ...]
 _HEAD = Struct("<dHH")
 """Moment, number of the root name, length of the origin; the origin and the XML follow."""
 _LONGEST = (1 << 16) - 1
@@ -132,7 +132,7 @@ class ElementTable:
         origin = b""
         if made is not None:
             fields = astuple(made)
-            whole = made.way or made.sent_as or made.made_there or made.replaces
+            whole = made.way or made.sent_as or made.made_there or made.replaces or made.came_from
             origin = _encode(fields if whole else fields[:_USUAL])
         if len(xml) > LARGE or len(origin) > _LONGEST or number > _LONGEST:
             return element

@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from narval.core.elements.element import Element, Origin, children
+from lxml import etree
+
+from narval.core.elements.element import Element, Origin, children, parse
 from narval.core.memory.labels import MODEL, SECRET, WHETHER
 from narval.core.memory.memory import Memory
 
 MOST = 10_000
 """The elements at most whose origin is looked at; what came of more is not known."""
+
+
+MOST_TOLD = 16
+"""The most elements of which another agent is told that something came by them."""
+
+LONGEST_TOLD = 4_000
+"""The most characters of one of them."""
 
 
 def _never(origin: Origin) -> bool:
@@ -25,7 +34,9 @@ def came_in(
     brings_in: Callable[[Origin], bool] = _never,
 ) -> tuple[int, ...] | None:
     """The elements by which labels about `from` came into some elements; None where that is not known: an
-    element is forgotten, another agent sent it, or a run made it of values that it kept.
+    element is forgotten, another agent sent it that did not tell, or a run made it of values that it kept.
+
+    One that another agent sent stands for those by which it came in there (`origins_of`).
 
     What a language model answered did not come in by itself, unless `models` are asked for: what it was asked
     with did. An element that has no label which it is not made of came in too if its call `brings_in`
@@ -49,7 +60,8 @@ def came_in(
         pending += origin.inputs
         new = names - _ways(memory, origin.inputs)
         if new := {name for name in new if models or not name.startswith(MODEL)}:
-            if origin.agent or (not origin.call and new & _ways(memory, (origin.run,))):
+            is_told = not origin.agent or bool(origin.came_from)
+            if not is_told or (not origin.call and new & _ways(memory, (origin.run,))):
                 return None
             arrived[eid] = None
         elif origin.call and brings_in(origin):
@@ -57,11 +69,49 @@ def came_in(
     return tuple(sorted(arrived))
 
 
+def origins_of(memory: Memory, eids: Iterable[int]) -> Iterator[Element]:
+    """The elements that came in, with those that another agent told of in the place of what it sent: these
+    have no number, and of their parts the attributes of the root alone.
+    """
+    for element in filter(None, map(memory.element, eids)):
+        told = element.origin.came_from if element.origin is not None else ()
+        yield from (Element(0, text.encode()) for text in told)
+        if not told:
+            yield element
+
+
+def told_origins(
+    memory: Memory, eids: tuple[int, ...], labels: int, brings_in: Callable[[Origin], bool]
+) -> tuple[str, ...]:
+    """The elements by which these labels of what is sent came in, as other agents are told of them; () where
+    that is not known, or they are too many or too large.
+    """
+    names = {name for name in memory.labels.names(labels) if is_way(name)}
+    if not names or not names <= _ways(memory, eids):
+        return ()
+    arrived = came_in(memory, eids, brings_in=brings_in)
+    texts = dict.fromkeys(_root_of(element) for element in origins_of(memory, arrived or ()))
+    if len(texts) > MOST_TOLD or any(len(text) > LONGEST_TOLD for text in texts):
+        return ()
+    return tuple(texts)
+
+
+def _root_of(element: Element) -> str:
+    root = parse(element.xml)
+    alone = etree.Element(root.tag, dict(root.attrib), root.nsmap)
+    return etree.tostring(alone, encoding="unicode")
+
+
+def is_way(label: str) -> bool:
+    """True of a label that says by which way something came in."""
+    return label[-1] != WHETHER and not label.startswith(SECRET)
+
+
 def _ways(memory: Memory, eids: Iterable[int]) -> set[str]:
     """The labels of elements that say by which way something came in."""
     labels = memory.labels
     said = labels.names(labels.of(eids))
-    return {name for name in said if name[-1] != WHETHER and not name.startswith(SECRET)}
+    return {name for name in said if is_way(name)}
 
 
 class Chosen(NamedTuple):

@@ -33,6 +33,8 @@ class Envelope(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     labels: tuple[str, ...] = ()
     made_from: tuple[int, ...] = ()
     """The eids that it was made from where it was never in memory, as the sender has them."""
+    came_from: tuple[str, ...] = ()
+    """The elements by which its labels came in, each its root with the attributes alone; () if not known."""
 
 
 seal = msgspec.msgpack.Encoder().encode

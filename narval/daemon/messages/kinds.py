@@ -40,6 +40,7 @@ def take_element(receiver: Receiver, turn: Turn, row: MessageRow, envelope: Enve
     if fault is not None:
         return Refusal("invalid", f"refused by its schema: {fault}")
     origin = replace(_origin(row, envelope), sent_as=envelope.inputs, made_there=envelope.made_from)
+    origin = replace(origin, came_from=envelope.came_from)
     turn.add(stamped(row.data, envelope.sender, row.id), origin)
     return None
 

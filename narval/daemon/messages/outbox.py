@@ -6,12 +6,22 @@ from collections import Counter
 
 from msgspec.structs import replace
 
+from narval.agent.first_labels import came_with
 from narval.agent.turn import Turn
 from narval.core.elements import changes
 from narval.core.elements.control_elements import sent_to
+from narval.core.trust.origins import told_origins
 from narval.daemon.messages.envelope import Envelope, seal
 from narval.daemon.messages.post_office import PostOffice
 from narval.store.batch import AgentRow, Batch, MessageRow
+
+
+def _came_from(turn: Turn, envelope: Envelope, sent: int) -> tuple[str, ...]:
+    """The elements by which the labels of what is sent came in; () where that is not known, as of what was
+    never in memory.
+    """
+    agent, eids = turn.agent, envelope.inputs
+    return told_origins(agent.memory, eids, sent, lambda origin: any(True for _ in came_with(agent, origin)))
 
 
 class Outbox:
@@ -68,7 +78,9 @@ class Outbox:
         sent = labels.join(labels.of((envelope.run, *envelope.inputs)), turn.transaction.comes_with)
         if sent:
             envelope = replace(
-                envelope, labels=labels.names(labels.join(sent, labels.number(envelope.labels)))
+                envelope,
+                labels=labels.names(labels.join(sent, labels.number(envelope.labels))),
+                came_from=_came_from(turn, envelope, sent),
             )
         memory = turn.agent.memory
         if sources := tuple([eid for eid in envelope.inputs or envelope.made_from if eid in memory]):

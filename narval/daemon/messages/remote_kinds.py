@@ -95,6 +95,7 @@ def _add_all(
 ) -> tuple[int, ...]:
     """Add the elements that came along; each knows its eid at the sender."""
     there = envelope.inputs if len(envelope.inputs) == len(elements) else ()  # older messages do not say
+    origin = replace(origin, came_from=envelope.came_from)
     origins = [replace(origin, sent_as=(eid,)) for eid in there] or [origin] * len(elements)
     stamps = (stamped(xml, envelope.sender, row.id) for xml in elements)
     return tuple([turn.add(xml, of) for xml, of in zip(stamps, origins, strict=True)])

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from narval.core.elements.changes import Added, Forgotten, Labelled
 from narval.core.elements.element import Element, Origin
 from narval.core.memory.memory import Memory
-from narval.core.trust.origins import Chosen, came_in, chosen
+from narval.core.trust.origins import (
+    LONGEST_TOLD,
+    MOST_TOLD,
+    Chosen,
+    came_in,
+    chosen,
+    origins_of,
+    told_origins,
+)
 
 
 def memory_of(*elements: tuple[bytes, Origin | None, tuple[str, ...]]) -> Memory:
@@ -88,3 +98,33 @@ def test_fields_that_came_in_leave_a_model_free() -> None:
     assert chosen(memory_of((fields, made(), ("mail",)), answer), (2,)) == Chosen()
     only_a_value = (fields, made(), ("/value/text()=mail",))
     assert chosen(memory_of(only_a_value, answer), (2,)) == Chosen(frozenset({"evil@x.org"}))
+
+
+def told(memory: Memory, *eids: int, names: tuple[str, ...] = ("mail",)) -> tuple[str, ...]:
+    return told_origins(memory, eids, memory.labels.number(names), lambda origin: False)
+
+
+def test_another_agent_is_told_of_what_came_in_its_root_alone() -> None:
+    mail = (b"<email from='a@x.org'>x<body>secret</body></email>", made(), ("mail",))
+    memory = memory_of(mail, (b"<note>so</note>", made(1), ("mail",)))
+    (text,) = told(memory, 2)
+    assert text == '<email from="a@x.org"/>'
+    there = memory_of((b"<note/>", replace(made(agent="ada"), came_from=(text,)), ("mail",)))
+    assert came_in(there, (1,)) == (1,)
+    (element,) = origins_of(there, (1,))
+    assert (element.eid, element.attributes) == (0, {"from": "a@x.org"})
+    assert told(there, 1) == (text,)  # and so it goes on to a third
+
+
+def test_another_agent_is_told_nothing_where_not_all_is_known() -> None:
+    memory = memory_of(MAIL, (b"<note/>", made(1), ("mail",)), (b"<own/>", None, ()))
+    assert told(memory, 2, names=("feed", "mail")) == ()
+    assert told(memory, 3) == ()
+    memory.apply(Forgotten((1,)))
+    assert told(memory, 2) == ()
+    many = [(f"<email n='{n}'/>".encode(), made(), ("mail",)) for n in range(MOST_TOLD + 1)]
+    memory = memory_of(*many, (b"<note/>", made(*range(1, len(many) + 1)), ("mail",)))
+    assert told(memory, len(many) + 1) == ()
+    assert len(told(memory, *range(1, MOST_TOLD + 1))) == MOST_TOLD
+    long = f"<email from='{'x' * LONGEST_TOLD}'/>".encode()
+    assert told(memory_of((long, made(), ("mail",))), 1) == ()
