@@ -37,12 +37,14 @@ def note_files(transaction: Transaction, run: Run, call: Call, event: Returned |
     if not isinstance(action, Action) or not may_write(action):
         return
     eids = [eid for _, taken in call.inputs for eid in taken]
-    of_run = NONE if knows_inputs(run.kind) else labels.of((run.eid,))
-    said, _ = labels.told(labels.join(labels.join(labels.of(eids), of_run), transaction.comes_with))
     written = list(_paths(event, agent.lookup.home))
     if type(event) is Returned and (event.problem is not None or event.abandoned):
         meant = [path for eid in eids for path in _paths_in(agent, eid)]
         written += [(path, *meant) for path in meant]
+    if not written:
+        return
+    of_run = NONE if knows_inputs(run.kind) else labels.of((run.eid,))
+    said, _ = labels.told(labels.join(labels.join(labels.of(eids), of_run), transaction.comes_with))
     for paths in written:
         number = labels.join(labels.of_files(paths), labels.number(said))
         if number != labels.files.get(paths[0], NONE):
