@@ -74,9 +74,9 @@ def origins_of(memory: Memory, eids: Iterable[int]) -> Iterator[Element]:
     have no number, and of their parts the attributes of the root alone.
     """
     for element in filter(None, map(memory.element, eids)):
-        told = element.origin.came_from if element.origin is not None else ()
-        yield from (Element(0, text.encode()) for text in told)
-        if not told:
+        roots = element.origin.came_from if element.origin is not None else ()
+        yield from (Element(0, text.encode()) for text in roots)
+        if not roots:
             yield element
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 import msgspec
@@ -35,6 +36,10 @@ def where_in(slot: str, says_where: Iterable[SlotPath] | None) -> list[str] | No
     if slot == STANDARD_INPUT:
         return []
     return None if says_where is None else [part.path for part in says_where if part.slot == slot]
+
+
+_ONE_PART = re.compile(r"string\(\s*(@?[A-Za-z_][\w.-]*)\s*\)")
+"""An expression that selects the text of one attribute, or of one child."""
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -73,12 +78,25 @@ def parts_of(
     if not labels.pages:
         return ()
     parts: list[Part] = []
+    selected = _selected(call)
     for slot, eids in inputs_of(call):
+        if path := selected.get(slot):
+            parts.append(_part(memory, slot, path, says_where is None, eids))
+            continue
         declared = where_in(slot, says_where)
         parts += _of_input(memory, slot, eids, declared)
     eids = tuple(eid for _, given in call.inputs for eid in given)
     decided = _decided(labels, deciding, eids)
     return (*parts, decided) if decided.labels else tuple(parts)
+
+
+def _selected(call: Call) -> dict[str, str]:
+    """The parts of elements that a program is given as variables, by variable, where its expression names one
+    part: of the others it learns nothing.
+    """
+    selects = call.program.selects if call.program is not None else ()
+    fits = ((name, _ONE_PART.fullmatch(expression)) for name, expression in selects)
+    return {name: fit[1] for name, fit in fits if fit is not None}
 
 
 def _of_input(memory: Memory, slot: str, eids: tuple[int, ...], declared: list[str] | None) -> Iterator[Part]:

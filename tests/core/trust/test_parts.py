@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pytest
+
 from narval.core.elements.changes import Added, Labelled
 from narval.core.elements.element import Element, Origin
-from narval.core.engines.commands import Call
+from narval.core.engines.commands import Call, Program
 from narval.core.memory.memory import Memory
 from narval.core.trust.parts import Part, parts_of
 from narval.core.trust.paths import SlotPath
@@ -79,3 +81,29 @@ def test_a_list_has_in_each_part_the_labels_of_all_its_elements() -> None:
     to, rest = parts_of(memory, called(MAIL, DRAFT), [SlotPath("email", "@to")])
     assert (to.labels, to.eids) == (("mail", "web"), (MAIL, DRAFT))
     assert (rest.labels, rest.eids) == (("mail",), (MAIL,))
+
+
+@pytest.mark.parametrize(
+    ("select", "part"),
+    [
+        ("string(@to)", Part("TO", "@to", True, (), ())),
+        ("string( @subject )", Part("TO", "@subject", True, ("mail",), (MAIL,))),
+        ("string(body)", Part("TO", "body", True, ("web",), (MAIL,))),
+    ],
+)
+def test_a_variable_of_a_program_has_the_labels_of_the_part_that_it_selects(select: str, part: Part) -> None:
+    labels = {DRAFT: ("/@subject=mail", "/@to=", "/body/@kind=web"), MAIL: ("mail", "web")}
+    memory = memory_of(labels, (MAIL,))
+        {DRAFT: ("/@subject=mail", "/@to=", "/body/@kind=web"), MAIL: ("mail", "web")}, (MAIL,)
+    )
+    program = Program(("true",), selects=(("TO", select),))
+    call = Call("1.1", "program", "true", "s", inputs=(("TO", (DRAFT,)),), program=program)
+    assert parts_of(memory, call) == (part,)
+
+
+def test_a_variable_that_is_made_of_more_than_one_part_counts_with_all() -> None:
+    memory = memory_of({DRAFT: ("/@subject=mail", "/@to=")}, (MAIL,))
+    for select in ("string(.)", "string(concat(@to, @subject))", "string(@*)", "string(a/b)"):
+        program = Program(("true",), selects=(("TO", select),))
+        call = Call("1.1", "program", "true", "s", inputs=(("TO", (DRAFT,)),), program=program)
+        assert {label for part in parts_of(memory, call) for label in part.labels} == {"mail"}
