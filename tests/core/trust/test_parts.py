@@ -94,8 +94,6 @@ def test_a_list_has_in_each_part_the_labels_of_all_its_elements() -> None:
 def test_a_variable_of_a_program_has_the_labels_of_the_part_that_it_selects(select: str, part: Part) -> None:
     labels = {DRAFT: ("/@subject=mail", "/@to=", "/body/@kind=web"), MAIL: ("mail", "web")}
     memory = memory_of(labels, (MAIL,))
-        {DRAFT: ("/@subject=mail", "/@to=", "/body/@kind=web"), MAIL: ("mail", "web")}, (MAIL,)
-    )
     program = Program(("true",), selects=(("TO", select),))
     call = Call("1.1", "program", "true", "s", inputs=(("TO", (DRAFT,)),), program=program)
     assert parts_of(memory, call) == (part,)
