@@ -35,8 +35,7 @@ CREATE TABLE daemons (
 	until TIMESTAMPTZ NOT NULL,
 	draining BOOLEAN NOT NULL DEFAULT false,
 	held BIGINT NOT NULL DEFAULT 0,
-	weight BIGINT NOT NULL DEFAULT 10,
-	given BIGINT NOT NULL DEFAULT 0
+	weight BIGINT NOT NULL DEFAULT 10
 );
 
 CREATE TABLE leases (
@@ -44,10 +43,13 @@ CREATE TABLE leases (
 	home TEXT NOT NULL DEFAULT '',
 	owner BIGINT,
 	epoch BIGINT NOT NULL DEFAULT 0,
-	turn BIGINT NOT NULL DEFAULT 0
+	turn BIGINT NOT NULL DEFAULT 0,
+	given BOOLEAN NOT NULL DEFAULT false
 ) WITH (fillfactor = 50);
 
-CREATE INDEX leases_by_owner ON leases (owner);
+CREATE INDEX leases_by_owner_and_home ON leases (owner, home);
+
+CREATE INDEX leases_given ON leases (owner) WHERE given;
 
 CREATE TABLE collections (
 	name TEXT PRIMARY KEY,
@@ -64,9 +66,15 @@ ALTER TABLE daemons ADD COLUMN IF NOT EXISTS held BIGINT NOT NULL DEFAULT 0;
 
 ALTER TABLE daemons ADD COLUMN IF NOT EXISTS weight BIGINT NOT NULL DEFAULT 10;
 
-ALTER TABLE daemons ADD COLUMN IF NOT EXISTS given BIGINT NOT NULL DEFAULT 0"""
-"""The change that makes leases of before those of now: daemons say how many agents they hold, what part of
-all is theirs, and how often others gave them some.
+ALTER TABLE leases ADD COLUMN IF NOT EXISTS given BOOLEAN NOT NULL DEFAULT false;
+
+CREATE INDEX IF NOT EXISTS leases_by_owner_and_home ON leases (owner, home);
+
+CREATE INDEX IF NOT EXISTS leases_given ON leases (owner) WHERE given;
+
+DROP INDEX IF EXISTS leases_by_owner"""
+"""The change that makes leases of before those of now: daemons say how many agents they hold, and what part
+of all is theirs; an agent, if another daemon gave it to the one that holds it.
 """
 
 

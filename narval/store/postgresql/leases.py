@@ -65,7 +65,7 @@ class Taken(NamedTuple):
     row: AgentRow
     epoch: int
     was_given: bool = False
-    """True of one that it held without knowing it: another daemon gave it, or an answer was lost."""
+    """True of one that another daemon gave it."""
 
 
 class Ownership(NamedTuple):
@@ -85,7 +85,8 @@ class Beat(NamedTuple):
     `at` is the clock of the store (seconds since 1970), `mail` are the agents of this daemon that have
     messages they have not taken, `published` the collections of the store, by name with their digests.
     `daemons` are those whose time is not over, itself among them; `free` is how many agents `take` would
-    find, of daemons whose time is over too, and `unknown` how many of these it holds without knowing it.
+    find (some thousands at most), of daemons whose time is over too, and `unknown` how many of these it holds
+    without knowing it.
     """
 
     at: float

@@ -153,7 +153,7 @@ def _version(server: Server, connection: Connection[Rows]) -> int:
 
 
 def _has_counts(connection: Connection[Rows]) -> bool:
-    asked = "SELECT FROM pg_attribute WHERE attrelid = 'daemons'::regclass AND attname = 'given'"
+    asked = "SELECT FROM pg_attribute WHERE attrelid = 'leases'::regclass AND attname = 'given'"
     return bool(connection.execute(asked).rowcount)
 
 
