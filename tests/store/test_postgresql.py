@@ -292,8 +292,17 @@ def rows_read(connection: psycopg.Connection[Any]) -> int:
 def test_leases_of_before_are_made_those_of_now(postgres_url: str) -> None:
     open_store(postgres_url).close()
     with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute("ALTER TABLE daemons DROP COLUMN held")
+        connection.execute("ALTER TABLE daemons DROP COLUMN held, DROP COLUMN weight")
+        connection.execute("ALTER TABLE leases DROP COLUMN given")
+        connection.execute("DROP INDEX leases_by_owner_and_home")
+        connection.execute("CREATE INDEX leases_by_owner ON leases (owner)")
     with open_store(postgres_url) as store:
         leases_of(store).join("attic", "test", "1")
         [row] = leases_of(store).renew().daemons
-        assert row.agents == 1
+        assert (row.agents, row.weight) == (1, 10)
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        of_leases = (
+            "SELECT indexname FROM pg_indexes WHERE tablename = 'leases' AND schemaname = current_schema()"
+        )
+        indexes = {name for (name,) in connection.execute(of_leases)}
+    assert indexes == {"leases_pkey", "leases_by_owner_and_home", "leases_given"}
