@@ -40,7 +40,7 @@ SELECT d.daemon, d.home, d.address, d.version, d.digest, extract(epoch FROM d.st
 MAIL = """
 SELECT m.agent FROM (SELECT DISTINCT agent FROM messages) m
     WHERE (SELECT l.owner FROM leases l WHERE l.agent = m.agent) = %s"""
-"""It reads what waits in the store, however many agents a daemon has."""
+"""The agents of a daemon for which messages wait: what waits is read, however many agents it has."""
 
 COUNT_GIVEN = "SELECT count(*) FROM leases WHERE owner = %s AND given"
 
