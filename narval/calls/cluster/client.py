@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from distributed import Client, KilledWorker, Security, Variable, wait
+from distributed.client import FuturesCancelledError
 
 from narval.calls.cluster import remote
 from narval.calls.cluster.frames import (
@@ -31,6 +32,8 @@ from narval.calls.cluster.published import Publisher, find_published
 from narval.calls.workers.frames import FrameError
 from narval.core.engines.events import Failure
 from narval.files.outside.cluster import CERTIFICATES
+
+log = logging.getLogger("narval.cluster")
 
 _CONNECTING, _LOOK, _FAREWELL = 10.0, 1.0, 1.0
 """Seconds that connecting may take, between looks at how large the cluster is, and for leaving it."""
@@ -186,11 +189,16 @@ class ClusterClient:
         task.add_done_callback(self._work.discard)
 
     async def _done(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do some work; where the scheduler is not there to do it with, it is lost."""
+        """Do some work; where the scheduler is not there to do it with, it is lost, and whatever breaks down
+        is begun anew with another client: else calls would wait for nobody.
+        """
         try:
             await work
         except OSError as error:
             self._end_with(f"the scheduler was lost: {error}")
+        except Exception as error:
+            log.exception("the connection to the cluster broke down, and is made anew")
+            self._end_with(f"the connection to the scheduler broke down: {error!r:.500}")
 
     def _reply(self, key: str, replies: list[ClusterReply] | Failure) -> None:
         self._tell(methodcaller("replied", key, replies))
@@ -207,11 +215,11 @@ class ClusterClient:
             with self._client.as_current():
                 waiting = wait([future])
             await waiting
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, FuturesCancelledError):
             if key in self._futures and self._futures[key] is future:
                 if future.status != "cancelled":
                     raise
-                self._end_with("the scheduler was lost")
+                self._end_with("the scheduler was lost")  # if it is back by now, it knows nothing of it
             return
         if self._futures.get(key) is future:
             self._finished.add(key)

@@ -64,9 +64,11 @@ class Announced(CallListener):
         record.go()
 
 
-def started(calls: ClusterCalls, what: Module, name: str, announced: list[Any] | None = None) -> Any:
+def started(
+    calls: ClusterCalls, what: Module, name: str, announced: list[Any] | None = None, timeout: float = 60.0
+) -> Any:
     """A call that is begun at once; one that must not be made twice if its announcement is kept."""
-    call = calls.context(what, name, timeout=60.0)
+    call = calls.context(what, name, timeout=timeout)
 
     async def start() -> Any:
         import asyncio

@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -40,37 +39,36 @@ class OwnCluster:
             "--tls-key", str(folder / "key.pem"),
         ]  # fmt: skip
         self.start_scheduler()
-        worker = ["worker", self.address, *self._tls, "--nthreads", "1", "--no-dashboard", "--death-timeout", "60"]
+        worker = ["worker", self.address, *self._tls, "--nthreads", "1", "--no-dashboard"]
         words = " ".join(self._dask(*worker, "--local-directory", str(folder)))
-        self.workers = subprocess.Popen(
-            ["sh", "-c", f"while :; do {words}; sleep 0.2; done"],
-            stdout=open(folder / "worker.log", "w"), stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        self.workers = self._begun(["sh", "-c", f"while :; do {words}; sleep 0.2; done"], "workers.log")
 
     def start_scheduler(self) -> None:
-        words = self._dask(
-            "scheduler", "--protocol", "tls", "--host", "127.0.0.1", "--port", str(self.port), "--no-dashboard",
-            *self._tls,
-        )  # fmt: skip
-        self.scheduler = subprocess.Popen(
-            words, stdout=open(self.folder / "scheduler.log", "a"), stderr=subprocess.STDOUT, start_new_session=True
-        )
+        place = ["--host", "127.0.0.1", "--port", str(self.port), "--no-dashboard"]
+        words = self._dask("scheduler", "--protocol", "tls", *place, *self._tls)
+        self.scheduler = self._begun(words, "scheduler.log")
+
+    def _begun(self, words: list[str], log: str) -> subprocess.Popen[bytes]:
+        with (self.folder / log).open("ab") as said:
+            return subprocess.Popen(words, stdout=said, stderr=subprocess.STDOUT, start_new_session=True)
 
     def _dask(self, *words: str) -> list[str]:
         return [sys.executable, "-m", "dask", *words]
 
     def restart(self) -> None:
         """The scheduler is killed, and another one begins at its address."""
-        os.killpg(self.scheduler.pid, signal.SIGKILL)
-        self.scheduler.wait()
+        kill(self.scheduler)
         self.start_scheduler()
 
     def end(self) -> None:
         for program in (self.workers, self.scheduler):
-            with suppress(ProcessLookupError):
-                os.killpg(program.pid, signal.SIGKILL)
-            program.wait()
+            kill(program)
+
+
+def kill(program: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(program.pid, signal.SIGKILL)
+    program.wait()
 
 
 @pytest.fixture
@@ -81,21 +79,25 @@ def cluster(tmp_path: Path) -> Iterator[OwnCluster]:
     cluster.end()
 
 
-def settings(cluster: OwnCluster) -> ClusterSettings:
-    return ClusterSettings(address=cluster.address, certificates=str(cluster.folder))
-
-
-def test_calls_are_made_again_when_a_scheduler_was_restarted_within_seconds(
+def test_G70_calls_are_made_again_when_a_scheduler_was_restarted_within_seconds_and_limits_count(
     cluster: OwnCluster, daemon: Daemon, text: Module, tmp_path: Path, go: Path
 ) -> None:
-    calls = daemon(settings(cluster))
+    settings = ClusterSettings(address=cluster.address, certificates=str(cluster.folder))
+    calls = daemon(settings)
     under_way = [started(calls, text, "noted") for _ in range(3)]
     calls.until(lambda: len(noted(tmp_path)) == 1)
-    began = time.monotonic()
     cluster.restart()
-    calls.until(lambda: len(noted(tmp_path)) > 1)
-    print("again after", time.monotonic() - began, calls.book.executor.cluster.shown())
+    calls.until(lambda: len(noted(tmp_path)) == 2)
+    assert calls.book.executor.cluster.shown()["away"] == ""
     go.touch()
     for one in under_way:
         assert calls.outcome(one).problem is None
-    print("done after", time.monotonic() - began)
+    assert len(noted(tmp_path)) == 4
+    go.unlink()
+    limited = started(calls, text, "noted", timeout=3.0)
+    calls.until(lambda: len(noted(tmp_path)) == 5)
+    kill(cluster.workers)
+    kill(cluster.scheduler)
+    problem = calls.outcome(limited).problem
+    assert problem.kind == "timeout"
+    assert "there is no cluster" in problem.message
