@@ -35,6 +35,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "daemon.people": ("people",),
     "daemon.hooks": ("hooks", "take_hook"),
     "daemon.changed": ("changed",),
+    "clients.resources": ("client_resource",),
     "clients.calling": ("mcp_clients", "client_tools", "use_tool", "client_run", "cancel_call"),
     "memory.changing": ("add", "outdate"),
     "memory.trust": ("trust", "endorse", "rules"),

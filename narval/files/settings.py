@@ -44,6 +44,7 @@ from narval.files.toml import (
     text,
     zone,
 )
+from narval.files.web_settings import WEB, WebSettings, read_web
 from narval.system.unexpected import unexpected
 
 FILE = "etc/narval.toml"
@@ -187,6 +188,8 @@ class Settings(CallLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The sources that dataflows may read, by name."""
     hooks: Mapping[str, Webhook] = MappingProxyType({})
     """The webhooks, by name."""
+    web: WebSettings = WebSettings()
+    """The settings of what `narval web` serves beside the pages."""
     agent: Given = MappingProxyType({})
     """The settings of the home's own agent alone."""
 
@@ -255,6 +258,7 @@ def _checked(file: TomlFile, home: Path) -> tuple[Settings | None, list[Fault]]:
     dataflows = FlowLimits(**file.read(FLOW_READERS, DATAFLOWS)) if DATAFLOWS in values else FlowLimits()
     sources = read_sources(file) if SOURCES in values else {}
     hooks = read_hooks(file) if HOOKS in values else {}
+    web = read_web(file) if WEB in values else WebSettings()
     services = read_services(file)
     servers = read_mcp_servers(file) if MCP in values else ()
     cluster = {name: values.pop(key) for name, key in CLUSTER_KEYS.items() if key in values}
@@ -274,6 +278,7 @@ def _checked(file: TomlFile, home: Path) -> tuple[Settings | None, list[Fault]]:
         DATAFLOWS: dataflows,
         SOURCES: sources,
         HOOKS: hooks,
+        WEB: web,
         "services": services,
         MCP: servers,
     }
@@ -314,7 +319,7 @@ MAIL_READERS: Mapping[str, Reader] = {
 """The readers of `[mail]`, as the attributes of an `outbox` are called (docs/reference/modules/mail.md)."""
 
 
-TABLES = (AGENT, MAIL, DATAFLOWS, SOURCES, HOOKS, MCP, *SERVICE_TABLES)
+TABLES = (AGENT, MAIL, DATAFLOWS, SOURCES, HOOKS, WEB, MCP, *SERVICE_TABLES)
 """The tables of the file, which are read apart."""
 
 READERS: Mapping[str, Reader] = {

@@ -134,7 +134,7 @@ class Guard:
         scope["scheme"] = self._place.scheme
         if method not in ("GET", "HEAD", "POST"):
             raise RefusedError(405, "Pages are asked for by GET, and acts by POST.", allow="GET, HEAD, POST")
-        receive = _in_time(receive, self._limits.sending)
+        receive = in_time(receive, self._limits.sending)
         if path.startswith(HOOKS):
             return receive
         if method == "POST":
@@ -364,7 +364,7 @@ def _without_token(fields: Fields) -> Fields:
     return Fields([pair for pair in fields.pairs if pair[0] != TOKEN])
 
 
-def _in_time(receive: Receive, within: float) -> Receive:
+def in_time(receive: Receive, within: float) -> Receive:
     """The same of a request that must have arrived within some seconds. It raises RefusedError."""
     until, arrived = time.monotonic() + within, False
 

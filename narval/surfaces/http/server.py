@@ -68,6 +68,15 @@ def loopback(port: int | None) -> list[socket.socket]:
     raise OperatorError(f"port {port} {why}; name another one: --port N")
 
 
+def listening_at(host: str, port: int) -> socket.socket:
+    """A socket that listens at an address. Raises OperatorError where that is not to be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return _listening(family, host, port)
+    except OSError as error:
+        raise OperatorError(f"cannot listen at {host}, port {port}: {error.strerror}") from None
+
+
 def _both(port: int) -> list[socket.socket]:
     first = _listening(socket.AF_INET, "127.0.0.1", port)
     try:
@@ -141,7 +150,12 @@ def _clear(path: Path) -> None:
 class PageServer(uvicorn.Server):
     """The server of an application on sockets that listen, until `end`."""
 
-    def __init__(self, application: Application, ready: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        application: Application,
+        ready: Callable[[], None] = lambda: None,
+        tls: tuple[str, str] | None = None,
+    ) -> None:
         super().__init__(
             uvicorn.Config(
                 application,
@@ -157,6 +171,8 @@ class PageServer(uvicorn.Server):
                 h11_max_incomplete_event_size=RequestLimits().header,
                 backlog=_BACKLOG,
                 timeout_graceful_shutdown=_ENDING,
+                ssl_certfile=tls[0] if tls is not None else None,
+                ssl_keyfile=tls[1] if tls is not None else None,
             )
         )
         self._ready, self._ended = ready, asyncio.Event()

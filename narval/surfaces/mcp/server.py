@@ -13,10 +13,10 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any
 
 import mcp_types as types
-from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.shared.exceptions import MCPError, NoBackChannelError
@@ -25,6 +25,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from narval import __version__
 from narval.ask.text import json_bytes
 from narval.core.errors import NarvalError, RequestError
+from narval.surfaces.mcp.resources import Asks, Context, Resources
 
 AT_ONCE = 64
 """Requests that are under way at a time; more are refused."""
@@ -35,21 +36,13 @@ REMEMBERED = 1_000
 STEP = 30.0
 """Seconds that the daemon is asked to wait at a time: nothing is polled."""
 
-Context: TypeAlias = "ServerRequestContext[Any, Any]"
-
-
-class Asks(Protocol):
-    """The way to the daemon's operations."""
-
-    async def ask(self, method: str, /, **params: Any) -> Any:
-        """The answer to an operation. Raises NarvalError."""
-
 
 class ToolServer:
     """The server of clients, whose name `client_of` tells of a request."""
 
     def __init__(self, asks: Asks, client_of: Callable[[Context], str]) -> None:
         self._asks, self._client_of = asks, client_of
+        self._resources = Resources(asks, client_of)
         self._under_way = 0
         self._calls: OrderedDict[tuple[str, Any], _Call] = OrderedDict()
         """The calls whose requests have no answer yet, or were cut off, by connection and request."""
@@ -64,8 +57,19 @@ class ToolServer:
             instructions=INSTRUCTIONS,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
+            on_list_resources=self._resources.list,
+            on_list_resource_templates=self._resources.templates,
+            on_read_resource=self._resources.read,
+            on_subscribe_resource=self._resources.subscribe,
+            on_unsubscribe_resource=self._resources.unsubscribe,
+            on_subscriptions_listen=self._resources.listen,
         )
         self.server.middleware.append(self._observe)
+
+    def close(self) -> None:
+        """End: what is cut off from now on is a lost connection, and no wish of its client."""
+        self.is_closing = True
+        self._resources.close()
 
     def options(self) -> InitializationOptions:
         """The words about this server that a client is told when it connects."""

@@ -80,6 +80,7 @@ async def serve(find: Any, client: str) -> None:
         streams: Any = {"stdin": _Lines(reader), "stdout": _Output(output)}
         async with stdio_server(**streams) as (read, write):
             await server.server.run(read, write, server.options())
+            server.close()
     finally:
         await asks.close()
 

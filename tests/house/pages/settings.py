@@ -25,6 +25,7 @@ from narval.files.outside.sources import (
 from narval.files.people_file import PEOPLE_KEYS
 from narval.files.settings import AGENT, FILE, MAIL, MAIL_READERS, READERS, TABLES, Settings
 from narval.files.toml import Reader, taken_at_start
+from narval.files.web_settings import WEB, WEB_READERS, WebSettings
 from tests.house.pages.tables import BAD_VALUES, code, codes, expected, table
 from tests.places import ROOT
 
@@ -68,6 +69,7 @@ INNER = (
     SettingsTable(f"[{MCP}.NAME]", "[MCP servers](mcp-servers.md)", MCP_READERS, McpServer),
     SettingsTable(f"[{DATAFLOWS}]", "[dataflows](dataflows.md)", FLOW_READERS, FlowLimits),
     SettingsTable(f"[{SOURCES}.NAME]", "[dataflows](dataflows.md)", SOURCE_READERS, FlowSource),
+    SettingsTable(f"[{WEB}]", "[narval as an MCP server](mcp-server.md)", WEB_READERS, WebSettings),
     SettingsTable(f"[{HOOKS}.NAME]", "[webhooks](webhooks.md)", HOOK_READERS, Webhook),
     SettingsTable(
         f"[{AGENT}]` and `agents/NAME/agent.toml",

@@ -69,7 +69,13 @@ def test_every_operation_is_asked_by_a_command_but_for_what_only_programs_ask_of
     by_programs |= {"try_on_past", "job", "jobs", "end_job"}  # simulate --since plays it, and waits for it
     by_programs |= {"reach"}  # check --trust reads the files itself
     by_programs |= {"take_hook"}  # a program elsewhere does, through the pages
-    by_programs |= {"client_tools", "use_tool", "client_run", "cancel_call"}  # narval mcp --client does
+    by_programs |= {
+        "client_tools",
+        "use_tool",
+        "client_run",
+        "cancel_call",
+        "client_resource",
+    }  # narval mcp --client does
     by_programs |= {"check", "propose"}  # assistants do, as tools; check reads the files itself
     by_programs |= {"flow_results", "record_flow_results"}  # a dataflow in the foreground does
     assert set(OPERATIONS) - {operation for _, operation in of_commands()} == by_programs

@@ -8,8 +8,13 @@ import signal
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
+from narval.core.errors import OperatorError
 from narval.files.home import Home
+from narval.files.settings import FILE
+from narval.files.web_settings import WebSettings
+from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.http.application import application
 from narval.surfaces.http.guard import Application, Guard
 from narval.surfaces.http.hooks import Hooks, hook_route
@@ -17,7 +22,7 @@ from narval.surfaces.http.login import LoginPages, session_pages
 from narval.surfaces.http.people import PeopleOfHome
 from narval.surfaces.http.place import WebPlace
 from narval.surfaces.http.saved_forms import SavedForms
-from narval.surfaces.http.server import PageServer
+from narval.surfaces.http.server import PageServer, listening_at
 from narval.surfaces.http.sessions import Sessions
 from narval.surfaces.web.site import PAGES, make_site
 
@@ -36,23 +41,58 @@ def pages(home: Home, folder: Path, place: WebPlace, sessions: Sessions) -> Appl
     return Guard(inside, place, sessions, people, forms, scarce=SCARCE)
 
 
+class Beside(NamedTuple):
+    """What is served beside the pages: a server, the socket where it listens, and what is done first when it
+    ends.
+    """
+
+    server: PageServer
+    socket: socket.socket
+    end: Callable[[], None]
+
+
+def mcp(home: Home, settings: WebSettings) -> Beside:
+    """The server of MCP that the settings name. Raises OperatorError where it cannot listen, or has no key."""
+    from narval.surfaces.mcp.http import McpDoor
+
+    door, tls = McpDoor(AsyncClient(home.known_socket), settings), None
+    if settings.mcp_certificate is not None and settings.mcp_key is not None:
+        tls = str(home.path / settings.mcp_certificate), str(home.path / settings.mcp_key)
+    try:
+        server = PageServer(door, tls=tls)
+        server.config.load()
+    except OSError as error:
+        raise OperatorError(f"{FILE}: the certificate of web.mcp cannot be used: {error}") from None
+    host = "127.0.0.1" if settings.host == "localhost" else settings.host
+    return Beside(server, listening_at(host, settings.port), door.end)
+
+
 async def serve(
     pages: Application,
     sockets: list[socket.socket],
     ready: Callable[[], None],
     *,
     ends_with_input: bool = False,
+    beside: Beside | None = None,
 ) -> None:
     """Serve until SIGTERM, SIGINT or SIGHUP; also until the end of the input where that is to count."""
     loop, server = asyncio.get_running_loop(), PageServer(pages, ready)
+
+    def end() -> None:
+        server.end()
+        if beside is not None:
+            beside.end()
+            beside.server.end()
+
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        loop.add_signal_handler(number, server.end)
+        loop.add_signal_handler(number, end)
 
     def read() -> None:
         if not os.read(0, 4096):
             loop.remove_reader(0)
-            server.end()
+            end()
 
     if ends_with_input:
         loop.add_reader(0, read)
-    await server.serve(sockets)
+    more = [beside.server.serve([beside.socket])] if beside is not None else []
+    await asyncio.gather(server.serve(sockets), *more)

@@ -74,7 +74,9 @@ def web(
     gc.disable()  # until it is ready
     import asyncio
 
+    from narval.files.settings import Settings
     from narval.surfaces.cli.daemon import serving
+    from narval.surfaces.cli.mcp_clients import needs_extra
     from narval.surfaces.http.address import note
     from narval.surfaces.http.address import serving as holding
 
@@ -95,7 +97,11 @@ def web(
                 asyncio.get_running_loop().run_in_executor(None, webbrowser.open, link)
 
         pages = serving.pages(session.home, _folder(session), place, sessions)
-        asyncio.run(serving.serve(pages, sockets, ready, ends_with_input=kept))
+        beside = None
+        if (of_web := Settings.load(session.home.path).web).mcp is not None:
+            needs_extra()
+            beside = serving.mcp(session.home, of_web)
+        asyncio.run(serving.serve(pages, sockets, ready, ends_with_input=kept, beside=beside))
 
 
 def _login_text(answer: dict[str, str]) -> str:

@@ -1,0 +1,95 @@
+"""The operation `client_resource`: an element, a run, a definition, or a listing, as a client may read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from lxml import etree
+
+from narval.ask.clients.calling import agent_seen
+from narval.ask.clients.tools import has_started, may_read
+from narval.ask.json_forms import element as element_form
+from narval.ask.json_forms import run as run_form
+from narval.ask.memory.listing import LOOK, elements
+from narval.ask.registry import operation
+from narval.ask.runs.showing import show
+from narval.ask.text import json_bytes
+from narval.core.errors import RequestError
+from narval.daemon.daemon import Daemon
+from narval.files.mcp_clients import McpClient
+
+SCHEME = "narval"
+
+MOST = 100
+"""The most elements, or runs, of a listing: the newest."""
+
+STATES = ("active", "done", "failed", "cancelled")
+"""The phases of runs by which they are listed."""
+
+Form = dict[str, Any]
+
+
+@operation("read")
+async def client_resource(daemon: Daemon, client: str, uri: str) -> Form:
+    """What an address says, as far as a client of MCP may read it: `{"uri", "xml", "json"}`, both texts.
+
+    `narval://AGENT/memory/EID`, `/run/EID`, `/definition/NAME`, `/memory?xpath=…`, `/runs?state=…`. What a
+    client may not read is refused in the words for what is not there.
+    """
+    who = daemon.clients.client(client)
+    daemon.clients.take(who, len(uri))
+    parts = urlsplit(uri)
+    path = [unquote(part) for part in parts.path.strip("/").split("/")]
+    query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+    if parts.scheme != SCHEME or not parts.netloc or len(path) not in (1, 2):
+        raise RequestError(f"expected an address such as narval://narval/memory/12, got {uri!r:.200}")
+    async with agent_seen(daemon, who, parts.netloc, reads=True) as seen:
+        xml, answer = await _read(seen, who, path, query, uri)
+    return {"uri": uri, "xml": xml, "json": json_bytes(answer).decode()}
+
+
+async def _read(daemon: Daemon, client: McpClient, path: list[str], query: Form, uri: str) -> tuple[str, Any]:
+    """The XML and the JSON form of what a path says. Raises RequestError."""
+    match path:
+        case ["memory", eid] if eid.isdecimal() and len(eid) < 19:
+            element = daemon.agent.memory.element(int(eid))
+            if (
+                element is not None
+                and int(eid) not in daemon.agent.runs
+                and may_read(daemon, client, element)
+            ):
+                return element.with_eid().decode(), element_form(daemon.agent, element)
+        case ["run", eid] if eid.isdecimal() and len(eid) < 19:
+            run = daemon.agent.memory.element(int(eid))
+            if run is not None and has_started(daemon, client, int(eid)):
+                return run.with_eid().decode(), await show(daemon, run=int(eid))
+        case ["definition", name] if name in client.recipes:
+            definition = daemon.agent.library.find(name)
+            if definition is not None:
+                about = {"name": name, "kind": definition.kind, "digest": definition.digest}
+                return definition.xml.decode(), {**about, "descriptions": dict(definition.descriptions)}
+        case ["memory"] if query.keys() <= {"xpath"}:
+            page = await elements(daemon, query.get("xpath"), limit=MOST, among=list(client.read))
+            return _together(row["xml"] for row in page["elements"]), page["elements"]
+        case ["runs"] if query.keys() <= {"state"} and query.get("state", STATES[0]) in STATES:
+            return _runs(daemon, client, query.get("state", ""))
+    raise RequestError(f"there is nothing at {uri!r:.200} that the client {client.name} may read")
+
+
+def _runs(daemon: Daemon, client: McpClient, phase: str) -> tuple[str, Any]:
+    """The newest runs that a client has started, in a phase."""
+    newest = islice(reversed(daemon.agent.runs.values()), LOOK)
+    own = [run for run in newest if run.by == client.person and phase in ("", run.phase)][:MOST]
+    rendered = (daemon.agent.memory.element(run.eid) for run in own)
+    xml = _together(one.with_eid().decode() for one in rendered if one is not None)
+    return xml, [run_form(daemon.agent, run) for run in own]
+
+
+def _together(texts: Iterable[str]) -> str:
+    root = etree.Element("memory")
+    for text in texts:
+        root.append(etree.fromstring(text))
+    return etree.tostring(root, encoding="unicode")

@@ -1,0 +1,83 @@
+"""What `narval web` serves beside the pages: the table `[web]` of the settings."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import ip_address
+from typing import Annotated
+
+import msgspec
+
+from narval.files.toml import Reader, TomlFile, or_none, readers_of, text
+
+WEB = "web"
+"""The table of the settings."""
+
+_AT = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([0-9.]+|localhost)):([0-9]{1,5})")
+
+
+def _address(value: object) -> str:
+    match = _AT.fullmatch(value) if isinstance(value, str) else None
+    try:
+        if match is None or not 0 < int(match[3]) < 65_536:
+            raise ValueError
+        if match[2] != "localhost":
+            ip_address(match[1] or match[2])
+    except ValueError:
+        raise ValueError('an address and a port, such as "127.0.0.1:8765"') from None
+    return str(value)
+
+
+def _names(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(
+        isinstance(name, str) and re.fullmatch(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(:[0-9]{1,5})?", name)
+        for name in value
+    ):
+        raise ValueError('a list of names of hosts, such as ["narval.example.org"]')
+    return tuple(value)
+
+
+class WebSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of what `narval web` serves beside the pages."""
+
+    mcp: Annotated[str | None, or_none(_address)] = None
+    """Where clients of MCP are served over HTTP; None: nowhere."""
+    mcp_certificate: Annotated[str | None, or_none(text)] = None
+    """The file with the certificate, and those above it (PEM); without one there is no TLS."""
+    mcp_key: Annotated[str | None, or_none(text)] = None
+    """The file with its key (PEM)."""
+    mcp_names: Annotated[tuple[str, ...], _names] = ()
+    """The names by which clients may call this machine, besides the address and those of loopback."""
+
+    @property
+    def host(self) -> str:
+        """The address alone, "" of none."""
+        return (self.mcp or "").rpartition(":")[0].strip("[]")
+
+    @property
+    def port(self) -> int:
+        """The port, 0 of none."""
+        return int((self.mcp or ":0").rpartition(":")[2])
+
+    @property
+    def is_loopback(self) -> bool:
+        """True if only this machine reaches the address."""
+        return self.host == "localhost" or ip_address(self.host).is_loopback
+
+
+WEB_READERS: dict[str, Reader] = dict(readers_of(WebSettings))
+"""The readers of `[web]`."""
+
+
+def read_web(file: TomlFile) -> WebSettings:
+    """The table `[web]` of a file of settings; what is wrong is noted there."""
+    values = file.read(WEB_READERS, WEB)
+    if file.faults:
+        return WebSettings()
+    settings = WebSettings(**values)
+    if (settings.mcp_certificate is None) != (settings.mcp_key is None):
+        file.note((WEB,), "web: expected mcp_certificate and mcp_key, or neither of them")
+    elif settings.mcp is not None and not settings.is_loopback and settings.mcp_key is None:
+        needed = "an address of this machine alone (127.0.0.1), or mcp_certificate and mcp_key beside it"
+        file.note((WEB, "mcp"), f"web.mcp: expected {needed}: tokens go over it", of_value=True)
+    return settings

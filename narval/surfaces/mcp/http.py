@@ -1,0 +1,148 @@
+"""MCP over streamable HTTP: a listener of its own, behind a door that knows tokens and no page.
+
+A request is looked at before the SDK sees it: its path, Host and Origin, and its token, by whose digest the
+client is known. Bodies, connections, sessions and requests under way are bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import time
+from typing import Any
+
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+
+from narval.core.errors import DaemonGoneError, NarvalError
+from narval.files.mcp_clients import token_digest
+from narval.files.web_settings import WebSettings
+from narval.surfaces.http.guard import ADMITTED, Receive, RefusedError, RequestLimits, Scope, Send, in_time
+from narval.surfaces.mcp.resources import Asks, Context
+from narval.surfaces.mcp.server import ToolServer
+
+PATH = "/mcp"
+"""The one path that is served."""
+
+KNOWN = 1.0
+"""Seconds for which the clients of the home are known without asking again."""
+
+MOST_BYTES = 4 * 1024 * 1024
+"""The most bytes of a body."""
+
+SESSIONS = 64
+"""The sessions, of revisions with a handshake, that may be open."""
+
+IDLE = 600.0
+"""Seconds after which a session ends in which nothing was asked."""
+
+UNDER_WAY = 48
+"""Requests that are answered at a time; more are told to come again."""
+
+
+class McpDoor:
+    """The application (ASGI) of MCP for the clients of a home."""
+
+    def __init__(self, asks: Asks, settings: WebSettings) -> None:
+        self._asks, self._tools = asks, ToolServer(asks, client_of)
+        hosts = [f"{name}:{settings.port}" for name in ("127.0.0.1", "localhost", "[::1]")]
+        shown = f"[{settings.host}]" if ":" in settings.host else settings.host
+        hosts += [f"{shown}:{settings.port}", *settings.mcp_names]
+        hosts += [f"{name}:{settings.port}" for name in settings.mcp_names if ":" not in name]
+        scheme = "https" if settings.mcp_key is not None else "http"
+        self._hosts, self._origins = frozenset(hosts), frozenset(f"{scheme}://{host}" for host in hosts)
+        self._application = self._tools.server.streamable_http_app(
+            streamable_http_path=PATH,
+            max_request_body_size=MOST_BYTES,
+            max_sessions=SESSIONS,
+            session_idle_timeout=IDLE,
+            transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+        )
+        self._clients: dict[str, str] = {}
+        """The names of clients by the digests of their tokens, as they were when asked last."""
+        self._asked = -KNOWN
+        self._asking = asyncio.Lock()
+        self._under_way = 0
+
+    def end(self) -> None:
+        """Take what is cut off from now on for a lost connection, and no wish of its client."""
+        self._tools.close()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._application(scope, receive, send)
+            return
+        try:
+            client = await self._admit(scope)
+            if self._under_way >= UNDER_WAY:
+                raise RefusedError(503, "Too many requests are under way; try again.", retry_after="1")
+        except RefusedError as refusal:
+            await _refuse(scope, receive, send, refusal)
+            return
+        scope[ADMITTED] = True
+        scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=client, scopes=[]))
+        begun = False
+
+        async def answer(message: Any) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        self._under_way += 1
+        try:
+            await self._application(scope, in_time(receive, RequestLimits().sending), answer)
+        except RefusedError as refusal:
+            if not begun:
+                await _refuse(scope, receive, send, refusal)
+        finally:
+            self._under_way -= 1
+
+    async def _admit(self, scope: Scope) -> str:
+        """The name of the client whose request this is. Raises RefusedError."""
+        headers = Headers(scope=scope)
+        if scope["path"] != PATH:
+            raise RefusedError(404, f"MCP is served at {PATH}.")
+        if headers.get("host", "").lower() not in self._hosts:
+            raise RefusedError(421, "This Host is none of this server.")
+        origin = headers.get("origin")
+        if origin is not None and origin.lower() not in self._origins:
+            raise RefusedError(403, "This Origin is none of this server.")
+        kind, _, token = headers.get("authorization", "").partition(" ")
+        client = await self._client(token.strip()) if kind.lower() == "bearer" else None
+        if client is None:
+            message = "Expected the token of a client: Authorization: Bearer TOKEN."
+            raise RefusedError(401, message, www_authenticate="Bearer")
+        return client
+
+    async def _client(self, token: str) -> str | None:
+        """The client with a token, by the files as they were a second ago at most. Raises RefusedError."""
+        async with self._asking:  # once for all who come meanwhile
+            if time.monotonic() - self._asked > KNOWN:
+                try:
+                    rows = await self._asks.ask("mcp_clients")
+                except DaemonGoneError:
+                    raise RefusedError(503, "No daemon is at work.", retry_after="10") from None
+                except NarvalError as error:
+                    raise RefusedError(503, f"{error}.") from None
+                self._clients = {row["sha256"]: row["client"] for row in rows if row["sha256"]}
+                self._asked = time.monotonic()
+        digest, client = token_digest(token), None
+        for other, name in self._clients.items():
+            if hmac.compare_digest(other, digest):
+                client = name
+        return client
+
+
+def client_of(ctx: Context) -> str:
+    """The client whose request this is."""
+    return str(ctx.request.scope["user"].display_name)
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send, refusal: RefusedError) -> None:
+    headers = {"cache-control": "no-store", "x-content-type-options": "nosniff", **refusal.headers}
+    await JSONResponse({"error": str(refusal)}, refusal.status, headers)(scope, receive, send)

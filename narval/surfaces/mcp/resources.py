@@ -1,0 +1,206 @@
+"""Resources of MCP: what a client may read under an address, and what it is told when that changes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
+from urllib.parse import urlsplit
+
+import mcp_types as types
+from mcp.server.context import ServerRequestContext
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourceUpdated
+from mcp.shared.exceptions import MCPError
+
+from narval.core.errors import NarvalError
+
+MOST = 64
+"""The subscriptions of a program at a time."""
+
+STEP = 600.0
+"""Seconds that the daemon is asked to wait for a change at a time."""
+
+PAUSE = 5.0
+"""Seconds until a daemon that has gone is asked again."""
+
+Context: TypeAlias = "ServerRequestContext[Any, Any]"
+
+
+class Asks(Protocol):
+    """The way to the daemon's operations."""
+
+    async def ask(self, method: str, /, **params: Any) -> Any:
+        """The answer to an operation. Raises NarvalError."""
+
+
+TEMPLATES = (
+    ("memory", "narval://{agent}/memory/{eid}", "An element, by its number."),
+    ("run", "narval://{agent}/run/{eid}", "A run that you have started, by its number."),
+    ("definition", "narval://{agent}/definition/{name}", "A definition that you may start."),
+    ("elements", "narval://{agent}/memory{?xpath}", "The newest elements that match an XPath pattern."),
+    (
+        "runs",
+        "narval://{agent}/runs{?state}",
+        "The runs that you have started: active, done, failed, cancelled.",
+    ),
+)
+"""The templates of addresses: names, templates, and what is there."""
+
+
+class Resources:
+    """What clients read, and follow: one look at an agent's changes is shared by all who follow it."""
+
+    def __init__(self, asks: Asks, client_of: Callable[[Context], str]) -> None:
+        self._asks, self._client_of = asks, client_of
+        self._bus = InMemorySubscriptionBus()
+        self._listening = ListenHandler(self._bus, max_subscriptions=MOST)
+        self._following: dict[str, dict[object, str]] = {}
+        """The addresses that are followed, by agent: each of a request, or of a session and an address."""
+        self._watching: dict[str, asyncio.Task[None]] = {}
+        self._told: dict[tuple[str, str], Callable[[], None]] = {}
+        """The ends of subscriptions of the revisions with a handshake, by session and address."""
+
+    async def list(self, ctx: Context, params: Any) -> types.ListResourcesResult:
+        """The definitions that a client may start; all else is found by the templates."""
+        rows = await self._ask("mcp_clients")
+        client = self._client_of(ctx)
+        row = next((row for row in rows if row["client"] == client), None)
+        agents, names = (row["agents"] or [], row["recipes"] or []) if row is not None else ([], [])
+        return types.ListResourcesResult(
+            resources=[
+                types.Resource(name=name, uri=f"narval://{agents[0]}/definition/{name}", mime_type=XML)
+                for name in names
+                if agents
+            ]
+        )
+
+    async def templates(self, ctx: Context, params: Any) -> types.ListResourceTemplatesResult:
+        """The templates of addresses."""
+        return types.ListResourceTemplatesResult(
+            resource_templates=[
+                types.ResourceTemplate(name=name, uri_template=template, description=about, mime_type=XML)
+                for name, template, about in TEMPLATES
+            ]
+        )
+
+    async def read(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+        """An address as XML, and as JSON."""
+        uri = str(params.uri)
+        answer = await self._ask("client_resource", client=self._client_of(ctx), uri=uri)
+        return types.ReadResourceResult(
+            contents=[
+                types.TextResourceContents(uri=uri, mime_type=XML, text=answer["xml"]),
+                types.TextResourceContents(uri=uri, mime_type=JSON, text=answer["json"]),
+            ]
+        )
+
+    # --- who follows ------------------------------------------------------------------------------------
+
+    async def subscribe(self, ctx: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
+        """Tell a client of changes under an address from now on (revisions with a handshake)."""
+        uri, session = str(params.uri), ctx.session
+        await self._ask("client_resource", client=self._client_of(ctx), uri=uri)
+        key = (_session(ctx), uri)
+        if key in self._told:
+            return types.EmptyResult()
+        if len(self._told) >= MOST:  # the oldest may be of a session that has gone
+            self._end(next(iter(self._told)))
+        telling: set[asyncio.Task[None]] = set()
+
+        def tell(event: Any) -> None:
+            if isinstance(event, ResourceUpdated) and event.uri == uri:
+                task = asyncio.ensure_future(session.send_resource_updated(uri))
+                telling.add(task)
+                task.add_done_callback(telling.discard)
+
+        self._told[key] = self._bus.subscribe(tell)
+        self._follow(key, uri)
+        return types.EmptyResult()
+
+    async def unsubscribe(self, ctx: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
+        """Tell a client no more."""
+        key = (_session(ctx), str(params.uri))
+        if key in self._told:
+            self._end(key)
+        return types.EmptyResult()
+
+    def _end(self, key: tuple[str, str]) -> None:
+        self._told.pop(key)()
+        self._unfollow(key, key[1])
+
+    async def listen(
+        self, ctx: Context, params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult:
+        """Tell a client of changes until it hangs up (revisions without a handshake)."""
+        uris = list(params.notifications.resource_subscriptions or ())[:MOST]
+        for uri in uris:
+            await self._ask("client_resource", client=self._client_of(ctx), uri=str(uri))
+        keys = [(object(), str(uri)) for uri in uris]
+        for key in keys:
+            self._follow(key, key[1])
+        try:
+            return await self._listening(ctx, params)
+        finally:
+            for key in keys:
+                self._unfollow(key, key[1])
+
+    def close(self) -> None:
+        """Follow nothing any more."""
+        for task in self._watching.values():
+            task.cancel()
+        self._listening.close()
+
+    def _follow(self, key: object, uri: str) -> None:
+        agent = urlsplit(uri).netloc
+        self._following.setdefault(agent, {})[key] = uri
+        if agent not in self._watching:
+            self._watching[agent] = asyncio.ensure_future(self._watch(agent))
+
+    def _unfollow(self, key: object, uri: str) -> None:
+        agent = urlsplit(uri).netloc
+        followed = self._following.get(agent, {})
+        followed.pop(key, None)
+        if not followed and (watching := self._watching.pop(agent, None)) is not None:
+            watching.cancel()
+
+    async def _watch(self, agent: str) -> None:
+        """Tell of what changes at an agent: the daemon answers when something has."""
+        turn, wait = 0, 0.0
+        while True:
+            try:
+                changes = await self._asks.ask("changed", agent=agent, after=turn, wait=wait)
+            except NarvalError:
+                await asyncio.sleep(PAUSE)
+                turn, wait = 0, 0.0
+                continue
+            is_first, turn, wait = wait == 0.0, changes["turn"], STEP
+            if not is_first:
+                for uri in {*self._following.get(agent, {}).values()}:
+                    if _is_altered(uri, changes):
+                        await self._bus.publish(ResourceUpdated(uri=uri))
+
+    async def _ask(self, method: str, /, **params: Any) -> Any:
+        """The answer to an operation. Raises MCPError."""
+        try:
+            return await self._asks.ask(method, **params)
+        except NarvalError as error:
+            raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from None
+
+
+XML, JSON = "application/xml", "application/json"
+
+
+def _session(ctx: Context) -> str:
+    return ctx.request.headers.get("mcp-session-id", "") if ctx.request is not None else ""
+
+
+def _is_altered(uri: str, changes: dict[str, Any]) -> bool:
+    """True if what is at an address may be another now."""
+    if changes["lost"]:
+        return True
+    kind, _, name = urlsplit(uri).path.strip("/").partition("/")
+    if kind == "run":
+        return name.isdecimal() and int(name) in changes["runs"]
+    return bool(
+        {"memory": changes["elements"], "runs": changes["runs"], "definition": changes["faults"]}.get(kind)
+    )

@@ -1,0 +1,102 @@
+"""Resources of MCP: what a client may read by its address, and what it is told when that changes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Coroutine, Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mcp")
+
+from mcp.client.client import Client
+from mcp.shared.exceptions import MCPError
+
+from tests.surfaces.mcp.home_of_clients import MODES, HomeOfClients, home_at_work
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HomeOfClients]:
+    with home_at_work(tmp_path_factory.mktemp("home")) as opened:
+        yield opened
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(asyncio.wait_for(work, 30))
+
+
+async def texts(client: Client, uri: str) -> tuple[str, Any]:
+    xml, as_json = (await client.read_resource(uri)).contents
+    return xml.text, json.loads(as_json.text)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_client_reads_by_address_what_it_may_and_nothing_else(home: HomeOfClients, mode: str) -> None:
+    """G76: in XML, and in JSON as the command line has it."""
+
+    async def read() -> None:
+        [note] = home.ask("add", elements=[b"<note topic='r'/>"])["eids"]
+        [secret] = home.ask("add", elements=[b"<secret/>"])["eids"]
+        strange = home.ask("start", name="trip.plain")["eid"]
+        async with home.connected("desk", mode) as client:
+            own = (await client.call_tool("start", {"name": "trip.plain"})).structured_content["eid"]
+            assert len((await client.list_resource_templates()).resource_templates) == 5
+            listed = [str(one.uri) for one in (await client.list_resources()).resources]
+            assert "narval://narval/definition/trip.plan" in listed
+            xml, row = await texts(client, f"narval://narval/memory/{note}")
+            assert (xml, row["eid"]) == (f'<note topic="r" eid="{note}"/>', note)
+            xml, row = await texts(client, f"narval://narval/run/{own}")
+            assert xml.startswith("<plan")
+            assert row["name"] == "trip.plain"
+            xml, row = await texts(client, "narval://narval/definition/trip.plan")
+            assert "<recipe" in xml
+            assert row["kind"] == "recipe"
+            xml, rows = await texts(client, "narval://narval/memory?xpath=note[@topic='r']")
+            assert note in [row["eid"] for row in rows]
+            assert "secret" not in xml
+            xml, rows = await texts(client, "narval://narval/runs")
+            assert own in [row["eid"] for row in rows]
+            assert strange not in [row["eid"] for row in rows]
+            for uri in (
+                f"narval://narval/memory/{secret}",
+                f"narval://narval/memory/{own}",
+                f"narval://narval/run/{strange}",
+                "narval://narval/run/99999999",
+                "narval://narval/definition/trip.hidden",
+                "narval://narval/runs?state=odd",
+                "narval://other/runs",
+                "file:///etc/passwd",
+                "narval://narval/memory/1/2",
+            ):
+                with pytest.raises(MCPError):
+                    await client.read_resource(uri)
+
+    run(read())
+
+
+def test_who_subscribes_is_told_of_what_changed(home: HomeOfClients) -> None:
+    """G76: and of nothing else."""
+
+    async def follow() -> None:
+        told: list[str] = []
+
+        async def hear(message: Any) -> None:
+            params = getattr(message, "params", None)
+            told.append(str(getattr(params, "uri", "")))
+
+        async with home.connected("desk", MODES[0], message_handler=hear) as client:
+            eid = (await client.call_tool("start", {"name": "trip.slow"})).structured_content["eid"]
+            uri = f"narval://narval/run/{eid}"
+            await client.subscribe_resource(uri)
+            with pytest.raises(MCPError):
+                await client.subscribe_resource("narval://narval/run/99999999")
+            await asyncio.sleep(0.3)
+            home.ask("add", elements=[b"<note/>"])
+            home.ask("signal", run=eid, name="go")
+            while uri not in told:
+                await asyncio.sleep(0.01)
+            assert {one for one in told if one} == {uri}
+
+    run(follow())
