@@ -1,4 +1,4 @@
-"""What `narval web` serves beside the pages: the table `[web]` of the settings."""
+"""Settings of what `narval web` serves beside the pages: the table `[web]`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of what `narval web` serves beside the pages."""
 
     mcp: Annotated[str | None, or_none(_address)] = None
-    """Where clients of MCP are served over HTTP; None: nowhere."""
+    """The address where clients of MCP are served over HTTP; None: nowhere."""
     mcp_certificate: Annotated[str | None, or_none(text)] = None
     """The file with the certificate, and those above it (PEM); without one there is no TLS."""
     mcp_key: Annotated[str | None, or_none(text)] = None

@@ -34,7 +34,7 @@ Form = dict[str, Any]
 
 @operation("read")
 async def client_resource(daemon: Daemon, client: str, uri: str) -> Form:
-    """What an address says, as far as a client of MCP may read it: `{"uri", "xml", "json"}`, both texts.
+    """The content of an address, as far as a client of MCP may read it: `{"uri", "xml", "json"}`, both texts.
 
     `narval://AGENT/memory/EID`, `/run/EID`, `/definition/NAME`, `/memory?xpath=…`, `/runs?state=…`. What a
     client may not read is refused in the words for what is not there.

@@ -49,8 +49,8 @@ class McpDoor:
     def __init__(self, asks: Asks, settings: WebSettings) -> None:
         self._asks, self._tools = asks, ToolServer(asks, client_of)
         hosts = [f"{name}:{settings.port}" for name in ("127.0.0.1", "localhost", "[::1]")]
-        shown = f"[{settings.host}]" if ":" in settings.host else settings.host
-        hosts += [f"{shown}:{settings.port}", *settings.mcp_names]
+        bracketed = f"[{settings.host}]" if ":" in settings.host else settings.host
+        hosts += [f"{bracketed}:{settings.port}", *settings.mcp_names]
         hosts += [f"{name}:{settings.port}" for name in settings.mcp_names if ":" not in name]
         scheme = "https" if settings.mcp_key is not None else "http"
         self._hosts, self._origins = frozenset(hosts), frozenset(f"{scheme}://{host}" for host in hosts)

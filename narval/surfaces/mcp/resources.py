@@ -48,7 +48,7 @@ TEMPLATES = (
 
 
 class Resources:
-    """What clients read, and follow: one look at an agent's changes is shared by all who follow it."""
+    """The addresses that clients read and follow: one look at an agent's changes is shared by all who follow it."""
 
     def __init__(self, asks: Asks, client_of: Callable[[Context], str]) -> None:
         self._asks, self._client_of = asks, client_of
@@ -62,7 +62,7 @@ class Resources:
 
     async def list(self, ctx: Context, params: Any) -> types.ListResourcesResult:
         """The definitions that a client may start; all else is found by the templates."""
-        rows = await self._ask("mcp_clients")
+        rows = await ask_or_refuse(self._asks, "mcp_clients")
         client = self._client_of(ctx)
         row = next((row for row in rows if row["client"] == client), None)
         agents, names = (row["agents"] or [], row["recipes"] or []) if row is not None else ([], [])
@@ -86,7 +86,7 @@ class Resources:
     async def read(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         """An address as XML, and as JSON."""
         uri = str(params.uri)
-        answer = await self._ask("client_resource", client=self._client_of(ctx), uri=uri)
+        answer = await ask_or_refuse(self._asks, "client_resource", client=self._client_of(ctx), uri=uri)
         return types.ReadResourceResult(
             contents=[
                 types.TextResourceContents(uri=uri, mime_type=XML, text=answer["xml"]),
@@ -99,7 +99,7 @@ class Resources:
     async def subscribe(self, ctx: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
         """Tell a client of changes under an address from now on (revisions with a handshake)."""
         uri, session = str(params.uri), ctx.session
-        await self._ask("client_resource", client=self._client_of(ctx), uri=uri)
+        await ask_or_refuse(self._asks, "client_resource", client=self._client_of(ctx), uri=uri)
         key = (_session(ctx), uri)
         if key in self._told:
             return types.EmptyResult()
@@ -134,7 +134,7 @@ class Resources:
         """Tell a client of changes until it hangs up (revisions without a handshake)."""
         uris = list(params.notifications.resource_subscriptions or ())[:MOST]
         for uri in uris:
-            await self._ask("client_resource", client=self._client_of(ctx), uri=str(uri))
+            await ask_or_refuse(self._asks, "client_resource", client=self._client_of(ctx), uri=str(uri))
         keys = [(object(), str(uri)) for uri in uris]
         for key in keys:
             self._follow(key, key[1])
@@ -179,12 +179,13 @@ class Resources:
                     if _is_altered(uri, changes):
                         await self._bus.publish(ResourceUpdated(uri=uri))
 
-    async def _ask(self, method: str, /, **params: Any) -> Any:
-        """The answer to an operation. Raises MCPError."""
-        try:
-            return await self._asks.ask(method, **params)
-        except NarvalError as error:
-            raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from None
+
+async def ask_or_refuse(asks: Asks, method: str, /, **params: Any) -> Any:
+    """The answer to an operation. Raises MCPError."""
+    try:
+        return await asks.ask(method, **params)
+    except NarvalError as error:
+        raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from None
 
 
 XML, JSON = "application/xml", "application/json"

@@ -17,15 +17,14 @@ from typing import Any
 
 import mcp_types as types
 from mcp.server.context import CallNext, HandlerResult
-from mcp.server.lowlevel import NotificationOptions, Server
-from mcp.server.models import InitializationOptions
+from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError, NoBackChannelError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from narval import __version__
 from narval.ask.text import json_bytes
 from narval.core.errors import NarvalError, RequestError
-from narval.surfaces.mcp.resources import Asks, Context, Resources
+from narval.surfaces.mcp.resources import Asks, Context, Resources, ask_or_refuse
 
 AT_ONCE = 64
 """Requests that are under way at a time; more are refused."""
@@ -71,10 +70,6 @@ class ToolServer:
         self.is_closing = True
         self._resources.close()
 
-    def options(self) -> InitializationOptions:
-        """The words about this server that a client is told when it connects."""
-        return self.server.create_initialization_options(NotificationOptions())
-
     async def _observe(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Hold requests within their limit; end the run of a call that its client has cancelled."""
         if ctx.request_id is None:
@@ -97,15 +92,8 @@ class ToolServer:
     async def _list_tools(
         self, ctx: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        rows = await self._asked("client_tools", client=self._client_of(ctx))
+        rows = await ask_or_refuse(self._asks, "client_tools", client=self._client_of(ctx))
         return types.ListToolsResult(tools=[_tool(row) for row in rows])
-
-    async def _asked(self, method: str, /, **params: Any) -> Any:
-        """The answer to an operation. Raises MCPError."""
-        try:
-            return await self._asks.ask(method, **params)
-        except NarvalError as error:
-            raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from None
 
     async def _call_tool(
         self, ctx: Context, params: types.CallToolRequestParams

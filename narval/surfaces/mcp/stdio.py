@@ -79,7 +79,7 @@ async def serve(find: Any, client: str) -> None:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what code prints is no message
         streams: Any = {"stdin": _Lines(reader), "stdout": _Output(output)}
         async with stdio_server(**streams) as (read, write):
-            await server.server.run(read, write, server.options())
+            await server.server.run(read, write, server.server.create_initialization_options())
             server.close()
     finally:
         await asks.close()

@@ -42,7 +42,7 @@ def pages(home: Home, folder: Path, place: WebPlace, sessions: Sessions) -> Appl
 
 
 class Beside(NamedTuple):
-    """What is served beside the pages: a server, the socket where it listens, and what is done first when it
+    """A server beside that of the pages: itself, the socket where it listens, and what is done first when it
     ends.
     """
 
