@@ -48,7 +48,7 @@ TEMPLATES = (
 
 
 class Resources:
-    """The addresses that clients read and follow: one look at an agent's changes is shared by all who follow it."""
+    """The addresses that clients read and follow: all who follow an agent share one look at its changes."""
 
     def __init__(self, asks: Asks, client_of: Callable[[Context], str]) -> None:
         self._asks, self._client_of = asks, client_of
