@@ -41,7 +41,7 @@ class Interleaving:
 
     def __init__(self, chance: Random, clock: Any, ledger: Ledger) -> None:
         self.chance, self.clock, self.ledger = chance, RunClock(clock), ledger
-        self.troubles, self.cluster, self.changed = SourceTroubles(), None, _nothing
+        self.troubles, self.cluster, self.servers, self.changed = SourceTroubles(), None, None, _nothing
         self.held: dict[str, CallRecord] = {}
         self.confined: dict[Any, Any] = {}
         self.given_up_calls: set[str] = set()
