@@ -26,7 +26,7 @@ from narval.files.agents.settings import SETTINGS
 from narval.files.found_files import files_of, is_module
 from narval.files.home import Home
 from narval.files.loaded import Loaded
-from narval.files.mcp_clients import faults_of_clients, labels_of_clients
+from narval.files.mcp_clients import clients_of, faults_of_clients
 from narval.files.memory_file import read_memory
 from narval.files.people_file import PEOPLE_FILE, place_of_rule, read_people
 from narval.files.reach import labels_given, refusals
@@ -54,14 +54,13 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     wrong = (*faults, *of_people, *of_trust, *faults_of_clients(home.path))
     snapshot = reading.snapshot(settings, people or Directory(), trust, wrong)
     loaded, faults = snapshot.own.loaded, snapshot.faults
-    given = labels_given([found.library for found in reading.libraries(snapshot)], settings).union(
-        labels_of_clients(home.path)
-    )
+    libraries, clients = [found.library for found in reading.libraries(snapshot)], clients_of(home.path)
+    given = labels_given(libraries, settings, clients)
     for found in reading.libraries(snapshot):
         faults += [*found.faults, *_warnings(found.library, found.library, people, writes)]
         faults += _unknown_agents(home, found.library)
         faults += _without_a_cluster(found.library, settings)
-    faults += refusals([found.library for found in reading.libraries(snapshot)], settings, trust)
+    faults += refusals(libraries, settings, trust, clients)
     for follows in reading.unfollowed(snapshot):
         beneath = snapshot.own.schemas if len(follows) > 1 else Schemas(None)
         faults += reading.followed(follows, beneath, settings.own).faults

@@ -168,9 +168,10 @@ def faults_of_clients(home: Path) -> list[Fault]:
     return [fault for name in client_names(home) for fault in read_client(home, name)[1]]
 
 
-def labels_of_clients(home: Path) -> tuple[str, ...]:
-    """The labels of what the clients of a home give."""
-    return tuple(f"{SERVER}{name}" for name in client_names(home))
+def clients_of(home: Path) -> tuple[McpClient, ...]:
+    """The clients of a home whose files have no faults, in the order of their names."""
+    clients = (read_client(home, name)[0] for name in client_names(home))
+    return tuple(client for client in clients if client is not None)
 
 
 def make_client(home: Path, name: str, agent: str) -> str:

@@ -13,6 +13,7 @@ from narval.ask.asker import WEB
 from narval.ask.definitions import reach
 from narval.core.errors import RequestError
 from narval.core.trust.reach import Reach
+from narval.files.mcp_clients import McpClient
 from narval.files.snapshot import Snapshot
 from narval.surfaces.python.agent import Agent
 from tests.calls.test_labels import MODULE, PROMPT, WRITES
@@ -133,9 +134,9 @@ def test_what_can_come_where_is_found_while_the_loop_goes_on(
     threads: list[threading.Thread] = []
     reach_of = reach.reach_of
 
-    def noting(snapshot: Snapshot) -> Reach:
+    def noting(snapshot: Snapshot, clients: tuple[McpClient, ...]) -> Reach:
         threads.append(threading.current_thread())
-        return reach_of(snapshot)
+        return reach_of(snapshot, clients)
 
     monkeypatch.setattr(reach, "reach_of", noting)
     with narval.open(home) as agent:

@@ -72,8 +72,8 @@ class Told:
     """A home as it is told before it runs."""
 
     def __init__(self, home: Path) -> None:
-        self.libraries, self.settings, self.rules = read_reach(Home(home))
-        self.reach = Reach(home_of(self.libraries, self.settings, self.rules))
+        self.libraries, self.settings, self.rules, clients = read_reach(Home(home))
+        self.reach = Reach(home_of(self.libraries, self.settings, self.rules, clients))
 
     def definition(self, name: str) -> Definition:
         (found,) = (one for one in self.reach.definitions if one.full_name == name)
@@ -255,6 +255,18 @@ def test_F9_a_webhook_and_what_is_secret_are_ways_in(tmp_path: Path) -> None:
     assert parts["letter/text()"].all == {"secret:health"}
 
 
+def test_F9_what_a_client_of_mcp_adds_and_gives_to_its_tools_is_a_way_in(tmp_path: Path) -> None:
+    for name, may in (("desk", 'add = ["order"]'), ("phone", 'recipes = ["w.r"]'), ("bed", "")):
+        write(tmp_path, f"etc/mcp/{name}.toml", f"{may}\n")
+    letter = "<arguments><letter to='{$o/@by}'>{$n}</letter></arguments>"
+    ways = taking("a", "b", "order", "o") + taking("b", "send", "note", "n")
+    text = recipe("r", "a m.nothing", "b m.nothing", f"send m.send {letter}", ways=ways)
+    tool = '<tool element="note"><argument name="topic"/></tool>'
+    parts = told(tmp_path, text.replace('end_step="send">', f'end_step="send">{tool}')).parts("w.r", "send")
+    assert parts["letter/@to"].all == {"mcp:desk"}
+    assert parts["letter/text()"].all == {"mcp:phone"}
+
+
 # --- other kinds, as wholes ---------------------------------------------------------------------------------
 
 PROCESS = """<process-definition name="p" xmlns="http://sarasvati.googlecode.com/ProcessDefinition">
@@ -425,4 +437,4 @@ def test_F9_the_way_of_a_label_is_told_from_where_it_comes_in(tmp_path: Path) ->
 
 
 def test_F9_no_rule_is_needed_to_tell_of_a_home_without_definitions(tmp_path: Path) -> None:
-    assert Reach(home_of([], read_reach(Home(tmp_path))[1], Rules())).definitions == []
+    assert Reach(home_of([], read_reach(Home(tmp_path))[1], Rules(), ())).definitions == []

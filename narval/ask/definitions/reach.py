@@ -39,9 +39,10 @@ async def reach(
     """
     snapshot = daemon.files.followers.snapshot
     one = None if name is None else find_definition(daemon, name, kind)
+    clients = tuple(client for _, client, _ in daemon.clients.all() if client is not None)
 
     def rows() -> list[Row]:
-        whole = reach_of(snapshot)
+        whole = reach_of(snapshot, clients)
         if one is not None:
             return reached(whole, [one], snapshot.trust, label, ways=True)
         return reached(whole, whole.definitions, snapshot.trust, label)

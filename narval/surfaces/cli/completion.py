@@ -171,9 +171,9 @@ def _labels(context: click.Context, _: str) -> Choices:
     from narval.core.trust.telling import who
     from narval.files.reach import labels_given, read_reach
 
-    libraries, settings, rules = read_reach(context.ensure_object(Session).home)
+    libraries, settings, rules, clients = read_reach(context.ensure_object(Session).home)
     secrets = (f"{SECRET}{name}" for name, _ in rules.secrets) if rules is not None else ()
-    for label in sorted({*FIXED, *labels_given(libraries, settings), *secrets}):
+    for label in sorted({*FIXED, *labels_given(libraries, settings, clients), *secrets}):
         yield label, who(label)
 
 

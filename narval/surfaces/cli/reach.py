@@ -73,13 +73,13 @@ def reached_in(session: Session, named: Sequence[Path | str], label: str | None)
     home = None if session.is_homeless else session.home
     root = None if home is None else home.path.resolve()
     beside = [path for path in paths if root is None or not path.resolve().is_relative_to(root)]
-    libraries, settings, rules = read_reach(home)
+    libraries, settings, rules, clients = read_reach(home)
     chosen: set[str] = {one for one in named if isinstance(one, str)}
     if beside:
         added = definitions_in(beside, home)
         libraries = [*libraries, added.library]
         chosen.update(definition.full_name for definition in added.definitions)
-    reach = Reach(home_of(libraries, settings, rules))
+    reach = Reach(home_of(libraries, settings, rules, clients))
     inside = [path.resolve() for path in paths if path not in beside]
     definitions = [
         definition
