@@ -199,6 +199,8 @@ class Transaction:
         run = self.agent.runs.get(eid)
         if run is None or not is_standing(run.kind):
             labels = labels if run is None else memory.labels.whole(labels)
+            if memory.labels.has(eid, labels):
+                return
             news = memory.apply(changes.Labelled(eid, memory.labels.names(labels)))
             if news is not None:
                 self.batch.record(news)

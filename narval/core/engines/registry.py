@@ -12,7 +12,7 @@ from typing import cast
 
 from narval.core.definitions.library import Definition, Library, RunDefinition
 from narval.core.engines.engine import Engine
-from narval.core.kinds import KINDS, UNDOING
+from narval.core.kinds import KINDS, KNOWING_INPUTS, STANDING, UNDOING
 
 
 def engine_of(kind: str) -> Engine:
@@ -80,12 +80,12 @@ def definition_kind(kind: str) -> str:
 
 def is_standing(run_kind: str) -> bool:
     """True of the kind of standing runs."""
-    return bool(run_kind) and any(kind.standing == run_kind for kind in KINDS.values())
+    return run_kind in STANDING
 
 
 def knows_inputs(run_kind: str) -> bool:
     """True of runs whose steps say nothing but what is in the inputs that the origins of elements name."""
-    return any(kind.run == run_kind and kind.knows_inputs for kind in KINDS.values())
+    return run_kind in KNOWING_INPUTS
 
 
 def undoing_kind(run_kind: str) -> str:

@@ -92,6 +92,8 @@ class LabelSets:
 
     def number(self, names: Iterable[str]) -> int:
         """The number of a set of labels, a new one where there was none."""
+        if type(names) is tuple and (known := self._numbers.get(names)) is not None:
+            return known
         given = {*names}
         ordered = tuple(sorted(name for name in given if name[:-1] not in given or name[-1:] != WHETHER))
         number = self._numbers.get(ordered)
@@ -262,6 +264,11 @@ class Labels(LabelSets):
         """The set of the labels of an element or a run, with what it says of parts."""
         page = self.pages.get(eid >> _BITS)
         return NONE if page is None else page[eid & _LAST]
+
+    def has(self, eid: int, number: int) -> bool:
+        """True if an element or a run has all the labels of a set."""
+        own = self.own(eid)
+        return own == number or self.join(own, number) == own
 
     def add(self, eid: int, names: Iterable[str]) -> tuple[str, ...]:
         """Let an element or a run have labels besides those that it has; those that are news.
