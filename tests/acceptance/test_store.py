@@ -104,7 +104,8 @@ def test_N35_a_store_that_another_program_holds_locked_stops_the_daemon_and_lose
     daemon = narval.daemon()
     assert daemon.stdout is not None
     assert b"is ready" in daemon.stdout.readline()
-    first = json.loads(narval("start", "w.answer", "-", "--json", given=b"<mail n='1'/>").stdout)["eid"]
+    started = narval("start", "w.answer", "-", "--wait", "--json", given=b"<mail n='1'/>")
+    first = json.loads(started.stdout)["eid"]  # it is over: else its answer might not be recorded any more
     other = sqlite3.connect(narval.home / "var/store.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     refused = narval("start", "w.answer", "-", given=b"<mail n='2'/>")

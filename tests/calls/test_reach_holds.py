@@ -220,7 +220,7 @@ def watching(seen: list[Seen]) -> Iterator[None]:
 
 
 def reached(home: Path) -> Reach:
-    return reach_of(Reading(home).snapshot(Settings(), Directory()))
+    return reach_of(Reading(home).snapshot(Settings(), Directory()), ())
 
 
 def covered(label: str, possible: frozenset[str]) -> bool:

@@ -10,7 +10,7 @@ import pytest
 from narval.ask.operations import OPERATIONS
 from narval.kinds.work.engine.table import ACTS_ON_ITEMS, SHOWN
 from narval.surfaces.cli import COMMANDS, main
-from narval.surfaces.cli.command import CommandGroup
+from narval.surfaces.cli.command import CommandGroup, Number
 from narval.surfaces.cli.paging import Page
 from narval.surfaces.cli.session import Session
 from tests.house.operations_page import all_commands
@@ -33,7 +33,7 @@ def test_what_a_command_takes_is_what_its_operation_asks(name: str) -> None:
         declared = str(operation.parameters[key].annotation)
         several = parameter.multiple or parameter.nargs == -1
         assert several == declared.startswith(("list[", "dict[")), (key, declared)
-        is_number = isinstance(parameter.type, click.types.IntParamType)
+        is_number = isinstance(parameter.type, click.types.IntParamType | Number)
         assert is_number == ("int" in declared.replace("[", " ").replace("]", " ").split()), (key, declared)
 
 

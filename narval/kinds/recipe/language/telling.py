@@ -22,6 +22,7 @@ from narval.core.definitions.telling.patterns import element_phrase, presence
 from narval.core.definitions.telling.sentence import Sentence, acts_outside
 from narval.core.definitions.telling.slots import looked_for, narrowed, takes, written_element
 from narval.core.definitions.telling.words import length, listed, names, quoted, sentence, verbatim
+from narval.core.definitions.tool import Tool, ToolArgument
 from narval.core.errors import DefinitionError
 from narval.kinds.recipe.language.definition import Recipe, Step, Transition
 from narval.kinds.recipe.language.parser import TO_SELECTED
@@ -40,6 +41,13 @@ _THEN = {
 }
 """The fate of a run, by `on-withdraw`."""
 
+_ASKED = {
+    "never": "nobody is asked before.",
+    "user": "the client's user is asked before.",
+    "owner": "the owner of the home is asked before.",
+}
+"""Who is asked before a client starts a run, by `approve`."""
+
 _CHOICE = "Then it takes one of these ways, the one that is open first; of several, the upper one:"
 
 
@@ -49,6 +57,8 @@ def sentences(recipe: Recipe, library: Library) -> Iterator[Sentence]:
     yield Sentence(_in_short(recipe, steps, library), recipe.line)
     yield Sentence(_BEGINS[recipe.restart], recipe.line)
     yield from (Sentence(text, recipe.line) for text in forgotten(recipe.decay))
+    if recipe.tool is not None:
+        yield from (Sentence(text, recipe.line) for text in _as_tool(recipe.tool))
     if recipe.on_withdraw:
         yield Sentence(
             f"If something that it relied on is withdrawn, {_THEN[recipe.on_withdraw]}", recipe.line
@@ -61,6 +71,20 @@ def sentences(recipe: Recipe, library: Library) -> Iterator[Sentence]:
         yield from _ways(recipe, step, told)
     yield from _errors(recipe)
     yield from _outside(recipe, steps, library)
+
+
+def _as_tool(tool: Tool) -> Iterator[str]:
+    """The sentences for the way in which clients of MCP may start it."""
+    made = f"a `{tool.element}` made of {listed(map(_argument, tool.arguments))}"
+    yield f"Clients of MCP that may start it give it {made}; {_ASKED[tool.approve]}"
+    yield f"They are told how its run ends if it does within {length(tool.wait)}."
+
+
+def _argument(argument: ToolArgument) -> str:
+    """The phrase for an argument of a tool."""
+    values = f", one of {listed(map(quoted, argument.one_of), 'or')}" if argument.one_of else ""
+    need = "" if argument.is_required else ", may be left out"
+    return f"`{argument.name}` ({argument.type}{values}{need})"
 
 
 def _in_short(recipe: Recipe, steps: list[Step], library: Library) -> str:
