@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
 from narval.ask.text import Row, clean, counted
+from narval.core.definitions.library import Library
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import RequestError
+from narval.core.trust.rules import Rules
 from narval.core.trust.telling import who
+from narval.files.mcp_clients import McpClient
+from narval.files.settings import Settings
 from narval.surfaces.cli.session import Session
 
 _NO_RULES = """\
@@ -58,6 +62,23 @@ class ReachedCalls(NamedTuple):
             yield from _ways(row)
 
 
+def _check_label(
+    label: str | None,
+    libraries: Iterable[Library],
+    settings: Settings,
+    rules: Rules | None,
+    clients: Iterable[McpClient],
+) -> None:
+    """Raise RequestError for a label that nothing which comes into the home has."""
+    from narval.core.memory.labels import FIXED, MODEL, SECRET
+    from narval.files.reach import labels_given
+
+    secrets = (f"{SECRET}{name}" for name, _ in rules.secrets) if rules is not None else ()
+    there = sorted({*FIXED, *labels_given(libraries, settings, clients), *secrets})
+    if label is not None and label not in there and not label.startswith(MODEL):
+        raise RequestError(f"nothing that comes in here has the label {label!r:.80}{closest(label, there)}")
+
+
 def reached_in(session: Session, named: Sequence[Path | str], label: str | None) -> ReachedCalls:
     """The calls of definitions by their names, files or folders; of all without any.
 
@@ -74,6 +95,7 @@ def reached_in(session: Session, named: Sequence[Path | str], label: str | None)
     root = None if home is None else home.path.resolve()
     beside = [path for path in paths if root is None or not path.resolve().is_relative_to(root)]
     libraries, settings, rules, clients = read_reach(home)
+    _check_label(label, libraries, settings, rules, clients)
     chosen: set[str] = {one for one in named if isinstance(one, str)}
     if beside:
         added = definitions_in(beside, home)

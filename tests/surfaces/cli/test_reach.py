@@ -55,6 +55,9 @@ def test_F9_what_a_label_can_make_a_home_do_is_told_backwards(home: Path) -> Non
     told = well(home, "check", "--from", "mail").splitlines()
     assert told[0] == "What a stranger's mail (mail) can make this home do outside:"
     assert told[-1] == "1 call can go outside: 1 depending"
+    refused = narval(home, "check", "--from", "mails")
+    assert refused.exit_code == 1
+    assert "nothing that comes in here has the label 'mails'; did you mean 'mail'?" in refused.output
     assert well(home, "check", "--from", "feed") == "feed: It can come to nothing that goes outside.\n"
 
 

@@ -46,7 +46,7 @@ _ASKED = {
     "user": "the client's user is asked before.",
     "owner": "the owner of the home is asked before.",
 }
-"""Who is asked before a client starts a run, by `approve`."""
+"""The person who is asked before a client starts a run, by `approve`."""
 
 _CHOICE = "Then it takes one of these ways, the one that is open first; of several, the upper one:"
 
