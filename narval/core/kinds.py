@@ -218,9 +218,6 @@ ASKS = frozenset(name for name, kind in KINDS.items() if kind.asks)
 UNDOING = frozenset(kind.undoes for kind in KINDS.values() if kind.undoes)
 """The kinds of runs that undo others."""
 
-STANDING = frozenset(kind.standing for kind in KINDS.values() if kind.standing)
-"""The kinds of standing runs."""
-
 KNOWING_INPUTS = frozenset(kind.run for kind in KINDS.values() if kind.knows_inputs)
 """The kinds of runs whose steps say nothing but what is in the inputs that origins name."""
 

@@ -12,7 +12,7 @@ from typing import cast
 
 from narval.core.definitions.library import Definition, Library, RunDefinition
 from narval.core.engines.engine import Engine
-from narval.core.kinds import KINDS, KNOWING_INPUTS, STANDING, UNDOING
+from narval.core.kinds import KINDS, KNOWING_INPUTS, UNDOING
 
 
 def engine_of(kind: str) -> Engine:
@@ -80,7 +80,7 @@ def definition_kind(kind: str) -> str:
 
 def is_standing(run_kind: str) -> bool:
     """True of the kind of standing runs."""
-    return run_kind in STANDING
+    return bool(run_kind) and any(kind.standing == run_kind for kind in KINDS.values())
 
 
 def knows_inputs(run_kind: str) -> bool:
