@@ -272,7 +272,8 @@ def _look_into_file(file: File, is_held: Callable[[], bool], ends: ExitStack) ->
 def _in_place(file: File, is_held: Callable[[], bool], ends: ExitStack) -> Look | None:
     """A look at the file where it lies; None where that cannot be, or only with a change to it."""
     log, index = _beside(file.path)
-    before, is_logged = _stamp(file.path), log.exists() and log.stat().st_size > 0
+    before, (of_log,) = _stamp(file.path), _stamp(log)  # a daemon that ends takes the log away
+    is_logged = of_log is not None and of_log[1] > 0
     if is_logged and not index.exists():
         return None
     try:
