@@ -28,6 +28,7 @@ from narval.ask.runs.acts import cancel, start
 from narval.core.definitions.library import RunDefinition
 from narval.core.definitions.suggestions import closest
 from narval.core.definitions.tool import Tool
+from narval.core.elements.control_elements import START_PLAN
 from narval.core.elements.element import parse
 from narval.core.errors import NarvalError, RequestError, UnreadableError
 from narval.core.kinds import ASKING as WORK
@@ -184,7 +185,7 @@ async def _called(
         arguments = read_arguments(tool, values)
         await row.guard(daemon, client, arguments)
         asker = {"asker": asker_of(client).asking(daemon.name)} if asked.wants_asker else {}
-        return {"answer": await asked(daemon, **arguments, **row.fixed(client), **asker)}
+        return {"answer": row.shown(await asked(daemon, **arguments, **row.fixed(client), **asker))}
     definitions = tools_of_definitions(daemon, client)
     if tool not in definitions:
         names = [*(name for name in TOOLS if name in client.tools), *definitions]
@@ -245,7 +246,7 @@ async def client_run(
     seconds at most, once it is over, or with `each_step` once something has changed since the turn `after`.
 
     Once it is over, `elements` are what it gave. Of a call that the owner has to agree to, the run is that
-    which asks, and then that which was started.
+    which asks, and then that which was started. Raises RequestError where they did not agree.
     """
     who = daemon.clients.client(client)
     async with agent_seen(daemon, who, agent, reads=True) as seen:
@@ -257,7 +258,8 @@ async def client_run(
             turn = (await changed(seen, after=after, wait=wait, run=run))["turn"]
         elif followed.active and wait > 0:
             await seen.host.ended(followed, wait)
-        followed = _begun_by(seen, followed) or followed
+        if followed.name == OWNER and not followed.active:
+            followed = _begun_by(seen, followed) or followed
         return {**_followed(seen, followed), "turn": turn}
 
 
@@ -277,17 +279,21 @@ CANCELLED = "the client cancelled its call"
 
 
 def _begun_by(daemon: Daemon, asking: Run) -> Run | None:
-    """The run that was begun when the owner agreed, of one that asked."""
-    if asking.name != OWNER or asking.active:
-        return None
-    return next(
-        (
-            run
-            for eid in range(asking.eid + 1, daemon.agent.memory.next_eid)
-            if (run := daemon.agent.runs.get(eid)) is not None and run.ancestors.get(OWNER) == asking.eid
-        ),
-        None,
-    )
+    """The run that was begun when the owner agreed, of a run that asked and is over; None where it is not
+    known any more. Raises RequestError where they did not agree.
+    """
+    memory, runs = daemon.agent.memory, daemon.agent.runs
+    given = ((eid, memory.element(eid)) for eid in _given(daemon, asking))
+    start = next((eid for eid, element in given if element is not None and element.name == START_PLAN), None)
+    if start is None:
+        raise RequestError("it was not started: the owner of the home did not agree")
+    following = range(start + 1, min(start + NEAR, memory.next_eid))
+    found = (run for eid in following if (run := runs.get(eid)) is not None)
+    return next((run for run in found if run.ancestors.get(OWNER) == asking.eid), None)
+
+
+NEAR = 1_000
+"""The run that an element begins is among so many numbers after it: it begins in the same turn."""
 
 
 def _followed(daemon: Daemon, run: Run) -> Form:

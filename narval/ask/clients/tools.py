@@ -20,17 +20,19 @@ from narval.daemon.daemon import Daemon
 from narval.files.mcp_clients import McpClient
 
 Arguments = dict[str, Any]
+Form = dict[str, Any]
 Guard = Callable[[Daemon, McpClient, Arguments], Awaitable[None]]
 
 
 class OperationTool(NamedTuple):
-    """A tool that is an operation: the parameters that a client gives, those that are `fixed` for it, and the
-    guard that refuses a call.
+    """A tool that is an operation: the parameters that a client gives, those that are `fixed` for it, the
+    guard that refuses a call, and what of the answer is `shown`.
     """
 
     takes: tuple[str, ...]
     guard: Guard
     fixed: Callable[[McpClient], Arguments] = lambda client: {}
+    shown: Callable[[Any], Any] = lambda answer: answer
 
 
 # --- what a call is held against ----------------------------------------------------------------------------
@@ -136,15 +138,34 @@ def _readable(client: McpClient) -> Arguments:
     return {"among": list(client.read)}
 
 
+def _of_page(answer: Form) -> Form:
+    """A page of elements without the number of those that were looked at: a client may not read them all."""
+    return {key: value for key, value in answer.items() if key != "tried"}
+
+
+OF_ELEMENT = frozenset({
+    "element", "name", "added", "declared", "labels", "decided_by", "hearsay", "outdated", "withdrawn",
+    "doubtful",
+})  # fmt: skip
+"""The parts of an element's story that are of it alone."""
+
+
+def _of_story(answer: Form) -> Form:
+    """The story of an element without other elements and runs; that of a run, which is the client's own."""
+    return {key: answer[key] for key in answer if key in OF_ELEMENT} if "element" in answer else answer
+
+
 TOOLS: Mapping[str, OperationTool] = {
     "add": OperationTool(("elements",), _elements),
-    "elements": OperationTool(("xpath", "current", "limit", "before", "since"), _anything, _readable),
+    "elements": OperationTool(
+        ("xpath", "current", "limit", "before", "since"), _anything, _readable, _of_page
+    ),
     "count": OperationTool(("xpath", "current", "since"), _anything, _readable),
     "start": OperationTool(("name", "elements", "environment"), _start),
     "signal": OperationTool(("run", "name", "elements", "arguments"), _own_run),
     "cancel": OperationTool(("run", "reason"), _own_run),
     "show": OperationTool(("run",), _own_run),
-    "why": OperationTool(("run", "id"), _own_or_readable),
+    "why": OperationTool(("run", "id"), _own_or_readable, shown=_of_story),
     "history": OperationTool(("run", "before", "limit"), _own_run),
     "simulate": OperationTool(
         ("definition", "elements", "start", "duration"), _trial, lambda client: {"memory": "empty"}

@@ -131,6 +131,12 @@ def test_what_is_not_named_is_refused_before_anything_is_done(home: HomeOfClient
             ]
             secret = home.ask("elements", xpath="secret")["elements"][0]["eid"]
             assert "there is no run" in await refused(client, "why", run=secret)
+            page = await called(client, "elements", xpath="secret")
+            assert page.keys() == {"elements", "older"}, "how many there are is nobody's business"
+            note = (await called(client, "elements", xpath="note"))["elements"][0]["eid"]
+            story = await called(client, "why", run=note)
+            assert story["element"] == note
+            assert not story.keys() & {"made_of_it", "made", "used_by", "held_by", "waiting", "origin"}
             assert home.ask("count")["count"] == before
 
     run(ask())
@@ -273,16 +279,19 @@ def test_the_owner_agrees_on_the_worklist_and_no_client_can(home: HomeOfClients,
             shown = home.ask("work_item", item=eid)
             assert f'from="Oslo {outcome}"' in json.dumps(shown, ensure_ascii=False).replace('\\"', '"')
             home.ask("answer", item=eid, outcome=outcome)
-            answer = (await calling).structured_content
-            names = [one["name"] for one in answer["elements"]]
+            result = await calling
+            answer = result.structured_content
             if outcome == "approve":
+                names = [one["name"] for one in answer["elements"]]
                 assert answer["name"] == "trip.owner"
                 assert names == ["trip"]
                 assert home.ask("show", run=answer["run"])["state"] == "done"
                 assert (await called(client, "show", run=answer["run"]))["state"] == "done"
                 assert "mcp:desk" in home.ask("element", eid=answer["elements"][0]["eid"])["labels"]
             else:
-                assert answer["name"] == "mcp.ask"
+                assert result.is_error
+                assert answer["message"] == "it was not started: the owner of the home did not agree"
+                assert "by" not in answer
                 assert [run["name"] for run in home.ask("runs", limit=1)] == ["mcp.ask"]
 
     run(call())
