@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -15,6 +14,7 @@ from narval.core.definitions.action.tools_parser import read_tools
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import RequestError
 from narval.system.regular_file import read_source
+from narval.system.whole_file import write_whole
 
 FOLDER = "recipes/mcp"
 """The folder of a home in which the files are."""
@@ -87,11 +87,9 @@ def taken_over(
 
 
 def write_tools(home: Path, server: str, tools: Collection[Tool]) -> None:
-    """Write the tools that are accepted."""
+    """Write the tools that are accepted. Raises OSError."""
     path = home / path_of(server)
     path.parent.mkdir(parents=True, exist_ok=True)
     value = msgspec.to_builtins(ToolsFile(server=server, tools=sorted(tools, key=lambda tool: tool.name)))
     text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-    beside = path.with_name(f".{path.name}.new")
-    beside.write_text(text, encoding="utf-8")
-    os.replace(beside, path)
+    write_whole(path, text)

@@ -13,6 +13,7 @@ from narval.core.errors import RequestError
 from narval.core.source.text import Source
 from narval.files.outside.mcp_servers import MCP, NAME
 from narval.files.settings import FILE, parse_settings
+from narval.system.whole_file import write_whole
 
 TABLES = ("mcpServers", "servers")
 """The names that programs give to the table of servers."""
@@ -52,11 +53,15 @@ def read_config(text: str) -> list[AddedServer]:
 def add_servers(home: Path, servers: Iterable[AddedServer]) -> None:
     """Write the tables of servers and their secrets into a home; all of them or, where one is at fault, none.
 
-    Raises RequestError.
+    Raises RequestError, and OSError.
     """
     servers = list(servers)
     file = home / FILE
     before = file.read_text(encoding="utf-8") if file.exists() else ""
+    there, _ = parse_settings(Source(FILE, before.encode()), home)
+    for server in servers:
+        if there is not None and server.name in {known.name for known in there.mcp}:
+            raise RequestError(f"[{MCP}.{server.name}] is in {FILE} already: remove it, or name it otherwise")
     text = before + ("" if before.endswith("\n") or not before else "\n")
     text += "".join(f"\n{server.table}" for server in servers)
     settings, faults = parse_settings(Source(FILE, text.encode()), home)
@@ -70,11 +75,7 @@ def add_servers(home: Path, servers: Iterable[AddedServer]) -> None:
     for server in servers:
         for name, secret in server.secrets.items():
             _write_secret(home / "etc" / name, secret)
-    beside = file.with_name(f".{file.name}.new")
-    beside.write_text(text, encoding="utf-8")
-    if file.exists():
-        os.chmod(beside, file.stat().st_mode & 0o777)
-    os.replace(beside, file)
+    write_whole(file, text)
 
 
 def _write_secret(path: Path, secret: str) -> None:

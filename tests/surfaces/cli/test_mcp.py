@@ -45,7 +45,8 @@ def test_a_server_is_added_with_its_secrets_and_its_tools_are_actions(home: Path
     assert (row["server"], row["tools"]) == ("test-one", 9)
     again = narval(home, "mcp", "add", str(config(home)))
     assert again.exit_code == 1
-    assert "etc/narval.toml:" in again.stderr
+    assert "[mcp.test-one] is in etc/narval.toml already: remove it, or name it otherwise" in again.stderr
+    assert (home / "etc/narval.toml").read_text() == settings
 
 
 def test_what_a_server_changed_is_told_and_accepted(home: Path) -> None:
