@@ -200,8 +200,6 @@ async def _streams(server: Connect) -> AsyncIterator[Any]:
 async def _program_streams(server: Connect) -> AsyncIterator[Any]:
     """The streams to a program that is started, and ended with the session."""
     import anyio
-    from mcp.shared.message import SessionMessage
-    from mcp_types import jsonrpc_message_adapter
 
     try:
         program = await asyncio.create_subprocess_exec(
@@ -216,51 +214,13 @@ async def _program_streams(server: Connect) -> AsyncIterator[Any]:
         why = getattr(error, "strerror", None) or error
         raise SessionError("cannot-start", f"{server.command[0]}: {why}", final=True) from None
     assert program.stdin is not None
-    assert program.stdout is not None
     to_session, read = anyio.create_memory_object_stream[Any](0)
     write, to_server = anyio.create_memory_object_stream[Any](0)
     end = StreamEnd()
-    stdin, stdout = program.stdin, program.stdout
-
-    async def listen() -> None:
-        rubbish = 0
-        async with to_session:
-            while True:
-                try:
-                    line = await stdout.readline()
-                except ValueError:
-                    end.note(f"it sent a message of more than {MOST_MESSAGE:,} bytes")
-                    return
-                if not line:
-                    break
-                try:
-                    message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-                except (ValueError, RecursionError):
-                    rubbish += bool(line.strip())
-                    if rubbish > MOST_RUBBISH:
-                        end.note(f"it sent more than {MOST_RUBBISH} lines that are no messages")
-                        return
-                    continue
-                try:
-                    await to_session.send(SessionMessage(message))
-                except (anyio.ClosedResourceError, anyio.BrokenResourceError):
-                    return
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(program.wait(), 0.5)
-            status = program.returncode
-            end.note("it closed its output" if status is None else f"it ended with status {status}")
-
-    async def speak() -> None:
-        async with to_server:
-            async for sent in to_server:
-                text = sent.message.model_dump_json(by_alias=True, exclude_unset=True)
-                try:
-                    stdin.write(text.encode() + b"\n")
-                    await stdin.drain()
-                except OSError:
-                    return
-
-    tasks = [asyncio.create_task(listen()), asyncio.create_task(speak())]
+    tasks = [
+        asyncio.create_task(_listen(program, to_session, end)),
+        asyncio.create_task(_speak(program.stdin, to_server)),
+    ]
     try:
         yield read, write, end
     finally:
@@ -269,12 +229,59 @@ async def _program_streams(server: Connect) -> AsyncIterator[Any]:
         await asyncio.gather(*tasks, return_exceptions=True)
         for stream in (to_session, read, write, to_server):
             await stream.aclose()
-        stdin.close()
+        program.stdin.close()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(program.wait(), FAREWELL)
         with contextlib.suppress(ProcessLookupError):
             if program.returncode is None:
                 program.kill()
+
+
+async def _listen(program: asyncio.subprocess.Process, to_session: Any, end: StreamEnd) -> None:
+    """Hand on the messages of a program until it closes its output, or sends what is too much."""
+    import anyio
+    from mcp.shared.message import SessionMessage
+    from mcp_types import jsonrpc_message_adapter
+
+    assert program.stdout is not None
+    rubbish = 0
+    async with to_session:
+        while True:
+            try:
+                line = await program.stdout.readline()
+            except ValueError:
+                end.note(f"it sent a message of more than {MOST_MESSAGE:,} bytes")
+                return
+            if not line:
+                break
+            try:
+                message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+            except (ValueError, RecursionError):
+                rubbish += bool(line.strip())
+                if rubbish > MOST_RUBBISH:
+                    end.note(f"it sent more than {MOST_RUBBISH} lines that are no messages")
+                    return
+                continue
+            try:
+                await to_session.send(SessionMessage(message))
+            except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+                return
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(program.wait(), 0.5)
+        status = program.returncode
+        end.note("it closed its output" if status is None else f"it ended with status {status}")
+
+
+async def _speak(stdin: asyncio.StreamWriter, to_server: Any) -> None:
+    """Write the messages of a session to a program, a line each, until it takes no more."""
+    async with to_server:
+        async for sent in to_server:
+            text = sent.message.model_dump_json(by_alias=True, exclude_unset=True)
+            try:
+                stdin.write(text.encode() + b"\n")
+                await stdin.drain()
+            except OSError:
+                return
 
 
 @contextlib.asynccontextmanager
