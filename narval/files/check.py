@@ -29,7 +29,7 @@ from narval.files.loaded import Loaded
 from narval.files.mcp_clients import clients_of, faults_of_clients
 from narval.files.memory_file import read_memory
 from narval.files.people_file import PEOPLE_FILE, place_of_rule, read_people
-from narval.files.reach import labels_given, refusals
+from narval.files.reach import ReachSources, refusals
 from narval.files.reading import Reading, load
 from narval.files.schemas import Schemas
 from narval.files.settings import FILE, Settings, parse_settings, read_settings
@@ -54,13 +54,13 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     wrong = (*faults, *of_people, *of_trust, *faults_of_clients(home.path))
     snapshot = reading.snapshot(settings, people or Directory(), trust, wrong)
     loaded, faults = snapshot.own.loaded, snapshot.faults
-    libraries, clients = [found.library for found in reading.libraries(snapshot)], clients_of(home.path)
-    given = labels_given(libraries, settings, clients)
+    libraries = tuple(found.library for found in reading.libraries(snapshot))
+    sources = ReachSources(libraries, settings, trust, clients_of(home.path))
     for found in reading.libraries(snapshot):
         faults += [*found.faults, *_warnings(found.library, found.library, people, writes)]
         faults += _unknown_agents(home, found.library)
         faults += _without_a_cluster(found.library, settings)
-    faults += refusals(libraries, settings, trust, clients)
+    faults += refusals(sources)
     for follows in reading.unfollowed(snapshot):
         beneath = snapshot.own.schemas if len(follows) > 1 else Schemas(None)
         faults += reading.followed(follows, beneath, settings.own).faults
@@ -68,7 +68,7 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
         place = place_of_rule(home.path, position)
         faults.append(Fault(PEOPLE_FILE, *place, message, warning=True))
     if trust is not None:
-        faults += doubts_of_trust(trust, loaded.library, given)
+        faults += doubts_of_trust(trust, loaded.library, sources.given)
     elif loaded.library.get(ASKING, AFTER_A_MODEL) is None:
         faults += _unasked(
             home, [found.name for found in settings.services if found.table == "models" and found.asks]

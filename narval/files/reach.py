@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from typing import NamedTuple
 
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.library import Definition, Library, RunDefinition
 from narval.core.definitions.people.directory import Directory
 from narval.core.errors import Fault
-from narval.core.memory.labels import HOOK
+from narval.core.memory.labels import FIXED, HOOK, SECRET
 from narval.core.patterns.pattern import condition
 from narval.core.trust.landscape import Home as KnownHome
 from narval.core.trust.landscape import WayIn
@@ -25,60 +26,70 @@ from narval.files.snapshot import Snapshot
 from narval.files.trust_file import read_trust
 
 
+class ReachSources(NamedTuple):
+    """All that says which labels can come where in a home, as far as it has no faults."""
+
+    libraries: tuple[Library, ...] = ()
+    settings: Settings = Settings()
+    rules: Rules | None = None
+    clients: tuple[McpClient, ...] = ()
+
+    @property
+    def given(self) -> set[str]:
+        """The labels that webhooks, language models, actions and clients of MCP give."""
+        actions = (action for library in self.libraries for action in library.of(Action.kind).values())
+        return {
+            *self.settings.labels,
+            *(client.person for client in self.clients),
+            *(action.label for action in actions if isinstance(action, Action) and action.label),
+        }
+
+    @property
+    def labels(self) -> list[str]:
+        """All labels that there can be, in the order of the alphabet."""
+        secrets = self.rules.secrets if self.rules is not None else ()
+        return sorted({*FIXED, *self.given, *(f"{SECRET}{name}" for name, _ in secrets)})
+
+    @property
+    def reach(self) -> Reach:
+        """The reach of labels."""
+        hooks = [
+            WayIn(f"what the webhook {hook.name} gives", (f"{HOOK}{hook.name}",), condition(hook.element))
+            for hook in self.settings.hooks.values()
+        ]
+        added = [
+            WayIn(f"what the client {client.name} adds", (client.person,), condition(element))
+            for client in self.clients
+            for element in sorted({*client.add, *_given_to_tools(client, self.libraries)})
+        ]
+        models = (service.name for service in self.settings.services if service.table == "models")
+        return Reach(
+            KnownHome(
+                self.libraries,
+                (*hooks, *added),
+                frozenset(models),
+                frozenset(self.settings.trusted_models),
+                self.rules.secrets if self.rules is not None else (),
+            )
+        )
+
+
 @lru_cache(maxsize=2)
 def reach_of(snapshot: Snapshot, clients: tuple[McpClient, ...]) -> Reach:
     """The reach of labels in a home, by a snapshot of its files and its clients of MCP."""
-    libraries = [loaded.library for loaded in snapshot.libraries]
-    return Reach(home_of(libraries, snapshot.settings, snapshot.trust, clients))
+    libraries = tuple(loaded.library for loaded in snapshot.libraries)
+    return ReachSources(libraries, snapshot.settings, snapshot.trust, clients).reach
 
 
-def labels_given(libraries: Iterable[Library], settings: Settings, clients: Iterable[McpClient]) -> set[str]:
-    """The labels that webhooks, language models, actions and clients of MCP of a home give."""
-    actions = (action for library in libraries for action in library.of(Action.kind).values())
-    return {
-        *settings.labels,
-        *(client.person for client in clients),
-        *(action.label for action in actions if isinstance(action, Action) and action.label),
-    }
-
-
-def read_reach(
-    home: Home | None,
-) -> tuple[list[Library], Settings, Rules | None, tuple[McpClient, ...]]:
+def read_sources(home: Home | None) -> ReachSources:
     """The definitions, settings, rules and clients of a home, as far as they have no faults."""
     if home is None:
-        return [], Settings(), None, ()
+        return ReachSources()
     settings, rules = read_settings(home.path)[0] or Settings(), read_trust(home.path)[0]
     reading = Reading(home.path)
     snapshot = reading.snapshot(settings, Directory(), rules)
-    libraries = [loaded.library for loaded in reading.libraries(snapshot)]
-    return libraries, settings, rules, clients_of(home.path)
-
-
-def home_of(
-    libraries: Iterable[Library],
-    settings: Settings,
-    rules: Rules | None,
-    clients: Iterable[McpClient],
-) -> KnownHome:
-    """A home as it is known that has these definitions, settings, rules and clients."""
-    libraries = tuple(libraries)
-    hooks = [
-        WayIn(f"what the webhook {hook.name} gives", (f"{HOOK}{hook.name}",), condition(hook.element))
-        for hook in settings.hooks.values()
-    ]
-    added = [
-        WayIn(f"what the client {client.name} adds", (client.person,), condition(element))
-        for client in clients
-        for element in sorted({*client.add, *_given_to_tools(client, libraries)})
-    ]
-    return KnownHome(
-        libraries,
-        (*hooks, *added),
-        frozenset(service.name for service in settings.services if service.table == "models"),
-        frozenset(settings.trusted_models),
-        rules.secrets if rules is not None else (),
-    )
+    libraries = tuple(loaded.library for loaded in reading.libraries(snapshot))
+    return ReachSources(libraries, settings, rules, clients_of(home.path))
 
 
 def _given_to_tools(client: McpClient, libraries: Iterable[Library]) -> Iterator[str]:
@@ -90,16 +101,12 @@ def _given_to_tools(client: McpClient, libraries: Iterable[Library]) -> Iterator
                 yield tool.element
 
 
-def refusals(
-    libraries: Iterable[Library],
-    settings: Settings,
-    rules: Rules | None,
-    clients: Iterable[McpClient],
-) -> Iterator[Fault]:
+def refusals(sources: ReachSources) -> Iterator[Fault]:
     """Warnings about calls that the rules refuse as soon as a label comes to them that can."""
+    rules = sources.rules
     if rules is None or not any(rule.then == "refuse" for rule in rules.rules):
         return
-    reach = Reach(home_of(libraries, settings, rules, clients))
+    reach = sources.reach
     for definition in reach.definitions:
         yield from _refused(reach, definition, rules)
 

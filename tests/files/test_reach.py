@@ -7,12 +7,12 @@ from pathlib import Path
 
 from narval.core.definitions.library import Definition
 from narval.core.trust.prospects import CallProspect, prospects
-from narval.core.trust.reach import Reach, ReachedPart
+from narval.core.trust.reach import ReachedPart
 from narval.core.trust.rules import Rules
 from narval.core.trust.telling import lines_of_call, outlook
 from narval.files.check import check_home
 from narval.files.home import Home
-from narval.files.reach import home_of, read_reach
+from narval.files.reach import ReachSources, read_sources
 from narval.files.shipped import shipped
 
 MODULE = """
@@ -72,8 +72,8 @@ class Told:
     """A home as it is told before it runs."""
 
     def __init__(self, home: Path) -> None:
-        self.libraries, self.settings, self.rules, clients = read_reach(Home(home))
-        self.reach = Reach(home_of(self.libraries, self.settings, self.rules, clients))
+        sources = read_sources(Home(home))
+        self.rules, self.reach = sources.rules, sources.reach
 
     def definition(self, name: str) -> Definition:
         (found,) = (one for one in self.reach.definitions if one.full_name == name)
@@ -437,4 +437,4 @@ def test_F9_the_way_of_a_label_is_told_from_where_it_comes_in(tmp_path: Path) ->
 
 
 def test_F9_no_rule_is_needed_to_tell_of_a_home_without_definitions(tmp_path: Path) -> None:
-    assert Reach(home_of([], read_reach(Home(tmp_path))[1], Rules(), ())).definitions == []
+    assert ReachSources(rules=Rules()).reach.definitions == []

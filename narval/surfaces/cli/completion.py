@@ -167,13 +167,10 @@ def _trusted(context: click.Context, incomplete: str) -> Choices:
 
 def _labels(context: click.Context, _: str) -> Choices:
     """The labels that what comes in can have, and those of secrets; the files of the home say so."""
-    from narval.core.memory.labels import FIXED, SECRET
     from narval.core.trust.telling import who
-    from narval.files.reach import labels_given, read_reach
+    from narval.files.reach import read_sources
 
-    libraries, settings, rules, clients = read_reach(context.ensure_object(Session).home)
-    secrets = (f"{SECRET}{name}" for name, _ in rules.secrets) if rules is not None else ()
-    for label in sorted({*FIXED, *labels_given(libraries, settings, clients), *secrets}):
+    for label in read_sources(context.ensure_object(Session).home).labels:
         yield label, who(label)
 
 

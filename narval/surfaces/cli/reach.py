@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
 from narval.ask.text import Row, clean, counted
-from narval.core.definitions.library import Library
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import RequestError
-from narval.core.trust.rules import Rules
 from narval.core.trust.telling import who
-from narval.files.mcp_clients import McpClient
-from narval.files.settings import Settings
 from narval.surfaces.cli.session import Session
 
 _NO_RULES = """\
@@ -62,23 +58,6 @@ class ReachedCalls(NamedTuple):
             yield from _ways(row)
 
 
-def _check_label(
-    label: str | None,
-    libraries: Iterable[Library],
-    settings: Settings,
-    rules: Rules | None,
-    clients: Iterable[McpClient],
-) -> None:
-    """Raise RequestError for a label that nothing which comes into the home has."""
-    from narval.core.memory.labels import FIXED, MODEL, SECRET
-    from narval.files.reach import labels_given
-
-    secrets = (f"{SECRET}{name}" for name, _ in rules.secrets) if rules is not None else ()
-    there = sorted({*FIXED, *labels_given(libraries, settings, clients), *secrets})
-    if label is not None and label not in there and not label.startswith(MODEL):
-        raise RequestError(f"nothing that comes in here has the label {label!r:.80}{closest(label, there)}")
-
-
 def reached_in(session: Session, named: Sequence[Path | str], label: str | None) -> ReachedCalls:
     """The calls of definitions by their names, files or folders; of all without any.
 
@@ -86,22 +65,24 @@ def reached_in(session: Session, named: Sequence[Path | str], label: str | None)
     definition has.
     """
     from narval.ask.definitions.reach import reached
-    from narval.core.trust.reach import Reach
+    from narval.core.memory.labels import MODEL
     from narval.files.definitions_in import definitions_in
-    from narval.files.reach import home_of, read_reach
+    from narval.files.reach import read_sources
 
     paths = [one for one in named if isinstance(one, Path)]
     home = None if session.is_homeless else session.home
     root = None if home is None else home.path.resolve()
     beside = [path for path in paths if root is None or not path.resolve().is_relative_to(root)]
-    libraries, settings, rules, clients = read_reach(home)
-    _check_label(label, libraries, settings, rules, clients)
+    sources = read_sources(home)
+    if label is not None and not label.startswith(MODEL) and label not in sources.labels:
+        meant = closest(label, sources.labels)
+        raise RequestError(f"nothing that comes in here has the label {label!r:.80}{meant}")
     chosen: set[str] = {one for one in named if isinstance(one, str)}
     if beside:
         added = definitions_in(beside, home)
-        libraries = [*libraries, added.library]
+        sources = sources._replace(libraries=(*sources.libraries, added.library))
         chosen.update(definition.full_name for definition in added.definitions)
-    reach = Reach(home_of(libraries, settings, rules, clients))
+    reach = sources.reach
     inside = [path.resolve() for path in paths if path not in beside]
     definitions = [
         definition
@@ -116,8 +97,8 @@ def reached_in(session: Session, named: Sequence[Path | str], label: str | None)
         raise RequestError(
             f"there is no file and no definition that is run named {missing[0]!r}{closest(missing[0], there)}"
         )
-    rows = reached(reach, definitions, rules, label, ways=bool(named))
-    return ReachedCalls(rows, label, bool(named), rules is not None)
+    rows = reached(reach, definitions, sources.rules, label, ways=bool(named))
+    return ReachedCalls(rows, label, bool(named), sources.rules is not None)
 
 
 def _definition(row: Row) -> tuple[str, str, str]:
