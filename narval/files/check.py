@@ -13,7 +13,7 @@ from narval.core.definitions.library import Definition, Library, RunDefinition
 from narval.core.definitions.parsing import doubts, suffixes
 from narval.core.definitions.parsing import warnings as warnings_of
 from narval.core.definitions.people.approvals import doubts_of_rules
-from narval.core.definitions.people.directory import AFTER_A_MODEL, Directory
+from narval.core.definitions.people.directory import AFTER_A_MODEL, ASKS_FOR_A_CLIENT, Directory
 from narval.core.definitions.schedule import date_warnings
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import DefinitionError, Fault, SettingsError, StoreError
@@ -60,6 +60,7 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
         faults += [*found.faults, *_warnings(found.library, found.library, people, writes)]
         faults += _unknown_agents(home, found.library)
         faults += _without_a_cluster(found.library, settings)
+        faults += _without_who_agrees(found.library)
     faults += refusals(sources)
     for follows in reading.unfollowed(snapshot):
         beneath = snapshot.own.schemas if len(follows) > 1 else Schemas(None)
@@ -127,6 +128,16 @@ def _without_a_cluster(library: Library, settings: Settings) -> Iterator[Fault]:
         if isinstance(found, Action) and found.where == "cluster" and not settings.cluster.address:
             waits = f"{found.name}: its calls wait for a cluster, and {FILE} names none"
             message = f'{waits}; write cluster = "local", or the address of a scheduler'
+            yield Fault(found.path, found.line, 1, message, warning=True)
+
+
+def _without_who_agrees(library: Library) -> Iterator[Fault]:
+    """Warnings about tools that the owner has to agree to, where nothing asks the owner."""
+    for found in library:
+        wants = isinstance(found, RunDefinition) and found.tool is not None and found.tool.approve == "owner"
+        if wants and library.find(ASKS_FOR_A_CLIENT) is None:
+            why = f"its tool is refused, for there is no {ASKS_FOR_A_CLIENT}, which asks the owner"
+            message = f"{found.full_name}: {why}; take what ships: narval take recipes/mcp.xml"
             yield Fault(found.path, found.line, 1, message, warning=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from narval.core.errors import Fault
 from narval.files.check import check_home
 from narval.files.home import Home
+from narval.files.shipped import shipped
 
 MODULE = """
 from pathlib import Path
@@ -270,6 +272,19 @@ def nothing(): return None
 @action(inputs=[Input("mail", "mail", use=True)], runs="inline")
 def take(mail): return None
 """
+
+
+def test_G79_a_tool_to_which_the_owner_has_to_agree_is_warned_of_where_nothing_asks(home: Home) -> None:
+    _write(home.modules / "w.py", ACTIONS_AGAIN)
+    recipe = AGAIN.replace('restart="{restart}">', '><tool element="note" approve="owner"/>').format(**PLAIN)
+    _write(home.path / "recipes/tool.xml", recipe)
+    (warned,) = check_home(home)
+    assert warned.warning
+    assert "there is no mcp.ask, which asks the owner; take what ships" in warned.message
+    for name in ("mcp.xml", "mcp.begin.xsl"):
+        shutil.copy(shipped() / "recipes" / name, home.path / "recipes" / name)
+    shutil.copy(shipped() / "modules/basic.py", home.modules / "basic.py")
+    assert check_home(home) == []
 
 
 def test_G65_an_action_of_a_cluster_is_warned_of_where_the_settings_name_none(home: Home) -> None:

@@ -14,7 +14,6 @@ from narval.agent.run import Run
 from narval.ask import json_forms
 from narval.ask.asker import Asker
 from narval.ask.clients.tools import (
-    ASKING,
     TOOLS,
     has_started,
     not_started,
@@ -26,12 +25,13 @@ from narval.ask.operations import OPERATIONS
 from narval.ask.registry import operation
 from narval.ask.runs.acts import cancel, start
 from narval.core.definitions.library import RunDefinition
+from narval.core.definitions.people.directory import ASKS_FOR_A_CLIENT, FOR_A_CLIENT
 from narval.core.definitions.suggestions import closest
 from narval.core.definitions.tool import Tool
 from narval.core.elements.control_elements import START_PLAN
 from narval.core.elements.element import parse
 from narval.core.errors import NarvalError, RequestError, UnreadableError
-from narval.core.kinds import ASKING as WORK
+from narval.core.kinds import ASKING
 from narval.daemon.daemon import Daemon
 from narval.files.mcp_clients import TOOL_CALL, McpClient
 from narval.store import codec
@@ -215,18 +215,14 @@ async def _asking(
 ) -> tuple[str, bytes]:
     """The recipe by which the owner of the home is asked, and what it is given. Raises RequestError."""
     library = daemon.agent.library
-    if library.get(WORK, ASKING) is None or library.find(OWNER) is None:
+    if library.get(ASKING, FOR_A_CLIENT) is None or library.find(ASKS_FOR_A_CLIENT) is None:
         raise RequestError(
-            f"the owner is to agree to {definition.full_name}, and there is no {OWNER} here that asks; "
-            "the owner takes what ships: narval take recipes/mcp.xml"
+            f"the owner is to agree to {definition.full_name}, and there is no {ASKS_FOR_A_CLIENT} here "
+            "that asks; the owner takes what ships: narval take recipes/mcp.xml"
         )
     root = etree.Element(TOOL_CALL, client=client.name, recipe=definition.full_name)
     root.append(parse(element))
-    return OWNER, bytes(etree.tostring(root))
-
-
-OWNER = "mcp.ask"
-"""The recipe that asks the owner of the home, and starts what a client called."""
+    return ASKS_FOR_A_CLIENT, bytes(etree.tostring(root))
 
 
 # --- the run of a call --------------------------------------------------------------------------------------
@@ -258,7 +254,7 @@ async def client_run(
             turn = (await changed(seen, after=after, wait=wait, run=run))["turn"]
         elif followed.active and wait > 0:
             await seen.host.ended(followed, wait)
-        if followed.name == OWNER and not followed.active:
+        if followed.name == ASKS_FOR_A_CLIENT and not followed.active:
             followed = _begun_by(seen, followed) or followed
         return {**_followed(seen, followed), "turn": turn}
 
@@ -289,7 +285,7 @@ def _begun_by(daemon: Daemon, asking: Run) -> Run | None:
         raise RequestError("it was not started: the owner of the home did not agree")
     following = range(start + 1, min(start + NEAR, memory.next_eid))
     found = (run for eid in following if (run := runs.get(eid)) is not None)
-    return next((run for run in found if run.ancestors.get(OWNER) == asking.eid), None)
+    return next((run for run in found if run.ancestors.get(ASKS_FOR_A_CLIENT) == asking.eid), None)
 
 
 NEAR = 1_000

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from narval.ask.documents import elements_in
 from narval.ask.operations import OPERATIONS
+from narval.core.definitions.people.directory import FOR_A_CLIENT
 from narval.core.definitions.suggestions import closest
 from narval.core.elements.element import Element
 from narval.core.errors import RequestError
@@ -120,7 +121,9 @@ async def _trial(daemon: Daemon, client: McpClient, arguments: Arguments) -> Non
 async def _answer(daemon: Daemon, client: McpClient, arguments: Arguments) -> None:
     """Refuse an answer to a question whether something may be done: that is for people alone."""
     run = daemon.agent.runs.get(arguments["item"])
-    if run is not None and ((run.caller is not None and run.caller.held is not None) or run.name == ASKING):
+    if run is not None and (
+        (run.caller is not None and run.caller.held is not None) or run.name == FOR_A_CLIENT
+    ):
         raise RequestError(f"item {arguments['item']} asks if a call may be made: no client may agree to it")
 
 
@@ -128,10 +131,6 @@ async def _send(daemon: Daemon, client: McpClient, arguments: Arguments) -> None
     if arguments["to"] not in client.agents:
         raise RequestError(f"the client {client.name} may not send to {arguments['to']!r:.80}")
     await check_elements(client, arguments["elements"])
-
-
-ASKING = "mcp.call"
-"""The work by which the owner is asked if a recipe may be started for a client."""
 
 
 def _readable(client: McpClient) -> Arguments:

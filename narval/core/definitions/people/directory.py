@@ -30,14 +30,19 @@ AFTER_A_MODEL = "model.approve"
 BY_A_RULE = "trust.ask"
 """The work that asks because of a rule of the home about what may go where."""
 
+ONCE, ALWAYS = "once", "always"
+"""The outcomes of that work by which a call is made: this one, or from now on."""
+
 DESTROYING = "tools.approve"
 """The work that asks before a tool is called whose MCP server says that it destroys."""
 
 GRANTING, GRANT = "trust.grant", "grant"
 """The work that asks for what a definition needs, and the outcome by which it is granted."""
 
-ONCE, ALWAYS = "once", "always"
-"""The outcomes of that work by which a call is made: this one, or from now on."""
+FOR_A_CLIENT, ASKS_FOR_A_CLIENT = "mcp.call", "mcp.ask"
+"""The work that asks if a definition may be started for a client of MCP, and the recipe that has it asked and
+starts the definition.
+"""
 
 
 class Away(msgspec.Struct, frozen=True):
