@@ -31,6 +31,14 @@ def test_P80_without_a_terminal_the_question_stays_open_and_is_listed(tmp_path: 
     assert f"You are asked  {QUESTION}" in done.stdout
     assert "waits for your word" in done.stdout
     assert sent(scratch) == 36, "all other answers went out"
+    shown = [
+        text.split()[1:] for text in done.stdout.splitlines() if text.startswith("  ") and " --home " in text
+    ]
+    assert [words[2] for words in shown] == ["work", "run"]
+    for words in shown:
+        typed = subprocess.run([sys.executable, "-m", "narval", *words], capture_output=True, timeout=60)
+        assert typed.returncode == 0, typed.stderr
+    assert sent(scratch) == 37, "what was agreed to went out"
 
 
 @pytest.mark.parametrize(("word", "told", "count"), [("a", "answered", 37), ("reject", "left alone", 36)])

@@ -96,7 +96,7 @@ async def _demo(home: Home, *, once: bool, pace: float) -> None:
         asked = await worklist(daemon, asker=owner)
         is_asked = not once and sys.stdin.isatty() and console.is_terminal
         if not is_asked:
-            _list_questions(console, home, asked)
+            _list_questions(console, home, asked, ends=once)
         if not once:
             _say_what_next(console, home, daemon)
             beside = [asyncio.create_task(_follow(console, daemon))]
@@ -196,13 +196,18 @@ def _say_what_next(console: Console, home: Home, daemon: Daemon) -> None:
 # --- questions ------------------------------------------------------------------------------------------
 
 
-def _list_questions(console: Console, home: Home, asked: list[dict[str, Any]]) -> None:
-    """The questions that stay open (P80)."""
+def _list_questions(console: Console, home: Home, asked: list[dict[str, Any]], *, ends: bool) -> None:
+    """The questions that stay open, and where the daemon `ends` how their answers take effect (P80)."""
     for row in asked:
         console.print(f"[bold]You are asked[/]  {escape(row['title'])}", soft_wrap=True)
         console.print(f"  {_command(home)} work answer {row['item']} approve", soft_wrap=True)
-    if asked:
-        console.print("It waits; nothing is sent before you agree.\n")
+    if not asked:
+        return
+    console.print("It waits; nothing is sent before you agree.")
+    if ends:
+        console.print("Once you have answered, the home sends what you agreed to when it is at work again:")
+        console.print(f"  {_command(home)} run --until-idle", soft_wrap=True)
+    console.print()
 
 
 async def _ask(console: Console, home: Home, daemon: Daemon, owner: Asker) -> None:
