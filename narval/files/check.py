@@ -133,12 +133,12 @@ def _without_a_cluster(library: Library, settings: Settings) -> Iterator[Fault]:
 
 def _without_who_agrees(library: Library) -> Iterator[Fault]:
     """Warnings about tools that the owner has to agree to, where nothing asks the owner."""
-    for found in library:
-        wants = isinstance(found, RunDefinition) and found.tool is not None and found.tool.approve == "owner"
-        if wants and library.find(ASKS_FOR_A_CLIENT) is None:
+    for definition in library:
+        tool = definition.tool if isinstance(definition, RunDefinition) else None
+        if tool is not None and tool.approve == "owner" and library.find(ASKS_FOR_A_CLIENT) is None:
             why = f"its tool is refused, for there is no {ASKS_FOR_A_CLIENT}, which asks the owner"
-            message = f"{found.full_name}: {why}; take what ships: narval take recipes/mcp.xml"
-            yield Fault(found.path, found.line, 1, message, warning=True)
+            message = f"{definition.full_name}: {why}; take what ships: narval take recipes/mcp.xml"
+            yield Fault(definition.path, definition.line, 1, message, warning=True)
 
 
 def faults_of_files(loaded: Loaded, paths: Iterable[Path], people: Directory | None) -> list[Fault]:

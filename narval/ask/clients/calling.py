@@ -279,13 +279,13 @@ def _begun_by(daemon: Daemon, asking: Run) -> Run | None:
     known any more. Raises RequestError where they did not agree.
     """
     memory, runs = daemon.agent.memory, daemon.agent.runs
-    given = ((eid, memory.element(eid)) for eid in _given(daemon, asking))
-    start = next((eid for eid, element in given if element is not None and element.name == START_PLAN), None)
+    outputs = ((eid, memory.element(eid)) for eid in _given(daemon, asking))
+    start = next((eid for eid, each in outputs if each is not None and each.name == START_PLAN), None)
     if start is None:
         raise RequestError("it was not started: the owner of the home did not agree")
     following = range(start + 1, min(start + NEAR, memory.next_eid))
-    found = (run for eid in following if (run := runs.get(eid)) is not None)
-    return next((run for run in found if run.ancestors.get(ASKS_FOR_A_CLIENT) == asking.eid), None)
+    later = (run for eid in following if (run := runs.get(eid)) is not None)
+    return next((run for run in later if run.ancestors.get(ASKS_FOR_A_CLIENT) == asking.eid), None)
 
 
 NEAR = 1_000

@@ -58,9 +58,10 @@ def add_servers(home: Path, servers: Iterable[AddedServer]) -> None:
     servers = list(servers)
     file = home / FILE
     before = file.read_text(encoding="utf-8") if file.exists() else ""
-    there, _ = parse_settings(Source(FILE, before.encode()), home)
+    current, _ = parse_settings(Source(FILE, before.encode()), home)
+    names = {server.name for server in current.mcp} if current is not None else set()
     for server in servers:
-        if there is not None and server.name in {known.name for known in there.mcp}:
+        if server.name in names:
             raise RequestError(f"[{MCP}.{server.name}] is in {FILE} already: remove it, or name it otherwise")
     text = before + ("" if before.endswith("\n") or not before else "\n")
     text += "".join(f"\n{server.table}" for server in servers)
