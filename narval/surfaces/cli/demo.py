@@ -205,7 +205,7 @@ def _list_questions(console: Console, home: Home, asked: list[dict[str, Any]], *
         return
     console.print("It waits; nothing is sent before you agree.")
     if ends:
-        console.print("Once you have answered, the home sends what you agreed to when it is at work again:")
+        console.print("Once you have answered, this sends what you agreed to:")
         console.print(f"  {_command(home)} run --until-idle", soft_wrap=True)
     console.print()
 
