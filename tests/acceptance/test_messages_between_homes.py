@@ -56,7 +56,7 @@ class Homes:
         """Start a daemon; it is ready."""
         daemon = self._daemons[name] = self.homes[name].daemon()
         ready = daemon.stdout.readline()
-        assert b"is ready" in ready, ready
+        assert b"is ready" in ready, daemon.communicate(timeout=PATIENCE)[1].decode()
 
     def kill(self, name: str) -> None:
         """Kill a daemon with SIGKILL."""

@@ -36,6 +36,9 @@ LOOKS = 0.2
 STANDBY_LOOKS = 1.0
 """Seconds after which a standby looks again."""
 
+RENEWALS_UNDER_WAY = 2
+"""Renewals that the server may still commit after a daemon was killed: its own, and its renewer's."""
+
 
 async def join(leases: Leases, settings: Settings, people: Directory, *, standby: bool = False) -> AgentRow:
     """Be a daemon of a store: the own agent of the home.
@@ -44,18 +47,21 @@ async def join(leases: Leases, settings: Settings, people: Directory, *, standby
     ElsewhereError where one is at work, SettingsError, StoreError.
     """
     name, address, digest = settings.name, address_of_this(), digest_of(settings, people)
-    first: DaemonRow | None = None
+    before: DaemonRow | None = None
+    renewals = 0
     while True:
         try:
             weight = settings.fleet_weight
             return await asyncio.to_thread(leases.join, name, address, __version__, digest, weight)
         except ElsewhereError:
             holder = await asyncio.to_thread(_holder, leases, name)
-            if first is not None and holder is not None and not standby and _has_renewed(holder, first):
+            if holder is not None and before is not None and holder.daemon == before.daemon:
+                renewals += holder.until > before.until
+            if renewals > RENEWALS_UNDER_WAY and not standby:
                 raise
-        if holder is not None and first is None:
-            first = holder
+        if holder is not None and before is None:
             log.warning("waiting for the daemon of %s at %s to end", name, holder.address)
+        before = holder or before
         await asyncio.sleep(STANDBY_LOOKS if standby else LOOKS)
 
 
@@ -141,7 +147,3 @@ def digest_of(settings: Settings, people: Directory) -> str:
 def _holder(leases: Leases, name: str) -> DaemonRow | None:
     found = leases.find(name)
     return found[1] if found is not None else None
-
-
-def _has_renewed(now: DaemonRow, before: DaemonRow) -> bool:
-    return now.daemon == before.daemon and now.until > before.until
