@@ -16,7 +16,7 @@ from narval.core.definitions.people.directory import Directory
 from narval.core.elements.element import Element
 from narval.core.engines.commands import Call, Command, Watch
 from narval.core.engines.events import Caller, Event, Plain, Produced, Returned
-from narval.core.engines.view import GuardVerdict, verdict_of
+from narval.core.engines.view import FileTimes, GuardVerdict, verdict_of
 from narval.core.errors import ActionError
 from narval.core.memory.labels import NONE, MadeOf
 from narval.core.memory.lineage import current, fits_since
@@ -27,7 +27,7 @@ from narval.files.schemas import Schemas
 Ask = Callable[[Run, str, Mapping[str, Plain], float], Plain]
 """Answers what an engine asks the user's code while it decides: the run, the function, its arguments, now."""
 
-IsUpToDate = Callable[[str, tuple[str, ...], tuple[str, ...]], bool]
+IsUpToDate = Callable[[str, tuple[str, ...], tuple[str, ...], FileTimes], bool]
 """True if files that a program creates in a folder are there, and no older than those it needs (A9)."""
 
 
@@ -211,10 +211,12 @@ class TurnView(LiveMemory):
         """True if the agent was not at work at a moment."""
         return moment < self._agent.clockwork.since
 
-    def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
+    def is_up_to_date(
+        self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...], times: FileTimes
+    ) -> bool:
         """True if these files are there now, and none that is needed is newer."""
         test = self._host_api.is_up_to_date
-        return test is not None and test(directory, creates, needs)
+        return test is not None and test(directory, creates, needs, times)
 
     def ask(self, function: str, arguments: Mapping[str, Plain], /) -> Plain:
         """The answer of the user's code. Raises ActionError."""

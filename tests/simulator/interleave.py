@@ -15,6 +15,7 @@ from narval.calls.conversion import answer_at_once
 from narval.calls.coroutines import SourceTroubles
 from narval.calls.record import ABANDONED, CallRecord, Outcome
 from narval.core.engines.events import Failure, OutputElement
+from narval.core.engines.view import FileTimes
 from narval.core.errors import NarvalError
 from narval.system.clock import RunClock
 from tests.simulator.invariants import Ledger
@@ -118,7 +119,9 @@ class Interleaving:
     def notify(self, changed: Callable[[str], None]) -> None:
         """Who waits until idle does not wait for chance."""
 
-    def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
+    def is_up_to_date(
+        self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...], times: FileTimes
+    ) -> bool:
         """No call here is a program."""
         return False
 

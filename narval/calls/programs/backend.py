@@ -28,6 +28,7 @@ from narval.calls.workers.confined import confine_thread
 from narval.core.elements.element import Element, parse
 from narval.core.engines.commands import Program
 from narval.core.engines.events import Failure
+from narval.core.engines.view import FileTimes
 from narval.files.home import Home
 from narval.store.batch import AgentRow
 from narval.system import cgroup
@@ -129,9 +130,11 @@ class ProgramBackend(Backend):
         """End its program; the answer comes when all of it is gone (A4)."""
         self._end(record, ABANDONED)
 
-    def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
+    def is_up_to_date(
+        self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...], times: FileTimes
+    ) -> bool:
         """True if the files that a program would create are there, and none that it needs is newer."""
-        return is_up_to_date(self._absolute(directory), creates, needs)
+        return is_up_to_date(self._absolute(directory), creates, needs, times)
 
     async def close(self) -> None:
         """End all programs, and wait until they are gone; their calls are not answered."""
@@ -162,7 +165,7 @@ class ProgramBackend(Backend):
     def _begin(self, record: CallRecord) -> None:
         call, program = record.call, _program(record.call)
         directory = self._absolute(program.directory)
-        if program.creates and self.is_up_to_date(directory, program.creates, program.needs):
+        if program.creates and self.is_up_to_date(directory, program.creates, program.needs, {}):
             record.answer(_SKIPPED)  # since it was asked for: after a crash, most likely
             return
         try:
@@ -349,29 +352,34 @@ def _text_of(name: str, element: Element, expression: str) -> str:
 _WILD = frozenset("*?[")
 
 
-def is_up_to_date(directory: str, creates: Iterable[str], needs: Iterable[str]) -> bool:
-    """True if all files are there and none that is needed is newer; False for a program that creates none."""
+def is_up_to_date(directory: str, creates: Iterable[str], needs: Iterable[str], times: FileTimes) -> bool:
+    """True if all files are there and none that is needed is newer; False for a program that creates none.
+
+    A file that is in `times` is not looked at; the others are added.
+    """
     oldest: int | None = None
     for pattern in creates:
-        times = _times(directory, pattern)
-        if not times:
+        first, _ = times.get((directory, pattern)) or _look(directory, pattern, times)
+        if first < 0:
             return False
-        oldest = min(times) if oldest is None else min(oldest, *times)
+        oldest = first if oldest is None else min(oldest, first)
     if oldest is None:
         return False
     for pattern in needs:
-        times = _times(directory, pattern)
-        if not times or max(times) > oldest:
+        _, last = times.get((directory, pattern)) or _look(directory, pattern, times)
+        if last < 0 or last > oldest:
             return False
     return True
 
 
-def _times(directory: str, pattern: str) -> list[int]:
-    """The moments the files of that name, or that fit the pattern, were last altered, in nanoseconds."""
+def _look(directory: str, pattern: str, times: FileTimes) -> tuple[int, int]:
+    """The first and last moment at which the files that fit a pattern were altered, noted in `times`."""
     names = [os.path.join(directory, pattern)]
     if not _WILD.isdisjoint(pattern):
         names = glob.glob(names[0], recursive=True)
     try:
-        return [os.stat(name).st_mtime_ns for name in names]
+        altered = [os.stat(name).st_mtime_ns for name in names]
     except OSError:
-        return []
+        altered = []
+    span = times[directory, pattern] = (min(altered), max(altered)) if altered else (-1, -1)
+    return span

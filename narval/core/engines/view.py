@@ -66,6 +66,11 @@ class MemoryView(Protocol):
         """Why the schema of the element's name refuses it, or None."""
 
 
+FileTimes = dict[tuple[str, str], tuple[int, int]]
+"""By folder and pattern, the first and the last moment at which a file that fits was altered, in nanoseconds;
+less than 0 where none does."""
+
+
 class RunView(Protocol):
     """The run and its surroundings as its engine may read them."""
 
@@ -114,8 +119,13 @@ class RunView(Protocol):
     def active_watch(self, watch: str) -> Watch | None:
         """A watch that the run has set, as it was set."""
 
-    def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
-        """True if these files are there now, and none that is needed is newer (A9)."""
+    def is_up_to_date(
+        self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...], times: FileTimes, /
+    ) -> bool:
+        """True if these files are there now, and none that is needed is newer (A9).
+
+        `times` are those of files that were looked at before within the event; new ones are added.
+        """
 
     def apply(self, run: int, command: Command, /) -> None:
         """Let an inner command of a run take effect; for the recorder alone."""

@@ -24,7 +24,7 @@ from narval.core.elements.element import Element, Tree
 from narval.core.engines.commands import Call, Command
 from narval.core.engines.effects import EFFECTS
 from narval.core.engines.events import Caller, OutputElement, Plain
-from narval.core.engines.view import GuardVerdict, verdict_of
+from narval.core.engines.view import FileTimes, GuardVerdict, verdict_of
 from narval.core.memory.labels import Labels, MadeOf
 from narval.core.patterns.contradictions import contradictory, demands
 from narval.core.patterns.pattern import Bound, Condition, Pattern, condition
@@ -236,7 +236,9 @@ class AnyMemory:
         """True if a unique output gave this value before."""
         return not self._choices.whether()
 
-    def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
+    def is_up_to_date(
+        self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...], times: FileTimes
+    ) -> bool:
         """No: what follows where they are is what follows when the call goes well."""
         return False
 

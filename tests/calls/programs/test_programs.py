@@ -18,12 +18,13 @@ import pytest
 from narval.calls.book import CallBook
 from narval.calls.context import CallContext, Target, call
 from narval.calls.executor import Executor
-from narval.calls.programs.backend import ProcessLimits, ProgramBackend
+from narval.calls.programs.backend import ProcessLimits, ProgramBackend, is_up_to_date
 from narval.calls.programs.output import FILE_BYTES, IN_MEMORY, OutputFolder
 from narval.calls.programs.reaper_client import ReaperClient
 from narval.calls.record import CallListener, Outcome
 from narval.core.elements.element import Element
 from narval.core.engines.commands import Program
+from narval.core.engines.view import FileTimes
 from narval.system.cgroup import NoGroupError, obstacle, own_group
 from tests.calls.conftest import number_of
 from tests.daemon.at_work import in_a_loop
@@ -561,3 +562,21 @@ def _carries(program: psutil.Process) -> bool:
         return "NARVAL_OWNER" in program.environ()
     except psutil.Error:
         return False
+
+
+def test_A9_a_file_is_looked_at_once_though_many_states_need_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for moment, name in enumerate(("source", "one", "two", "late")):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, ns=(moment, moment))
+    looked: list[str] = []
+    stat = os.stat
+    monkeypatch.setattr(os, "stat", lambda path: (looked.append(Path(path).name), stat(path))[1])
+    folder, times = str(tmp_path), FileTimes()
+    assert is_up_to_date(folder, ("one",), ("source",), times)
+    assert is_up_to_date(folder, ("two",), ("source", "one"), times)
+    assert not is_up_to_date(folder, ("one",), ("late",), times)
+    assert not is_up_to_date(folder, ("none",), (), times)
+    assert is_up_to_date(folder, ("*o*",), ("source",), times)
+    assert sorted(looked[:5]) == ["late", "none", "one", "source", "two"]

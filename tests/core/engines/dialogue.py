@@ -50,7 +50,7 @@ from narval.core.engines.events import (
     TimerFired,
 )
 from narval.core.engines.registry import engine_of
-from narval.core.engines.view import verdict_of
+from narval.core.engines.view import FileTimes, verdict_of
 from narval.core.errors import ActionError
 from narval.core.memory.lineage import current, fits_since
 from narval.core.memory.memory import Memory
@@ -441,7 +441,9 @@ class Dialogue:
     def unique_seen(self, name: str, expression: str, value: str) -> bool:
         return (name, expression, value) in self.memory.unique_values
 
-    def is_up_to_date(self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...]) -> bool:
+    def is_up_to_date(
+        self, directory: str, creates: tuple[str, ...], needs: tuple[str, ...], times: FileTimes
+    ) -> bool:
         return set(creates) <= self.files
 
     def definition(self, kind: str, name: str) -> Any:

@@ -10,6 +10,7 @@ import msgspec
 from narval.core.engines import commands
 from narval.core.engines.calls.backoff import restart_wait
 from narval.core.engines.decision import Decision
+from narval.core.engines.view import FileTimes
 from narval.kinds.automaton.engine.changes import AutomatonChange, RunMoved, StatesKilled
 from narval.kinds.automaton.engine.state import AutomatonState
 from narval.kinds.automaton.language.definition import Automaton, State
@@ -21,6 +22,8 @@ class AutomatonDecision(Decision[Automaton, AutomatonState, AutomatonChange], kw
     to_run: deque[State] = msgspec.field(default_factory=deque)
     asked: set[str] = msgspec.field(default_factory=set)
     """States of which it was asked whether they are up to date."""
+    times: FileTimes = msgspec.field(default_factory=dict)
+    """The moments of the files that were looked at for that."""
     skipped: deque[State] = msgspec.field(default_factory=deque)
     """States that were up to date, and whose successors are still to start."""
 
@@ -29,6 +32,8 @@ class AutomatonDecision(Decision[Automaton, AutomatonState, AutomatonChange], kw
     def started_by(self, state: str) -> tuple[str, ...]:
         """A state, and all that it has started, directly or not."""
         names: dict[str, None] = {}
+        if not self.state.of(state).started:
+            return (state,)
         pending = [state]
         while pending:
             name = pending.pop()
@@ -43,14 +48,15 @@ class AutomatonDecision(Decision[Automaton, AutomatonState, AutomatonChange], kw
         So their 0 does not count any more for a join that has not started: section 4 lets it count, and then
         a join starts that some of what it waits for has yet to reach.
         """
-        names = tuple(name for name in states if self.state.of(name).state != "idle")
+        names = tuple([name for name in states if self.state.of(name).state != "idle"])
+        if not names:
+            return
         runs = [self.state.of(name) for name in names]
         calls = tuple(run.call for run in runs if run.call)
         for run in runs:
             if run.wake:
                 self.command(commands.CancelTimer(run.wake))
-        if names:
-            self.change(StatesKilled(names, calls, self.event.at))
+        self.change(StatesKilled(names, calls, self.event.at))
         for call in calls:
             self.command(commands.CancelCall(call))
 

@@ -22,6 +22,13 @@ from narval.kinds.automaton.language.definition import Automaton, State
 _HOLDS: tuple[Hold, ...] = ("programs", "date", "signal", "quick", "room")
 """The things a ready state waits for, in this order."""
 
+_NEXT: dict[str, tuple[Hold, ...]] = {
+    "": _HOLDS,
+    "back-off": _HOLDS[-1:],
+    **{hold: _HOLDS[place:] for place, hold in enumerate(_HOLDS, 1)},
+}
+"""By what a state has waited for, what it may wait for next."""
+
 
 QUICK, QUICK_DEATHS = 1.0, 20
 """An error that leads back to a state within a number of seconds of its start is a quick death; after more of
@@ -53,9 +60,7 @@ def make_ready(
 
 def go_on(decision: AutomatonDecision, state: State) -> None:
     """A state goes on to the next thing it waits for, or runs."""
-    held = decision.state.of(state.name).hold
-    passed = _HOLDS.index(held) + 1 if held in _HOLDS else 0
-    for hold in _HOLDS[passed:] if held != "back-off" else _HOLDS[-1:]:
+    for hold in _NEXT[decision.state.of(state.name).hold]:
         if hold == "room" and _is_up_to_date(decision, state):
             decision.change(StateSkipped(state.name, decision.event.at))
             decision.skipped.append(state)
@@ -140,7 +145,7 @@ def _is_up_to_date(decision: AutomatonDecision, state: State) -> bool:
     if not state.creates or state.name in decision.asked:
         return False
     decision.asked.add(state.name)
-    return decision.view.is_up_to_date(state.directory, state.creates, state.needs)
+    return decision.view.is_up_to_date(state.directory, state.creates, state.needs, decision.times)
 
 
 # --- what it waits for ----------------------------------------------------------------------------------
@@ -148,7 +153,8 @@ def _is_up_to_date(decision: AutomatonDecision, state: State) -> bool:
 
 def _hold_for_programs(decision: AutomatonDecision, state: State) -> bool:
     """Hold a state until the programs of its former visit are gone."""
-    if not any(call_id in decision.state.dying for call_id in decision.state.of(state.name).dying):
+    dying = decision.state.dying
+    if not dying or not any(call_id in dying for call_id in decision.state.of(state.name).dying):
         return False
     decision.change(StateHeld(state.name, "programs", at=decision.event.at))
     return True
