@@ -24,6 +24,7 @@ from narval.files.agents.collections import AGENTS
 from narval.files.found_files import MODULES, RECIPES, is_ours
 from narval.files.home import SCENARIOS, Home
 from narval.files.module_text import FIRST
+from narval.files.outside.kept_tools import path_of
 from narval.files.reading import load
 from narval.files.shipped import EXAMPLES, shipped
 from narval.system.regular_file import read_regular
@@ -89,8 +90,9 @@ def take(home: Home, name: str, *, force: bool = False) -> list[str]:
     """
     known = sorted({_unit(path) for path in _files(shipped())})
     wanted = (name, f"{MODULES}/{name}", f"{MODULES}/{name}.py")
-    paths = [path for path in known if path in wanted or _example(path) == name]
-    if not paths:
+    named = [path for path in known if path in wanted or _example(path) == name]
+    paths = [path for path in named if not is_of_server(path)]
+    if not named:
         raise RequestError(f"nothing of the name {name!r} ships{closest(name, takable())}")
     there = {path: [file for file in _rivals(path) if (home.path / file).exists()] for path in paths}
     found = [file for files in there.values() for file in files]
@@ -101,12 +103,27 @@ def take(home: Home, name: str, *, force: bool = False) -> list[str]:
         )
     needed = _transforms_of(paths, known) | needed_by(paths)
     there |= {path: [] for path in sorted(needed) if not (home.path / path).exists()}
-    for path, files in there.items():
+    copies = {path: path for path in there} | tools_to_take(home, named)
+    for path, shipped_path in copies.items():
         try:
-            put_copy(shipped() / path, home.path / path, [home.path / file for file in files])
+            former = [home.path / file for file in there.get(path, ())]
+            put_copy(shipped() / shipped_path, home.path / path, former)
         except OSError as error:
             raise SurroundingsError(f"cannot write {path} in {home.path}: {error}") from error
-    return list(there)
+    return list(copies)
+
+
+def is_of_server(path: str) -> bool:
+    """True of the file that keeps the tools of an MCP server."""
+    return path.endswith(".tools")
+
+
+def tools_to_take(home: Home, paths: Iterable[str]) -> dict[str, str]:
+    """The files of tools among those of an example, by the path where a home keeps them: of a server whose
+    tools it keeps already none is taken, for these were accepted.
+    """
+    places = {path_of(Path(path).stem): path for path in paths if is_of_server(path)}
+    return {place: path for place, path in places.items() if not (home.path / place).exists()}
 
 
 def _transforms_of(paths: Iterable[str], known: Iterable[str]) -> set[str]:

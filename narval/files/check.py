@@ -28,6 +28,7 @@ from narval.files.home import Home
 from narval.files.loaded import Loaded
 from narval.files.mcp_clients import clients_of, faults_of_clients
 from narval.files.memory_file import read_memory
+from narval.files.outside.tool_doubts import doubts_of_tools
 from narval.files.people_file import PEOPLE_FILE, place_of_rule, read_people
 from narval.files.reach import ReachSources, refusals
 from narval.files.reading import Reading, load
@@ -61,6 +62,7 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
         faults += _unknown_agents(home, found.library)
         faults += _without_a_cluster(found.library, settings)
         faults += _without_who_agrees(found.library)
+        faults += doubts_of_tools(home.path, found.library, settings.mcp, people)
     faults += refusals(sources)
     for follows in reading.unfollowed(snapshot):
         beneath = snapshot.own.schemas if len(follows) > 1 else Schemas(None)

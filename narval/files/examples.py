@@ -11,7 +11,14 @@ import msgspec
 
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import RequestError, SurroundingsError
-from narval.files.alterations import HOUSEHOLD, example_files, needed_by, put_copy
+from narval.files.alterations import (
+    HOUSEHOLD,
+    example_files,
+    is_of_server,
+    needed_by,
+    put_copy,
+    tools_to_take,
+)
 from narval.files.found_files import RECIPES
 from narval.files.home import SCENARIOS, Home
 from narval.files.reading import load
@@ -61,16 +68,17 @@ def take_as(home: Home, name: str, group: str, *, force: bool = False) -> list[s
         raise RequestError(
             f"--as: expected a name for a group of your own, letters, digits, - and _, found {group!r}"
         )
-    paths = known[name]
+    paths = [path for path in known[name] if not is_of_server(path)]
     renamed = _Renamed(paths, group)
     new = {renamed.path(path): path for path in paths}
     there = [path for path in new if (home.path / path).exists()]
     if there and not force:
         raise RequestError(f"{there[0]} is there already: choose another group, or replace it with --force")
     new |= {path: path for path in needed_by(paths) if not (home.path / path).exists()}
+    new |= tools_to_take(home, known[name])
     for path, shipped_path in new.items():
         text = (shipped() / shipped_path).read_text("utf-8")
-        text = renamed.text(text) if path != shipped_path else text
+        text = renamed.text(text) if shipped_path in paths else text
         target = home.path / path
         try:
             with tempfile.TemporaryDirectory(prefix="narval-take-") as scratch:

@@ -5,6 +5,7 @@ The scenarios themselves are played with all others, by the plugin that comes wi
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -20,6 +21,9 @@ OF_AGENTS = "household"
 OF_TASKS = {"bank", "desk", "fax"}
 """The examples of tasks, which docs/reference/tasks.md tells of."""
 
+OF_SERVERS = {"time", "git", "filesystem", "everything"}
+"""The examples that call MCP servers, docs/reference/mcp-servers.md."""
+
 OF_PEOPLE = "purchase"
 """The example that has a page of its own, docs/reference/people.md (P88)."""
 
@@ -29,7 +33,7 @@ FORMS = ("process", "task")
 EXAMPLES = sorted(
     path
     for path in (ROOT / "recipes" / "examples").iterdir()
-    if path.suffix == ".xml" and not path.name.startswith(OF_PEOPLE)
+    if path.suffix == ".xml" and not path.name.startswith(OF_PEOPLE) and path.stem not in OF_SERVERS
 )
 
 
@@ -51,7 +55,7 @@ def names(paths: list[Path]) -> list[str]:
 def test_each_example_has_a_scenario() -> None:
     scenarios = sorted((ROOT / "scenarios" / "examples").glob("*.xml"))
     forms = [f"{OF_PEOPLE}.{form}" for form in FORMS]
-    assert {*names(scenarios)} == {*names(EXAMPLES), OF_AGENTS, OF_PEOPLE, *forms, *OF_TASKS}
+    assert {*names(scenarios)} == {*names(EXAMPLES), OF_AGENTS, OF_PEOPLE, *forms, *OF_TASKS, *OF_SERVERS}
     for path in scenarios:  # the household begins with what its files declare
         is_empty = 'memory="empty"' in path.read_text(encoding="utf-8")
         assert is_empty == (path.stem != OF_AGENTS)
@@ -89,3 +93,13 @@ def test_the_page_of_dataflows_has_those_that_ship(plan: Path) -> None:
     page = (ROOT / "docs" / "reference" / "dataflows.md").read_text(encoding="utf-8")
     assert f"```\n{plan.read_text(encoding='utf-8')}```\n" in page
     assert f"narval take examples/{plan.stem}\n" in page
+
+
+def test_the_page_of_servers_has_each_example_with_its_server_and_one_as_it_ships() -> None:
+    page = (ROOT / "docs" / "reference" / "mcp-servers.md").read_text(encoding="utf-8")
+    examples = ROOT / "recipes" / "examples"
+    for name in OF_SERVERS:
+        package = json.loads((examples / f"{name}.json").read_text())["mcpServers"][name]["args"]
+        (named,) = (word for word in package if "server" in word)
+        assert f"| `examples/{name}` | [{named}](" in page
+    assert f"```xml\n{(examples / 'time.xml').read_text(encoding='utf-8')}```\n" in page

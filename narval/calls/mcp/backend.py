@@ -21,7 +21,7 @@ from narval.calls.context import CallContext
 from narval.calls.conversion import elements, failure
 from narval.calls.coroutines import Coroutines
 from narval.calls.mcp.connecting import connect_to
-from narval.calls.mcp.conversion import arguments_of, result_of
+from narval.calls.mcp.conversion import result_of
 from narval.calls.mcp.frames import (
     CallTool,
     CancelTool,
@@ -42,6 +42,7 @@ from narval.calls.record import CallRecord, Outcome
 from narval.calls.workers.child import Child
 from narval.calls.workers.frames import FrameError
 from narval.core.definitions.action.tool import Tool
+from narval.core.definitions.action.tool_arguments import arguments_of
 from narval.core.definitions.suggestions import closest
 from narval.core.elements.element import Element
 from narval.core.errors import ActionError

@@ -42,6 +42,10 @@ class Reference(msgspec.Struct, frozen=True):
         """A fault at the place of the reference."""
         return Fault(self.path, self.line, self.column, message)
 
+    def warning(self, message: str) -> Fault:
+        """A warning at the place of the reference."""
+        return Fault(self.path, self.line, self.column, message, warning=True)
+
 
 class Definition(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """The part that is the same in definitions of every kind."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import shlex
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,6 +21,9 @@ from narval.surfaces.cli.render.tables import (
     listing,
 )
 from narval.surfaces.cli.session import Session
+
+if TYPE_CHECKING:
+    from narval.files.home import Home
 
 _DEFINITIONS = """\
 narval definitions
@@ -169,6 +174,8 @@ def take(session: Session, name: str | None, group: str | None, force: bool) -> 
 
     from narval.files.alterations import take as take_into
     from narval.files.examples import examples, take_as
+    from narval.files.outside.tool_doubts import servers_to_add
+    from narval.files.settings import Settings, read_settings
 
     if name is None:
         if group is not None or force:
@@ -179,4 +186,13 @@ def take(session: Session, name: str | None, group: str | None, force: bool) -> 
     home = session.home
     paths = take_into(home, name, force=force) if group is None else take_as(home, name, group, force=force)
     said = f"{clean(', '.join(paths))} {'is' if len(paths) == 1 else 'are'} yours to alter"
-    session.give({"paths": paths}, lambda _: click.echo(said))
+    servers = servers_to_add(home.path, paths, (read_settings(home.path)[0] or Settings()).mcp)
+    answer = {"paths": paths, "servers": [{"server": name, "file": servers[name]} for name in servers]}
+    session.give(answer, lambda _: _print_taken(home, said, servers))
+
+
+def _print_taken(home: Home, said: str, servers: Mapping[str, str]) -> None:
+    click.echo(said)
+    for server, path in servers.items():
+        add = f"narval mcp add {shlex.quote(str(home.path / path))}"
+        click.echo(f"it calls the MCP server {server}, which etc/narval.toml does not have: {add}")

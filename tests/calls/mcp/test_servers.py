@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.calls.mcp.servers_at_work import HomeWithServer
+from narval.files.check import check_home
+from narval.files.home import Home
+from tests.calls.mcp.servers_at_work import RECIPE, HomeWithServer
 from tests.places import ROOT
 
 
@@ -60,6 +62,36 @@ def test_what_is_no_argument_is_told_before_anything_is_sent(
     made = at_work.call("greet", arguments)
     assert made.attributes["type"] == "bad-argument"
     assert message in made.text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ('<greet nam="{$x/@a}"/>', "expected one of its arguments, found 'nam'; did you mean 'name'?"),
+        ('<greet loud="no"/>', "expected the attribute 'name', which it requires"),
+        ('<greet name="{$x}" tone="warn"/>', "tone: expected one of warm, cold, found 'warn'"),
+        ('<greet name="{$x}" times="{$x/@n}"><tags foreach="$t in $x/t">{$t}</tags></greet>', ""),
+        (
+            '<greet name="{$x}"><address city="{$x}" street="y"/></greet>',
+            "address: expected one of its arguments",
+        ),
+    ],
+)
+def test_an_argument_that_cannot_fit_is_warned_of_where_it_stands(
+    at_work: HomeWithServer, arguments: str, message: str
+) -> None:
+    step = RECIPE.format(name="q", tool="greet", of=f"<arguments>{arguments}</arguments>")
+    text = step.replace('start_step="s"', 'start_step="w"').replace(
+        '<step id="s"',
+        '<step id="w" type="action" target="basic.nothing"/>'
+        '<transition id="t"><in idref="w"/><out idref="s"/>'
+        '<condition as="x"><match>x</match></condition></transition>\n<step id="s"',
+    )
+    (at_work.home / "recipes/q.xml").write_text(f'<cookbook group="q">{text}</cookbook>')
+    told = [f"{fault.line}: {fault.message}" for fault in check_home(Home(at_work.home))]
+    (at_work.home / "recipes/q.xml").unlink()
+    assert len(told) == bool(message)
+    assert not message or (told[0].startswith("3: step 's': test.greet: ") and message in told[0])
 
 
 def test_a_structured_result_becomes_an_element(at_work: HomeWithServer) -> None:

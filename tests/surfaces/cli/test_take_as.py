@@ -38,7 +38,11 @@ def test_an_example_in_a_group_of_its_own_has_no_faults_and_its_scenario_goes_as
     new: Path, name: str
 ) -> None:
     taken = data(new, "take", name, "--as", "office")["paths"]
-    own = [path for path in taken if path != "recipes/model.xml"]  # it names what that has
+    shared = [
+        path for path in taken if path in ("recipes/model.xml", "recipes/tools.xml")
+    ]  # it names what these have
+    shared += [path for path in taken if path.startswith("recipes/mcp/")]
+    own = [path for path in taken if path not in shared]
     assert all(path.split("/")[1] == "office" for path in own)
     assert "no faults" in narval(new, "check").output
     scenarios = [path for path in taken if path.startswith("scenarios/")]
@@ -51,7 +55,7 @@ def test_an_example_in_a_group_of_its_own_has_no_faults_and_its_scenario_goes_as
 
 
 def test_the_example_itself_can_be_there_too(new: Path) -> None:
-    for name in ("examples/purchase", "examples/bank", "examples/digest"):
+    for name in ("examples/purchase", "examples/bank", "examples/digest", "examples/time"):
         well(new, "take", name)
         well(new, "take", name, "--as", name.partition("/")[2] + "-2")
     assert "no faults" in narval(new, "check").output
@@ -90,3 +94,28 @@ def test_what_is_there_is_replaced_only_with_force(new: Path) -> None:
     assert mine.read_text() == "<recipe/>"
     well(new, "take", "examples/invoice", "--as", "office", "--force")
     assert 'group="office"' in mine.read_text()
+
+
+def test_the_server_that_an_example_calls_is_told_until_the_settings_have_it(new: Path) -> None:
+    file = new / "recipes/examples/filesystem.json"
+    said = well(new, "take", "examples/filesystem")
+    assert (
+        f"it calls the MCP server filesystem, which etc/narval.toml does not have: narval mcp add {file}"
+        in said
+    )
+    (new / "recipes/tools.xml").unlink()
+    text = (new / "recipes/examples/filesystem.xml").read_text()
+    (new / "recipes/examples/filesystem.xml").write_text(text.replace(' approve="tools.approve"', ""))
+    told = narval(new, "check").output
+    assert (
+        "recipes/examples/filesystem.xml:13:42: warning: filesystem.write_file: it is a tool of the MCP"
+        in told
+    )
+    assert f"add the server: narval mcp add {file}" in told
+    well(new, "mcp", "add", str(file), "--offline")
+    assert "narval take recipes/tools.xml" in narval(new, "check").output
+    well(new, "take", "recipes/tools.xml")
+    assert "warning" not in narval(new, "check").output
+    again = well(new, "take", "examples/filesystem", "--as", "office")
+    assert "MCP server" not in again
+    assert "recipes/mcp" not in again

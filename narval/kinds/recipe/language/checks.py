@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from narval.core.definitions.action.definition import Action
+from narval.core.definitions.action.tool_arguments import misfit_of
 from narval.core.definitions.known_attributes import attributes_read, unread_attributes
 from narval.core.definitions.library import Definition, Library, RunDefinition
 from narval.core.definitions.prototype import Input, Prototype
@@ -191,7 +192,7 @@ def warnings(recipes: Iterable[Recipe], library: Library) -> list[Fault]:
     """
     recipes = list(recipes)
     endless = _endless(library)
-    checks = (_unread, _ungiven, _untaken, _anybodys, _begins_again)
+    checks = (_unread, _misfitting, _ungiven, _untaken, _anybodys, _begins_again)
     doubtful = [warning for check in checks for recipe in recipes for warning in check(recipe, library)]
     return doubtful + [
         Fault(
@@ -217,6 +218,16 @@ def _unread(recipe: Recipe, library: Library) -> Iterator[Fault]:
             if argument.name in read:
                 for _, message in unread_attributes(read, argument.name, argument.attributes):
                     yield Fault(recipe.path, *place, f"step {step.id!r}: {message}", warning=True)
+
+
+def _misfitting(recipe: Recipe, library: Library) -> Iterator[Fault]:
+    """A warning for each argument that does not fit the schema of its tool, which would refuse it."""
+    for step in recipe.steps.values():
+        target = library.get(step.kind, step.target)
+        tool = target.tool if isinstance(target, Action) else None
+        for xml, place in zip(step.arguments, step.places, strict=True) if tool is not None else ():
+            if Element(0, xml).name == tool.action and (why := misfit_of(tool, xml)):
+                yield Fault(recipe.path, *place, f"step {step.id!r}: {step.target}: {why}", warning=True)
 
 
 def _ungiven(recipe: Recipe, library: Library) -> Iterator[Fault]:
