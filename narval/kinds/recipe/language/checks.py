@@ -225,7 +225,9 @@ def _misfitting(recipe: Recipe, library: Library) -> Iterator[Fault]:
     for step in recipe.steps.values():
         target = library.get(step.kind, step.target)
         tool = target.tool if isinstance(target, Action) else None
-        for xml, place in zip(step.arguments, step.places, strict=True) if tool is not None else ():
+        if tool is None:
+            continue
+        for xml, place in zip(step.arguments, step.places, strict=True):
             if Element(0, xml).name == tool.action and (why := misfit_of(tool, xml)):
                 yield Fault(recipe.path, *place, f"step {step.id!r}: {step.target}: {why}", warning=True)
 
