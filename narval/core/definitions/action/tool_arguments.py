@@ -6,12 +6,12 @@ children of one name. What is to be filled in when a step is run is checked as f
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import msgspec
 from lxml import etree
 
 from narval.core.definitions.action.tool import Tool, xml_name
@@ -58,7 +58,7 @@ def arguments_of(tool: Tool, element: Element | None) -> dict[str, Any]:
     node = etree.Element(tool.action) if element is None else parse(element.xml)
     try:
         made = _object(node, schema, _Document(schema), 0)
-        if len(json.dumps(made)) > MOST_ARGUMENTS:
+        if len(msgspec.json.encode(made)) > MOST_ARGUMENTS:
             raise _MisfitError(f"at most {MOST_ARGUMENTS:,} bytes of arguments")
     except _MisfitError as error:
         place = f"{error.place}: " if error.place else ""
@@ -168,7 +168,14 @@ def _single(value: str | etree._Element, schema: Mapping[str, Any], of: _Documen
     made = _scalar(text, type)
     allowed = schema.get("enum", [schema["const"]] if "const" in schema else None)
     if isinstance(allowed, list) and made not in allowed:
-        fitting = next((one for one in allowed if not isinstance(one, str) and json.dumps(one) == text), None)
+        fitting = next(
+            (
+                one
+                for one in allowed
+                if not isinstance(one, str) and msgspec.json.encode(one).decode() == text
+            ),
+            None,
+        )
         if fitting is None:
             words = ", ".join(str(one) for one in allowed[:12])
             hint = closest(text, [one for one in allowed if isinstance(one, str)])
