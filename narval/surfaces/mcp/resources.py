@@ -185,7 +185,8 @@ async def ask_or_refuse(asks: Asks, method: str, /, **params: Any) -> Any:
     try:
         return await asks.ask(method, **params)
     except NarvalError as error:
-        raise MCPError(code=types.INVALID_PARAMS, message=str(error)) from None
+        data = {"uri": params["uri"]} if "uri" in params else None
+        raise MCPError(code=types.INVALID_PARAMS, message=str(error), data=data) from None
 
 
 XML, JSON = "application/xml", "application/json"

@@ -127,7 +127,8 @@ class ToolServer:
             answer = await self._begun(ctx, {**about, "size": 0}, agreed=True)
         if "run" not in answer:
             return result_of(answer["answer"])
-        return result_of(await self._followed(ctx, client, answer))
+        run = await self._followed(ctx, client, answer)
+        return result_of(run, is_error="error" in run)
 
     async def _begun(self, ctx: Context, about: dict[str, Any], *, agreed: bool) -> dict[str, Any]:
         """The daemon's answer to a call, which goes on though its client cancels it. Raises NarvalError."""
@@ -200,9 +201,16 @@ class ToolServer:
         """Have the user of a client asked; None once they agreed, else what the client is answered."""
         able = ctx.session.client_capabilities
         if able is None or able.elicitation is None:
-            raise RequestError(
-                f"{about['tool']} needs the agreement of a user, whom this client cannot ask (elicitation)"
-            )
+            why = f"{about['tool']} needs the agreement of a user, whom this client cannot ask (elicitation)"
+            if is_modern(ctx):  # there the protocol has an error of its own for that
+                needed = types.ClientCapabilities(elicitation=types.ElicitationCapability())
+                data = types.MissingRequiredClientCapabilityErrorData(required_capabilities=needed)
+                raise MCPError(
+                    types.MISSING_REQUIRED_CLIENT_CAPABILITY,
+                    why,
+                    data.model_dump(by_alias=True, exclude_none=True),
+                )
+            raise RequestError(why)
         if is_modern(ctx):
             state = secrets.token_urlsafe(24)
             self._questions[state] = _digest(about)
@@ -223,14 +231,19 @@ class ToolServer:
     def _was_agreed(self, about: dict[str, Any], params: types.CallToolRequestParams) -> bool:
         """True if a client comes back with the agreement of its user to this very call, for the first time.
 
-        Raises RequestError where it comes back without.
+        An answer without a question, or without the word of the user, has the question asked. Raises
+        MCPError where the question was another call's, and RequestError where the user did not agree.
         """
-        if params.request_state is None and not params.input_responses:
+        if params.request_state is None:
             return False
-        asked = self._questions.pop(params.request_state or "", None)
+        asked = self._questions.pop(params.request_state, None)
         if asked is None or asked != _digest(about):
-            raise RequestError(f"{about['tool']}: the answer is to another call, or to none: call it again")
-        if not _agrees((params.input_responses or {}).get(APPROVE)):
+            message = f"{about['tool']}: the answer is to another call, or to none: call it again"
+            raise MCPError(code=types.INVALID_PARAMS, message=message)
+        answer = (params.input_responses or {}).get(APPROVE)
+        if answer is None:
+            return False
+        if not _agrees(answer):
             raise RequestError(f"{about['tool']} was not started: its user did not agree")
         return True
 
@@ -316,10 +329,10 @@ def _of_run(run: dict[str, Any]) -> dict[str, Any]:
 # --- answers ------------------------------------------------------------------------------------------------
 
 
-def result_of(answer: Any) -> types.CallToolResult:
+def result_of(answer: Any, *, is_error: bool = False) -> types.CallToolResult:
     """The result of a call, of plain data; what is no object is the object's `result`."""
     content = answer if isinstance(answer, dict) else {"result": answer}
-    return types.CallToolResult(content=[_text(content)], structured_content=content)
+    return types.CallToolResult(content=[_text(content)], structured_content=content, is_error=is_error)
 
 
 def error_of(error: NarvalError) -> types.CallToolResult:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -80,8 +80,8 @@ TRIP = """<cookbook group="trip">
 </cookbook>"""
 
 
-def make_home(folder: Path) -> Path:
-    """Make the home in a folder."""
+def make_home(folder: Path, files: Mapping[str, str]) -> Path:
+    """Make the home in a folder, with some more files, or others."""
     for part in ("recipes", "modules", "data", "etc/mcp"):
         (folder / part).mkdir(parents=True)
     (folder / "etc/mcp/desk.toml").write_text(DESK)
@@ -89,6 +89,8 @@ def make_home(folder: Path) -> Path:
     (folder / "recipes/trip.xml").write_text(TRIP)
     for name in ("mcp.xml", "mcp.begin.xsl"):
         (folder / "recipes" / name).write_text((shipped() / "recipes" / name).read_text())
+    for path, text in files.items():
+        (folder / path).write_text(text)
     return folder
 
 
@@ -119,7 +121,7 @@ class HomeOfClients:
 
 
 @contextmanager
-def home_at_work(path: Path) -> Iterator[HomeOfClients]:
-    """A home whose daemon runs meanwhile."""
-    with Narval(make_home(path)).running():
+def home_at_work(path: Path, files: Mapping[str, str] | None = None) -> Iterator[HomeOfClients]:
+    """A home, with some more files, whose daemon runs meanwhile."""
+    with Narval(make_home(path, files or {})).running():
         yield HomeOfClients(path)

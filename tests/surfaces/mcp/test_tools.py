@@ -13,6 +13,7 @@ pytest.importorskip("mcp")
 
 import mcp_types as types
 from mcp.client.client import Client
+from mcp.shared.exceptions import MCPError
 
 from tests.surfaces.mcp.home_of_clients import MODES, HomeOfClients, home_at_work
 
@@ -223,7 +224,13 @@ def test_a_user_agrees_to_one_call_with_what_it_shows(home: HomeOfClients, mode:
     async def call() -> None:
         before = home.ask("runs", name="trip.mine")
         async with home.connected("desk", mode) as client:
-            assert "whom this client cannot ask" in await refused(client, "trip_mine", **{"from": "Rome"})
+            if mode == "legacy":
+                assert "whom this client cannot ask" in await refused(client, "trip_mine", **{"from": "Rome"})
+            else:  # the protocol has an error for that
+                with pytest.raises(MCPError, match="whom this client cannot ask") as lacking:
+                    await client.call_tool("trip_mine", {"from": "Rome"})
+                assert lacking.value.code == types.MISSING_REQUIRED_CLIENT_CAPABILITY
+                assert lacking.value.error.data == {"requiredCapabilities": {"elicitation": {}}}
         for action in ("decline", "accept"):
             no = answering(action, approve=False)
             async with home.connected("desk", mode, elicitation_callback=no) as client:
@@ -254,12 +261,19 @@ def test_an_answer_of_a_user_is_for_the_call_that_asked(home: HomeOfClients) -> 
                 ({"from": "Rome"}, asked.request_state),  # it counts no more
                 ({"from": "Rome"}, "made up"),
             ):
-                result = await client.session.call_tool(
-                    "trip_mine", arguments, input_responses=yes, request_state=state
-                )
-                assert isinstance(result, types.CallToolResult)
-                assert result.is_error
-                assert "call it again" in result.structured_content["message"]
+                with pytest.raises(MCPError, match="call it again"):
+                    await client.session.call_tool(
+                        "trip_mine", arguments, input_responses=yes, request_state=state
+                    )
+            state = None
+            for responses in (yes, {}):  # an answer without a question, and a question without an answer
+                again = await client.session.call_tool(
+                    "trip_mine", {"from": "Rome"}, input_responses=responses, request_state=state,
+                    allow_input_required=True,
+                )  # fmt: skip
+                assert isinstance(again, types.InputRequiredResult)
+                assert again.request_state != state
+                state = again.request_state
 
     run(call())
 

@@ -1,0 +1,134 @@
+"""The official suite of conformance of MCP: where it lies, how it is run, and what it found."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+
+VERSION, NODE = "0.2.0-alpha.12", "22.23.3"
+"""The version of the suite, and of the Node.js that it needs (22 or later)."""
+
+FOLDER = ROOT / ".conformance" / VERSION
+"""The folder in which the suite is kept, once `make soak` has fetched it."""
+
+_PACKAGE = FOLDER / "node_modules/@modelcontextprotocol/conformance"
+
+PAGE = ROOT / "docs/reference/mcp-conformance.md"
+"""The page with the scenarios that do not pass, and why."""
+
+REVISIONS = ("2025-11-25", "2026-07-28")
+"""The newest revision with a handshake, and the one without."""
+
+
+class Finding(NamedTuple):
+    """A check of the suite, of a revision and a scenario."""
+
+    side: str
+    revision: str
+    scenario: str
+    check: str
+    status: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.revision} {self.side} {self.scenario}, {self.check}: {self.message}"
+
+
+def words() -> list[str]:
+    """The words that start the suite. Skips where it is not there."""
+    program = _PACKAGE / "dist/index.js"
+    if not program.exists():
+        pytest.skip("the suite of conformance is not there: make soak fetches it")
+    own = FOLDER / "node_modules/node/bin/node"
+    return [str(own) if own.exists() else "node", str(program)]
+
+
+def fetch() -> None:
+    """Fetch the suite, unless it is there. Skips where there is no npm, or it does not install."""
+    if (FOLDER / "fetched").exists():
+        return
+    npm, node = shutil.which("npm"), shutil.which("node")
+    if npm is None or node is None:
+        pytest.skip("there is no npm, which fetches the suite of conformance")
+    packages = [f"@modelcontextprotocol/conformance@{VERSION}"]
+    version = subprocess.run([node, "--version"], capture_output=True, text=True).stdout
+    if int(version.strip().removeprefix("v").partition(".")[0] or 0) < int(NODE.partition(".")[0]):
+        packages.append(f"node@{NODE}")
+    installed = subprocess.run(
+        [npm, "install", "--silent", "--prefix", str(FOLDER), *packages], capture_output=True, text=True
+    )
+    if installed.returncode:
+        pytest.skip(f"the suite of conformance does not install: {installed.stderr[-300:]}")
+    (FOLDER / "fetched").touch()
+
+
+def excepted(side: str) -> set[tuple[str, str, str]]:
+    """The revisions, scenarios and checks of a side that do not pass, as the page lists them."""
+    rows = re.findall(rf"^\| {side} \| ([^|]+) \| `([^`|]+)` \|([^|]*)\|", PAGE.read_text(), re.MULTILINE)
+    return {
+        (revision.strip(), scenario, check.strip("` ") or "all")
+        for revisions, scenario, check in rows
+        for revision in revisions.split(",")
+    }
+
+
+def compare(findings: Iterable[Finding], side: str) -> None:
+    """Assert that of what is scored exactly that fails which the page lists."""
+    unscored = {revision: _unscored(revision) for revision in REVISIONS}
+    scored = [finding for finding in findings if finding.scenario not in unscored[finding.revision]]
+    assert scored
+    failures = [finding for finding in scored if finding.status == "FAILURE"]
+    listed = excepted(side)
+
+    def rows(finding: Finding) -> set[tuple[str, str, str]]:
+        return {(finding.revision, finding.scenario, check) for check in ("all", finding.check)} & listed
+
+    unexpected = [str(finding) for finding in failures if not rows(finding)]
+    assert not unexpected, "\n".join(unexpected)
+    assert listed == {row for finding in failures for row in rows(finding)}
+
+
+def _unscored(revision: str) -> set[str]:
+    """The scenarios of a revision that the suite runs and does not score."""
+    text = (_PACKAGE / f"requirements/{revision}.yaml").read_text().partition("\nnot_scored:")[2]
+    return set(re.findall(r"- scenario: (\S+)", text))
+
+
+async def run(
+    side: str, revision: str, options: Sequence[str], folder: Path, scenarios: Sequence[str] = ()
+) -> list[Finding]:
+    """All that the suite checks of a side, or of some scenarios."""
+    chosen = [["--scenario", name, "--spec-version", revision] for name in scenarios]
+    for number, choice in enumerate(chosen or [["--requirements", revision]]):
+        output = folder / f"{side}-{revision}-{number}"
+        program = await asyncio.create_subprocess_exec(
+            *words(), side, *options, *choice, "--output-dir", str(output),
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+            env={**os.environ, "CONFORMANCE_REVISION": revision},
+        )  # fmt: skip
+        said = (await program.communicate())[0].decode()
+        (folder / f"{output.name}.txt").write_text(said)
+    return [
+        finding
+        for output in folder.glob(f"{side}-{revision}-*/*")
+        for finding in _read(side, revision, output)
+    ]
+
+
+def _read(side: str, revision: str, output: Path) -> Iterator[Finding]:
+    """The checks of a scenario, whose folder has its name and the moment."""
+    named = re.match(r"(?:server-|client-)?(.*?)-\d{4}-\d\d-\d\dT", output.name)
+    assert named is not None, output
+    for check in json.loads((output / "checks.json").read_text()):
+        yield Finding(side, revision, named[1], check["id"], check["status"], check.get("errorMessage") or "")
