@@ -118,8 +118,7 @@ class ToolServer:
     ) -> types.CallToolResult | types.InputRequiredResult:
         """The result of a call. Raises NarvalError."""
         client = about["client"]
-        agreed = self._was_agreed(about, params)
-        answer = await self._begun(ctx, about, agreed=agreed)
+        answer = await self._begun(ctx, about, agreed=self._was_agreed(about, params))
         if "ask" in answer:
             asked = await self._ask_user(ctx, about, answer["ask"])
             if asked is not None:
@@ -128,7 +127,7 @@ class ToolServer:
         if "run" not in answer:
             return result_of(answer["answer"])
         run = await self._followed(ctx, client, answer)
-        return result_of(run, is_error="error" in run)
+        return _result(run, is_error="error" in run)
 
     async def _begun(self, ctx: Context, about: dict[str, Any], *, agreed: bool) -> dict[str, Any]:
         """The daemon's answer to a call, which goes on though its client cancels it. Raises NarvalError."""
@@ -201,16 +200,7 @@ class ToolServer:
         """Have the user of a client asked; None once they agreed, else what the client is answered."""
         able = ctx.session.client_capabilities
         if able is None or able.elicitation is None:
-            why = f"{about['tool']} needs the agreement of a user, whom this client cannot ask (elicitation)"
-            if is_modern(ctx):  # there the protocol has an error of its own for that
-                needed = types.ClientCapabilities(elicitation=types.ElicitationCapability())
-                data = types.MissingRequiredClientCapabilityErrorData(required_capabilities=needed)
-                raise MCPError(
-                    types.MISSING_REQUIRED_CLIENT_CAPABILITY,
-                    why,
-                    data.model_dump(by_alias=True, exclude_none=True),
-                )
-            raise RequestError(why)
+            raise _lacking(about["tool"], is_modern=is_modern(ctx))
         if is_modern(ctx):
             state = secrets.token_urlsafe(24)
             self._questions[state] = _digest(about)
@@ -238,8 +228,8 @@ class ToolServer:
             return False
         asked = self._questions.pop(params.request_state, None)
         if asked is None or asked != _digest(about):
-            message = f"{about['tool']}: the answer is to another call, or to none: call it again"
-            raise MCPError(code=types.INVALID_PARAMS, message=message)
+            why = f"{about['tool']}: the answer is to another call, or to none: call it again"
+            raise MCPError(code=types.INVALID_PARAMS, message=why)
         answer = (params.input_responses or {}).get(APPROVE)
         if answer is None:
             return False
@@ -274,6 +264,17 @@ _AGREEING: dict[str, Any] = {
 def is_modern(ctx: Context) -> bool:
     """True of a request of the revisions without a handshake."""
     return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+def _lacking(tool: str, *, is_modern: bool) -> Exception:
+    """The error of a call whose client cannot ask its user; without a handshake the protocol has one."""
+    why = f"{tool} needs the agreement of a user, whom this client cannot ask (elicitation)"
+    if not is_modern:
+        return RequestError(why)
+    needed = types.ClientCapabilities(elicitation=types.ElicitationCapability())
+    data = types.MissingRequiredClientCapabilityErrorData(required_capabilities=needed)
+    dumped = data.model_dump(by_alias=True, exclude_none=True)
+    return MCPError(code=types.MISSING_REQUIRED_CLIENT_CAPABILITY, message=why, data=dumped)
 
 
 def _agrees(answer: Any) -> bool:
@@ -329,9 +330,12 @@ def _of_run(run: dict[str, Any]) -> dict[str, Any]:
 # --- answers ------------------------------------------------------------------------------------------------
 
 
-def result_of(answer: Any, *, is_error: bool = False) -> types.CallToolResult:
+def result_of(answer: Any) -> types.CallToolResult:
     """The result of a call, of plain data; what is no object is the object's `result`."""
-    content = answer if isinstance(answer, dict) else {"result": answer}
+    return _result(answer if isinstance(answer, dict) else {"result": answer})
+
+
+def _result(content: dict[str, Any], *, is_error: bool = False) -> types.CallToolResult:
     return types.CallToolResult(content=[_text(content)], structured_content=content, is_error=is_error)
 
 
