@@ -25,20 +25,23 @@ from narval.core.memory.labels import NONE
 from narval.core.trust.files import may_read, may_write
 from narval.store.batch import ResultRow
 
-PATH, FROM = "path", "from"
+PATH, FROM, _PATH = "path", "from", b"path"
 """The attributes of what an action gives that name its file, written or read, and one that it copied."""
 
 
 def note_files(transaction: Transaction, run: Run, call: Call, event: Returned | Produced) -> None:
     """Note which labels the files have that a call wrote, or may have written: those of what it was given."""
     agent = transaction.agent
+    has_failed = type(event) is Returned and (event.problem is not None or event.abandoned)
+    written = list(_paths(event, agent.lookup.home))
+    if not written and not has_failed:
+        return
     labels = agent.memory.labels
     action = agent.lookup.definition(run, call.kind, call.name) if call.kind == Action.kind else None
     if not isinstance(action, Action) or not may_write(action):
         return
     eids = [eid for _, taken in call.inputs for eid in taken]
-    written = list(_paths(event, agent.lookup.home))
-    if type(event) is Returned and (event.problem is not None or event.abandoned):
+    if has_failed:
         meant = [path for eid in eids for path in _paths_in(agent, eid)]
         written += [(path, *meant) for path in meant]
     if not written:
@@ -56,8 +59,10 @@ def note_files(transaction: Transaction, run: Run, call: Call, event: Returned |
 def labels_of_files(agent: AgentState, run: Run, call: Call, event: Returned | Produced) -> int:
     """The labels of the files that a call has read, as far as narval wrote them."""
     labels, joined = agent.memory.labels, NONE
+    if not labels.files:
+        return joined
     action = agent.lookup.definition(run, call.kind, call.name) if call.kind == Action.kind else None
-    if labels.files and not (isinstance(action, Action) and not may_read(action)):
+    if not isinstance(action, Action) or may_read(action):
         for paths in _paths(event, agent.lookup.home):
             joined = labels.join(joined, labels.of_files(paths))
     return joined
@@ -82,7 +87,7 @@ def _paths_in(agent: AgentState, eid: int) -> Iterator[str]:
 def _paths(event: Returned | Produced, home: str) -> Iterator[tuple[str, ...]]:
     """The paths that each element names which a call gave, that of its own file first."""
     for output in event.elements:
-        attributes = Element(0, output.xml).attributes
+        attributes = Element(0, output.xml).attributes if _PATH in output.xml else {}
         if PATH in attributes:
             yield tuple(
                 normpath(join(home, attributes[name])) for name in (PATH, FROM) if attributes.get(name)

@@ -110,6 +110,8 @@ class Lookup:
         action = self.definition(run, call.kind, call.name) if call.kind == Action.kind else None
         if not isinstance(action, Action):
             return ()
+        if not action.model:
+            return (action.label,) if action.label else ()
         given = {action.label} if action.label else set()
         if action.model:
             models = dict(call.inputs).get(action.model, ())

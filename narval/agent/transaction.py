@@ -24,7 +24,8 @@ from narval.core.elements.control_elements import CONTROLS
 from narval.core.elements.element import Element, Origin
 from narval.core.elements.error_element import make_error, read_error
 from narval.core.engines.commands import Call, Finish, Outer
-from narval.core.engines.registry import is_standing, knows_inputs
+from narval.core.engines.registry import is_standing
+from narval.core.kinds import KNOWING_INPUTS
 from narval.core.memory.doubting import is_doubtful
 from narval.core.memory.labels import NONE, MadeOf
 from narval.core.memory.retention import IdleTracker
@@ -173,10 +174,12 @@ class Transaction:
         knows, made_of = False, None
         if type(fact) is changes.Added:
             knows = self._knows_inputs(fact.element)
-            made_of = self.made_of.pop(fact.element.eid, None) or declared_parts(self.agent, fact.element)
+            made_of = self.made_of.pop(fact.element.eid, None) if self.made_of else None
+            made_of = made_of or declared_parts(self.agent, fact.element)
         labels = self.agent.memory.labels
         for eid, number in labels.spread(fact, self.comes_with, knows_inputs=knows, made_of=made_of):
-            self.label(eid, number)
+            if number:
+                self.label(eid, number)
         if type(fact) is changes.Added:
             for name, bound in self.agent.lookup.secrets:
                 if bound.test(self.agent.memory.tree(fact.element)):
@@ -189,18 +192,22 @@ class Transaction:
         if origin is None or not origin.step or (element.name == ERRORS[0] and not origin.call):
             return False
         maker = self.agent.runs.get(origin.run)
-        return maker is not None and knows_inputs(maker.kind)
+        return maker is not None and maker.kind in KNOWING_INPUTS
 
     def label(self, eid: int, labels: int) -> None:
         """Let an element or a run have these labels too; a standing run, which is for all, never has any."""
         memory = self.agent.memory
-        if not labels or eid not in memory:
+        own = memory.labels.own(eid) if labels else NONE
+        if own == labels or eid not in memory:
             return
         run = self.agent.runs.get(eid)
-        if run is None or not is_standing(run.kind):
-            labels = labels if run is None else memory.labels.whole(labels)
-            if memory.labels.has(eid, labels):
+        if run is not None:
+            if is_standing(run.kind):
                 return
+            labels = memory.labels.whole(labels)
+            if own == labels:
+                return
+        if not own or memory.labels.join(own, labels) != own:
             news = memory.apply(changes.Labelled(eid, memory.labels.names(labels)))
             if news is not None:
                 self.batch.record(news)
@@ -296,9 +303,7 @@ def declared_parts(agent: AgentState, element: Element) -> MadeOf | None:
     run = agent.runs.active.get(origin.run) if origin is not None and origin.call else None
     call = run.calls.get(origin.call) if run is not None and origin is not None else None
     prototype = call and getattr(agent.lookup.definition(run, call.kind, call.name), "prototype", None)
-    if call is None or not prototype or not (prototype.keeps or any(slot.own for slot in prototype.outputs)):
-        return None
-    if prototype.output_variables:
+    if call is None or not prototype or not prototype.declares_parts or prototype.output_variables:
         return None
     tree = agent.memory.tree(element)
     output = next((output for output, bound in prototype.bound_outputs if bound.test(tree)), None)

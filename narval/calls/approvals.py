@@ -66,7 +66,7 @@ class Called(NamedTuple):
 def comes_of_a_model(agent: AgentState, run: Run, call: Call) -> bool:
     """True if a language model's answer has entered into a run, one that called it, or what a call gives."""
     labels = agent.memory.labels
-    if not labels.pages:
+    if not (labels.pages and labels.has_hearsay):
         return False
     callers = deciding(agent, run)
     inputs = (eid for _, eids in call.inputs for eid in eids)
@@ -128,7 +128,7 @@ class Approvals:
             return None
         action = self._action(run, call) if call.kind == Action.kind else None
         reads = action is not None and action.reads_outside and bool(lookup.secrets)
-        if not reads and not self._goes_outside(run, call):
+        if not (reads or (call.kind == PROGRAM if action is None else action.outside)):
             return None
         verdict = decide(lookup.rules, facts_of(self._agent, lookup.rules, run, call, action))
         if not call.approved:

@@ -206,10 +206,10 @@ class Dispatcher:
 
     def _call_target(self, run: Run, call: Call) -> Returned | None:
         """Call an action, apply a stylesheet, or run a program (hot path, counted by test_work_counted)."""
-        lookup = self._agent.lookup
-        may_ask = (
-            call.approve or lookup.people.approvals or self._agent.memory.labels.pages or lookup.destroying
-        )
+        lookup, labels = self._agent.lookup, self._agent.memory.labels
+        may_ask = call.approve or call.always or lookup.people.approvals or lookup.destroying
+        if not may_ask and labels.pages:
+            may_ask = lookup.rules is not None or labels.has_hearsay
         if may_ask and (stopped := self._approvals.stop(run, call)) is not None:
             return stopped.refusal
         target = self.targets.find(run, call)

@@ -362,6 +362,11 @@ def _let_count(batch: Batch, eids: Iterable[int]) -> None:
         batch.withdrawals[:] = [row for row in batch.withdrawals if row.eid not in said]
 
 
+def _put_labelled(batch: Batch, change: changes.Labelled) -> None:
+    for name in change.labels:
+        batch.labels.append((change.eid, name))
+
+
 def _put_forgotten(batch: Batch, change: changes.Forgotten) -> None:
     batch.forgotten_elements.extend(change.eids)
     batch.forgotten_runs.extend(change.runs)
@@ -377,7 +382,7 @@ _PUT: dict[type, Callable[[Batch, Any], None]] = {
     changes.Doubted: _put_doubted,
     changes.Confirmed: _put_confirmed,
     changes.Keyed: lambda batch, change: batch.keys.append((change.name, change.expression, change.value)),
-    changes.Labelled: lambda batch, change: batch.labels.extend((change.eid, name) for name in change.labels),
+    changes.Labelled: _put_labelled,
     changes.Undeclared: lambda batch, change: batch.undeclared.extend(change.eids),
     changes.Forgotten: _put_forgotten,
 }

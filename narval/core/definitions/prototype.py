@@ -186,6 +186,11 @@ class Prototype:
         return frozenset[str]().union(*(output.condition.variables for output in self.outputs))
 
     @cached_property
+    def declares_parts(self) -> bool:
+        """True if its author says what some parts of outputs come from, or that they come from nothing."""
+        return bool(self.keeps) or any(output.own for output in self.outputs)
+
+    @cached_property
     def bound_outputs(self) -> tuple[tuple[Output, Bound], ...]:
         """The outputs, and what must hold of each if its patterns use no variables. Raises PatternError."""
         return tuple((output, output.condition.bind()) for output in self.outputs)

@@ -80,7 +80,11 @@ def definition_kind(kind: str) -> str:
 
 def is_standing(run_kind: str) -> bool:
     """True of the kind of standing runs."""
-    return bool(run_kind) and any(kind.standing == run_kind for kind in KINDS.values())
+    if run_kind:  # in a loop without a generator, for labels ask often
+        for kind in KINDS.values():
+            if kind.standing == run_kind:
+                return True
+    return False
 
 
 def knows_inputs(run_kind: str) -> bool:

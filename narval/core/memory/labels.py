@@ -89,6 +89,8 @@ class LabelSets:
         self._hearsay = [False]
         self._numbers: dict[tuple[str, ...], int] = {(): NONE}
         self._joined: dict[tuple[int, int], int] = {}
+        self.has_hearsay = False
+        """True once there is a set that has what a language model said."""
 
     def number(self, names: Iterable[str]) -> int:
         """The number of a set of labels, a new one where there was none."""
@@ -109,6 +111,7 @@ class LabelSets:
             self._names.append(ordered)
             self._unions.append(union)
             self._hearsay.append(any(name.startswith(MODEL) for name in self._names[union]))
+            self.has_hearsay = self.has_hearsay or self._hearsay[number]
             if parts:
                 self._parts[number] = parts
         return number
@@ -170,11 +173,13 @@ class LabelSets:
 
     def whether(self, number: int) -> int:
         """The same labels, as of what decided that something came to be, and of nothing that it says."""
-        return self._other(number, True)
+        other = self._others.get((number, True))
+        return self._other(number, True) if other is None else other
 
     def whole(self, number: int) -> int:
         """The same labels, whether they are of what something says or of what decided that it came to be."""
-        return self._other(number, False)
+        other = self._others.get((number, False))
+        return self._other(number, False) if other is None else other
 
     def told(self, number: int) -> tuple[list[str], list[str]]:
         """The labels of what something says, and the others: of what decided that it came to be."""
@@ -183,11 +188,9 @@ class LabelSets:
         return [name for name in names if name[-1] != WHETHER], deciding
 
     def _other(self, number: int, whether: bool) -> int:
-        other = self._others.get((number, whether))
-        if other is None:
-            end = WHETHER if whether else ""
-            names = (f"{name.removesuffix(WHETHER)}{end}" for name in self._names[self._unions[number]])
-            other = self._others[number, whether] = self.number(names)
+        end = WHETHER if whether else ""
+        names = (f"{name.removesuffix(WHETHER)}{end}" for name in self._names[self._unions[number]])
+        other = self._others[number, whether] = self.number(names)
         return other
 
     def weight(self, number: int) -> tuple[bool, int]:
@@ -235,6 +238,8 @@ class Labels(LabelSets):
         super().__init__()
         self.pages: dict[int, array[int]] = {}
         self.coming = NONE
+        self._made: dict[tuple[int, int, bool], int] = {}
+        """The sets of what was made, by those of its run and of what it was made of; True if that is known."""
         self.files: dict[str, int] = {}
         """The sets of labels of what narval wrote into files, by path."""
 
@@ -244,8 +249,8 @@ class Labels(LabelSets):
         if pages:
             for eid in eids:
                 page = pages.get(eid >> _BITS)
-                if page is not None:
-                    joined = self.join(joined, unions[page[eid & _LAST]])
+                if page is not None and (number := unions[page[eid & _LAST]]) != joined and number:
+                    joined = self.join(joined, number) if joined else number
         return joined
 
     def come_with(self, number: int) -> int:
@@ -275,22 +280,28 @@ class Labels(LabelSets):
 
         A label that is said of no part is one of all parts.
         """
-        return self._put(eid, self.join(self.own(eid), self.number(names)))
+        page = self.pages.get(eid >> _BITS)
+        old, number = NONE if page is None else page[eid & _LAST], self.number(names)
+        if old:
+            number = self.join(old, number)
+        if number == old:
+            return ()
+        if page is None:
+            self._put(eid, number)
+        else:
+            page[eid & _LAST] = number
+        had, names = self._names[old], self._names[number]
+        return tuple([name for name in names if name not in had]) if had else names
 
     def restore(self, eid: int, name: str) -> None:
         """Let an element or a run have a name of a set that it had, as it was recorded."""
         self._put(eid, self.number((*self.names(self.own(eid)), name)))
 
-    def _put(self, eid: int, number: int) -> tuple[str, ...]:
-        old = self.own(eid)
-        if number == old:
-            return ()
+    def _put(self, eid: int, number: int) -> None:
         page = self.pages.get(eid >> _BITS)
         if page is None:
             page = self.pages[eid >> _BITS] = array("I", bytes(_SIZE * array("I").itemsize))
         page[eid & _LAST] = number
-        had = self.names(old)
-        return tuple([name for name in self.names(number) if name not in had])
 
     def remove(self, eid: int, names: Iterable[str]) -> None:
         """Take labels from an element or a run."""
@@ -321,7 +332,7 @@ class Labels(LabelSets):
         *,
         knows_inputs: bool = False,
         made_of: MadeOf | None = None,
-    ) -> Iterator[tuple[int, int]]:
+    ) -> Iterable[tuple[int, int]]:
         """The elements and runs that a change gives labels, each with the number of a set.
 
         An element has those of what it was made of, of the run that made it, or of which it says something,
@@ -330,17 +341,23 @@ class Labels(LabelSets):
         Parts of which more is known, as `made_of` tells, have the labels of their sources.
         """
         if type(change) is Held:
-            yield change.run, self.of(change.eids)
-        elif type(change) is Added:
-            origin, number = change.element.origin, came_with
-            if origin is not None:
-                of_run = self.of((origin.run,))
-                number = self.join(number, self.whether(of_run) if knows_inputs else of_run)
-                number = NONE if endorsement(origin) else self.join(number, self.of(origin.inputs))
-                if number and made_of is not None:
-                    number = self._by_parts(number, made_of, self.join(came_with, of_run), origin.inputs)
-            yield change.element.eid, number
-            yield change.held, number
+            return ((change.run, self.of(change.eids)),)
+        if type(change) is not Added:
+            return ()
+        origin, number = change.element.origin, came_with
+        if origin is not None:
+            of_run = self.of((origin.run,))
+            made = of_run, self.of(origin.inputs), knows_inputs
+            if (number := self._made.get(made, -1)) < 0:
+                deciding = self.whether(of_run) if knows_inputs else of_run
+                number = self._made[made] = self.join(deciding, made[1])
+            if came_with:
+                number = self.join(came_with, number)
+            if number and not origin.run and endorsement(origin):
+                number = NONE
+            if number and made_of is not None:
+                number = self._by_parts(number, made_of, self.join(came_with, of_run), origin.inputs)
+        return ((change.element.eid, number), (change.held, number)) if number else ()
 
     def _by_parts(self, number: int, made_of: MadeOf, deciding: int, inputs: Iterable[int]) -> int:
         """The set of an element that would have these labels, by what is known of its parts; the labels of

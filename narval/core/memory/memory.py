@@ -353,7 +353,9 @@ def _forget(memory: Memory, change: changes.Forgotten) -> Change:
 
 def _label(memory: Memory, change: changes.Labelled) -> Change | None:
     new = memory.labels.add(change.eid, change.labels)
-    return replace(change, labels=new) if new else None
+    if not new:
+        return None
+    return change if new is change.labels else replace(change, labels=new)
 
 
 def _undeclare(memory: Memory, change: changes.Undeclared) -> Change:
