@@ -239,7 +239,7 @@ class Labels(LabelSets):
         self.pages: dict[int, array[int]] = {}
         self.coming = NONE
         self._made: dict[tuple[int, int, bool], int] = {}
-        """The sets of what was made, by those of its run and of what it was made of; True if that is known."""
+        """The sets of what was made, by those of its run and of its inputs; True if these are all."""
         self.files: dict[str, int] = {}
         """The sets of labels of what narval wrote into files, by path."""
 
