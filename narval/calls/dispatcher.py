@@ -207,9 +207,8 @@ class Dispatcher:
     def _call_target(self, run: Run, call: Call) -> Returned | None:
         """Call an action, apply a stylesheet, or run a program (hot path, counted by test_work_counted)."""
         lookup, labels = self._agent.lookup, self._agent.memory.labels
-        may_ask = call.approve or call.always or lookup.people.approvals or lookup.destroying
-        if not may_ask and labels.pages:
-            may_ask = lookup.rules is not None or labels.has_hearsay
+        asks_by_label = labels.pages and (lookup.rules is not None or labels.has_hearsay)
+        may_ask = asks_by_label or call.approve or call.always or lookup.people.approvals or lookup.destroying
         if may_ask and (stopped := self._approvals.stop(run, call)) is not None:
             return stopped.refusal
         target = self.targets.find(run, call)
