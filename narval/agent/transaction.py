@@ -173,7 +173,7 @@ class Transaction:
         """Label what a fact gives labels."""
         knows, made_of = False, None
         if type(fact) is changes.Added:
-            knows = self._knows_inputs(fact.element)
+            knows = _knows_inputs(self.agent, fact.element)
             made_of = self.made_of.pop(fact.element.eid, None) if self.made_of else None
             made_of = made_of or declared_parts(self.agent, fact.element)
         labels = self.agent.memory.labels
@@ -185,14 +185,6 @@ class Transaction:
                 if bound.test(self.agent.memory.tree(fact.element)):
                     for eid in (fact.element.eid, fact.held):
                         self.label(eid, labels.number((name,)))
-
-    def _knows_inputs(self, element: Element) -> bool:
-        """True if an element says only what is in the inputs that its origin names."""
-        origin = element.origin
-        if origin is None or not origin.step or (element.name == ERRORS[0] and not origin.call):
-            return False
-        maker = self.agent.runs.get(origin.run)
-        return maker is not None and maker.kind in KNOWING_INPUTS
 
     def label(self, eid: int, labels: int) -> None:
         """Let an element or a run have these labels too; a standing run, which is for all, never has any."""
@@ -293,6 +285,15 @@ def inherit(transaction: Transaction, eid: int, others: Iterable[int]) -> None:
     labels = transaction.agent.memory.labels
     if labels.pages:
         transaction.label(eid, labels.of(others))
+
+
+def _knows_inputs(agent: AgentState, element: Element) -> bool:
+    """True if an element says only what is in the inputs that its origin names."""
+    origin = element.origin
+    if origin is None or not origin.step or (element.name == ERRORS[0] and not origin.call):
+        return False
+    maker = agent.runs.get(origin.run)
+    return maker is not None and maker.kind in KNOWING_INPUTS
 
 
 def declared_parts(agent: AgentState, element: Element) -> MadeOf | None:
