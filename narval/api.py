@@ -1,4 +1,4 @@
-"""What modules of actions share with narval: texts, elements, JSON, mail, programs and watched folders.
+"""What modules of actions share with narval: texts, elements, JSON, mail, language models, programs and folders.
 
 The modules that ship import these names and those of `narval`, and no others. Each is imported when first
 asked for, so that a module pays for what it uses alone. Names stay, with what they take and give, within a
@@ -11,6 +11,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from narval.calls.models.budget import Budget as Budget
+    from narval.calls.models.chat import Reply as Reply
+    from narval.calls.models.chat import ask_model as ask_model
     from narval.calls.programs.spawn import CannotStartError as CannotStartError
     from narval.calls.refusals import refusals as refusals
     from narval.core.definitions.appointment import read_date as read_date
@@ -60,6 +63,11 @@ SUBJECTS = {
         "compose_mail": "narval.people.mail.writing.compose_mail",
         "send_mail": "narval.people.mail.writing.send_mail",
         "SentMail": "narval.people.mail.writing.SentMail",
+    },
+    "Language models": {
+        "ask_model": "narval.calls.models.chat.ask_model",
+        "Reply": "narval.calls.models.chat.Reply",
+        "Budget": "narval.calls.models.budget.Budget",
     },
     "Programs and folders": {
         "CannotStartError": "narval.calls.programs.spawn.CannotStartError",

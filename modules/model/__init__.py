@@ -6,19 +6,13 @@ one element whose name and attributes the author chose, checked.
 
 from __future__ import annotations
 
-import asyncio
-
 from lxml import etree
 
 from narval import ActionError, Element, Input, Needs, Output, action, call, service
+from narval.api import Budget, ask_model
 
 from .answers import Expected
-from .budget import Budget, tokens_of
-from .chat import Chat, Reply
 from .prompts import Asked
-
-USUAL_SECONDS = 120.0
-
 
 @action(
     inputs=[Input("prompt", "prompt[@model]", reads="model answer most tokens")],
@@ -35,13 +29,13 @@ async def ask(prompt: Element) -> list[etree._Element]:
     Raises ActionError: `bad-prompt`, `bad-answer`, `over-budget`, `model-refused` for good; `model-busy`,
     `model-failed`, `unreachable` where another try may help.
     """
-    here, asked = call(), Asked.of(prompt)
+    asked = Asked.of(prompt)
     expected = Expected.of(asked)
     model = service("models", asked.model)
-    budget, chat = Budget(model, here.home), Chat(model, model.seconds or USUAL_SECONDS)
+    schema = expected.schema if expected.fields else None
     messages = asked.messages(expected.described)
     for _ in range(2):
-        reply = await _replied(chat, budget, messages, expected)
+        reply = await ask_model(model, messages, expected.tokens, schema)
         made, faults = expected.read(reply)
         if not faults:
             return made
@@ -65,15 +59,3 @@ def spent(prompt: Element) -> etree._Element:
     """Give `<spent model="…" day="…" tokens="…" money="…"/>`, and what is left where there is a limit."""
     model = service("models", prompt.attributes["model"])
     return etree.Element("spent", Budget(model, call().home).told())
-
-
-async def _replied(chat: Chat, budget: Budget, messages: list[dict[str, str]], expected: Expected) -> Reply:
-    """The reply to messages; what it costs is counted before by an estimate, and known afterwards."""
-    tokens = sum(tokens_of(message["content"]) for message in messages)
-    number = await asyncio.to_thread(budget.reserve, tokens, expected.tokens)
-    reply = Reply()
-    try:
-        await chat.ask(messages, reply, expected.tokens, expected.schema if expected.fields else None)
-    finally:
-        budget.correct(number, *reply.used(tokens))
-    return reply

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 from lxml import etree
 
-from narval.api import has_meaning, refusals, xml_safe
+from narval.api import Reply, has_meaning, refusals, xml_safe
 
-from .chat import Reply
 from .prompts import Asked, wrong
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")

@@ -60,7 +60,8 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "definitions.versions": ("versions", "difference"),
     "definitions.telling": ("tell",),
     "definitions.checking": ("check",),
-    "definitions.proposing": ("propose",),
+    "definitions.proposing": ("propose", "proposals", "proposal", "drop_proposal"),
+    "definitions.accepting": ("accept", "unaccept"),
     "definitions.grants": ("grants", "grant", "revoke"),
     "definitions.reach": ("reach",),
 }  # fmt: skip

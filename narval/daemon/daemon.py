@@ -33,6 +33,7 @@ from narval.daemon.settings_in_force import SettingsInForce
 from narval.daemon.stop import Stop
 from narval.files.grants import granted
 from narval.files.home import Home
+from narval.files.proposals.altering import finish_altering
 from narval.files.people_file import load_people
 from narval.files.reading import Reading
 from narval.files.settings import FILE, Settings
@@ -98,6 +99,8 @@ class Daemon:
             note: Note = note_nothing
             if home is not None:
                 note = holding.enter_context(home.lock(as_daemon=as_daemon))
+                for trouble in finish_altering(home.path):
+                    log.warning("%s", trouble)
                 settings = Settings.load(home.path)
             how = {"record_only": record_only, "standby": standby}
             start = partial(_started, home, settings, clock or SystemClock(), note, **how)

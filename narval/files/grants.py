@@ -58,7 +58,12 @@ def write_grants(home: Path, grants: Mapping[str, Grant]) -> None:
     """Write the grants of a home, whole or not at all. Raises OSError."""
     file = home / GRANTS
     file.parent.mkdir(exist_ok=True)
-    write_whole(file, "".join((_HEAD, *_tables(grants))))
+    write_whole(file, text_of_grants(grants))
+
+
+def text_of_grants(grants: Mapping[str, Grant]) -> str:
+    """The text of the file of grants."""
+    return "".join((_HEAD, *_tables(grants)))
 
 
 def _tables(grants: Mapping[str, Grant]) -> Iterator[str]:

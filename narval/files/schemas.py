@@ -61,6 +61,11 @@ class Schemas:
         return made
 
     @property
+    def names(self) -> frozenset[str]:
+        """The names of the elements for which there is a schema."""
+        return frozenset(self._names) | (self._beneath.names if self._beneath is not None else frozenset())
+
+    @property
     def digest(self) -> str:
         """Equal for equal schemas."""
         digest = hashlib.sha256(self._beneath.digest.encode() if self._beneath is not None else b"")

@@ -14,6 +14,7 @@ import msgspec
 
 from narval.core.agent_name import agent_name
 from narval.core.definitions.action.tool import action_name
+from narval.core.definitions.suggestions import closest
 from narval.core.errors import Fault, SettingsError
 from narval.core.memory.labels import HOOK, MODEL, SERVER
 from narval.core.source.text import Source
@@ -54,6 +55,9 @@ AGENT = "agent"
 
 MAIL = "mail"
 """The table with the server by which people are written to."""
+
+PROPOSE = "propose"
+"""The table with the model that drafts definitions."""
 
 COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -137,6 +141,17 @@ class CallLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The bytes that a transform may add to its worker."""
 
 
+class ProposeSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of `narval propose`."""
+
+    model: Annotated[str, text] = ""
+    """The name of the model of `[models]` that drafts definitions; "": none does."""
+
+
+PROPOSE_READERS: Mapping[str, Reader] = readers_of(ProposeSettings)
+"""The readers of `[propose]`."""
+
+
 class Settings(CallLimits, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The settings of a home, each with its reader, and its tables. Durations: seconds."""
 
@@ -190,6 +205,8 @@ class Settings(CallLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The webhooks, by name."""
     web: WebSettings = WebSettings()
     """The settings of what `narval web` serves beside the pages."""
+    propose: ProposeSettings = ProposeSettings()
+    """The settings of what drafts definitions."""
     agent: Given = MappingProxyType({})
     """The settings of the home's own agent alone."""
 
@@ -260,6 +277,7 @@ def _checked(file: TomlFile, home: Path) -> tuple[Settings | None, list[Fault]]:
     hooks = read_hooks(file) if HOOKS in values else {}
     web = read_web(file) if WEB in values else WebSettings()
     services = read_services(file)
+    propose = _propose(file, services) if PROPOSE in values else ProposeSettings()
     servers = read_mcp_servers(file) if MCP in values else ()
     cluster = {name: values.pop(key) for name, key in CLUSTER_KEYS.items() if key in values}
     if cluster.get("address", LOCAL) not in ("", LOCAL) and not cluster.get("certificates"):
@@ -279,6 +297,7 @@ def _checked(file: TomlFile, home: Path) -> tuple[Settings | None, list[Fault]]:
         SOURCES: sources,
         HOOKS: hooks,
         WEB: web,
+        PROPOSE: propose,
         "services": services,
         MCP: servers,
     }
@@ -292,6 +311,17 @@ def _mail(file: TomlFile) -> Mapping[str, str]:
         needed = 'from = "narval@example.org", and host = "smtp.example.org" or the path of a Maildir'
         file.note((MAIL,), f"expected {needed}, found {', '.join(values) or 'nothing'}")
     return MappingProxyType(values)
+
+
+def _propose(file: TomlFile, services: tuple[Service, ...]) -> ProposeSettings:
+    """The table `[propose]`, whose model is one of `[models]`."""
+    settings = ProposeSettings(**file.read(PROPOSE_READERS, PROPOSE))
+    names = [found.name for found in services if found.table == "models"]
+    if settings.model and settings.model not in names and not file.faults:
+        there = closest(settings.model, names) or f"; write a table [models.{settings.model}]"
+        message = f"propose.model: there is no model {settings.model!r:.80}{there}"
+        file.note((PROPOSE, "model"), message, of_value=True)
+    return settings
 
 
 def _address(value: object) -> str:
@@ -319,7 +349,7 @@ MAIL_READERS: Mapping[str, Reader] = {
 """The readers of `[mail]`, as the attributes of an `outbox` are called (docs/reference/modules/mail.md)."""
 
 
-TABLES = (AGENT, MAIL, DATAFLOWS, SOURCES, HOOKS, WEB, MCP, *SERVICE_TABLES)
+TABLES = (AGENT, MAIL, DATAFLOWS, SOURCES, HOOKS, WEB, PROPOSE, MCP, *SERVICE_TABLES)
 """The tables of the file, which are read apart."""
 
 READERS: Mapping[str, Reader] = {

@@ -21,19 +21,23 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("ask", "kinds.*.operations"),
     ("trials.simulate",),
     ("trials.past",),
+    ("trials.propose",),
     ("surfaces", "kinds.*.cli", "kinds.*.python", "kinds.*.page"),
 )
 """From the inside out; an import stays in its row, or goes to one above.
 
 `system` is the machine (clock, files, processes), and `files` a home as it is read: store, agent and calls
 need both. An agent is inside of the calls that it makes, and people are reached by calls. A simulation tells
-its story by the operations, so it stands behind `ask`; a past is played by simulations.
+its story by the operations, so it stands behind `ask`; a past is played by simulations. A draft of a model is judged as
+operations judge it.
 """
 
 PURE = ("core", "kinds.*.language", "kinds.*.engine", "trials.explore")
 """The rooms without clock, chance, files, threads, sockets and logging."""
 
-PURE_MODULES = ("narval.daemon.agents.lifecycle",)
+PURE_MODULES = (
+    "narval.daemon.agents.lifecycle", "narval.trials.propose.protocol", "narval.trials.propose.answer",
+)  # fmt: skip
 """Modules of other rooms that are as pure, for what they decide is explored."""
 
 PACKAGES = (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import narval
-from modules.model import chat
+from narval.calls.models import chat
 from narval import Fetched, Service
 from narval.calls.context import CallContext
 from narval.core.errors import ActionError

@@ -75,7 +75,7 @@ async def grant(
 
     That is for the home's owner, root, and those who may alter the home in the monitor. Raises RequestError.
     """
-    _require(daemon, asker)
+    require_granting(daemon, asker)
     if (name is not None) + (folder is not None) + all != 1:
         raise RequestError("expected one of: the name of a definition, a folder of the home, all")
     files, snapshot = files_of(daemon), daemon.files.followers.snapshot
@@ -105,7 +105,7 @@ async def revoke(
     """Take back what was granted to a definition, or to a folder: runs under way keep it, and no other
     begins. The names of the tables that are gone. Raises RequestError where nothing was granted.
     """
-    _require(daemon, asker)
+    require_granting(daemon, asker)
     if (name is None) == (folder is None):
         raise RequestError("expected the name of a definition, or a folder of the home")
     if folder is not None:
@@ -137,7 +137,8 @@ def _not_run(daemon: Daemon, name: str) -> RequestError:
     return no_definition(daemon, name)
 
 
-def _require(daemon: Daemon, asker: Asker) -> None:
+def require_granting(daemon: Daemon, asker: Asker) -> None:
+    """Raise RequestError unless who asks may grant: the home's owner, root, and its operators on the web."""
     if daemon.home is None:
         raise RequestError("a home in memory grants nothing: whoever has opened it says what it loads")
     if not (is_owner(daemon, asker) or (asker.way == WEB and not asker.actor)):

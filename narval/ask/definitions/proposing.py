@@ -1,42 +1,40 @@
-"""The operation `propose`: definitions that nobody accepted yet are put where nothing runs them."""
+"""Operations on proposals: definitions that nobody accepted yet are put where nothing runs them, and shown."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import re
 import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from narval.ask.asker import PROGRAM, Asker
-from narval.ask.definitions.checking import check_texts, faults_in
-from narval.ask.json_forms import fault as form_of
+from narval.ask.definitions.checking import check_texts
+from narval.ask.definitions.judging import HomeAsRead, Judgement
 from narval.ask.json_forms import moment
 from narval.ask.registry import operation
-from narval.core.errors import RequestError
+from narval.core.errors import RequestError, SettingsError
 from narval.daemon.daemon import Daemon
-
-PROPOSALS = "proposals"
-"""The folder of a home with a folder for each proposal; no definition is read from it."""
-
-TEXTS = "texts"
-"""The folder of a proposal with its files."""
-
-ABOUT = "proposal.json"
-"""The file of a proposal that says by whom it is, when it came, and what was wrong with it then."""
-
-WISH = "wish.txt"
-"""The file of a proposal with the wish in words."""
+from narval.files.home import Home
+from narval.files.proposals.folder import (
+    ABOUT,
+    FAULTY,
+    PROPOSALS,
+    READY,
+    TEXTS,
+    WISH,
+    Form,
+    Proposal,
+    check_name,
+    check_wish,
+    digest_of_texts,
+    proposal_named,
+    proposals_of,
+    text_of_form,
+)
 
 MOST_OF_ONE = 20
 """The proposals that one who asks may have at a time."""
-
-LONGEST_WISH = 4_000
-"""The most characters of a wish."""
-
-_NAME = re.compile(r"[a-z][a-z0-9-]{0,63}")
 
 
 @operation("write")
@@ -49,24 +47,114 @@ async def propose(
     Nothing there runs. Python is refused, and so is more than 64 kB; who asks may have 20 at a time, and
     replace their own.
     """
-    if daemon.home is None:
-        raise RequestError("a home in memory has no folders; open one on a disk")
-    if not _NAME.fullmatch(name):
-        raise RequestError(
-            f"expected a name of a to z, digits and -, that begins with a letter, got {name!r:.80}"
-        )
-    if len(wish) > LONGEST_WISH:
-        raise RequestError(f"expected a wish of at most {LONGEST_WISH:,} characters, got {len(wish):,}")
+    home = home_of(daemon)
+    check_name(name)
+    check_wish(wish)
     check_texts(texts)
-    folder, by = daemon.home.path / PROPOSALS, str(asker)
+    folder, by = home.path / PROPOSALS, str(asker)
     await asyncio.to_thread(_check_place, folder, name, by)
-    faults = [{**form_of(fault), "warning": fault.warning} for fault in await faults_in(daemon, texts)]
-    about = {"name": name, "by": by, "at": moment(daemon.rounds.clock.now()), "faults": faults}
+    judgement = await asyncio.to_thread(_judged, home, texts, wish)
+    about = {
+        "name": name,
+        "by": by,
+        "at": moment(daemon.rounds.clock.now()),
+        "state": READY if judgement.is_sound else FAULTY,
+        **{key: getattr(judgement, key) for key in judgement.__struct_fields__},
+    }
     try:
         await asyncio.to_thread(_write, folder, name, by, texts, wish, about)
     except OSError as error:
         raise RequestError(f"{PROPOSALS}/{name} cannot be written: {error.strerror}") from None
-    return {"path": f"{PROPOSALS}/{name}", **about}
+    return {"path": f"{PROPOSALS}/{name}", **{key: about[key] for key in ("name", "by", "at", "faults")}}
+
+
+@operation("read")
+async def proposals(daemon: Daemon) -> list[dict[str, Any]]:
+    """The proposals of the home, by name: `{"name", "by", "at", "state", "why", "wish", "faults", "unnamed",
+    "tokens", "money", "accepted"}`, where `faults` and `unnamed` are numbers, and `accepted` is by whom and
+    when. A state is `drafting`, `asks`, `ready`, `faulty`, `failed` or `accepted`.
+    """
+    home = home_of(daemon)
+    return await asyncio.to_thread(lambda: [_row(one) for one in proposals_of(home.path)])
+
+
+@operation("read")
+async def proposal(daemon: Daemon, name: str) -> dict[str, Any]:
+    """A proposal: all of `proposals`, and its `texts`, `told`, `findings`, `needs`, `unnamed`, `faults`,
+    `questions`, `rounds`, `labels`, `past`, and the `digest` by which it is accepted as it is.
+
+    Raises RequestError where there is none of the name.
+    """
+    home = home_of(daemon)
+    return await asyncio.to_thread(lambda: _shown(proposal_named(home.path, name)))
+
+
+@operation("write")
+async def drop_proposal(daemon: Daemon, name: str) -> str:
+    """Delete a proposal; its name. What was accepted stays, and cannot be taken back any more by its name.
+
+    Raises RequestError where there is none, or a model is at it.
+    """
+    found = proposal_named(home_of(daemon).path, name)
+    if found.accepted() is not None:
+        raise RequestError(
+            f"proposal {name} was accepted: `narval accept --undo {name}` takes it back, then it can be dropped"
+        )
+    try:
+        await asyncio.to_thread(found.drop)
+    except OSError as error:
+        raise RequestError(f"{PROPOSALS}/{name} cannot be deleted: {error.strerror}") from None
+    return name
+
+
+def home_of(daemon: Daemon) -> Home:
+    """The home of a daemon. Raises RequestError for one in memory."""
+    if daemon.home is None:
+        raise RequestError("a home in memory has no folders; open one on a disk")
+    return daemon.home
+
+
+def _judged(home: Home, texts: dict[str, str], wish: str) -> Judgement:
+    """Texts as they are judged when they come; who proposes waits for it, so they are not explored yet."""
+    try:
+        return HomeAsRead(home).judge(texts, wish, explores=False)
+    except SettingsError as error:
+        raise RequestError(f"etc/narval.toml has faults, set them right first: {error}") from None
+
+
+def _row(one: Proposal) -> Form:
+    about, accepted = one.about(), one.accepted()
+    return {
+        "name": one.name,
+        "by": about.get("by", ""),
+        "at": about.get("at"),
+        "state": about.get("state", READY) if accepted is None else "accepted",
+        "why": about.get("why"),
+        "wish": one.wish(),
+        "faults": sum(not fault.get("warning") for fault in about.get("faults", ())),
+        "unnamed": len(about.get("unnamed", ())),
+        "tokens": about.get("tokens", 0),
+        "money": about.get("money", 0.0),
+        "accepted": None if accepted is None else {"by": accepted["by"], "at": accepted["at"]},
+    }
+
+
+def _shown(one: Proposal) -> Form:
+    about, texts = one.about(), one.texts()
+    lists = ("faults", "told", "findings", "needs", "unnamed", "questions", "answers", "labels")
+    return {
+        **_row(one),
+        **{key: about.get(key, []) for key in lists},
+        "model": about.get("model"),
+        "change": about.get("change"),
+        "texts": texts,
+        "digest": digest_of_texts(texts),
+        "rounds": one.rounds(),
+        "past": one.past(),
+    }
+
+
+# --- what clients propose -----------------------------------------------------------------------------------
 
 
 def _check_place(folder: Path, name: str, by: str) -> None:
@@ -74,6 +162,8 @@ def _check_place(folder: Path, name: str, by: str) -> None:
     owner = _by(folder / name)
     if owner is not None and owner != by:
         raise RequestError(f"there is a proposal {name} of somebody else; choose another name")
+    if owner is not None and Proposal(folder.parent, name).accepted() is not None:
+        raise RequestError(f"proposal {name} was accepted; choose another name")
     own = [path for path in folder.glob("[!.]*") if path.name != name and _by(path) == by]
     if len(own) >= MOST_OF_ONE:
         raise RequestError(f"{by} has {len(own)} proposals, as many as one may have")
@@ -81,15 +171,10 @@ def _check_place(folder: Path, name: str, by: str) -> None:
 
 def _by(path: Path) -> str | None:
     """By whom a proposal is; "" where that cannot be read, None without a proposal."""
-    if not path.exists():
-        return None
-    try:
-        return str(json.loads((path / ABOUT).read_text(encoding="utf-8"))["by"])
-    except (OSError, ValueError, LookupError, TypeError):
-        return ""
+    return str(Proposal(path.parent.parent, path.name).about().get("by", "")) if path.exists() else None
 
 
-def _write(folder: Path, name: str, by: str, texts: dict[str, str], wish: str, about: dict[str, Any]) -> None:
+def _write(folder: Path, name: str, by: str, texts: dict[str, str], wish: str, about: Form) -> None:
     """Write a proposal whole, in place of one of that name."""
     folder.mkdir(exist_ok=True)
     made = Path(tempfile.mkdtemp(dir=folder, prefix=f".{name}-"))
@@ -98,7 +183,7 @@ def _write(folder: Path, name: str, by: str, texts: dict[str, str], wish: str, a
         for file, text in texts.items():
             (made / TEXTS / file).write_text(text, encoding="utf-8", errors="replace")
         (made / WISH).write_text(wish, encoding="utf-8", errors="replace")
-        (made / ABOUT).write_text(json.dumps(about, indent=1), encoding="utf-8")
+        (made / ABOUT).write_text(text_of_form(about), encoding="utf-8")
         _check_place(folder, name, by)  # another may have come meanwhile
         if (folder / name).exists():
             shutil.rmtree(folder / name)

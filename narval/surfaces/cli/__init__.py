@@ -20,7 +20,7 @@ _ORDER = [
     "retry", "renew", "attention", "errors", "calendar", "work", "people", "hooks", "task", "complete",
     "backtrack",
     "rerun", "tokens",
-    "environment", "remembered", "definitions", "tell", "grants", "grant", "revoke", "actions", "diff",
+    "environment", "remembered", "definitions", "tell", "propose", "proposals", "accept", "grants", "grant", "revoke", "actions", "diff",
     "take", "mcp", "log", "backup", "restore", "service", "completion",
 ]  # fmt: skip
 """The commands in the order in which help shows them: that of a first day."""
@@ -37,6 +37,7 @@ _WHERE = {
     "retry": "runs", "renew": "runs", "attention": "monitor.attention", "errors": "monitor.errors",
     "calendar": "monitor.calendar", "people": "monitor.people", "hooks": "monitor.hooks",
     "definitions": "definitions", "tell": "telling",
+    "propose": "proposing", "proposals": "proposing", "accept": "proposing",
     "grants": "grants", "grant": "grants", "revoke": "grants", "actions": "definitions",
     "diff": "definitions", "take": "definitions",
     "mcp": "mcp", "log": "daemon.control", "backup": "daemon.backups", "restore": "daemon.backups",

@@ -132,6 +132,11 @@ def _parts(context: click.Context, _: str, keys: tuple[str, ...] = PARTS) -> Cho
             yield str(part["id"]), part["state"]
 
 
+def _proposals(context: click.Context, _: str) -> Choices:
+    for row in asked(context, "proposals"):
+        yield row["name"], f"{row['state']}: {row['wish'][:60]}"
+
+
 def _mcp_clients(context: click.Context, _: str) -> Choices:
     for row in asked(context, "mcp_clients"):
         yield row["client"], ", ".join(row["tools"] or ())
@@ -193,6 +198,7 @@ def _dead_letters(context: click.Context, _: str) -> Choices:
 agents = source(_agents)
 daemons = source(_daemons)
 mcp_clients = source(_mcp_clients)
+proposals = source(_proposals)
 dead_letters = source(_dead_letters)
 people = source(of_people)
 elements = source(_elements)

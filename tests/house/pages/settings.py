@@ -23,7 +23,18 @@ from narval.files.outside.sources import (
     FlowSource,
 )
 from narval.files.people_file import PEOPLE_KEYS
-from narval.files.settings import AGENT, FILE, MAIL, MAIL_READERS, READERS, TABLES, Settings
+from narval.files.settings import (
+    AGENT,
+    FILE,
+    MAIL,
+    MAIL_READERS,
+    PROPOSE,
+    PROPOSE_READERS,
+    READERS,
+    TABLES,
+    ProposeSettings,
+    Settings,
+)
 from narval.files.toml import Reader, taken_at_start
 from narval.files.web_settings import WEB, WEB_READERS, WebSettings
 from tests.house.pages.tables import BAD_VALUES, code, codes, expected, table
@@ -70,6 +81,7 @@ INNER = (
     SettingsTable(f"[{DATAFLOWS}]", "[dataflows](dataflows.md)", FLOW_READERS, FlowLimits),
     SettingsTable(f"[{SOURCES}.NAME]", "[dataflows](dataflows.md)", SOURCE_READERS, FlowSource),
     SettingsTable(f"[{WEB}]", "[narval as an MCP server](mcp-server.md)", WEB_READERS, WebSettings),
+    SettingsTable(f"[{PROPOSE}]", "[proposals](proposals.md)", PROPOSE_READERS, ProposeSettings),
     SettingsTable(f"[{HOOKS}.NAME]", "[webhooks](webhooks.md)", HOOK_READERS, Webhook),
     SettingsTable(
         f"[{AGENT}]` and `agents/NAME/agent.toml",

@@ -21,8 +21,8 @@ from narval.surfaces.cli.documents import Progress as ProgressLine
 from narval.surfaces.cli.render.past import json_form, moment_form, told
 from narval.surfaces.cli.session import Session
 from narval.system import stopwatch
-from narval.trials.past.outcome import NEWEST
-from narval.trials.past.play import Progress, play_past, tried
+from narval.trials.past.outcome import NEWEST, PastReport
+from narval.trials.past.play import Progress, Tried, play_past, tried
 from narval.trials.past.stores import past_stores
 from narval.trials.simulate.scenario import When
 from narval.trials.simulate.simulated_home import SimulatedHome, simulated_home
@@ -62,26 +62,10 @@ def simulate_past(
     for file in files:
         _raise_if_unknown(here, file)
     trial = tried(here.loaded, files, [name for name in names if name not in files])
-    with (
-        _until_interrupted() as interrupted,
-        ProgressLine() as line,
-        past_stores(home, here.settings, session.agent, backups) as stores,
-    ):
-        progress = _Lines(here.zone) if in_lines else _OnTerminal(line)
-        progress.begin(trial.names, start, until)
-        playing = play_past(
-            here,
-            trial,
-            stores,
-            start,
-            until,
-            most=None if everything else NEWEST,
-            stopped=interrupted.is_set,
-            read=progress.read,
-            told=progress.play,
-        )
-        with stopwatch.stopped():
-            report = asyncio.run(playing)
+    with ProgressLine() as line:
+        progress = _Lines(here.zone) if in_lines else OnTerminal(line)
+        most = None if everything else NEWEST
+        report = played(session, here, trial, (start, until), progress, backups=backups, most=most)
     form = json_form(report, here.zone)
     if in_lines:
         _give({**_so_far(form, report.tally.arrived), "last": True})
@@ -93,7 +77,42 @@ def simulate_past(
             click.echo(sentence)
 
 
-class _OnTerminal:
+def played(
+    session: Session,
+    here: SimulatedHome,
+    trial: Tried,
+    between: tuple[float, float],
+    progress: _Lines | OnTerminal,
+    *,
+    backups: Sequence[Path] = (),
+    most: int | None = NEWEST,
+) -> PastReport:
+    """Play what is tried on what came between two moments, until it is over or somebody presses Ctrl-C.
+
+    Raises RequestError, StoreError, DefinitionError.
+    """
+    start, until = between
+    with (
+        _until_interrupted() as interrupted,
+        past_stores(session.home, here.settings, session.agent, backups) as stores,
+    ):
+        progress.begin(trial.names, start, until)
+        playing = play_past(
+            here,
+            trial,
+            stores,
+            start,
+            until,
+            most=most,
+            stopped=interrupted.is_set,
+            read=progress.read,
+            told=progress.play,
+        )
+        with stopwatch.stopped():
+            return asyncio.run(playing)
+
+
+class OnTerminal:
     """Progress as a line on the terminal."""
 
     def __init__(self, line: ProgressLine) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from typing import Any
 
-import narval
-from narval import ActionError, Fetched, Service, call
-from narval.api import xml_safe
-
-from .budget import tokens_of
+from narval.calls.context import call, fetch, now, sleep
+from narval.calls.models.budget import Budget, tokens_of
+from narval.core.elements.error_element import xml_safe
+from narval.core.errors import ActionError
+from narval.files.outside.services import Service
+from narval.system.fetch import Fetched
 
 MOST_BYTES = 4_000_000
 """The most bytes of an answer with all that the protocol puts around it."""
@@ -20,6 +22,8 @@ TOLD_EVERY = 200
 LONGEST_WAIT = 60.0
 """Seconds that a model may ask to be left alone within one call."""
 MOST_WAITS = 3
+USUAL_SECONDS = 120.0
+"""The seconds that one answer may take, where the settings do not say it."""
 
 
 class Reply:
@@ -129,7 +133,7 @@ class Chat:
                 form = {}  # many servers know but a part of the protocol
             elif wait is not None and waits < MOST_WAITS:
                 waits += 1
-                await narval.sleep(wait)
+                await sleep(wait)
             else:
                 raise self._refused(answer, secret)
 
@@ -140,7 +144,7 @@ class Chat:
         """Post a request; None once it is answered, else the answer that is none."""
         stream = _Stream(reply, most)
         try:
-            answer = await narval.fetch(
+            answer = await fetch(
                 "chat/completions",
                 method="POST",
                 headers={"Content-Type": "application/json", "Accept": "text/event-stream, application/json"},
@@ -184,9 +188,32 @@ class Chat:
         return ActionError(what + hint, "model-refused", final=True)
 
 
+async def ask_model(
+    model: Service,
+    messages: list[dict[str, str]],
+    tokens: int,
+    schema: dict[str, Any] | None = None,
+    reply: Reply | None = None,
+) -> Reply:
+    """Ask a model of the settings: its answer to messages (`role` and `content`) in so many tokens, of a JSON
+    Schema if there is one. What it costs is counted before by an estimate, and known afterwards.
+
+    Raises ActionError: `over-budget`, `model-refused` for good; `model-busy`, `model-failed`, `unreachable`
+    where another try may help. A `reply` has then what had come.
+    """
+    reply, budget = reply or Reply(), Budget(model, call().home)
+    sent = sum(tokens_of(message["content"]) for message in messages)
+    number = await asyncio.to_thread(budget.reserve, sent, tokens)
+    try:
+        await Chat(model, model.seconds or USUAL_SECONDS).ask(messages, reply, tokens, schema)
+    finally:
+        budget.correct(number, *reply.used(sent))
+    return reply
+
+
 def _patience(answer: Fetched) -> float | None:
     """The seconds after which a server wants to be asked again, if it says so and that is soon."""
-    after = answer.retry_after(narval.now().timestamp())
+    after = answer.retry_after(now().timestamp())
     return after if answer.status in (429, 503) and after is not None and after <= LONGEST_WAIT else None
 
 

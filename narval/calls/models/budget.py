@@ -10,7 +10,9 @@ from datetime import timedelta
 from functools import cache
 from pathlib import Path
 
-from narval import ActionError, Service, now
+from narval.calls.context import now
+from narval.core.errors import ActionError
+from narval.files.outside.services import Service
 
 FILE = "var/models.db"
 KEPT_DAYS = 62
@@ -41,7 +43,7 @@ class Budget:
     def reserve(self, prompt: int, answered: int) -> int:
         """Count a call before it is made, by an estimate: its number. Raises ActionError (`over-budget`)."""
         model, tokens = self._model, prompt + answered
-        money = self._money(prompt, answered)
+        money = self.cost(prompt, answered)
         with self._ledger() as ledger:
             ledger.execute("DELETE FROM spent WHERE day < ?", (self._before(KEPT_DAYS),))
             spent_tokens, spent_money = self._spent(ledger)
@@ -55,7 +57,7 @@ class Budget:
 
     def correct(self, call: int, prompt: int, answered: int) -> None:
         """Count what a call did cost in place of the estimate."""
-        row = (prompt + answered, self._money(prompt, answered), call)
+        row = (prompt + answered, self.cost(prompt, answered), call)
         with self._ledger() as ledger:
             ledger.execute("UPDATE spent SET tokens = ?, money = ? WHERE call = ?", row)
 
@@ -70,7 +72,8 @@ class Budget:
             said["money-left"] = f"{max(self._model.money - money, 0):.6g}"
         return said
 
-    def _money(self, prompt: int, answered: int) -> float:
+    def cost(self, prompt: int, answered: int) -> float:
+        """The money that so many tokens cost, sent and answered."""
         return (prompt * self._model.input_price + answered * self._model.output_price) / 1_000_000
 
     def _spent(self, ledger: sqlite3.Connection) -> tuple[int, float]:

@@ -1,0 +1,195 @@
+"""Operations that accept a proposal, and take that back: files to recipes, what they need granted as it was shown."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from narval.ask.asker import PROGRAM, Asker
+from narval.ask.definitions.grants import require_granting
+from narval.ask.definitions.judging import HomeAsRead
+from narval.ask.definitions.proposing import home_of
+from narval.ask.registry import operation
+from narval.core.errors import RequestError, SettingsError
+from narval.core.trust.grants import Grant
+from narval.daemon.daemon import Daemon
+from narval.files.found_files import RECIPES
+from narval.files.grants import GRANTS, moment_of, read_grants, text_of_grants
+from narval.files.home import Home
+from narval.files.memory_file import SHOWN as DECLARED
+from narval.files.proposals.altering import (
+    ONE_AT_A_TIME,
+    Alteration,
+    FileChange,
+    alter,
+    finish_altering,
+    text_at,
+)
+from narval.files.proposals.declared import EMPTY, with_elements, without_elements
+from narval.files.proposals.folder import MEMORY, Form, Proposal, digest_of_texts, proposal_named
+
+log = logging.getLogger("narval.daemon")
+
+
+@operation("write")
+async def accept(
+    daemon: Daemon, name: str, digest: str, untried: bool = False, *, asker: Asker = PROGRAM
+) -> dict[str, Any]:
+    """Accept a proposal as it was shown, by its `digest`: its files go to `recipes/`, its elements to
+    `data/memory.xml`, and what it needs outside is granted. All of that is done, or nothing.
+
+    One that was not tried on the past is refused, unless `untried`. That is for those who may grant. The
+    answer is `{"name", "by", "at", "files", "granted", "digest"}`. Raises RequestError.
+    """
+    home = home_of(daemon)
+    require_granting(daemon, asker)
+    by = asker.person or "a program"
+    try:
+        accepted = await asyncio.to_thread(_alone, _accept, home, name, digest, by, untried=untried)
+    except OSError as error:
+        raise RequestError(f"{error.filename or name} cannot be written: {error.strerror}") from None
+    await daemon.files.reload()
+    log.info("proposal %s was accepted by %s: %s", name, by, ", ".join(accepted["files"]))
+    return accepted
+
+
+@operation("write")
+async def unaccept(daemon: Daemon, name: str, *, asker: Asker = PROGRAM) -> dict[str, Any]:
+    """Take back that a proposal was accepted: its files, its elements and its grants go, and what it changed is
+    as before. Runs under way go on. The answer is that of `accept`.
+
+    Raises RequestError where it was not accepted, or somebody has altered a file since.
+    """
+    home = home_of(daemon)
+    require_granting(daemon, asker)
+    try:
+        accepted = await asyncio.to_thread(_alone, _unaccept, home, name)
+    except OSError as error:
+        raise RequestError(f"{error.filename or name} cannot be written: {error.strerror}") from None
+    await daemon.files.reload()
+    log.info("proposal %s is accepted no more, by %s", name, asker.person or "a program")
+    return accepted
+
+
+def _alone(act: Callable[..., Form], *arguments: Any, **named: Any) -> Form:
+    """Do something about proposals while nobody else of this program does."""
+    with ONE_AT_A_TIME:
+        return act(*arguments, **named)
+
+
+def _accept(home: Home, name: str, digest: str, by: str, *, untried: bool) -> Form:
+    finish_altering(home.path)
+    proposal = proposal_named(home.path, name)
+    about, texts = proposal.about(), proposal.texts()
+    if (earlier := proposal.accepted()) is not None:
+        raise RequestError(f"proposal {name} was accepted already, by {earlier['by']} at {earlier['at']}")
+    if digest != digest_of_texts(texts):
+        raise RequestError(f"proposal {name} is not what was shown any more; look at it again")
+    if about.get("state") != "ready":
+        why = f"it is {about.get('state')}; `narval proposals show {name}` says why"
+        raise RequestError(f"only a proposal without faults can be accepted, and {why}")
+    if not untried and proposal.past() is None:
+        raise RequestError(
+            f"nobody has tried proposal {name} on the past yet: `narval proposals try {name}` shows what it would "
+            f"have done; `narval accept {name} --untried` accepts it all the same"
+        )
+    alteration = _alteration(home, proposal, about, texts, by)
+    alter(proposal, alteration)
+    assert alteration.accepted is not None
+    return _told(alteration.accepted)
+
+
+def _alteration(home: Home, proposal: Proposal, about: Form, texts: Mapping[str, str], by: str) -> Alteration:
+    """All that accepting alters. Raises RequestError where the texts have faults by now, or need other things."""
+    try:
+        read = HomeAsRead(home)
+    except SettingsError as error:
+        raise RequestError(f"etc/narval.toml has faults, set them right first: {error}") from None
+    change = about.get("change")
+    judgement = read.judge(texts, proposal.wish(), change, explores=False)
+    if not judgement.is_sound:
+        first = next(fault for fault in judgement.faults if not fault["warning"])
+        place = f"{first['path']}:{first['line']}:{first['column']}: " if first["path"] else ""
+        raise RequestError(f"it has faults now, as the home is: {place}{first['message']}")
+    if judgement.needs != about.get("needs"):
+        raise RequestError("what it needs is not what was shown, for the home has changed; propose it again")
+    at = time.time()
+    loaded, definitions = read.added(texts)
+    before, faults = read_grants(home.path)
+    if before is None:
+        raise RequestError(f"{GRANTS} has faults, set them right first: {faults[0]}")
+    new: dict[str, Grant] = {
+        one.table: one.grant(loaded.library, by, at)
+        for one in read.standings(loaded, definitions, texts)
+        if any(need.is_outside for need in one.needs)
+    }
+    changes = list[FileChange]()
+    if new:
+        grants = text_of_grants({**before, **new})
+        changes.append(FileChange(GRANTS, text_at(home.path, GRANTS), grants))
+    if MEMORY in texts:
+        written = text_at(home.path, DECLARED)
+        changes.append(FileChange(DECLARED, written, with_elements(home.path, proposal.name, texts[MEMORY])))
+    for file, text in texts.items():
+        if file != MEMORY:
+            is_changed = change is not None and file == change["path"].rpartition("/")[2]
+            path = change["path"] if change is not None and is_changed else f"{RECIPES}/{proposal.name}/{file}"
+            found = text_at(home.path, path)
+            if change is not None and is_changed and found != change["text"]:
+                raise RequestError(f"{path} was altered since the change of it was drafted; propose it again")
+            if found is not None and not is_changed:
+                raise RequestError(f"{path} is there already; move it away")
+            changes.append(FileChange(path, found, text))
+    accepted: Form = {
+        "name": proposal.name,
+        "by": by,
+        "at": moment_of(at),
+        "digest": digest_of_texts(texts),
+        "changes": msgspec.to_builtins(changes),
+        "grants": msgspec.to_builtins(new),
+    }
+    return Alteration(tuple(changes), accepted)
+
+
+def _unaccept(home: Home, name: str) -> Form:
+    finish_altering(home.path)
+    proposal = proposal_named(home.path, name)
+    accepted = proposal.accepted()
+    if accepted is None:
+        raise RequestError(f"proposal {name} was not accepted")
+    before, faults = read_grants(home.path)
+    if before is None:
+        raise RequestError(f"{GRANTS} has faults, set them right first: {faults[0]}")
+    granted = msgspec.convert(accepted["grants"], dict[str, Grant])
+    changes = list[FileChange]()
+    for change in reversed(msgspec.convert(accepted["changes"], list[FileChange])):
+        written = text_at(home.path, change.path)
+        if change.path == GRANTS:
+            left = {table: one for table, one in before.items() if granted.get(table) != one}
+            changes.append(FileChange(GRANTS, written, text_of_grants(left)))
+        elif change.path == DECLARED:
+            after = without_elements(home.path, name, proposal.texts()[MEMORY])
+            is_left = change.before is not None or after != EMPTY
+            changes.append(FileChange(DECLARED, written, after if is_left else None))
+        elif written != change.after:
+            raise RequestError(
+                f"{change.path} was altered since {name} was accepted; take away or mend it by hand, then "
+                f"`narval accept --undo {name}`"
+            )
+        else:
+            changes.append(FileChange(change.path, written, change.before))
+    alter(proposal, Alteration(tuple(changes), None))
+    return _told(accepted)
+
+
+def _told(accepted: Form) -> Form:
+    return {
+        **{key: accepted[key] for key in ("name", "by", "at", "digest")},
+        "files": [change["path"] for change in accepted["changes"] if change["path"] != GRANTS],
+        "granted": [need for grant in accepted["grants"].values() for need in grant["needs"]],
+    }

@@ -1,0 +1,335 @@
+"""Judging definitions that nobody accepted yet: faults, what they do in words, what they may come to, what they
+need, and where they would act outside in ways that nobody has named.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path, PurePath
+import msgspec
+
+from narval.ask.definitions.checking import check_texts
+from narval.ask.definitions.telling import told
+from narval.ask.json_forms import fault as form_of
+from narval.core.definitions.library import Definition, Library, RunDefinition
+from narval.core.definitions.people.directory import Directory
+from narval.core.elements.canonical import elements_of
+from narval.core.elements.element import Element, identity
+from narval.core.errors import DefinitionError, ElementError, Fault, RequestError
+from narval.core.source.text import Source
+from narval.core.source.xml import read_xml
+from narval.core.trust.grants import Decision
+from narval.core.trust.needs import Need, needs_of, written_in
+from narval.files.agents.collections import parse_file
+from narval.files.check import faults_of_files
+from narval.files.found_files import RECIPES
+from narval.files.grants import Standing, places_of
+from narval.files.home import Home
+from narval.files.loaded import Loaded
+from narval.files.memory_file import SHOWN as DECLARED
+from narval.files.memory_file import read_memory
+from narval.files.people_file import PEOPLE_FILE, read_people
+from narval.files.proposals.folder import MEMORY, Form
+from narval.files.reading import Reading
+from narval.files.settings import FILE, Settings
+from narval.files.trust_file import TRUST_FILE
+from narval.trials.explore.findings import examine, is_explorable
+
+SECONDS = 5.0
+"""The time for exploring all definitions of a proposal."""
+
+MOST_FAULTS = 100
+"""The most faults that are kept of one proposal."""
+
+_ADDRESS = re.compile(r"[\w.+-]+@(?:[\w-]+\.)*[\w-]+|[\w.+-]+@(?=['\"])")
+_PLACE = re.compile(r"\w+://(?:[^/?#@\s]*@)?(\[[^\]]*\]|[^/?#:\s'\"{}]+)")
+_MADE = re.compile(r"['\"][^'\"@]*@[^'\"]*['\"]")
+_WORD = r"(?<![\w.@+-]){}(?![\w@-]|\.\w)"
+
+
+class Judgement(msgspec.Struct, frozen=True):
+    """All that is known of the texts of a proposal, without running them."""
+
+    faults: list[Form]
+    """What is wrong, warnings too; with none but warnings the rest is known."""
+    told: list[Form] = []
+    """The sentences that say what they do."""
+    findings: list[Form] = []
+    """The findings of exploring them."""
+    needs: list[Form] = []
+    """What each definition needs, outside of the home and within."""
+    unnamed: list[str] = []
+    """The sentences on what they would do outside in ways that neither the wish nor the settings name."""
+
+    @property
+    def is_sound(self) -> bool:
+        """True if nothing is wrong but what warnings tell."""
+        return all(fault["warning"] for fault in self.faults)
+
+    @property
+    def impossible(self) -> list[Form]:
+        """The findings that prove that something cannot be."""
+        return [finding for finding in self.findings if finding["severity"] == "error"]
+
+
+class HomeAsRead:
+    """The files of a home as they are, read once, beside which proposals are judged. Raises SettingsError."""
+
+    def __init__(self, home: Home) -> None:
+        self.path = home.path
+        self.settings = Settings.load(home.path)
+        people, _ = read_people(home.path)
+        self.people = people
+        reading = Reading(home.path)
+        self.snapshot = reading.snapshot(self.settings, people or Directory())
+
+    @property
+    def loaded(self) -> Loaded:
+        """What is loaded of the home's own agent."""
+        return self.snapshot.own.loaded
+
+    @cached_property
+    def written(self) -> str:
+        """What the owner has written about places and people: settings, people, rules, declared elements."""
+        return "\n".join(_read(self.path / name) for name in (FILE, PEOPLE_FILE, TRUST_FILE, DECLARED))
+
+    def judge(
+        self,
+        texts: Mapping[str, str],
+        wish: str = "",
+        changed: Form | None = None,
+        *,
+        explores: bool = True,
+    ) -> Judgement:
+        """Judge texts by the name of their file, as if they were added to the home; `changed` is the
+        definition (`name`, `kind`, `path`) whose file one of them takes the place of.
+        """
+        try:
+            check_texts(dict(texts))
+        except RequestError as error:
+            return Judgement([_fault("", str(error))])
+        faults = [*self._faults(texts), *self._doubles(texts, changed)]
+        if any(not fault.warning for fault in faults):
+            return Judgement([{**form_of(one), "warning": one.warning} for one in faults[:MOST_FAULTS]])
+        loaded, definitions = self.added(texts)
+        library = loaded.library
+        return Judgement(
+            faults=[{**form_of(one), "warning": one.warning} for one in faults[:MOST_FAULTS]],
+            told=[{**row, "file": _file(row["file"])} for one in definitions for row in told(one, library)],
+            findings=list(_findings(definitions, library, texts)) if explores else [],
+            needs=[_need(one, need) for one in self.standings(loaded, definitions, texts) for need in one.needs],
+            unnamed=list(self._unnamed(loaded, definitions, texts, wish, changed)),
+        )
+
+    def added(self, texts: Mapping[str, str]) -> tuple[Loaded, list[Definition]]:
+        """What is loaded with texts added that have no faults, and the definitions of these."""
+        loaded, added = self.loaded, list[tuple[str, str]]()
+        left = {name: text for name, text in texts.items() if name != MEMORY}
+        while left:
+            before = len(left)
+            for name, text in list(left.items()):
+                source = Source.of_text(f"{RECIPES}/{name}", text)
+                with suppress(DefinitionError):
+                    parsed = parse_file(source)
+                    loaded = loaded.with_parsed(source, parsed)
+                    added += [(one.kind, one.full_name) for one in parsed.definitions]
+                    del left[name]
+            if len(left) == before:
+                break
+        found = (loaded.library.get(*key) for key in added)
+        return loaded, [one for one in found if one is not None]
+
+    def standings(
+        self, loaded: Loaded, definitions: Iterable[Definition], texts: Mapping[str, str]
+    ) -> Iterator[Standing]:
+        """What each definition of a proposal that can be run needs, with the elements that it declares."""
+        declared = [*(self.snapshot.own.declared or ()), *_elements(texts)]
+        places = places_of(msgspec.structs.replace(self.snapshot.own, declared=declared), self.settings)
+        owned = places_of(self.snapshot.own, self.settings)
+        for one in definitions:
+            if isinstance(one, RunDefinition):
+                own = {need.text for need in needs_of(one, loaded.library, owned) if need.is_named}
+                needs = [
+                    msgspec.structs.replace(need, is_named=need.is_named and need.text in own)
+                    for need in needs_of(one, loaded.library, places)
+                ]
+                yield Standing(one, needs, Decision("asked"))
+
+    # --- faults ---------------------------------------------------------------------------------------------
+
+    def _faults(self, texts: Mapping[str, str]) -> list[Fault]:
+        with tempfile.TemporaryDirectory(prefix="narval-check-") as folder:
+            paths = [Path(folder).resolve() / name for name in texts if name != MEMORY]
+            for path in paths:
+                path.write_text(texts[path.name], encoding="utf-8", errors="replace")
+            found = faults_of_files(self.loaded, paths, self.people)
+            faults = [_placed(fault, _file(fault.path), folder) for fault in found]
+            if MEMORY in texts:
+                (path := Path(folder) / MEMORY).write_text(texts[MEMORY], "utf-8", errors="replace")
+                library = self.added(texts)[0].library
+                faults += read_memory(
+                    path, self.snapshot.own.schemas, library, self.settings.own, shown=MEMORY
+                )[1]
+        return sorted(set(faults))
+
+    def _doubles(self, texts: Mapping[str, str], changed: Form | None) -> Iterator[Fault]:
+        """Faults of definitions and elements that the home has already, and of a change that changes another."""
+        there = {(one.kind, one.full_name): one for one in self.loaded.library}
+        defined = set[tuple[str, str]]()
+        for name, text in texts.items():
+            if name == MEMORY:
+                yield from self._declared_already(text)
+                continue
+            with suppress(DefinitionError):
+                for one in parse_file(Source.of_text(name, text)).definitions:
+                    key = one.kind, one.full_name
+                    is_change = changed is not None and there.get(key) is not None and (
+                        there[key].path == changed["path"]
+                    )
+                    if key in there and not is_change:
+                        what = f"there is {one.kind} {one.full_name} in {there[key].path} already"
+                        yield Fault(name, one.line, 1, f"{what}; give this one another name")
+                    if key in defined:
+                        yield Fault(name, one.line, 1, f"{one.kind} {one.full_name} is there twice; drop one")
+                    defined.add(key)
+        if changed is not None and (changed["kind"], changed["name"]) not in defined:
+            what = f"{changed['kind']} {changed['name']}"
+            yield Fault(next(iter(texts), ""), 1, 1, f"expected {what}, which is to be changed, found it nowhere")
+
+    def _declared_already(self, text: str) -> Iterator[Fault]:
+        known = {identity(Element(0, xml)) for xml in self.snapshot.own.declared or ()} - {None}
+        for xml in _elements({MEMORY: text}):
+            element = Element(0, xml)
+            if identity(element) in known or xml in (self.snapshot.own.declared or ()):
+                what = f"{DECLARED} has {xml.decode('utf-8', 'replace')[:80]} already, or another of its name"
+                yield Fault(MEMORY, 1, 1, f"{what}; leave it out, or give it another name")
+
+    # --- what nobody named ------------------------------------------------------------------------------------
+
+    def _unnamed(
+        self,
+        loaded: Loaded,
+        definitions: Iterable[Definition],
+        texts: Mapping[str, str],
+        wish: str,
+        changed: Form | None,
+    ) -> Iterator[str]:
+        """What would act outside in ways that neither the wish nor the owner's files name."""
+        before = _read(self.path / changed["path"]) if changed is not None else ""
+        named = f"{wish}\n{self.written}\n{before}".lower()
+        seen = set[str]()
+
+        def is_new(value: str) -> bool:
+            is_unnamed = not re.search(_WORD.format(re.escape(value.lower())), named)
+            is_first = value.lower() not in seen
+            seen.add(value.lower())
+            return is_unnamed and is_first
+
+        for value in _values(texts):
+            for address in _ADDRESS.findall(value):
+                if is_new(address):
+                    yield f"It has the address {address}, which neither the wish nor the settings name."
+            if not _ADDRESS.search(value) and (part := _MADE.search(value)) and is_new(part[0]):
+                yield f"It makes addresses while it runs: {value:.80}"
+            for host in _PLACE.findall(value):
+                if is_new(host):
+                    yield f"It has an address at {host}, which neither the wish nor the settings name."
+        needs = [need for one in self.standings(loaded, definitions, texts) for need in one.needs]
+        for need in needs:
+            if need.is_outside and (sentence := _of_need(need)) and is_new(_named_by(need)):
+                yield sentence
+
+
+def _of_need(need: Need) -> str:
+    """The sentence on a need that nobody has named."""
+    value = need.value
+    sentences = {
+        "host": f"It reaches the host {value}, which neither the wish nor the settings name.",
+        "folder": f"It reaches the folder {value}, which neither the wish nor the settings name.",
+        "program": f"It runs the program {value}, which neither the wish nor the settings name.",
+        "secret": f"It uses the secret {value}, which neither the wish nor the settings name.",
+        "agent": f"It sends to the agent {value}, which neither the wish nor the settings name.",
+        "anything": f"It calls {need.by or need.part}, which may reach anything: its code says no limits.",
+    }
+    return sentences[need.what]
+
+
+def _named_by(need: Need) -> str:
+    """The part of a need by which a person would name it: a host without its port, a folder without rights."""
+    if need.what == "host":
+        return re.sub(r":\d+$", "", need.value)
+    if need.what == "folder":
+        return need.value.rpartition(" ")[0] or need.value
+    if need.what == "program":
+        return PurePath(need.value).name
+    return need.value or need.by or need.part
+
+
+def _values(texts: Mapping[str, str]) -> Iterator[str]:
+    """All attributes and texts of XML, as they are read, and other texts as they are."""
+    for name, text in texts.items():
+        try:
+            root = read_xml(Source.of_text(name, text))
+        except DefinitionError:
+            yield text
+            continue
+        for node in root.walk():
+            yield from node.attributes.values()
+            yield node.text
+
+
+def _findings(
+    definitions: Iterable[Definition], library: Library, texts: Mapping[str, str]
+) -> Iterator[Form]:
+    until = time.monotonic() + SECONDS
+    for one in definitions:
+        if is_explorable(one):
+            found = examine(one, library, enough=lambda states: time.monotonic() > until).findings
+            for finding in found:
+                form = msgspec.to_builtins(finding)
+                yield {"definition": one.full_name, **form, "path": _file(finding.path)}
+
+
+def _need(standing: Standing, need: Need) -> Form:
+    return {
+        "definition": standing.definition.full_name,
+        "kind": standing.definition.kind,
+        "need": need.text,
+        "outside": need.is_outside,
+        "part": need.part,
+        "code": need.by or None,
+        "line": need.line,
+    }
+
+
+def _elements(texts: Mapping[str, str]) -> list[bytes]:
+    """The elements that a proposal declares."""
+    try:
+        return elements_of(texts[MEMORY].encode("utf-8", "replace")) if MEMORY in texts else []
+    except ElementError:
+        return []
+
+
+def _fault(file: str, message: str) -> Form:
+    return {"path": file, "line": 1, "column": 1, "message": message, "warning": False}
+
+
+def _placed(fault: Fault, name: str, folder: str) -> Fault:
+    message = fault.message.replace(f"{Path(folder).resolve()}/", "")
+    return Fault(name, fault.line, fault.column, message, warning=fault.warning)
+
+
+def _file(path: str) -> str:
+    return PurePath(path).name if path else path
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

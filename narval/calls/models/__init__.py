@@ -1,0 +1,1 @@
+"""Language models: how one is asked, and what that costs."""

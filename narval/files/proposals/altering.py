@@ -1,0 +1,105 @@
+"""Altering several files of a home at once: what is to be written is noted first, so that a program which is
+killed between two of them leaves what the next one finishes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from narval.core.errors import RequestError
+from narval.files.proposals.folder import ACCEPTED, Form, Proposal, proposals_of
+from narval.system.whole_file import write_whole
+
+NOTE = "altering.json"
+"""The file of a proposal in which that stands while it is under way."""
+
+
+ONE_AT_A_TIME = threading.RLock()
+"""Held by who looks at what is there, and alters it by that."""
+
+
+class FileChange(msgspec.Struct, frozen=True):
+    """The text of a file of the home before and after; None: there is no such file."""
+
+    path: str
+    before: str | None
+    after: str | None
+
+
+class Alteration(msgspec.Struct, frozen=True):
+    """What is to be written, in its order; then the proposal is `accepted` (with what is known of that), or
+    is so no more (None).
+    """
+
+    changes: tuple[FileChange, ...]
+    accepted: Form | None
+
+
+def text_at(home: Path, path: str) -> str | None:
+    """The text of a file of the home; None without one. Raises OSError, UnicodeDecodeError."""
+    try:
+        return (home / path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+
+
+def alter(proposal: Proposal, alteration: Alteration) -> None:
+    """Write all of it, whatever interrupts: what began is finished by `finish_altering`.
+
+    Raises RequestError where a file is not as it was, before anything is written, and OSError.
+    """
+    for change in alteration.changes:
+        if text_at(proposal.home, change.path) != change.before:
+            raise RequestError(f"{change.path} was altered meanwhile; look at the proposal again")
+    write_whole(proposal.folder / NOTE, msgspec.json.encode(alteration).decode())
+    _finish(proposal, alteration)
+
+
+def finish_altering(home: Path) -> list[str]:
+    """Finish what a program began that was killed; what could not be finished, in words. Raises OSError."""
+    troubles = list[str]()
+    for proposal in proposals_of(home):
+        note = proposal.folder / NOTE
+        if not note.exists():
+            continue
+        try:
+            alteration = msgspec.json.decode(note.read_bytes(), type=Alteration)
+        except msgspec.DecodeError as error:
+            troubles.append(f"{note.relative_to(home)} cannot be read: {error}")
+            continue
+        troubles += _finish(proposal, alteration)
+    return troubles
+
+
+def _finish(proposal: Proposal, alteration: Alteration) -> Iterable[str]:
+    """Write what is not written yet; the files that somebody has altered since are left as they are."""
+    troubles, home = list[str](), proposal.home
+    for change in alteration.changes:
+        found = text_at(home, change.path)
+        if found == change.after:
+            continue
+        if found != change.before:
+            troubles.append(f"{change.path} was altered while proposal {proposal.name} was being accepted")
+        elif change.after is None:
+            (home / change.path).unlink()
+            _remove_empty(home, change.path)
+        else:
+            (home / change.path).parent.mkdir(parents=True, exist_ok=True)
+            write_whole(home / change.path, change.after)
+    if alteration.accepted is None:
+        (proposal.folder / ACCEPTED).unlink(missing_ok=True)
+    else:
+        write_whole(proposal.folder / ACCEPTED, msgspec.json.encode(alteration.accepted).decode())
+    (proposal.folder / NOTE).unlink()
+    return troubles
+
+
+def _remove_empty(home: Path, path: str) -> None:
+    """Remove the folder of a file that is gone, if it was made for a proposal and is empty."""
+    folder = (home / path).parent
+    if folder.parent.name == "recipes" and not any(folder.iterdir()):
+        folder.rmdir()

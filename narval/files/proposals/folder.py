@@ -1,0 +1,232 @@
+"""A proposal as a folder in `proposals/`: its texts, the wish, the rounds with the model, and what is known of it.
+
+No definition is read from there. Every file is written whole, and what is known last, so that a program that
+is killed leaves a proposal that says how far it came.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from narval.core.definitions.suggestions import closest
+from narval.core.errors import RequestError
+from narval.system.whole_file import write_whole
+
+PROPOSALS = "proposals"
+"""The folder of a home with a folder for each proposal."""
+
+TEXTS = "texts"
+"""The folder of a proposal with its files."""
+
+ROUNDS = "rounds"
+"""The folder of a proposal with what the model answered, `1.txt` and so on, and `1.json` on what came of it."""
+
+ABOUT = "proposal.json"
+"""The file of a proposal with all that is known of it."""
+
+WISH = "wish.txt"
+"""The file of a proposal with the wish in words."""
+
+PAST = "past.json"
+"""The file of a proposal with what it would have done on the past."""
+
+ACCEPTED = "accepted.json"
+"""The file of a proposal that was accepted: by whom, when, and what that altered."""
+
+MEMORY = "memory.xml"
+"""The name of the text with elements for `data/memory.xml`."""
+
+LONGEST_WISH = 4_000
+"""The most characters of a wish."""
+
+LONGEST_FILE = 16 * 1024 * 1024
+"""The most bytes of a file of a proposal that are read."""
+
+NAME = re.compile(r"[a-z][a-z0-9-]{0,63}")
+
+Form = dict[str, Any]
+
+DRAFTING, ASKS, READY, FAULTY, FAILED = "drafting", "asks", "ready", "faulty", "failed"
+"""The states of a proposal that is not accepted: a model is at it, it asks the person, it has no faults, it
+has some, or no model answered."""
+
+
+class Proposal:
+    """The folder of a proposal, and what it holds."""
+
+    def __init__(self, home: Path, name: str) -> None:
+        self.home, self.name = home, name
+        self.folder = home / PROPOSALS / name
+
+    def about(self) -> Form:
+        """All that is known of it; a proposal whose file cannot be read has faults that say so."""
+        form = _json(self.folder / ABOUT)
+        if form is None:
+            form = {"by": "", "at": None, "state": FAULTY, "why": f"{ABOUT} cannot be read; drop it"}
+        if form.get("state") == DRAFTING and not _is_alive(form.get("pid")):
+            form |= {"state": FAILED, "why": "the program that drafted it was ended"}
+        return {"name": self.name, **form}
+
+    def texts(self) -> dict[str, str]:
+        """Its texts by the name of their file, sorted."""
+        with suppress(OSError):
+            files = sorted(path for path in (self.folder / TEXTS).iterdir() if _is_plain(path))
+            return {path.name: path.read_text("utf-8", "replace") for path in files}
+        return {}
+
+    def wish(self) -> str:
+        """The wish in words; "" of one that has none."""
+        path = self.folder / WISH
+        return path.read_text("utf-8", "replace") if _is_plain(path) else ""
+
+    def past(self) -> Form | None:
+        """What its texts as they are would have done on the past; None where nobody has tried."""
+        form = _json(self.folder / PAST)
+        return form if form is not None and form.get("digest") == digest_of_texts(self.texts()) else None
+
+    def accepted(self) -> Form | None:
+        """By whom it was accepted, when, and what that altered; None where it was not."""
+        return _json(self.folder / ACCEPTED)
+
+    def rounds(self) -> list[Form]:
+        """What the model answered, round by round, and what came of it."""
+        found = list[Form]()
+        while (form := _json(self.folder / ROUNDS / f"{len(found) + 1}.json")) is not None:
+            answer = self.folder / ROUNDS / f"{len(found) + 1}.txt"
+            found.append({**form, "answer": answer.read_text("utf-8", "replace") if _is_plain(answer) else ""})
+        return found
+
+    # --- writing --------------------------------------------------------------------------------------------
+
+    def begin(self, about: Mapping[str, Any], wish: str) -> bool:
+        """Make the folder with a wish and no texts; False where there is one of the name. Raises OSError."""
+        self.folder.parent.mkdir(exist_ok=True)
+        try:
+            self.folder.mkdir()
+        except FileExistsError:
+            return False
+        write_whole(self.folder / WISH, wish)
+        self.note(about)
+        return True
+
+    def note(self, about: Mapping[str, Any]) -> None:
+        """Write what is known of it. Raises OSError."""
+        write_whole(self.folder / ABOUT, text_of_form(about))
+
+    def note_round(self, number: int, answer: str, about: Mapping[str, Any]) -> None:
+        """Keep an answer of the model, and what came of it. Raises OSError."""
+        (self.folder / ROUNDS).mkdir(exist_ok=True)
+        write_whole(self.folder / ROUNDS / f"{number}.txt", answer.encode("utf-8", "replace").decode())
+        write_whole(self.folder / ROUNDS / f"{number}.json", text_of_form(about))
+
+    def note_past(self, report: Mapping[str, Any]) -> None:
+        """Keep what its texts as they are would have done. Raises OSError."""
+        write_whole(self.folder / PAST, text_of_form({"digest": digest_of_texts(self.texts()), **report}))
+
+    def put_texts(self, texts: Mapping[str, str]) -> None:
+        """Have other texts in place of those that are there. Raises OSError."""
+        made = Path(tempfile.mkdtemp(dir=self.folder, prefix=".texts-"))
+        try:
+            for name, text in texts.items():
+                (made / name).write_text(text, encoding="utf-8", errors="replace")
+            if (self.folder / TEXTS).exists():
+                (self.folder / TEXTS).rename(made / ".former")
+            made.rename(self.folder / TEXTS)
+        except BaseException:
+            shutil.rmtree(made, ignore_errors=True)
+            raise
+        shutil.rmtree(self.folder / TEXTS / ".former", ignore_errors=True)
+
+    def drop(self) -> None:
+        """Delete it. Raises OSError."""
+        gone = self.folder.with_name(f".{self.name}-{os.urandom(4).hex()}")
+        self.folder.rename(gone)  # at once, whatever becomes of its files
+        shutil.rmtree(gone)
+
+
+def proposals_of(home: Path) -> Iterator[Proposal]:
+    """The proposals of a home, by name."""
+    try:
+        paths = sorted((home / PROPOSALS).iterdir())
+    except OSError:
+        return
+    for path in paths:
+        if NAME.fullmatch(path.name) and path.is_dir() and not path.is_symlink():
+            yield Proposal(home, path.name)
+
+
+def proposal_named(home: Path, name: str) -> Proposal:
+    """The proposal of a name. Raises RequestError with those there are."""
+    known = [found.name for found in proposals_of(home)]
+    if name not in known:
+        listed = closest(name, known) or "; `narval proposals` lists those there are"
+        raise RequestError(f"there is no proposal {name!r:.80}{listed}")
+    return Proposal(home, name)
+
+
+def check_name(name: str) -> None:
+    """Raise RequestError for what is no name of a proposal."""
+    if not NAME.fullmatch(name):
+        raise RequestError(
+            f"expected a name of a to z, digits and -, that begins with a letter, got {name!r:.80}"
+        )
+
+
+def check_wish(wish: str) -> None:
+    """Raise RequestError for a wish that is too long."""
+    if len(wish) > LONGEST_WISH:
+        raise RequestError(f"expected a wish of at most {LONGEST_WISH:,} characters, got {len(wish):,}")
+
+
+def name_for(wish: str) -> str:
+    """A name for a proposal, of the first words of its wish."""
+    words = re.findall(r"[a-z0-9]+", wish.lower())
+    while words and not words[0][0].isalpha():
+        words.pop(0)
+    name = ""
+    for word in words[:6]:
+        name = f"{name}-{word}" if name and len(name) + len(word) < 40 else name or word[:40]
+    return name or "wish"
+
+
+def digest_of_texts(texts: Mapping[str, str]) -> str:
+    """The digest of the texts of a proposal, by which one accepts what one has seen."""
+    parts: Sequence[str] = [f"{name}\0{len(text)}\0{text}" for name, text in sorted(texts.items())]
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _is_alive(pid: object) -> bool:
+    try:
+        os.kill(pid if isinstance(pid, int) and pid > 0 else 2**22 + 1, 0)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def _is_plain(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink() and path.stat().st_size <= LONGEST_FILE
+
+
+def _json(path: Path) -> Form | None:
+    """The object in a file of JSON; None where there is none, or it cannot be read."""
+    try:
+        form = json.loads(path.read_text(encoding="utf-8")) if _is_plain(path) else None
+    except (OSError, ValueError, RecursionError):
+        return None
+    return form if isinstance(form, dict) else None
+
+
+def text_of_form(form: Mapping[str, Any]) -> str:
+    """What is known, as the text of a file."""
+    return json.dumps(form, indent=1) + "\n"

@@ -1,0 +1,110 @@
+"""Proposals for people: what would act outside unnamed first, then what each does, needs, and may come to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+
+from narval.ask.text import Row, clean, clean_lines
+from narval.surfaces.cli.render.past import told as past_lines
+from narval.surfaces.cli.render.tables import Column
+from narval.surfaces.cli.telling import told_lines
+
+COLUMNS = (
+    Column("name", lambda row: row["name"]),
+    Column("state", lambda row: row["state"]),
+    Column("by", lambda row: row["by"]),
+    Column("at", lambda row: row["at"] or ""),
+    Column("wish", lambda row: " ".join(row["wish"].split())[:60]),
+    Column("", lambda row: f"{row['unnamed']} not named" if row["unnamed"] else ""),
+)
+
+_STATES = {
+    "drafting": "a model is at it",
+    "asks": "it asks something before it can go on",
+    "ready": "ready to be accepted",
+    "faulty": "not usable: faults are left",
+    "failed": "no definition came of it",
+    "accepted": "accepted",
+}
+
+
+def lines(row: Row) -> Iterator[str]:
+    """All that one is to know of a proposal before it is accepted."""
+    yield f"proposal {row['name']}: {_STATES.get(row['state'], clean(row['state']))}"
+    yield from (click.style(f"  ! {clean(sentence)}", fg="red", bold=True) for sentence in row["unnamed"])
+    if row["labels"]:
+        said = ", ".join(map(clean, row["labels"]))
+        shown = f"  ! The model was shown an example of these labels, and may follow what it says: {said}"
+        yield click.style(shown, fg="red", bold=True)
+    if row["why"]:
+        yield f"  {clean(row['why'])}"
+    if row["accepted"]:
+        yield f"  by {clean(row['accepted']['by'])} at {row['accepted']['at']}"
+    yield f"  wish: {clean(' '.join(row['wish'].split()))}"
+    yield f"  by {clean(row['by'])} at {row['at']}{_cost(row)}"
+    if row["change"]:
+        yield f"  changes {clean(row['change']['kind'])} {clean(row['change']['name'])}, in {row['change']['path']}"
+    for question, answer in row["answers"]:
+        yield f"  asked: {clean(question)}"
+        yield f"  answered: {clean(answer)}"
+    for number, question in enumerate(row["questions"], 1):
+        yield f"  question {number}: {clean(question)}"
+    yield from _faults(row)
+    if row["told"]:
+        yield ""
+        yield from told_lines(row["told"])
+    if row["state"] in ("ready", "accepted"):
+        yield from _needs(row)
+    yield from _findings(row)
+    if row["past"]:
+        yield ""
+        yield from past_lines(row["past"]["report"])
+    if "memory.xml" in row["texts"]:
+        yield ""
+        yield "adds to data/memory.xml:"
+        yield from (f"  {line}" for line in clean_lines(row["texts"]["memory.xml"]).splitlines())
+
+
+def next_step(row: Row) -> str:
+    """The command that follows."""
+    name = row["name"]
+    if row["state"] == "asks":
+        answers = " ".join('--answer "…"' for _ in row["questions"])
+        return f"answer: narval propose --go-on {name} {answers}"
+    if row["state"] == "ready":
+        tried = "" if row["past"] else f"narval proposals try {name} tries it on the past; "
+        return f"{tried}narval accept {name} accepts it; its text is in proposals/{name}/texts"
+    if row["state"] == "accepted":
+        return f"narval accept --undo {name} takes it back"
+    return f"its text is in proposals/{name}/texts, what the model said in proposals/{name}/rounds"
+
+
+def _cost(row: Row) -> str:
+    if not row["model"]:
+        return ""
+    money = f", {row['money']:g} of money" if row["money"] else ""
+    rounds = len(row["rounds"])
+    return f"; {clean(row['model'])}, {rounds} round{'s' if rounds != 1 else ''}, {row['tokens']:,} tokens{money}"
+
+
+def _faults(row: Row) -> Iterator[str]:
+    for fault in row["faults"]:
+        place = f"{clean(fault['path'])}:{fault['line']}:{fault['column']}: " if fault["path"] else ""
+        yield f"  {'warning: ' if fault['warning'] else ''}{place}{clean(fault['message'])}"
+
+
+def _needs(row: Row) -> Iterator[str]:
+    outside = list(dict.fromkeys(need["need"] for need in row["needs"] if need["outside"]))
+    yield ""
+    yield f"needs outside the home: {', '.join(map(clean, outside)) or 'nothing'}"
+
+
+def _findings(row: Row) -> Iterator[str]:
+    if row["findings"]:
+        yield ""
+        yield "may come to:"
+    for finding in row["findings"]:
+        yield f"  {finding['severity']}: {clean(finding['message'])}"
+        yield from (f"    {clean(line)}" for line in finding["story"])

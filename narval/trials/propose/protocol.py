@@ -1,0 +1,78 @@
+"""The rounds with a model: what it is asked next, by what it has answered and how that was judged.
+
+A round is an answer and its judgement. Without faults, and without a proof that something cannot be, the
+proposal is ready; a question goes to the person; else faults and findings go back, five rounds at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+from narval.trials.propose.answer import FORM
+
+MOST_ROUNDS = 5
+"""The most rounds of one proposal."""
+
+TOLD_BACK = 30
+"""The most faults and findings that the model is told of one answer."""
+
+LONGEST_ANSWER = 64_000
+"""The most characters of its answer that the model is shown again."""
+
+Next = Literal["ask", "ready", "asks", "faulty"]
+"""What follows: the model is asked, or the proposal is ready, asks the person, or is left with its faults."""
+
+Messages = list[dict[str, str]]
+
+
+class Round(NamedTuple):
+    """An answer of the model, and how it was judged."""
+
+    answer: str
+    faults: Sequence[str] = ()
+    """All that is wrong with it, a sentence each, and what cannot be."""
+    questions: Sequence[str] = ()
+    """The questions that it asks the person instead."""
+
+
+def next_of(rounds: Sequence[Round], answers: Sequence[tuple[str, str]] = ()) -> Next:
+    """What follows rounds; `answers` are the questions that the person has answered."""
+    if not rounds:
+        return "ask"
+    last = rounds[-1]
+    if last.questions and not answers:
+        return "asks"
+    if not last.faults and not last.questions:
+        return "ready"
+    return "faulty" if len(rounds) >= MOST_ROUNDS else "ask"
+
+
+def messages_of(
+    page: str, asked: str, rounds: Sequence[Round], answers: Sequence[tuple[str, str]] = ()
+) -> Messages:
+    """The messages that a model is asked with: the page of the language, what is asked, and of the rounds
+    before the last one alone.
+    """
+    messages = [{"role": "system", "content": f"{page}\n\n{FORM}"}, {"role": "user", "content": asked}]
+    if answers:
+        said = "\n".join(f"Question: {question}\nAnswer: {answer}" for question, answer in answers)
+        messages[1]["content"] += f"\n\nYou asked the person:\n{said}\nAsk nothing more."
+    if rounds and not rounds[-1].questions:
+        last = rounds[-1]
+        told = "\n".join(f"- {fault}" for fault in last.faults[:TOLD_BACK])
+        messages.append({"role": "assistant", "content": last.answer[:LONGEST_ANSWER] or "(nothing)"})
+        messages.append({"role": "user", "content": f"This is wrong with it:\n{told}\nGive all files again."})
+    return messages
+
+
+def sentences_of(faults: Sequence[dict[str, Any]], findings: Sequence[dict[str, Any]] = ()) -> list[str]:
+    """Faults, and findings that prove what cannot be, as the model is told them; warnings are none."""
+    wrong = [
+        f"{fault['path']}:{fault['line']}:{fault['column']}: {fault['message']}".lstrip(":")
+        for fault in faults
+        if not fault["warning"]
+    ]
+    return wrong + [
+        f"{one['path']}:{one['line']}: {one['message']}" for one in findings if one["severity"] == "error"
+    ]
