@@ -1,4 +1,4 @@
-"""What modules of actions share with narval: texts, elements, JSON, mail, language models, programs and folders.
+"""What modules of actions share with narval: texts, elements, JSON, mail, models, programs, folders.
 
 The modules that ship import these names and those of `narval`, and no others. Each is imported when first
 asked for, so that a module pays for what it uses alone. Names stay, with what they take and give, within a

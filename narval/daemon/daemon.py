@@ -26,14 +26,13 @@ from narval.daemon.clients import Clients
 from narval.daemon.main_loop import MainLoop
 from narval.daemon.messages.post_office import PostOffice
 from narval.daemon.messages.room import MailboxRoom
-from narval.daemon.opening import Note, join, note_nothing, once_it_answers
+from narval.daemon.opening import Note, hold, join, once_it_answers
 from narval.daemon.reload import FilesInForce, log_start, take_answer
 from narval.daemon.rounds import Bell, Committer, Rounds
 from narval.daemon.settings_in_force import SettingsInForce
 from narval.daemon.stop import Stop
 from narval.files.grants import granted
 from narval.files.home import Home
-from narval.files.proposals.altering import finish_altering
 from narval.files.people_file import load_people
 from narval.files.reading import Reading
 from narval.files.settings import FILE, Settings
@@ -95,13 +94,7 @@ class Daemon:
         Raises NoHomeError, HomeHeldError, SettingsError, ElsewhereError, StoreError.
         """
         with ExitStack() as holding:
-            settings = Settings()
-            note: Note = note_nothing
-            if home is not None:
-                note = holding.enter_context(home.lock(as_daemon=as_daemon))
-                for trouble in finish_altering(home.path):
-                    log.warning("%s", trouble)
-                settings = Settings.load(home.path)
+            note, settings = hold(home, holding, as_daemon=as_daemon)
             how = {"record_only": record_only, "standby": standby}
             start = partial(_started, home, settings, clock or SystemClock(), note, **how)
             waits = as_daemon and settings.store is not None

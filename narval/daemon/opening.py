@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from narval.core.errors import StoreAwayError
 from narval.files.home import Home
 from narval.files.people_file import load_people
+from narval.files.proposals.altering import finish_altering
 from narval.files.settings import Settings
 from narval.store.store import Store
 from narval.system.clock import Clock
@@ -26,6 +27,18 @@ Note = Callable[..., None]
 
 def note_nothing(**now: Any) -> None:
     """Note nothing: a home in memory is held by nobody."""
+
+
+def hold(home: Home | None, holding: ExitStack, *, as_daemon: bool) -> tuple[Note, Settings]:
+    """Hold a home, finish what a program that was killed had begun to alter, and read the settings.
+
+    Raises NoHomeError, HomeHeldError, SettingsError.
+    """
+    if home is None:
+        return note_nothing, Settings()
+    note = holding.enter_context(home.lock(as_daemon=as_daemon))
+    finish_altering(home.path)
+    return note, Settings.load(home.path)
 
 
 async def once_it_answers(start: Callable[[], Awaitable[T]], patience: float | None, note: Note) -> T:

@@ -28,8 +28,8 @@ ORDER: tuple[tuple[str, ...], ...] = (
 
 `system` is the machine (clock, files, processes), and `files` a home as it is read: store, agent and calls
 need both. An agent is inside of the calls that it makes, and people are reached by calls. A simulation tells
-its story by the operations, so it stands behind `ask`; a past is played by simulations. A draft of a model is judged as
-operations judge it.
+its story by the operations, so it stands behind `ask`; a past is played by simulations. A draft of a
+model is judged as operations judge it.
 """
 
 PURE = ("core", "kinds.*.language", "kinds.*.engine", "trials.explore")

@@ -1,4 +1,4 @@
-"""Operations that accept a proposal, and take that back: files to recipes, what they need granted as it was shown."""
+"""Operations that accept a proposal, and take that back: its files are recipes, what they need is granted."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ async def accept(
 
 @operation("write")
 async def unaccept(daemon: Daemon, name: str, *, asker: Asker = PROGRAM) -> dict[str, Any]:
-    """Take back that a proposal was accepted: its files, its elements and its grants go, and what it changed is
-    as before. Runs under way go on. The answer is that of `accept`.
+    """Take back that a proposal was accepted: its files, elements and grants go, and what it changed is as
+    before. Runs under way go on. The answer is that of `accept`.
 
     Raises RequestError where it was not accepted, or somebody has altered a file since.
     """
@@ -95,8 +95,8 @@ def _accept(home: Home, name: str, digest: str, by: str, *, untried: bool) -> Fo
         raise RequestError(f"only a proposal without faults can be accepted, and {why}")
     if not untried and proposal.past() is None:
         raise RequestError(
-            f"nobody has tried proposal {name} on the past yet: `narval proposals try {name}` shows what it would "
-            f"have done; `narval accept {name} --untried` accepts it all the same"
+            f"nobody has tried proposal {name} on the past yet: `narval proposals try {name}` shows what it "
+            f"would have done; `narval accept {name} --untried` accepts it all the same"
         )
     alteration = _alteration(home, proposal, about, texts, by)
     alter(proposal, alteration)
@@ -105,7 +105,7 @@ def _accept(home: Home, name: str, digest: str, by: str, *, untried: bool) -> Fo
 
 
 def _alteration(home: Home, proposal: Proposal, about: Form, texts: Mapping[str, str], by: str) -> Alteration:
-    """All that accepting alters. Raises RequestError where the texts have faults by now, or need other things."""
+    """All that accepting alters. Raises RequestError where the texts have faults now, or needs differ."""
     try:
         read = HomeAsRead(home)
     except SettingsError as error:
@@ -138,13 +138,15 @@ def _alteration(home: Home, proposal: Proposal, about: Form, texts: Mapping[str,
     for file, text in texts.items():
         if file != MEMORY:
             is_changed = change is not None and file == change["path"].rpartition("/")[2]
-            path = change["path"] if change is not None and is_changed else f"{RECIPES}/{proposal.name}/{file}"
-            found = text_at(home.path, path)
-            if change is not None and is_changed and found != change["text"]:
-                raise RequestError(f"{path} was altered since the change of it was drafted; propose it again")
-            if found is not None and not is_changed:
+            path = (
+                change["path"] if change is not None and is_changed else f"{RECIPES}/{proposal.name}/{file}"
+            )
+            written = text_at(home.path, path)
+            if change is not None and is_changed and written != change["text"]:
+                raise RequestError(f"{path} was altered since its change was drafted; propose it again")
+            if written is not None and not is_changed:
                 raise RequestError(f"{path} is there already; move it away")
-            changes.append(FileChange(path, found, text))
+            changes.append(FileChange(path, written, text))
     accepted: Form = {
         "name": proposal.name,
         "by": by,

@@ -1,5 +1,5 @@
-"""Judging definitions that nobody accepted yet: faults, what they do in words, what they may come to, what they
-need, and where they would act outside in ways that nobody has named.
+"""Judging definitions that nobody accepted yet: faults, what they do in words, what they may come to, what
+they need, and where they would act outside in ways that nobody has named.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path, PurePath
+
 import msgspec
 
 from narval.ask.definitions.checking import check_texts
@@ -24,7 +25,7 @@ from narval.core.errors import DefinitionError, ElementError, Fault, RequestErro
 from narval.core.source.text import Source
 from narval.core.source.xml import read_xml
 from narval.core.trust.grants import Decision
-from narval.core.trust.needs import Need, needs_of, written_in
+from narval.core.trust.needs import Need, needs_of
 from narval.files.agents.collections import parse_file
 from narval.files.check import faults_of_files
 from narval.files.found_files import RECIPES
@@ -56,13 +57,13 @@ class Judgement(msgspec.Struct, frozen=True):
     """All that is known of the texts of a proposal, without running them."""
 
     faults: list[Form]
-    """What is wrong, warnings too; with none but warnings the rest is known."""
+    """All faults, and warnings; with none but warnings the rest is known."""
     told: list[Form] = []
     """The sentences that say what they do."""
     findings: list[Form] = []
     """The findings of exploring them."""
     needs: list[Form] = []
-    """What each definition needs, outside of the home and within."""
+    """The needs of each definition, outside of the home and within."""
     unnamed: list[str] = []
     """The sentences on what they would do outside in ways that neither the wish nor the settings name."""
 
@@ -90,12 +91,12 @@ class HomeAsRead:
 
     @property
     def loaded(self) -> Loaded:
-        """What is loaded of the home's own agent."""
+        """The definitions that are loaded for the home's own agent."""
         return self.snapshot.own.loaded
 
     @cached_property
     def written(self) -> str:
-        """What the owner has written about places and people: settings, people, rules, declared elements."""
+        """All that the owner has written about places and people: settings, rules, declared elements."""
         return "\n".join(_read(self.path / name) for name in (FILE, PEOPLE_FILE, TRUST_FILE, DECLARED))
 
     def judge(
@@ -122,12 +123,14 @@ class HomeAsRead:
             faults=[{**form_of(one), "warning": one.warning} for one in faults[:MOST_FAULTS]],
             told=[{**row, "file": _file(row["file"])} for one in definitions for row in told(one, library)],
             findings=list(_findings(definitions, library, texts)) if explores else [],
-            needs=[_need(one, need) for one in self.standings(loaded, definitions, texts) for need in one.needs],
+            needs=[
+                _need(one, need) for one in self.standings(loaded, definitions, texts) for need in one.needs
+            ],
             unnamed=list(self._unnamed(loaded, definitions, texts, wish, changed)),
         )
 
     def added(self, texts: Mapping[str, str]) -> tuple[Loaded, list[Definition]]:
-        """What is loaded with texts added that have no faults, and the definitions of these."""
+        """All that is loaded with texts added that have no faults, and the definitions of these."""
         loaded, added = self.loaded, list[tuple[str, str]]()
         left = {name: text for name, text in texts.items() if name != MEMORY}
         while left:
@@ -141,13 +144,13 @@ class HomeAsRead:
                     del left[name]
             if len(left) == before:
                 break
-        found = (loaded.library.get(*key) for key in added)
-        return loaded, [one for one in found if one is not None]
+        definitions = (loaded.library.get(*key) for key in added)
+        return loaded, [one for one in definitions if one is not None]
 
     def standings(
         self, loaded: Loaded, definitions: Iterable[Definition], texts: Mapping[str, str]
     ) -> Iterator[Standing]:
-        """What each definition of a proposal that can be run needs, with the elements that it declares."""
+        """The needs of each definition of a proposal that can be run, with the elements that it declares."""
         declared = [*(self.snapshot.own.declared or ()), *_elements(texts)]
         places = places_of(msgspec.structs.replace(self.snapshot.own, declared=declared), self.settings)
         owned = places_of(self.snapshot.own, self.settings)
@@ -167,8 +170,10 @@ class HomeAsRead:
             paths = [Path(folder).resolve() / name for name in texts if name != MEMORY]
             for path in paths:
                 path.write_text(texts[path.name], encoding="utf-8", errors="replace")
-            found = faults_of_files(self.loaded, paths, self.people)
-            faults = [_placed(fault, _file(fault.path), folder) for fault in found]
+            faults = [
+                _placed(fault, _file(fault.path), folder)
+                for fault in faults_of_files(self.loaded, paths, self.people)
+            ]
             if MEMORY in texts:
                 (path := Path(folder) / MEMORY).write_text(texts[MEMORY], "utf-8", errors="replace")
                 library = self.added(texts)[0].library
@@ -178,7 +183,7 @@ class HomeAsRead:
         return sorted(set(faults))
 
     def _doubles(self, texts: Mapping[str, str], changed: Form | None) -> Iterator[Fault]:
-        """Faults of definitions and elements that the home has already, and of a change that changes another."""
+        """Faults of definitions and elements that the home has already, and of a change of another."""
         there = {(one.kind, one.full_name): one for one in self.loaded.library}
         defined = set[tuple[str, str]]()
         for name, text in texts.items():
@@ -188,8 +193,10 @@ class HomeAsRead:
             with suppress(DefinitionError):
                 for one in parse_file(Source.of_text(name, text)).definitions:
                     key = one.kind, one.full_name
-                    is_change = changed is not None and there.get(key) is not None and (
-                        there[key].path == changed["path"]
+                    is_change = (
+                        changed is not None
+                        and there.get(key) is not None
+                        and (there[key].path == changed["path"])
                     )
                     if key in there and not is_change:
                         what = f"there is {one.kind} {one.full_name} in {there[key].path} already"
@@ -199,17 +206,19 @@ class HomeAsRead:
                     defined.add(key)
         if changed is not None and (changed["kind"], changed["name"]) not in defined:
             what = f"{changed['kind']} {changed['name']}"
-            yield Fault(next(iter(texts), ""), 1, 1, f"expected {what}, which is to be changed, found it nowhere")
+            yield Fault(
+                next(iter(texts), ""), 1, 1, f"expected {what}, which is to be changed, found it nowhere"
+            )
 
     def _declared_already(self, text: str) -> Iterator[Fault]:
-        known = {identity(Element(0, xml)) for xml in self.snapshot.own.declared or ()} - {None}
+        identities = {identity(Element(0, xml)) for xml in self.snapshot.own.declared or ()} - {None}
         for xml in _elements({MEMORY: text}):
             element = Element(0, xml)
-            if identity(element) in known or xml in (self.snapshot.own.declared or ()):
+            if identity(element) in identities or xml in (self.snapshot.own.declared or ()):
                 what = f"{DECLARED} has {xml.decode('utf-8', 'replace')[:80]} already, or another of its name"
                 yield Fault(MEMORY, 1, 1, f"{what}; leave it out, or give it another name")
 
-    # --- what nobody named ------------------------------------------------------------------------------------
+    # --- what nobody named ----------------------------------------------------------------------------------
 
     def _unnamed(
         self,
@@ -219,7 +228,7 @@ class HomeAsRead:
         wish: str,
         changed: Form | None,
     ) -> Iterator[str]:
-        """What would act outside in ways that neither the wish nor the owner's files name."""
+        """The sentences on acts outside in ways that neither the wish nor the owner's files name."""
         before = _read(self.path / changed["path"]) if changed is not None else ""
         named = f"{wish}\n{self.written}\n{before}".lower()
         seen = set[str]()
@@ -260,7 +269,7 @@ def _of_need(need: Need) -> str:
 
 
 def _named_by(need: Need) -> str:
-    """The part of a need by which a person would name it: a host without its port, a folder without rights."""
+    """The part of a need that a person would name: a host without its port, a folder without rights."""
     if need.what == "host":
         return re.sub(r":\d+$", "", need.value)
     if need.what == "folder":
@@ -289,8 +298,8 @@ def _findings(
     until = time.monotonic() + SECONDS
     for one in definitions:
         if is_explorable(one):
-            found = examine(one, library, enough=lambda states: time.monotonic() > until).findings
-            for finding in found:
+            examined = examine(one, library, enough=lambda states: time.monotonic() > until)
+            for finding in examined.findings:
                 form = msgspec.to_builtins(finding)
                 yield {"definition": one.full_name, **form, "path": _file(finding.path)}
 

@@ -1,4 +1,4 @@
-"""Operations on proposals: definitions that nobody accepted yet are put where nothing runs them, and shown."""
+"""Operations on proposals: definitions that nobody accepted yet, put where nothing runs them, and shown."""
 
 from __future__ import annotations
 
@@ -95,13 +95,13 @@ async def drop_proposal(daemon: Daemon, name: str) -> str:
 
     Raises RequestError where there is none, or a model is at it.
     """
-    found = proposal_named(home_of(daemon).path, name)
-    if found.accepted() is not None:
+    one = proposal_named(home_of(daemon).path, name)
+    if one.accepted() is not None:
         raise RequestError(
-            f"proposal {name} was accepted: `narval accept --undo {name}` takes it back, then it can be dropped"
+            f"proposal {name} was accepted: `narval accept --undo {name}` takes it back, then drop it"
         )
     try:
-        await asyncio.to_thread(found.drop)
+        await asyncio.to_thread(one.drop)
     except OSError as error:
         raise RequestError(f"{PROPOSALS}/{name} cannot be deleted: {error.strerror}") from None
     return name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from narval.calls.context import call, fetch, now, sleep
 from narval.calls.models.budget import Budget, tokens_of
@@ -46,9 +46,9 @@ class Reply:
             self._choose(choice if isinstance(choice, dict) else {})
         usage = message.get("usage")
         if isinstance(usage, dict):
-            counts = [usage.get("prompt_tokens"), usage.get("completion_tokens")]
-            if all(type(count) is int and 0 <= count < 1_000_000_000 for count in counts):
-                self._said = counts[0], counts[1]
+            sent, came = usage.get("prompt_tokens"), usage.get("completion_tokens")
+            if _is_count(sent) and _is_count(came):
+                self._said = sent, came
 
     def _choose(self, choice: Mapping[str, Any]) -> None:
         said = choice.get("delta") or choice.get("message")
@@ -215,6 +215,10 @@ def _patience(answer: Fetched) -> float | None:
     """The seconds after which a server wants to be asked again, if it says so and that is soon."""
     after = answer.retry_after(now().timestamp())
     return after if answer.status in (429, 503) and after is not None and after <= LONGEST_WAIT else None
+
+
+def _is_count(value: object) -> TypeGuard[int]:
+    return type(value) is int and 0 <= value < 1_000_000_000
 
 
 def _parsed(data: bytes) -> object:

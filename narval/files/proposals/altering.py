@@ -4,8 +4,8 @@ killed between two of them leaves what the next one finishes.
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -13,6 +13,8 @@ import msgspec
 from narval.core.errors import RequestError
 from narval.files.proposals.folder import ACCEPTED, Form, Proposal, proposals_of
 from narval.system.whole_file import write_whole
+
+log = logging.getLogger("narval.daemon")
 
 NOTE = "altering.json"
 """The file of a proposal in which that stands while it is under way."""
@@ -31,8 +33,8 @@ class FileChange(msgspec.Struct, frozen=True):
 
 
 class Alteration(msgspec.Struct, frozen=True):
-    """What is to be written, in its order; then the proposal is `accepted` (with what is known of that), or
-    is so no more (None).
+    """All that is to be written, in its order; then the proposal is `accepted` (with what is known of that),
+    or is so no more (None).
     """
 
     changes: tuple[FileChange, ...]
@@ -59,9 +61,8 @@ def alter(proposal: Proposal, alteration: Alteration) -> None:
     _finish(proposal, alteration)
 
 
-def finish_altering(home: Path) -> list[str]:
-    """Finish what a program began that was killed; what could not be finished, in words. Raises OSError."""
-    troubles = list[str]()
+def finish_altering(home: Path) -> None:
+    """Finish what a killed program began; the log tells what could not be finished. Raises OSError."""
     for proposal in proposals_of(home):
         note = proposal.folder / NOTE
         if not note.exists():
@@ -69,21 +70,20 @@ def finish_altering(home: Path) -> list[str]:
         try:
             alteration = msgspec.json.decode(note.read_bytes(), type=Alteration)
         except msgspec.DecodeError as error:
-            troubles.append(f"{note.relative_to(home)} cannot be read: {error}")
+            log.warning("%s cannot be read: %s", note.relative_to(home), error)
             continue
-        troubles += _finish(proposal, alteration)
-    return troubles
+        _finish(proposal, alteration)
 
 
-def _finish(proposal: Proposal, alteration: Alteration) -> Iterable[str]:
+def _finish(proposal: Proposal, alteration: Alteration) -> None:
     """Write what is not written yet; the files that somebody has altered since are left as they are."""
-    troubles, home = list[str](), proposal.home
+    home = proposal.home
     for change in alteration.changes:
-        found = text_at(home, change.path)
-        if found == change.after:
+        text = text_at(home, change.path)
+        if text == change.after:
             continue
-        if found != change.before:
-            troubles.append(f"{change.path} was altered while proposal {proposal.name} was being accepted")
+        if text != change.before:
+            log.warning("%s was altered while proposal %s was being accepted", change.path, proposal.name)
         elif change.after is None:
             (home / change.path).unlink()
             _remove_empty(home, change.path)
@@ -95,7 +95,6 @@ def _finish(proposal: Proposal, alteration: Alteration) -> Iterable[str]:
     else:
         write_whole(proposal.folder / ACCEPTED, msgspec.json.encode(alteration.accepted).decode())
     (proposal.folder / NOTE).unlink()
-    return troubles
 
 
 def _remove_empty(home: Path, path: str) -> None:

@@ -1,4 +1,4 @@
-"""A proposal as a folder in `proposals/`: its texts, the wish, the rounds with the model, and what is known of it.
+"""A proposal as a folder in `proposals/`: its texts, the wish, the rounds with a model, what is known of it.
 
 No definition is read from there. Every file is written whole, and what is known last, so that a program that
 is killed leaves a proposal that says how far it came.
@@ -28,7 +28,7 @@ TEXTS = "texts"
 """The folder of a proposal with its files."""
 
 ROUNDS = "rounds"
-"""The folder of a proposal with what the model answered, `1.txt` and so on, and `1.json` on what came of it."""
+"""The folder of a proposal with each answer of the model, `1.txt`, and `1.json` on what came of it."""
 
 ABOUT = "proposal.json"
 """The file of a proposal with all that is known of it."""
@@ -89,7 +89,7 @@ class Proposal:
         return path.read_text("utf-8", "replace") if _is_plain(path) else ""
 
     def past(self) -> Form | None:
-        """What its texts as they are would have done on the past; None where nobody has tried."""
+        """The report on its texts as they are, played on the past; None where nobody has tried."""
         form = _json(self.folder / PAST)
         return form if form is not None and form.get("digest") == digest_of_texts(self.texts()) else None
 
@@ -98,12 +98,14 @@ class Proposal:
         return _json(self.folder / ACCEPTED)
 
     def rounds(self) -> list[Form]:
-        """What the model answered, round by round, and what came of it."""
-        found = list[Form]()
-        while (form := _json(self.folder / ROUNDS / f"{len(found) + 1}.json")) is not None:
-            answer = self.folder / ROUNDS / f"{len(found) + 1}.txt"
-            found.append({**form, "answer": answer.read_text("utf-8", "replace") if _is_plain(answer) else ""})
-        return found
+        """The answers of the model, round by round, and what came of each."""
+        rounds = list[Form]()
+        while (form := _json(self.folder / ROUNDS / f"{len(rounds) + 1}.json")) is not None:
+            answer = self.folder / ROUNDS / f"{len(rounds) + 1}.txt"
+            rounds.append(
+                {**form, "answer": answer.read_text("utf-8", "replace") if _is_plain(answer) else ""}
+            )
+        return rounds
 
     # --- writing --------------------------------------------------------------------------------------------
 
@@ -166,9 +168,9 @@ def proposals_of(home: Path) -> Iterator[Proposal]:
 
 def proposal_named(home: Path, name: str) -> Proposal:
     """The proposal of a name. Raises RequestError with those there are."""
-    known = [found.name for found in proposals_of(home)]
-    if name not in known:
-        listed = closest(name, known) or "; `narval proposals` lists those there are"
+    names = [one.name for one in proposals_of(home)]
+    if name not in names:
+        listed = closest(name, names) or "; `narval proposals` lists those there are"
         raise RequestError(f"there is no proposal {name!r:.80}{listed}")
     return Proposal(home, name)
 
@@ -228,5 +230,5 @@ def _json(path: Path) -> Form | None:
 
 
 def text_of_form(form: Mapping[str, Any]) -> str:
-    """What is known, as the text of a file."""
+    """The text of a file with all that is known."""
     return json.dumps(form, indent=1) + "\n"

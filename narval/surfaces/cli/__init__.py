@@ -20,7 +20,8 @@ _ORDER = [
     "retry", "renew", "attention", "errors", "calendar", "work", "people", "hooks", "task", "complete",
     "backtrack",
     "rerun", "tokens",
-    "environment", "remembered", "definitions", "tell", "propose", "proposals", "accept", "grants", "grant", "revoke", "actions", "diff",
+    "environment", "remembered", "definitions", "tell", "propose", "proposals", "accept", "grants", "grant",
+    "revoke", "actions", "diff",
     "take", "mcp", "log", "backup", "restore", "service", "completion",
 ]  # fmt: skip
 """The commands in the order in which help shows them: that of a first day."""

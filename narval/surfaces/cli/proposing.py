@@ -1,4 +1,4 @@
-"""The commands about proposals: a model drafts a definition from a wish, and a person looks at it and accepts."""
+"""The commands about proposals: a model drafts definitions from a wish, a person looks at it and accepts."""
 
 from __future__ import annotations
 
@@ -35,17 +35,30 @@ narval propose --go-on remind-me --answer "by mail\""""
 @command("propose", example=_EXAMPLE)
 @click.argument("wish", required=False)
 @click.option(
-    "--change", metavar="NAME", shell_complete=completion.definitions, help="Change the definition NAME by the wish."
+    "--change",
+    metavar="NAME",
+    shell_complete=completion.definitions,
+    help="Change the definition NAME by the wish.",
 )
 @click.option(
     "--example", "examples", metavar="EID", type=int, multiple=True, help="Show the model this element too."
 )
-@click.option("--model", metavar="NAME", default="", help="The model of [models], rather than that of [propose].")
-@click.option("--name", metavar="NAME", default="", help="The name of the proposal, rather than one of the wish.")
 @click.option(
-    "--go-on", "going_on", metavar="NAME", shell_complete=completion.proposals, help="Answer what a proposal asks."
+    "--model", metavar="NAME", default="", help="The model of [models], rather than that of [propose]."
 )
-@click.option("--answer", "answers", metavar="TEXT", multiple=True, help="With --go-on: an answer, in their order.")
+@click.option(
+    "--name", metavar="NAME", default="", help="The name of the proposal, rather than one of the wish."
+)
+@click.option(
+    "--go-on",
+    "going_on",
+    metavar="NAME",
+    shell_complete=completion.proposals,
+    help="Answer what a proposal asks.",
+)
+@click.option(
+    "--answer", "answers", metavar="TEXT", multiple=True, help="With --go-on: an answer, in their order."
+)
 @click.pass_context
 def propose(
     context: click.Context,
@@ -59,7 +72,7 @@ def propose(
     going_on: str | None,
     answers: tuple[str, ...],
 ) -> None:
-    """Have a model draft a definition from a WISH in words.
+    """Have a model draft a definition from a wish.
 
     The model is that of [propose] in etc/narval.toml. It is shown the wish, the language, the actions and
     definitions there are and the names of elements, but no value of memory: what strangers wrote cannot steer
@@ -77,9 +90,9 @@ def propose(
 
         if wish is not None or change or examples or name:
             raise click.UsageError("--go-on goes with --answer alone")
-        found = proposal_named(session.home.path, going_on)
+        proposal = proposal_named(session.home.path, going_on)
         with Progress() as line:
-            answer_questions(session.home, found, answers, wish_of(found, counts), line.show)
+            answer_questions(session.home, proposal, answers, wish_of(proposal, counts), line.show)
         _end(context, session, going_on)
         return
     if wish is None:
@@ -101,11 +114,13 @@ def propose(
     _end(context, session, proposal.name)
 
 
-@command_group("proposals", example="narval proposals\nnarval proposals show remind-me\nnarval proposals try remind-me")
+@command_group(
+    "proposals", example="narval proposals\nnarval proposals show remind-me\nnarval proposals try remind-me"
+)
 def proposals(session: Session) -> None:
-    """List the proposals: definitions that nobody accepted yet.
+    """List definitions that nobody accepted yet.
 
-    A model drafts them from a wish (narval propose), or a client of MCP proposes them. Nothing of them runs.
+    These are proposals. A model drafts them from a wish (narval propose), or a client of MCP proposes them. Nothing of them runs.
     """
     rows = session.ask("proposals")
     none = 'no proposals: narval propose "WISH" makes one'
@@ -115,16 +130,18 @@ def proposals(session: Session) -> None:
 @asking("show", "proposal", example="narval proposals show remind-me")
 @click.argument("name", shell_complete=completion.proposals)
 def show(row: Row) -> None:
-    """Show a proposal: what it does, what it needs outside, what it may come to.
+    """Show a proposal.
 
-    What it would do outside in ways that neither its wish nor the settings name stands first.
+    What it does, what it needs outside, what it may come to. What it would do outside in ways that neither its wish nor the settings name stands first.
     """
     _print(row)
 
 
-@command("try", example="narval proposals try remind-me\nnarval proposals try remind-me --since 90d", alters=True)
+@command("try", example="narval proposals try remind-me\nnarval proposals try remind-me --since 90d")
 @click.argument("name", shell_complete=completion.proposals)
-@click.option("--since", metavar="WHEN", default=SINCE, show_default=True, help="How far back: 90d, or a date.")
+@click.option(
+    "--since", metavar="WHEN", default=SINCE, show_default=True, help="How far back: 90d, or a date."
+)
 def try_(session: Session, name: str, since: str) -> None:
     """Try a proposal on the past, and keep what it would have done.
 
@@ -154,9 +171,9 @@ for _below in (show, try_, drop):
 @click.option("--undo", is_flag=True, help="Take back that it was accepted.")
 @click.option("--digest", metavar="SHA256", help="Accept it only if its texts are those that you have seen.")
 def accept(session: Session, name: str, untried: bool, undo: bool, digest: str | None) -> None:
-    """Accept a proposal: its files go to recipes/, and what it needs outside is granted.
+    """Accept a proposal.
 
-    It is shown first, and on a terminal you are asked. Exactly what is shown is granted. One that was not
+    Its files go to recipes/, and what it needs outside is granted. It is shown first, and on a terminal you are asked. Exactly what is shown is granted. One that was not
     tried on the past is refused, unless --untried. With --undo its files, its elements and its grants go
     again; what it changed is as before.
     """
@@ -207,7 +224,9 @@ def _example(session: Session, eid: int) -> Example:
     from narval.trials.propose.prompt import Example
 
     row = session.ask("element", eid=eid)
-    click.echo(f"the model is shown element {eid}, with the labels {', '.join(row['labels']) or 'none'}:", err=True)
+    click.echo(
+        f"the model is shown element {eid}, with the labels {', '.join(row['labels']) or 'none'}:", err=True
+    )
     click.echo(f"  {clean(row['xml'])[:2_000]}", err=True)
     if sys.stdin.isatty() and not click.confirm("Show it?", default=False, err=True):
         raise RequestError("nothing was shown, and nothing proposed")
@@ -266,7 +285,9 @@ def _tried(session: Session, name: str, since: str) -> Row:
         raise click.BadParameter(f"expected {expected}, got {since!r}", param_hint="--since") from None
     proposal = proposal_named(session.home.path, name)
     if proposal.about().get("state") != "ready" or proposal.accepted() is not None:
-        raise RequestError(f"only a proposal that is ready can be tried; `narval proposals show {name}` says why not")
+        raise RequestError(
+            f"only a proposal that is ready can be tried; `narval proposals show {name}` says why not"
+        )
     texts = proposal.texts()
     read = HomeAsRead(session.home)
     loaded, definitions = read.added(texts)

@@ -1,1 +1,1 @@
-"""Proposing: a language model drafts definitions from a wish, and narval judges them until nothing is wrong."""
+"""Proposing: a model drafts definitions from a wish, and narval judges them until nothing is wrong."""

@@ -96,13 +96,13 @@ def _unfenced(lines: list[str]) -> str:
 def _of_xml(text: str) -> Answer:
     """The file that an answer without marks is."""
     fenced = [part.strip() for part in _FENCED.findall(text)]
-    found = [part for part in fenced or [text] if part.startswith("<")]
-    if _PYTHON.search(text) and not found:
+    parts = [part for part in fenced or [text] if part.startswith("<")]
+    if _PYTHON.search(text) and not parts:
         return _wrong("expected definitions in XML, found Python")
-    if not found:
+    if not parts:
         return _wrong("expected files as `--- file: NAME.xml`, found none")
     texts = dict[str, str]()
-    for number, part in enumerate(found):
+    for number, part in enumerate(parts):
         is_memory = re.match(r"(?:<\?.*?\?>|<!--.*?-->|\s)*<memory\b", part, re.DOTALL) is not None
         name = "memory.xml" if is_memory else f"proposal{number or ''}.xml"
         texts[name] = f"{part}\n"

@@ -46,7 +46,7 @@ Progress = Callable[[str], None]
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person wishes, and all that the model is shown with it."""
+    """A wish of a person, and all that the model is shown with it."""
 
     text: str
     """The wish in words."""
@@ -61,7 +61,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     counts: Mapping[str, int] = {}
     """The number of elements of each name in memory."""
     by: str = ""
-    """Who wishes it."""
+    """The person who wishes it."""
 
 
 def propose(home: Home, wish: Wish, progress: Progress = lambda words: None) -> Proposal:
@@ -81,7 +81,11 @@ def propose(home: Home, wish: Wish, progress: Progress = lambda words: None) -> 
 
 
 def answer_questions(
-    home: Home, proposal: Proposal, answers: Sequence[str], wish: Wish, progress: Progress = lambda words: None
+    home: Home,
+    proposal: Proposal,
+    answers: Sequence[str],
+    wish: Wish,
+    progress: Progress = lambda words: None,
 ) -> Proposal:
     """Go on with a proposal that asks something: `wish` is what it was made of, with the counts of now.
 
@@ -96,7 +100,9 @@ def answer_questions(
     read = HomeAsRead(home)
     model = _model(read, wish.model)
     answered = [list(pair) for pair in zip(questions, answers, strict=True)]
-    drafting = _Drafting(read, proposal, model, wish, progress, {**about, "answers": answered, "questions": []})
+    drafting = _Drafting(
+        read, proposal, model, wish, progress, {**about, "answers": answered, "questions": []}
+    )
     return asyncio.run(drafting.draft())
 
 
@@ -104,7 +110,9 @@ def wish_of(proposal: Proposal, counts: Mapping[str, int]) -> Wish:
     """The wish that a proposal was made of, as it is kept."""
     about = proposal.about()
     change = about.get("change")
-    examples = tuple(Example(one["eid"], one["xml"], tuple(one["labels"])) for one in about.get("examples", ()))
+    examples = tuple(
+        Example(one["eid"], one["xml"], tuple(one["labels"])) for one in about.get("examples", ())
+    )
     return Wish(
         text=proposal.wish(),
         model=str(about.get("model") or ""),

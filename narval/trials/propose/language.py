@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from importlib import import_module
+from importlib.util import find_spec
 
 from narval.core.definitions.reading.vocabulary import COMMON, Words
-from narval.kinds.recipe.language import vocabulary as recipe
-from narval.kinds.work.language import vocabulary as work
+from narval.core.kinds import KINDS
 
 MOST_TOKENS = 8_000
 """The most tokens of the page."""
@@ -23,15 +24,15 @@ _LENGTH = re.compile(r"a number of seconds or a text such as .*|a length of time
 _HEAD = """\
 # narval's language
 
-narval keeps a memory of XML elements (`<email from="ann@example.org" subject="Hi"/>`), and does what definitions
-say about them. You write definitions, as XML, for one wish of a person. narval checks them, tells the person what
-they do, and runs them only once the person has accepted them.
+narval keeps a memory of XML elements (`<email from="ann@example.org" subject="Hi"/>`), and does what
+definitions say about them. You write definitions, as XML, for one wish of a person. narval checks them,
+tells the person what they do, and runs them only once the person has accepted them.
 
 ## Recipes
 
-A recipe has steps, which call something, and transitions, which wait for something and lead from steps to steps.
-One run of it is a plan. A plan begins with `start_step` and is over when `end_step` is done. What waits for
-elements begins with a step that does nothing (`basic.nothing`) and has a transition after it.
+A recipe has steps, which call something, and transitions, which wait for something and lead from steps to
+steps. One run of it is a plan. A plan begins with `start_step` and is over when `end_step` is done. What
+waits for elements begins with a step that does nothing (`basic.nothing`) and has a transition after it.
 
 ```xml
 <recipe group="bills" name="remind" start_step="listen" end_step="done" restart="parallel">
@@ -49,38 +50,60 @@ elements begins with a step that does nothing (`basic.nothing`) and has a transi
 </recipe>
 ```
 
-Several recipes of one file stand in `<cookbook group="bills">`. A recipe begins by itself only if memory.xml says
-so: `<memory><start-plan recipe="bills.remind"/></memory>`.
+Several recipes of one file stand in `<cookbook group="bills">`. A recipe begins by itself only if
+memory.xml says so: `<memory><start-plan recipe="bills.remind"/></memory>`.
 
-- `restart="parallel"`: another plan begins as soon as the first transition of this one has fired: one plan for each
-  element. `restart="yes"`: another begins when this one is over: one after the other. Without it the plan runs once.
-- A condition takes one element that fits all its matches. `use="yes"`: no other plan of this recipe takes it again;
-  without it a recipe that restarts takes the same element for ever. `as="bill"`: from then on `$bill` is that element.
-  `list="yes"`: all that fit. `absent="yes"`: holds if nothing fits. `for="10m"`: once one has fitted so long.
-- Several transitions after one step are rivals: the first that can fires, by `priority` among those that can at once.
-  So a deadline is a rival: a transition with `<time after="3d"/>` beside one that waits for an answer.
-- `<time cron="0 7 * * mon-fri"/>` is a date that comes again, in the zone of the home; `<time after="3d"/>` comes once,
-  so long after the in-steps ended; `<time at="$e/@start" before="15m"/>` comes before or after a date that an element
-  holds. A transition may have conditions and a time: then both must hold.
-- `<in idref="STEP" on-error="yes"/>` follows a step that failed. Several `in`: all must be done. Several `out`: all
-  start. An error that no transition follows fails the plan.
-- A step calls the `target` of its `type` and gives each of its inputs an element that fits: first its `arguments`,
-  then what the plan holds, then memory. An argument is named as the element that the input asks for. `{$bill/@number}`
-  in an argument is filled in: XPath 1.0 of variables, and `$now`, `$now/@date`, `date-add($now/@date, '14d')`,
-  `days-between(A, B)`, `string-join(NODES, ', ')`, `if(TEST, A, B)`. Write `{{` for a brace.
-- An element is repeated within an argument by `foreach="$m in $mails"`. A step is called for each element by
-  `foreach="PATTERN"`; then `$each` is that element.
+- `restart="parallel"`: another plan begins as soon as the first transition of this one has fired: one
+  plan for each element. `restart="yes"`: another begins when this one is over: one after the other.
+  Without it the plan runs once.
+- A condition takes one element that fits all its matches. `use="yes"`: no other plan of this recipe takes
+  it again; without it a recipe that restarts takes the same element for ever. `as="bill"`: from then on
+  `$bill` is that element. `list="yes"`: all that fit. `absent="yes"`: holds if nothing fits. `for="10m"`:
+  once one has fitted so long.
+- Several transitions after one step are rivals: the first that can fires, by `priority` among those that
+  can at once. So a deadline is a rival: a transition with `<time after="3d"/>` beside one that waits for
+  an answer.
+- `<time cron="0 7 * * mon-fri"/>` is a date that comes again, in the zone of the home; `<time
+  after="3d"/>` comes once, so long after the in-steps ended; `<time at="$e/@start" before="15m"/>` comes
+  before or after a date that an element holds. A transition may have conditions and a time: then both
+  must hold.
+- `<in idref="STEP" on-error="yes"/>` follows a step that failed. Several `in`: all must be done. Several
+  `out`: all start. An error that no transition follows fails the plan.
+- A step calls the `target` of its `type` and gives each of its inputs an element that fits: first its
+  `arguments`, then what the plan holds, then memory. An argument is named as the element that the input
+  asks for. `{$bill/@number}` in an argument is filled in: XPath 1.0 of variables, and `$now`,
+  `$now/@date`, `date-add($now/@date, '14d')`, `days-between(A, B)`, `string-join(NODES, ', ')`, `if(TEST,
+  A, B)`. Write `{{` for a brace.
+- An element is repeated within an argument by `foreach="$m in $mails"`. A step is called for each element
+  by `foreach="PATTERN"`; then `$each` is that element.
 - What a step gives goes to memory, and `$STEP` is what it gave.
-- `timeout`, `retries`, `backoff`: for calls that may fail. `approve="GROUP.WORK"`: a person has to agree first.
+- `timeout`, `retries`, `backoff`: for calls that may fail. `approve="GROUP.WORK"`: a person has to agree
+  first.
 
 ## Patterns
 
-A match is XPath, tried on one element at a time, from above it: `email`, `email[@from='ann@example.org']`,
-`email[contains(@subject, 'invoice')]`, `email[not(@list)]`, `email[@in-reply-to = $mail/@message-id]`,
-`note[text()='x']`. XPath 3.1 where 1.0 cannot: `matches(email/@subject, '(?i)invoice')`,
-`email[lower-case(@from) = 'ann@example.org']`. Numbers compare by < and >; dates and texts by `lt` and `gt`. Write `&lt;`
-for < in XML. There is no current time in patterns: use `time`. A pattern of two elements needs a variable:
-first the condition with `as`, then the one that compares with it.
+A match is XPath, tried on one element at a time, from above it: `email`,
+`email[@from='ann@example.org']`, `email[contains(@subject, 'invoice')]`, `email[not(@list)]`,
+`email[@in-reply-to = $mail/@message-id]`, `note[text()='x']`. XPath 3.1 where 1.0 cannot:
+`matches(email/@subject, '(?i)invoice')`, `email[lower-case(@from) = 'ann@example.org']`. Numbers compare
+by < and >; dates and texts by `lt` and `gt`. Write `&lt;` for < in XML. There is no current time in
+patterns: use `time`. A pattern of two elements needs a variable: first the condition with `as`, then the
+one that compares with it.
+
+## Elements that come from outside
+
+- `email`: attributes from, from-name, to, cc, reply-to, subject, date, message-id, in-reply-to, thread,
+  list (of a mailing list), auto (of an automaton), mailbox, size; children body, attachment. A mail that
+  came has a mailbox and no kind; one that narval composed has a kind.
+- `item` of a feed: feed, id, title, link, published; child summary. `event` of a calendar: calendar, key,
+  start, end, summary, location, status.
+- `file` of a watched folder: path, name, folder, event (created, modified, moved or deleted), size.
+- `failure` of a run: run, name, step, type.
+- `decision` of work: outcome, by; a child for each field. Anything else may be added by a person or a
+  program, as the wish says.
+
+To send a mail: `mail.write` of `<draft to="ADDRESS" subject="…">TEXT</draft>`; it finds identity and
+outbox in memory.
 
 ## Work: to ask a person
 
@@ -93,17 +116,17 @@ first the condition with `as`, then the one that compares with it.
 </work>
 ```
 
-A step of `type="work" target="bills.ask"` asks it; a step may also hold the work itself in place of a target. It gives
-`<decision outcome="pay"/>`: a transition after the step has `<condition><match>decision[@outcome='pay' and @eid =
-$ask/@eid]</match></condition>`. With `approve="bills.ask"` on a step that acts outside, outcomes `approve` and `reject`
-decide; a rejected call is an error of the type `rejected`.
+A step `ask` of `type="work" target="bills.ask"` asks it; a step may also hold the work itself in place of
+a target. Transitions after it ask for `<condition><match>$ask[@outcome='pay']</match></condition>`. With
+`approve="bills.ask"` on a step that acts outside, outcomes `approve` and `reject` decide; a rejected call
+is an error of the type `rejected`.
 """
 
 _TABLES = """
 ## All words
 
-An element, then its attributes (! is mandatory; yes|no and the like are the values; LENGTH is a time such as 30s,
-5m, 2h, 1d), then in braces what it may hold. There are no other words.
+An element, then its attributes (! is mandatory; yes|no and the like are the values; LENGTH is a time such
+as 30s, 5m, 2h, 1d), then in braces what it may hold. There are no other words.
 """
 
 _RULES = """
@@ -111,25 +134,36 @@ _RULES = """
 
 - Call only actions that are listed below, each with what its inputs ask for. You cannot write actions.
 - Choose a group of your own for new definitions. Names have no dots, slashes or blanks.
-- Send or write only where the wish says. If the wish names no way to tell the person, ask them by work or notify
-  them, as the actions below allow.
+- Send or write only where the wish says. If the wish names no way to tell the person, ask them by work or
+  notify them, as the actions below allow.
 - Handle each element once (`use="yes"`), and do not react to what the definition itself makes.
 - Give a `description` in the words of the wish.
 """
 
 
 def language_page() -> str:
-    """The page: what recipes and work are, and all their words."""
-    lines = [_HEAD, _TABLES, *_table(recipe.WORDS, "recipe"), *_table(work.WORDS, "work"), _RULES]
-    return "\n".join(lines)
+    """The page: how definitions are written, and all words of the languages that are XML."""
+    return "\n".join([_HEAD, _TABLES, *_tables(), _RULES])
 
 
-def _table(words: Words, root: str) -> Iterator[str]:
-    """A line for each element of a language; those that all share stand with recipes."""
+def _tables() -> Iterator[str]:
+    """The words of each language, under the kind of its definitions; those that all share come first."""
+    yield from _lines(COMMON, {})
+    for kind, row in KINDS.items():
+        name = f"{row.folder}.language.vocabulary"
+        if row.roots and find_spec(f"{row.folder}.language") is not None and find_spec(name) is not None:
+            yield f"\n{kind}:\n"
+            yield from _lines(import_module(name).WORDS, COMMON)
+
+
+def _lines(words: Words, shared: Words) -> Iterator[str]:
+    """A line for each element of a language."""
     for name, word in words.items():
-        if word.foreign or (root == "work" and COMMON.get(name) is word):
+        if word.foreign or shared.get(name) is word:
             continue
-        attributes = " ".join(_attribute(each, is_a.read, is_a.required) for each, is_a in word.attributes.items())
+        attributes = " ".join(
+            _attribute(each, is_a.read, is_a.required) for each, is_a in word.attributes.items()
+        )
         holds = "anything" if word.children is None else " ".join(word.children)
         yield f"- {name}: {attributes}{' ' if attributes else ''}{{{holds}}}"
 

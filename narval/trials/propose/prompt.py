@@ -1,4 +1,4 @@
-"""What a model is asked: the wish, and what the home has beside it that its owner wrote.
+"""The question to a model: the wish, and what the home has beside it that its owner wrote.
 
 Nothing of it comes from elements: no value of memory, mail or the web, and no name that only arrived from
 outside. What collections and servers of others say of themselves is left out too.
@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from operator import itemgetter
+from pathlib import Path
 
 import msgspec
 
@@ -18,13 +19,15 @@ from narval.ask.definitions.telling import told
 from narval.ask.json_forms import description
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.library import Definition, Library, RunDefinition
-from narval.core.definitions.prototype import Prototype
+from narval.core.definitions.prototype import Input, Output, Prototype
 from narval.core.definitions.transform.definition import Transform
-from narval.core.trust.needs import needs_of
+from narval.core.errors import DefinitionError, PatternError
+from narval.core.patterns.pattern import compile_pattern
+from narval.core.source.xml import read_xml
 from narval.files.agents.collections import folder_of
 from narval.files.agents.settings import COLLECTIONS
-from narval.files.grants import places_of
 from narval.files.shipped import shipped_modules
+from narval.system.regular_file import read_source
 
 LONGEST_SENTENCES = 24_000
 """The most characters of the sentences about definitions that are there; of more their names alone."""
@@ -60,7 +63,7 @@ def asked_of(
     change: Change | None = None,
     examples: Iterable[Example] = (),
 ) -> str:
-    """The question: what the home has, then the wish. `counts` are how many elements of each name there are."""
+    """The question: what the home has, then the wish. `counts` are the elements of each name in memory."""
     library = home.loaded.library
     parts = [
         _section("Actions that may be called", _actions(library)),
@@ -71,15 +74,15 @@ def asked_of(
     if change is not None:
         file = change.path.rpartition("/")[2]
         parts.append(
-            f"## The change\n\nChange the {change.kind} {change.name}, and nothing else of its file. Its file is "
-            f"{file}; give it whole.\n\n--- file: {file}\n{change.text}\n--- end"
+            f"## The change\n\nChange the {change.kind} {change.name}, and nothing else of its file. "
+            f"That is {file}; give it whole.\n\n--- file: {file}\n{change.text}\n--- end"
         )
     return "\n\n".join([*filter(None, parts), f"## The wish\n\n{wish}"])
 
 
 def names_of(home: HomeAsRead) -> dict[str, set[str]]:
-    """The names of elements that definitions, prototypes and schemas of the home have, with the attributes that
-    these look at.
+    """The names of elements that definitions, prototypes and schemas of the home have, with the attributes
+    that these look at.
     """
     library = home.loaded.library
     names: dict[str, set[str]] = {name: set() for name in home.snapshot.own.schemas.names}
@@ -88,17 +91,40 @@ def names_of(home: HomeAsRead) -> dict[str, set[str]]:
             continue
         prototype = getattr(one, "prototype", None)
         if isinstance(prototype, Prototype):
-            for slot in (*prototype.inputs, *prototype.outputs):
+            slots: tuple[Input | Output, ...] = (*prototype.inputs, *prototype.outputs)
+            for slot in slots:
                 for name in slot.condition.names or ():
-                    found = names.setdefault(name, set())
-                    found.update(_ATTRIBUTE.findall(slot.condition.text))
-                    found.update(getattr(slot, "reads", ()) or ())
-        if isinstance(one, RunDefinition):
-            places = places_of(home.snapshot.own, home.settings)
-            for need in needs_of(one, library, places):
-                if need.what in ("read", "add"):
-                    names.setdefault(need.value, set())
-    return {name: found for name, found in names.items() if _NAME.fullmatch(name)}
+                    attributes = names.setdefault(name, set())
+                    attributes.update(_ATTRIBUTE.findall(slot.condition.text))
+                    attributes.update(getattr(slot, "reads", ()) or ())
+    for path in {one.path for one in library if isinstance(one, RunDefinition) and not _is_of_others(one)}:
+        for name, attribute in _written(home.path / path):
+            names.setdefault(name, set()).update(filter(None, [attribute]))
+    return {name: attributes for name, attributes in names.items() if _NAME.fullmatch(name)}
+
+
+def _written(path: Path) -> Iterator[tuple[str, str]]:
+    """The names of elements that a file of definitions looks for or makes, each with an attribute or ""."""
+    try:
+        root = read_xml(read_source(path, path.name))
+    except (OSError, DefinitionError):
+        return
+    for node in root.walk():
+        values = [node.text] if node.tag.endswith("match") else []
+        values += [node.attributes[name] for name in ("foreach", "until") if name in node.attributes]
+        for text in values:
+            try:
+                names = compile_pattern(text).shape.names or ()
+            except PatternError:
+                continue
+            yield from ((name, each) for name in names for each in ("", *_ATTRIBUTE.findall(text)))
+        if node.tag.endswith("arguments"):
+            yield from (
+                (made.tag, each)
+                for child in node.children
+                for made in child.walk()
+                for each in ("", *made.attributes)
+            )
 
 
 def _section(title: str, lines: Iterable[str]) -> str:
@@ -119,11 +145,13 @@ def _actions(library: Library) -> Iterator[str]:
         is_tool = isinstance(one, Action) and one.tool is not None  # its words are those of its server
         words = "" if is_tool else " ".join(description(one.descriptions).split())[:300]
         kind = f" ({one.kind})" if isinstance(one, Transform) else ""
-        yield f"- {one.full_name}{kind}: {inputs or 'nothing'} -> {outputs or 'nothing'}. {words}".rstrip(". ")
+        yield f"- {one.full_name}{kind}: {inputs or 'nothing'} -> {outputs or 'nothing'}. {words}".rstrip(
+            ". "
+        )
 
 
-def _slot(slot: object) -> str:
-    text = " and ".join(getattr(slot, "match", ()))
+def _slot(slot: Input | Output) -> str:
+    text = " and ".join(slot.match)
     words = [word for word in ("use", "list", "optional") if getattr(slot, word, False)]
     reads = [name for name in getattr(slot, "reads", ()) or () if f"@{name}" not in text]
     more = f" (attributes {' '.join(reads)})" if reads else ""

@@ -21,7 +21,7 @@ LONGEST_ANSWER = 64_000
 """The most characters of its answer that the model is shown again."""
 
 Next = Literal["ask", "ready", "asks", "faulty"]
-"""What follows: the model is asked, or the proposal is ready, asks the person, or is left with its faults."""
+"""The next step: the model is asked, or it is ready, asks the person, or is left with its faults."""
 
 Messages = list[dict[str, str]]
 
@@ -37,7 +37,7 @@ class Round(NamedTuple):
 
 
 def next_of(rounds: Sequence[Round], answers: Sequence[tuple[str, str]] = ()) -> Next:
-    """What follows rounds; `answers` are the questions that the person has answered."""
+    """The next step after rounds; `answers` are the questions that the person has answered."""
     if not rounds:
         return "ask"
     last = rounds[-1]
@@ -60,9 +60,11 @@ def messages_of(
         messages[1]["content"] += f"\n\nYou asked the person:\n{said}\nAsk nothing more."
     if rounds and not rounds[-1].questions:
         last = rounds[-1]
-        told = "\n".join(f"- {fault}" for fault in last.faults[:TOLD_BACK])
+        wrong = "\n".join(f"- {fault}" for fault in last.faults[:TOLD_BACK])
         messages.append({"role": "assistant", "content": last.answer[:LONGEST_ANSWER] or "(nothing)"})
-        messages.append({"role": "user", "content": f"This is wrong with it:\n{told}\nGive all files again."})
+        messages.append(
+            {"role": "user", "content": f"This is wrong with it:\n{wrong}\nGive all files again."}
+        )
     return messages
 
 

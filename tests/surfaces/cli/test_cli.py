@@ -137,6 +137,8 @@ def test_without_a_home_every_command_says_how_to_make_one(command: click.Comman
         "undo": ["1", "--why", "x"],
         "start": ["a.b"],
         "tell": ["a.b"],
+        "propose": ["note my bills"],
+        "accept": ["idea"],
     } | {
         "signal": ["1", "go"],
         "retry": ["1"],

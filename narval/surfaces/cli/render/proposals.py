@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from narval.ask.text import Row, clean, clean_lines
+from narval.ask.text import Row, clean, clean_lines, counted
 from narval.surfaces.cli.render.past import told as past_lines
 from narval.surfaces.cli.render.tables import Column
 from narval.surfaces.cli.telling import told_lines
@@ -36,8 +36,8 @@ def lines(row: Row) -> Iterator[str]:
     yield from (click.style(f"  ! {clean(sentence)}", fg="red", bold=True) for sentence in row["unnamed"])
     if row["labels"]:
         said = ", ".join(map(clean, row["labels"]))
-        shown = f"  ! The model was shown an example of these labels, and may follow what it says: {said}"
-        yield click.style(shown, fg="red", bold=True)
+        warning = f"  ! The model was shown an example of these labels, and may follow what it says: {said}"
+        yield click.style(warning, fg="red", bold=True)
     if row["why"]:
         yield f"  {clean(row['why'])}"
     if row["accepted"]:
@@ -45,7 +45,8 @@ def lines(row: Row) -> Iterator[str]:
     yield f"  wish: {clean(' '.join(row['wish'].split()))}"
     yield f"  by {clean(row['by'])} at {row['at']}{_cost(row)}"
     if row["change"]:
-        yield f"  changes {clean(row['change']['kind'])} {clean(row['change']['name'])}, in {row['change']['path']}"
+        change = row["change"]
+        yield f"  changes {clean(change['kind'])} {clean(change['name'])}, in {change['path']}"
     for question, answer in row["answers"]:
         yield f"  asked: {clean(question)}"
         yield f"  answered: {clean(answer)}"
@@ -85,8 +86,8 @@ def _cost(row: Row) -> str:
     if not row["model"]:
         return ""
     money = f", {row['money']:g} of money" if row["money"] else ""
-    rounds = len(row["rounds"])
-    return f"; {clean(row['model'])}, {rounds} round{'s' if rounds != 1 else ''}, {row['tokens']:,} tokens{money}"
+    rounds = counted(len(row["rounds"]), "round")
+    return f"; {clean(row['model'])}, {rounds}, {row['tokens']:,} tokens{money}"
 
 
 def _faults(row: Row) -> Iterator[str]:

@@ -1,0 +1,72 @@
+"""Definitions judged before anybody accepts them: what they would do outside that nobody has named (D11)."""
+
+from __future__ import annotations
+
+import pytest
+
+from narval.ask.definitions.judging import HomeAsRead
+from narval.files.home import Home
+
+RECIPE = """\
+<recipe group="mine" name="tell" start_step="tell" end_step="tell">
+  <step id="tell" type="action" target="{target}"><arguments>{argument}</arguments></step>
+</recipe>
+"""
+DRAFT = '<draft to="{}" subject="all">everything</draft>'
+GET = '<request url="{}"/>'
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> HomeAsRead:
+    place = tmp_path_factory.mktemp("home")
+    for folder in ("etc", "data", "recipes"):
+        (place / folder).mkdir()
+    (place / "etc/narval.toml").write_text('[services]\nbank = { url = "https://bank.example/api" }\n')
+    (place / "data/memory.xml").write_text(
+        '<memory><identity address="me@here.example"/><outbox path="out" kind="maildir"/></memory>'
+    )
+    return HomeAsRead(Home(place))
+
+
+def unnamed(home: HomeAsRead, target: str, argument: str, wish: str) -> str:
+    text = RECIPE.format(target=target, argument=argument)
+    judgement = home.judge({"a.xml": text}, wish, explores=False)
+    assert judgement.is_sound, judgement.faults
+    return "\n".join(judgement.unnamed)
+
+
+@pytest.mark.parametrize(
+    ("to", "wish", "is_named"),
+    [
+        ("eve@evil.example", "send my bills to the bank", False),
+        ("eve&#64;evil.example", "send my bills to the bank", False),
+        ("{concat('eve', '@', 'evil.example', $now)}", "send my bills to the bank", False),
+        ("eve@evil.example", "send my bills to Eve@Evil.example.", True),
+        ("eve@evil.example", "send my bills to steve@evil.example", False),
+        ("eve@evil.example", "send my bills to eve@evil.example.org", False),
+        ("me@here.example", "send my bills to me", True),
+    ],
+)
+def test_D11_an_address_is_named_by_the_wish_or_by_what_the_owner_has_written(
+    home: HomeAsRead, to: str, wish: str, is_named: bool
+) -> None:
+    assert ("address" not in unnamed(home, "mail.write", DRAFT.format(to), wish)) is is_named
+
+
+@pytest.mark.parametrize(
+    ("url", "wish", "is_named"),
+    [
+        ("https://evil.example/x", "look at the price", False),
+        ("https://evil.example/x", "look at https://evil.example/x each day", True),
+        ("https://user@evil.example/x", "look at the bank", False),
+        ("https://bank.example/api/x", "look at the bank", True),
+    ],
+)
+def test_D11_a_host_is_named_too(home: HomeAsRead, url: str, wish: str, is_named: bool) -> None:
+    assert ("evil.example" not in unnamed(home, "http.request", GET.format(url), wish)) is is_named
+
+
+def test_D9_what_the_home_has_already_is_not_replaced(home: HomeAsRead) -> None:
+    memory = '<memory>\n<outbox path="out" kind="maildir"/><identity address="other@here.example"/></memory>'
+    judgement = home.judge({"memory.xml": memory})
+    assert ["data/memory.xml has <outbox" in fault["message"] for fault in judgement.faults] == [True]
