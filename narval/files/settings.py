@@ -144,8 +144,8 @@ class CallLimits(msgspec.Struct, frozen=True, kw_only=True):
 class ProposeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of `narval propose`."""
 
-    model: Annotated[str, text] = ""
-    """The name of the model of `[models]` that drafts definitions; "": none does."""
+    model: Annotated[str | None, or_none(text)] = None
+    """The name of the model of `[models]` that drafts definitions; None: none does."""
 
 
 PROPOSE_READERS: Mapping[str, Reader] = readers_of(ProposeSettings)
@@ -316,7 +316,7 @@ def _mail(file: TomlFile) -> Mapping[str, str]:
 def _propose(file: TomlFile, services: tuple[Service, ...]) -> ProposeSettings:
     """The table `[propose]`, whose model is one of `[models]`."""
     settings = ProposeSettings(**file.read(PROPOSE_READERS, PROPOSE))
-    names = [found.name for found in services if found.table == "models"]
+    names = [service.name for service in services if service.table == "models"]
     if settings.model and settings.model not in names and not file.faults:
         there = closest(settings.model, names) or f"; write a table [models.{settings.model}]"
         message = f"propose.model: there is no model {settings.model!r:.80}{there}"

@@ -54,6 +54,31 @@ def do(reader: Reader, name: str, stands_for: Mapping[str, str]) -> None:
     follow(reader, page)
 
 
+DRAFT = """\
+--- file: ann.xml
+<recipe group="ann" name="subjects" start_step="listen" end_step="note" restart="parallel">
+  <step id="listen" type="action" target="basic.nothing"/>
+  <step id="note" type="action" target="files.append">
+    <arguments><text path="data/ann.txt">{$mail/@subject}</text></arguments>
+  </step>
+  <transition id="came">
+    <in idref="listen"/><out idref="note"/>
+    <condition as="mail" use="yes"><match>email[@from='ann@example.org']</match></condition>
+  </transition>
+</recipe>
+--- file: memory.xml
+<memory><start-plan recipe="ann.subjects"/></memory>
+--- end
+"""
+"""The answer of a model to the wish of the page."""
+
+
+def test_say_what_you_want(reader: Reader) -> None:
+    with chat_server() as server:
+        server.will_say(streamed(DRAFT))
+        do(reader, "say-what-you-want.md", {"http://127.0.0.1:11434/v1": server.url})
+
+
 def test_run_a_program(reader: Reader) -> None:
     do(reader, "run-a-program.md", {})
 

@@ -58,7 +58,7 @@ class Judgement(msgspec.Struct, frozen=True):
 
     faults: list[Form]
     """All faults, and warnings; with none but warnings the rest is known."""
-    told: list[Form] = []
+    sentences: list[Form] = msgspec.field(name="told", default_factory=list)
     """The sentences that say what they do."""
     findings: list[Form] = []
     """The findings of exploring them."""
@@ -121,7 +121,9 @@ class HomeAsRead:
         library = loaded.library
         return Judgement(
             faults=[{**form_of(one), "warning": one.warning} for one in faults[:MOST_FAULTS]],
-            told=[{**row, "file": _file(row["file"])} for one in definitions for row in told(one, library)],
+            sentences=[
+                {**row, "file": _file(row["file"])} for one in definitions for row in told(one, library)
+            ],
             findings=list(_findings(definitions, library, texts)) if explores else [],
             needs=[
                 _need(one, need) for one in self.standings(loaded, definitions, texts) for need in one.needs

@@ -8,6 +8,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from narval.ask.asker import PROGRAM, Asker
 from narval.ask.definitions.checking import check_texts
 from narval.ask.definitions.judging import HomeAsRead, Judgement
@@ -59,7 +61,7 @@ async def propose(
         "by": by,
         "at": moment(daemon.rounds.clock.now()),
         "state": READY if judgement.is_sound else FAULTY,
-        **{key: getattr(judgement, key) for key in judgement.__struct_fields__},
+        **msgspec.to_builtins(judgement),
     }
     try:
         await asyncio.to_thread(_write, folder, name, by, texts, wish, about)

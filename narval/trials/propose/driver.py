@@ -126,7 +126,7 @@ def wish_of(proposal: Proposal, counts: Mapping[str, int]) -> Wish:
 
 def _model(read: HomeAsRead, name: str) -> Service:
     """The model that is asked. Raises RequestError with how to set one up, and what to do without one."""
-    name = name or read.settings.propose.model
+    name = name or read.settings.propose.model or ""
     if not name:
         raise RequestError(
             "no model is set up to draft definitions. Write into etc/narval.toml, for example:\n"
