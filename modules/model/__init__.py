@@ -14,6 +14,7 @@ from narval.api import Budget, ask_model
 from .answers import Expected
 from .prompts import Asked
 
+
 @action(
     inputs=[Input("prompt", "prompt[@model]", reads="model answer most tokens")],
     outputs=[Output("answer", "*", list=True)],

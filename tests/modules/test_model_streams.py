@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import narval
-from narval.calls.models import chat
 from narval import Fetched, Service
 from narval.calls.context import CallContext
+from narval.calls.models import chat
 from narval.core.errors import ActionError
 
 

@@ -120,7 +120,8 @@ def propose(
 def proposals(session: Session) -> None:
     """List definitions that nobody accepted yet.
 
-    These are proposals. A model drafts them from a wish (narval propose), or a client of MCP proposes them. Nothing of them runs.
+    These are proposals. A model drafts them from a wish (narval propose), or a client of MCP proposes
+    them. Nothing of them runs.
     """
     rows = session.ask("proposals")
     none = 'no proposals: narval propose "WISH" makes one'
@@ -132,7 +133,8 @@ def proposals(session: Session) -> None:
 def show(row: Row) -> None:
     """Show a proposal.
 
-    What it does, what it needs outside, what it may come to. What it would do outside in ways that neither its wish nor the settings name stands first.
+    What it does, what it needs outside, what it may come to. What it would do outside in ways that neither
+    its wish nor the settings name stands first.
     """
     _print(row)
 
@@ -173,9 +175,9 @@ for _below in (show, try_, drop):
 def accept(session: Session, name: str, untried: bool, undo: bool, digest: str | None) -> None:
     """Accept a proposal.
 
-    Its files go to recipes/, and what it needs outside is granted. It is shown first, and on a terminal you are asked. Exactly what is shown is granted. One that was not
-    tried on the past is refused, unless --untried. With --undo its files, its elements and its grants go
-    again; what it changed is as before.
+    Its files go to recipes/, and what it needs outside is granted. It is shown first, and on a terminal you
+    are asked. Exactly what is shown is granted. One that was not tried on the past is refused, unless
+    --untried. With --undo its files, its elements and its grants go again; what it changed is as before.
     """
     if undo:
         session.give(session.ask("unaccept", name=name), lambda form: _print_files("taken back", form))
