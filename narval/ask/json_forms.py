@@ -49,9 +49,15 @@ class Moments:
 
     def __init__(self) -> None:
         self._shifts: dict[float, tzinfo | None] = {}
+        self._last: tuple[float | None, str | None] = None, None
 
     def form(self, at: float) -> str | None:
         """A moment as ISO 8601 with the zone of the machine, to the millisecond."""
+        if at != self._last[0]:  # what was added in one turn has one moment
+            self._last = at, self._form(at)
+        return self._last[1]
+
+    def _form(self, at: float) -> str | None:
         if not _QUARTERS_SINCE <= at <= _QUARTERS_UNTIL:
             return moment(at)
         quarter = at // _QUARTER
@@ -241,12 +247,13 @@ def stands(memory: Memory, eid: int) -> str:
 
 def uses_of(marks: Iterable[tuple[MarkScope, int]]) -> Form:
     """The inputs and conditions that have used an element, and the agents that it was sent to."""
-    used, sent = list[Form](), list[Form]()
+    used: list[Form] = []
+    sent: list[Form] = []
     for scope, run in marks:
         if is_sending(scope):
-            sent.append({"agent": scope[2], "run": run or None})
+            sent.append(sending(scope, run))
         else:
-            used.append(_use(scope, run))
+            used.append(use(scope, run))
     return {"used_by": used, "sent_to": sent}
 
 
@@ -262,7 +269,13 @@ def labels_of_parts(agent: AgentState, eid: int) -> dict[str, list[str]]:
     )
 
 
-def _use(scope: MarkScope, run: int) -> dict[str, Any]:
+def sending(scope: MarkScope, run: int) -> Form:
+    """An agent that an element was sent to, and the run that sent it."""
+    return {"agent": scope[2], "run": run or None}
+
+
+def use(scope: MarkScope, run: int) -> Form:
+    """An input or condition that has used an element, and the run that did."""
     definition, place, slot = scope
     if slot[:1] == "#":
         return {"definition": definition, "transition": place, "condition": slot[1:], "run": run or None}
@@ -340,7 +353,10 @@ def origin(origin: Origin | None) -> dict[str, Any] | None:
         return {"run": None, "step": None, **file, **sent, **_person(origin)}
     form: Form = {"run": origin.run, "step": origin.step, "call": origin.call or None}
     form["inputs"] = list(origin.inputs)
-    return form | sent | _person(origin)
+    if sent or origin.actor or origin.way:
+        return form | sent | _person(origin)
+    form["by"] = origin.by or None
+    return form
 
 
 def _person(subject: Run | Origin) -> Form:

@@ -21,7 +21,6 @@ from narval.ask.lookup import command
 from narval.ask.memory.provenance import Makers
 from narval.ask.registry import operation
 from narval.ask.runs.dot import dot
-from narval.core.elements.changes import MarkScope
 from narval.core.elements.control_elements import is_sending
 from narval.core.elements.element import Element, Origin
 from narval.core.engines.graph import Graph, GraphEdge, GraphNode, Tone, clipped
@@ -121,7 +120,7 @@ async def _found(
         if not forward:
             neighbours = agents.made_from(place)
         else:
-            if agents.is_to_open(place):
+            if place[0] not in agents.descents or agents.sent_by(place[0]):
                 await agents.open_receivers(place, time_slice)
             neighbours = agents.made_of(place)
         for other in neighbours:
@@ -147,7 +146,8 @@ class _Agents:
         self.opened: dict[str, tuple[AgentState, Makers] | str] = {"": (daemon.agent, Makers(daemon.agent))}
         """The agents that were opened; of one that cannot be looked at, why not."""
         self._elements: dict[Place, Element | None] = {}
-        self._descents: dict[str, Descent] = {}
+        self.descents: dict[str, Descent] = {}
+        """The indexes of what was made, of the agents that have been asked for theirs."""
         self._sendings: dict[str, list[tuple[str, Mapping[int, int]]]] = {}
         """By agent the receivers of what it has sent, each with the eids."""
 
@@ -165,17 +165,13 @@ class _Agents:
         else:
             self.opened[name] = seen.agent, Makers(seen.agent)
 
-    def is_to_open(self, place: Place) -> bool:
-        """True if something is to be had at hand before it is known what was made from an element."""
-        return place[0] not in self._descents or bool(self._sent_by(place[0]))
-
     async def open_receivers(self, place: Place, time_slice: TimeSlice) -> None:
         """Have at hand what was made from elements, of an agent and of those that it sent an element to."""
         for name in (place[0], *self._receivers(place)):
             await self.open(name)
             state = self._state(name)
-            if name not in self._descents and state is not None:
-                self._descents[name] = await descent_of(state.memory, time_slice)
+            if name not in self.descents and state is not None:
+                self.descents[name] = await descent_of(state.memory, time_slice)
 
     def made_from(self, place: Place) -> list[Place]:
         """The elements that one was made from, here or where it was sent from."""
@@ -193,20 +189,22 @@ class _Agents:
     def made_of(self, place: Place) -> list[Place]:
         """The elements that were made from one, here and where it was sent to."""
         agent, eid = place
-        if agent not in self._descents:
+        descent = self.descents.get(agent)
+        if descent is None:
             return []
-        made = [(agent, after) for after in self._descents[agent].of(eid)]
-        for name in self._receivers(place) if self._sent_by(agent) else ():
-            if name in self._descents:
-                received = self._descents[name].received(agent or self._own, eid)
+        made = [(agent, after) for after in descent.of(eid)]
+        for name in self._receivers(place) if self._sendings.get(agent) else ():
+            if name in self.descents:
+                received = self.descents[name].received(agent or self._own, eid)
                 made += [(name, after) for after in received]
         return made
 
     def _receivers(self, place: Place) -> list[str]:
         """The agents that an element was sent to, or that were sent what was made from it."""
-        return [receiver for receiver, runs in self._sent_by(place[0]) if place[1] in runs]
+        return [receiver for receiver, runs in self.sent_by(place[0]) if place[1] in runs]
 
-    def _sent_by(self, agent: str) -> list[tuple[str, Mapping[int, int]]]:
+    def sent_by(self, agent: str) -> list[tuple[str, Mapping[int, int]]]:
+        """The receivers of what an agent has sent, each with the eids."""
         if agent not in self._sendings:
             state = self._state(agent)
             marks = state.memory.marks.items() if state is not None else ()
@@ -216,54 +214,61 @@ class _Agents:
 
     def forms(self, reached: Mapping[Place, tuple[int, list[Place]]], *, forward: bool) -> list[Form]:
         """The elements that were reached, as they are told of (a thousand within 10 ms)."""
-        marks = self._marks(reached) if forward else {}
-        moments = json_forms.Moments()
-        rows = []
+        used_by, sent_to = self._users(reached) if forward else ({}, {})
+        ids = {place: f"{place[0]}:{place[1]}" if place[0] else str(place[1]) for place in reached}
+        moments, rows = json_forms.Moments(), list[Form]()
         for place, (depth, before) in reached.items():
             agent, eid = place
             opened, element = self.opened[agent], self._element(place)
-            row: Form = {
-                "id": f"{agent}:{eid}" if agent else str(eid),
+            if isinstance(opened, str) or element is None:
+                stands = opened if isinstance(opened, str) else "forgotten"
+                row = self._row_of_absent(place, depth, stands, forward=forward)
+                rows.append({"id": ids[place], **row, "from": [ids[one] for one in before]})
+                continue
+            state, makers = opened
+            origin, (run_of, run_state, target) = element.origin, makers.maker_of(element)
+            is_made = origin is not None and bool(origin.inputs) and eid not in state.memory.declared
+            row = {  # all at once, for one that grows is made anew each time it has no room
+                "id": ids[place],
                 "eid": eid,
                 "agent": agent or self._own,
                 "depth": depth,
-                "from": [f"{one[0]}:{one[1]}" if one[0] else str(one[1]) for one in before],
-                "name": None,
-                "added": None,
-                "origin": None,
+                "from": [ids[one] for one in before],
+                "name": element.name,
+                "added": moments.form(element.added),
+                "origin": json_forms.origin(origin),
+                "stands": json_forms.stands(state.memory, eid),
+                "run_of": run_of,
+                "state": run_state,
+                "target": target,
+                "outside": None if is_made else _outside(state, element),
             }
-            rows.append(row)
-            if isinstance(opened, str) or element is None:
-                row["stands"] = opened if isinstance(opened, str) else "forgotten"
-                row["outside"] = None
-                if forward:
-                    row |= {"used_by": [], "sent_to": [], "consulted_by": [], "given_to": []}
-                continue
-            state, makers = opened
-            row["name"] = element.name
-            row["stands"] = json_forms.stands(state.memory, eid)
-            row["added"] = moments.form(element.added)
-            row["origin"] = json_forms.origin(element.origin)
-            row |= makers.maker(element)
-            is_made = element.origin is not None and bool(element.origin.inputs)
-            is_made = is_made and eid not in state.memory.declared
-            row["outside"] = None if is_made else _outside(state, element)
             if forward:
-                row |= _users(state, element, marks.get(place, ()))
+                row["used_by"], row["sent_to"] = used_by.get(place, []), sent_to.get(place, [])
+                row["consulted_by"], row["given_to"] = _holders(state, eid, origin.run if origin else 0)
+            rows.append(row)
         return rows
 
-    def _marks(self, reached: Iterable[Place]) -> dict[Place, list[tuple[MarkScope, int]]]:
-        """The uses of these elements, with those agents that they were sent to."""
+    def _row_of_absent(self, place: Place, depth: int, stands: str, *, forward: bool) -> Form:
+        """The row of an element that is not there, or whose agent cannot be looked at, as `stands` says."""
+        nothing = dict.fromkeys(("name", "added", "origin", "outside"))
+        row = {"eid": place[1], "agent": place[0] or self._own, "depth": depth, **nothing, "stands": stands}
+        return row | {"used_by": [], "sent_to": [], "consulted_by": [], "given_to": []} if forward else row
+
+    def _users(self, reached: Iterable[Place]) -> tuple[dict[Place, list[Form]], dict[Place, list[Form]]]:
+        """The inputs that used these elements, and the agents that they were sent to."""
         by_agent: dict[str, set[int]] = {}
         for agent, eid in reached:
             by_agent.setdefault(agent, set()).add(eid)
-        marks: dict[Place, list[tuple[MarkScope, int]]] = {}
+        used_by: dict[Place, list[Form]] = {}
+        sent_to: dict[Place, list[Form]] = {}
         for agent, eids in by_agent.items():
             state = self._state(agent)
             for scope, runs in state.memory.marks.items() if state is not None else ():
+                into, form = (sent_to, json_forms.sending) if is_sending(scope) else (used_by, json_forms.use)
                 for eid in () if runs.keys().isdisjoint(eids) else runs.keys() & eids:
-                    marks.setdefault((agent, eid), []).append((scope, runs[eid]))
-        return marks
+                    into.setdefault((agent, eid), []).append(form(scope, runs[eid]))
+        return used_by, sent_to
 
     def _known_as(self, name: str) -> str:
         return "" if name == self._own else name
@@ -279,23 +284,23 @@ class _Agents:
         return self._elements[place]
 
 
-def _users(state: AgentState, element: Element, marks: Iterable[tuple[MarkScope, int]]) -> Form:
-    """The inputs that used an element, the agents that were sent it, the runs and calls that have it."""
-    eid, runs = element.eid, state.runs
-    maker = element.origin.run if element.origin is not None else 0
-    holders = [run for run in state.memory.contexts.holders(eid) if run != maker]
-    form = json_forms.uses_of(marks) if marks else {"used_by": [], "sent_to": []}
-    form["consulted_by"], form["given_to"] = [], []
-    if holders:
-        holders.sort()
-        form["consulted_by"] = [_run(run, runs.get(run)) for run in holders[:MOST_RUNS]]
-        calls = (call for run in holders if run in runs.active for call in runs[run].calls.values())
-        form["given_to"] = [
-            {"call": call.call, "step": call.step, "target": call.name}
-            for call in calls
-            if eid in json_forms.given_to(call)
-        ]
-    return form
+def _holders(state: AgentState, eid: int, maker: int) -> tuple[list[Form], list[Form]]:
+    """The runs that consulted an element, besides the one that made it, and the calls that were given it."""
+    runs = state.runs
+    consulted_by: list[Form] = []
+    given_to: list[Form] = []
+    for holder in sorted(state.memory.contexts.holders(eid)):
+        if holder == maker:
+            continue
+        if len(consulted_by) < MOST_RUNS:
+            consulted_by.append(_run(holder, runs.get(holder)))
+        if holder in runs.active:
+            given_to += (
+                {"call": call.call, "step": call.step, "target": call.name}
+                for call in runs[holder].calls.values()
+                if eid in json_forms.given_to(call)
+            )
+    return consulted_by, given_to
 
 
 def _run(eid: int, run: Run | None) -> Form:

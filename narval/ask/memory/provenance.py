@@ -58,14 +58,18 @@ class Makers:
         """The definition and state of the run that made an element, and what its step calls; None where the
         run is forgotten or there is none.
         """
+        run_of, state, target = self.maker_of(element)
+        return {"run_of": run_of, "state": state, "target": target}
+
+    def maker_of(self, element: Element | None) -> tuple[str | None, str | None, str | None]:
+        """The same three without their names."""
         origin = element.origin if element is not None else None
         run = self._agent.runs.get(origin.run) if origin is not None else None
         if run is None or origin is None:
-            return {"run_of": None, "state": None, "target": None}
+            return None, None, None
         if run.digest not in self._targets:
             self._targets[run.digest] = self._called_in(run)
-        target = self._targets[run.digest].get(origin.step)
-        return {"run_of": run.name, "state": run.status, "target": target}
+        return run.name, run.status, self._targets[run.digest].get(origin.step)
 
     def _called_in(self, run: Run) -> dict[str, str | None]:
         try:

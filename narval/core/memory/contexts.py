@@ -6,7 +6,7 @@ its caller's: a search goes from the run's own elements to its caller's, and so 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable
 
 
 class Contexts:
@@ -36,13 +36,10 @@ class Contexts:
         """True if the element is in the run's context."""
         return eid in self._held.get(run, ())
 
-    def holders(self, eid: int) -> Iterator[int]:
+    def holders(self, eid: int) -> Collection[int]:
         """The runs that hold an element."""
-        holders = self._holders.get(eid)
-        if isinstance(holders, int):
-            yield holders
-        elif holders:
-            yield from holders
+        holders = self._holders.get(eid, ())
+        return (holders,) if isinstance(holders, int) else holders
 
     def join(self, run: int, eids: Iterable[int]) -> None:
         """Add elements to a run's context."""

@@ -72,7 +72,11 @@ class Descent:
 
     def _there(self, source: int | Sent) -> list[int]:
         made = self._made.get(source)
-        return sorted({eid for eid in made if eid in self._elements}) if made else []
+        if made is None:
+            return []
+        if len(made) == 1:  # as of most
+            return made[:] if made[0] in self._elements else []
+        return sorted({eid for eid in made if eid in self._elements})
 
     def _read(self, eids: list[int]) -> Iterator[None]:
         for eid in eids:
