@@ -12,11 +12,13 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
+from narval.core.definitions.library import Library
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import RequestError, SurroundingsError
 from narval.core.source.text import SHIPPED
@@ -137,9 +139,19 @@ def needed_by(paths: Iterable[str]) -> set[str]:
     """The files of recipes that ship, no examples, which have what files that ship name in quotes."""
     paths = [path for path in paths if path.startswith((RECIPES, SCENARIOS))]
     texts = "".join((shipped() / path).read_text("utf-8") for path in paths)
-    others = (each for each in load(shipped()).library if each.path.startswith(f"{RECIPES}/"))
+    others = (each for each in shipped_library() if each.path.startswith(f"{RECIPES}/"))
     named = (each.path for each in others if f'"{each.full_name}"' in texts and not _example(each.path))
     return set(named) - set(paths)
+
+
+def shipped_library() -> Library:
+    """The definitions that ship, read once in a program."""
+    return _library_of(shipped())
+
+
+@cache
+def _library_of(root: Path) -> Library:
+    return load(root).library
 
 
 def _files(root: Path) -> Mapping[str, Path]:

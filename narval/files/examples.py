@@ -17,11 +17,11 @@ from narval.files.alterations import (
     is_of_server,
     needed_by,
     put_copy,
+    shipped_library,
     tools_to_take,
 )
 from narval.files.found_files import RECIPES
 from narval.files.home import SCENARIOS, Home
-from narval.files.reading import load
 from narval.files.shipped import EXAMPLES, shipped
 
 _GROUP = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
@@ -29,16 +29,53 @@ _COMMENT = re.compile(r"<!--(.*?)-->|/\*(.*?)\*/|((?://[^\n]*\n)+)", re.DOTALL)
 _DESCRIPTION = re.compile(r"<description>(.*?)</description>", re.DOTALL)
 
 
+SUBJECTS: Mapping[str, tuple[str, ...]] = {
+    subject: tuple(names.split())
+    for subject, names in {
+        "mail": """
+            again briefing important-mail invoices-kept list-folder model-triage newsletters
+            opening-hours parcel questions-flagged read-before-sent school-forwarded unanswered vacation
+        """,
+        "calendar": """
+            agenda birthday double-booked early-morning household invitation meeting meeting-cancelled
+            reminder way-there
+        """,
+        "prices and pages": "digest flats shops spider theaters",
+        "household": "bins chores laundry meter plants shopping-list stock",
+        "purchases and money": """
+            approval bank child-buys expenses invoice order-late purchase subscription warranty
+        """,
+        "house": """
+            batteries door-open freezer heating-off intruder leak lights-off nobody-home
+        """,
+        "computers": "backup everything git logins",
+        "office": "desk fax filesystem month time",
+    }.items()
+}
+"""The examples by what they are about, each under one subject."""
+
+
 class Example(msgspec.Struct, frozen=True):
-    """An example: its name, and what it is of, in one sentence."""
+    """An example: its name, its subject, and what it does, in one sentence."""
 
     name: str
+    subject: str
     about: str
 
 
-def examples() -> list[Example]:
-    """All examples that ship, by name."""
-    return [Example(name, _about(name, paths)) for name, paths in sorted(example_files().items())]
+def examples(about: str = "") -> list[Example]:
+    """All examples that ship, by subject; those of a subject, or with some words in what is said of them.
+
+    Raises RequestError where there is none.
+    """
+    files = example_files()
+    named = [(f"{EXAMPLES}/{name}", subject) for subject, names in SUBJECTS.items() for name in names]
+    every = [Example(name, subject, _about(name, files[name])) for name, subject in named]
+    words = about.strip().lower()
+    fitting = [one for one in every if words in f"{one.name} {one.subject} {one.about}".lower()]
+    if not fitting:
+        raise RequestError(f"no example is about {about!r}; their subjects are: {', '.join(SUBJECTS)}")
+    return fitting
 
 
 def _about(name: str, paths: list[str]) -> str:
@@ -98,7 +135,7 @@ class _Renamed:
 
     def __init__(self, paths: list[str], group: str) -> None:
         self._group = group
-        found = [(each.kind, each.full_name) for each in load(shipped()).library if each.path in paths]
+        found = [(each.kind, each.full_name) for each in shipped_library() if each.path in paths]
         written = {(kind, name.removeprefix(f"{EXAMPLES}.")) for kind, name in found if _is_written(name)}
         parts = {name.partition(".")[0] for _, name in found if not _is_written(name)}
         of_files = {(kind, name.partition(".")[2]) for kind, name in found if not _is_written(name)}

@@ -117,6 +117,12 @@ def _takable(context: click.Context, begun: str) -> completion.Choices:
     yield from ((name, "") for name in sorted(takable()))
 
 
+def _subjects(context: click.Context, begun: str) -> completion.Choices:
+    from narval.files.examples import SUBJECTS
+
+    yield from ((subject, "") for subject in SUBJECTS)
+
+
 @command("diff", example="narval diff\nnarval diff mail\nnarval diff recipes/mail.xml > mine.diff")
 @click.argument("name", metavar="[NAME]", required=False, shell_complete=completion.source(_compared))
 @click.pass_context
@@ -157,18 +163,25 @@ def _print_changes(rows: list[dict[str, str]], *, listed: bool) -> None:
 @command(
     "take",
     example="narval take              # the examples there are\n"
+    "narval take --about mail\n"
     "narval take examples/invoice --as office\nnarval take mail\nnarval take recipes/mail.xml --force",
 )
 @click.argument("name", metavar="[NAME]", required=False, shell_complete=completion.source(_takable))
 @click.option("--as", "group", metavar="GROUP", help="Of an example: give all its names this group.")
+@click.option(
+    "--about",
+    metavar="WORDS",
+    shell_complete=completion.source(_subjects),
+    help="List the examples of a subject, or those with these words in their line.",
+)
 @click.option("--force", is_flag=True, help="Replace what is there.")
-def take(session: Session, name: str | None, group: str | None, force: bool) -> None:
+def take(session: Session, name: str | None, group: str | None, about: str | None, force: bool) -> None:
     """Copy something that ships into the home, to be altered.
 
     NAME is a module, such as mail, a file, such as recipes/mail.xml, or an example, such as
     examples/invoice: its recipe, and its scenario. From then on the copy counts. With --as an example becomes
     a recipe of your own: its files lie in recipes/GROUP and scenarios/GROUP, its definitions are called
-    GROUP.NAME. Without a NAME the examples are listed.
+    GROUP.NAME. Without a NAME the examples are listed, by subject; --about lists a part of them.
     """
     from msgspec import to_builtins
 
@@ -180,9 +193,11 @@ def take(session: Session, name: str | None, group: str | None, force: bool) -> 
     if name is None:
         if group is not None or force:
             raise click.UsageError("name what to take; narval take alone lists the examples")
-        rows = [to_builtins(example) for example in examples()]
+        rows = [to_builtins(example) for example in examples(about or "")]
         session.give(rows, lambda _: listing(EXAMPLES, rows, "no examples"))
         return
+    if about is not None:
+        raise click.UsageError("--about lists examples; it does not go with NAME")
     home = session.home
     paths = take_into(home, name, force=force) if group is None else take_as(home, name, group, force=force)
     said = f"{clean(', '.join(paths))} {'is' if len(paths) == 1 else 'are'} yours to alter"

@@ -6,7 +6,17 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from tests.house import contributors_map, operations_page
-from tests.house.pages import api_names, demands, error_kinds, language, python_names, settings, states, words
+from tests.house.pages import (
+    api_names,
+    demands,
+    error_kinds,
+    language,
+    python_names,
+    settings,
+    states,
+    wishes,
+    words,
+)
 from tests.places import ROOT
 
 Lines = Callable[[], Iterator[str]]
@@ -17,7 +27,7 @@ MADE: Mapping[Path, Lines] = {
     operations_page.PAGE: lambda: iter([operations_page.page().rstrip("\n")]),
     **{
         ROOT / "docs" / page.PATH: page.lines
-        for page in (words, language, settings, error_kinds, states, python_names, api_names)
+        for page in (words, language, settings, error_kinds, states, python_names, api_names, wishes)
     },
 }
 

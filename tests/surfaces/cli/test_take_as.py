@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from narval.files.alterations import HOUSEHOLD, example_files
+from narval.files.examples import SUBJECTS
 from narval.files.shipped import shipped
 from tests.surfaces.cli.command_line import data, narval, well
 
 EXAMPLES = sorted(example_files().keys() - {HOUSEHOLD})
+SHARED = ("recipes/model.xml", "recipes/tools.xml")
+"""Files of which an example names what they have; they keep their names."""
 
 
 @pytest.fixture
@@ -33,25 +36,36 @@ def test_take_alone_lists_the_examples_with_a_sentence_each(new: Path) -> None:
     assert [path.name for path in (new / "recipes").iterdir()] == ["trust.xml"]
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_an_example_in_a_group_of_its_own_has_no_faults_and_its_scenario_goes_as_expected(
-    new: Path, name: str
+def test_each_example_is_under_one_subject_and_is_listed_by_it_and_by_words(new: Path) -> None:
+    names = [f"examples/{name}" for names in SUBJECTS.values() for name in names]
+    assert sorted(names) == sorted(example_files())
+    rows = data(new, "take")
+    assert [row["name"] for row in rows] == names
+    assert [row["name"] for row in data(new, "take", "--about", "mail") if row["subject"] == "mail"] == [
+        f"examples/{name}" for name in SUBJECTS["mail"]
+    ]
+    assert [row["name"] for row in data(new, "take", "--about", "Failed Logins")] == ["examples/logins"]
+    refused = narval(new, "take", "--about", "moon")
+    assert refused.exit_code != 0
+    assert "no example is about 'moon'; their subjects are: mail, calendar," in refused.stderr
+    assert "does not go with NAME" in narval(new, "take", "mail", "--about", "mail").stderr
+
+
+def test_each_example_in_a_group_of_its_own_has_no_faults_and_its_scenarios_go_as_expected(
+    new: Path,
 ) -> None:
-    taken = data(new, "take", name, "--as", "office")["paths"]
-    shared = [
-        path for path in taken if path in ("recipes/model.xml", "recipes/tools.xml")
-    ]  # it names what these have
-    shared += [path for path in taken if path.startswith("recipes/mcp/")]
-    own = [path for path in taken if path not in shared]
-    assert all(path.split("/")[1] == "office" for path in own)
+    for name in EXAMPLES:
+        group = f"own-{name.partition('/')[2]}"
+        taken = data(new, "take", name, "--as", group)["paths"]
+        shared = [path for path in taken if path in SHARED or path.startswith("recipes/mcp/")]
+        own = [path for path in taken if path not in shared]
+        assert all(path.split("/")[1] == group for path in own)
+        texts = "".join((new / path).read_text() for path in own)
+        assert "examples." not in texts.replace("docs/reference/examples.md", "")
+        assert 'group="examples"' not in texts
+        assert "recipes/examples" not in texts
     assert "no faults" in narval(new, "check").output
-    scenarios = [path for path in taken if path.startswith("scenarios/")]
-    for path in scenarios:
-        well(new, "simulate", new / path, "--brief")
-    texts = "".join((new / path).read_text() for path in own)
-    assert "examples." not in texts.replace("docs/reference/examples.md", "")
-    assert 'group="examples"' not in texts
-    assert "recipes/examples" not in texts
+    assert "NOT AS EXPECTED" not in well(new, "simulate", "--brief")
 
 
 def test_the_example_itself_can_be_there_too(new: Path) -> None:

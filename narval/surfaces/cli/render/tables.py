@@ -243,7 +243,7 @@ ACTIONS = (
     Column("description", of("description")),
 )
 COMPARED = (*plain(file="path", state="state"),)
-EXAMPLES = (*plain(example="name", about="about"),)
+EXAMPLES = (*plain(example="name", subject="subject", about="about"),)
 CALLS = (
     Column("run", of("run"), right=True),
     Column("step", of("step")),

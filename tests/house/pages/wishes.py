@@ -1,0 +1,55 @@
+"""The page of wishes: the examples that ship by subject, each with what a person says who wishes it."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+
+from narval.core.kinds import KINDS
+from narval.files.alterations import example_files, shipped_library
+from narval.files.examples import SUBJECTS, examples
+from tests.house.pages.tables import table
+from tests.places import ROOT
+
+PATH = "reference/wishes.md"
+
+HEAD = """\
+# Wishes
+
+What people wish of an assistant, in their words, and the example that does it. All examples ship with narval:
+`narval take --about WORDS` lists those of a subject, or with some words in what they do, and
+`narval take examples/unanswered` copies one into your home, with its scenarios. Then:
+
+- `narval tell examples.unanswered` says in plain sentences what it does;
+- `narval simulate examples/unanswered` plays its scenario, and calls nothing outside;
+- replace its addresses and names by yours, and start it: `narval start examples.unanswered`, or
+  `<start-plan recipe="examples.unanswered"/>` in `data/memory.xml`.
+
+In a home that [asks](grants.md), you grant what an example needs outside when it starts. Those that write
+mails use the `identity` and the `outbox` of your memory ([mail](modules/mail.md#accounts)); those that tell
+you something, each `notify` of it ([notify](modules/notify.md#the-user-is-told)). [Another page](examples.md)
+explains some of them.
+
+This page is made from the files by `python -m tests.house.pages`; a test compares.
+"""
+
+WISHES = ROOT / "tests" / "wishes" / "wishes.toml"
+
+
+def lines() -> Iterator[str]:
+    """The lines of the page."""
+    yield HEAD
+    says = {wish["example"]: wish["says"] for wish in tomllib.loads(WISHES.read_text("utf-8"))["wish"]}
+    about = {example.name.partition("/")[2]: example.about for example in examples()}
+    for subject, names in SUBJECTS.items():
+        yield f"## {subject.capitalize()}\n"
+        rows = ((says.get(name, ""), f"`examples/{name}`", kinds(name), about[name]) for name in names)
+        yield from table(("wish", "example", "made of", "what it does"), rows)
+        yield ""
+
+
+def kinds(name: str) -> str:
+    """The kinds of the definitions of an example."""
+    paths = set(example_files()[f"examples/{name}"])
+    present = {definition.kind for definition in shipped_library() if definition.path in paths}
+    return ", ".join(kind for kind in KINDS if kind in present) or "agents"
