@@ -66,6 +66,7 @@ bench: $(STAMP)  ## what it costs (docs/explanation/performance.md); PEERS=folde
 
 soak: $(STAMP)  ## the long runs
 	@$(BIN)/python -m pytest -m soak --timeout 3600
+	@HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -m 'hypothesis and not soak' --timeout 3600
 	@NARVAL_EXAMPLES=400 $(BIN)/python -m pytest --timeout 3600 tests/agent/test_recovery.py tests/trials/explore/test_soundness.py
 
 shots: $(STAMP) browser  ## take the pictures of docs/reference/monitor.md anew; ONLY="status run"

@@ -1,9 +1,10 @@
 """Settings of all tests: they depend on no machine, and a run is like the one before.
 
-Examples of hypothesis are the same each time; `HYPOTHESIS_PROFILE=random make test` looks for others. A turn
-of an agent in this process takes no time, so that what is done within one does not depend on how fast that
-goes; a test of that time sets the stopwatch itself. What is compiled is kept, whatever the environment says:
-the hundreds of programs that tests start would each compile narval anew.
+Examples of hypothesis are the same each time, a third of what `make soak` tries (`examples.py`);
+`HYPOTHESIS_PROFILE=random make test` looks for others. A turn of an agent in this process takes no time, so
+that what is done within one does not depend on how fast that goes; a test of that time sets the stopwatch
+itself. What is compiled is kept, whatever the environment says: the hundreds of programs that tests start
+would each compile narval anew.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
 from narval.system import stopwatch
+from tests.examples import PROFILE, examples
 from tests.postgres import Server, fresh_schema, private_server, shared_server
 
 ANY_MACHINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
-settings.register_profile("same", ANY_MACHINE, derandomize=True)
+settings.register_profile("same", ANY_MACHINE, derandomize=True, max_examples=examples(100))
 settings.register_profile("random", ANY_MACHINE, print_blob=True)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+settings.load_profile(PROFILE)
 
 stopwatch.seconds = lambda: 0.0
 

@@ -7,13 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 from hypothesis import given
-from hypothesis import settings as examples
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from narval.core.source.text import Source
 from narval.core.source.toml import TomlText
 from narval.files.agents.settings import AGENT_READERS, AgentSettings, Receives, parse_agent_file
 from narval.files.settings import Settings
+from tests.examples import examples
 
 SHOWN = "agents/ada/agent.toml"
 
@@ -160,7 +161,7 @@ def values_in(value: Any) -> list[tuple[tuple[str | int, ...], Any]]:
 
 
 @given(st.dictionaries(KEYS, VALUES, max_size=4), st.dictionaries(KEYS, VALUES, max_size=3))
-@examples(max_examples=150, deadline=None)
+@hypothesis_settings(max_examples=examples(150), deadline=None)
 def test_each_value_of_a_text_has_its_place(table: dict[str, Any], inner: dict[str, Any]) -> None:
     table.pop("aa", None)
     lines = [f"{quoted(key)} = {written(value)}  # = [\n" for key, value in table.items()]
@@ -175,7 +176,7 @@ def test_each_value_of_a_text_has_its_place(table: dict[str, Any], inner: dict[s
 
 
 @given(st.one_of(st.binary(max_size=80), st.text(max_size=80)))
-@examples(max_examples=200, deadline=None)
+@hypothesis_settings(max_examples=examples(200), deadline=None)
 def test_any_text_is_settings_or_faults(text: str | bytes) -> None:
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     said, faults = parse_agent_file(Source(SHOWN, data), [])

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from hypothesis import given
-from hypothesis import settings as examples
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from narval.core.errors import Fault, SettingsError
@@ -18,6 +18,7 @@ from narval.files.agents.settings import AGENT_READERS, AgentSettings
 from narval.files.outside.cluster import CLUSTER_KEYS, ClusterSettings
 from narval.files.outside.services import SERVICE_TABLES
 from narval.files.settings import COLUMNS, FILE, READERS, Settings, parse_settings, read_settings
+from tests.examples import examples
 from tests.places import ROOT
 
 TABLES = {"receives", "offers"}
@@ -247,7 +248,7 @@ def test_the_sample_shows_every_setting_with_its_default() -> None:
 
 
 @given(st.one_of(st.binary(max_size=80), st.text(max_size=80)))
-@examples(max_examples=200, deadline=None)
+@hypothesis_settings(max_examples=examples(200), deadline=None)
 def test_any_text_is_settings_or_faults(text: str | bytes) -> None:
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     settings, faults = parse_settings(Source(FILE, data))

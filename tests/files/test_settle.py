@@ -16,6 +16,7 @@ from narval.files.found_files import FoundFiles
 from narval.files.loaded import Loaded
 from narval.files.settle import settle
 from narval.files.snapshot import AgentFiles, Snapshot, changes
+from tests.examples import examples
 
 FILES = "abcd"
 """The files of a home, by the group of the recipes in each."""
@@ -83,7 +84,7 @@ def of_file(loaded: Loaded, group: str) -> dict[str, str]:
     return {name: digest for name, digest in active(loaded).items() if name.startswith(f"{group}.")}
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(edits(), max_size=6))
 def test_what_is_read_twice_changes_nothing(all_edits: list[Edit]) -> None:
     home = after(all_edits)
@@ -96,7 +97,7 @@ def test_what_is_read_twice_changes_nothing(all_edits: list[Edit]) -> None:
     assert not any(msgspec.structs.astuple(changed))
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(edits(faulty=False), max_size=4), edits("ab"), edits("cd"))
 def test_the_order_of_edits_to_different_files_does_not_matter(
     all_edits: list[Edit], first: Edit, second: Edit
@@ -109,7 +110,7 @@ def test_the_order_of_edits_to_different_files_does_not_matter(
             assert of_file(one, group) == of_file(other, group)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(edits(), max_size=6), st.sampled_from(FILES))
 def test_a_faulty_text_leaves_the_earlier_version_active(all_edits: list[Edit], group: str) -> None:
     home = after(all_edits)
@@ -119,7 +120,7 @@ def test_a_faulty_text_leaves_the_earlier_version_active(all_edits: list[Edit], 
     assert f"recipes/{group}.xml" in {fault.path for fault in now.faults}
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(edits(), max_size=6), st.sampled_from(FILES))
 def test_a_file_that_is_removed_takes_its_definitions_and_no_others(
     all_edits: list[Edit], group: str

@@ -13,6 +13,7 @@ from lxml import etree
 from modules.calendar.occurring import MAX_OF_ONE, Window, events_of
 from modules.calendar.parsing import MAX_BYTES, CalendarError
 from modules.calendar.recurring import FREQUENCIES, WEEKDAYS, Budget, Rule, RuleError, walls
+from tests.examples import examples
 from tests.modules.calendar_texts import NOW, PARIS, found, ics, one, starts, vevent
 
 # --- an event ---------------------------------------------------------------------------------------------
@@ -123,7 +124,7 @@ END:VTIMEZONE"""
 
 
 @given(st.datetimes(datetime(1997, 1, 1), datetime(2060, 1, 1)))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_zone_that_a_file_describes_has_the_offsets_that_it_says(wall: datetime) -> None:
     wall = wall.replace(microsecond=0)
     window = Window.around(wall.replace(tzinfo=PARIS), 2, 2)
@@ -242,7 +243,7 @@ def _rules(draw: st.DrawFn) -> str:
 
 
 @given(_rules(), st.datetimes(datetime(2026, 3, 1), datetime(2026, 6, 1)))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_rules_are_expanded_as_dateutil_has_it(text: str, start: datetime) -> None:
     start = start.replace(microsecond=0)
     first, last = datetime(2026, 5, 1), datetime(2026, 5, 30)
@@ -348,7 +349,7 @@ def test_what_is_malformed_is_read_as_far_as_it_can_be(data: bytes) -> None:
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_any_change_of_a_file_is_survived(data: st.DataObject) -> None:
     whole = ics(DESCRIBED, vevent("a", *WEEKLY, "SUMMARY:weekly"), vevent("b", "DTSTART;VALUE=DATE:20261124"))
     for _ in range(data.draw(st.integers(1, 5))):
@@ -370,7 +371,7 @@ def test_any_change_of_a_file_is_survived(data: st.DataObject) -> None:
 @given(
     st.lists(st.text(max_size=30), min_size=4, max_size=4), st.timedeltas(timedelta(0), timedelta(days=25))
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_whatever_icalendar_writes_is_read_as_it_was_meant(texts: list[str], later: timedelta) -> None:
     from icalendar import Calendar, Event
 

@@ -20,6 +20,7 @@ from narval.calls.workers.transforms import answer
 from narval.core.definitions.transform.definition import Transform
 from narval.core.elements.canonical import canonical
 from narval.files.reading import load
+from tests.examples import examples
 from tests.places import ROOT
 
 SHEET = ROOT / "recipes" / "digest.page.xsl"
@@ -259,7 +260,7 @@ def test_what_a_stranger_wrote_is_text_and_nothing_else(text: str) -> None:
     assert len(list(root.iter("article"))) == 4
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     st.text(
         st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"], exclude_characters="\ufffe\uffff"),

@@ -12,6 +12,7 @@ from lxml import etree
 from modules import feeds
 from modules.feeds import reading as feeds_reading
 from narval.core.elements.canonical import canonical
+from tests.examples import examples
 from tests.modules.feed_texts import ATOM, RSS, one, rss, titles
 
 
@@ -224,14 +225,14 @@ def assert_survives(data: bytes) -> None:
         assert fits(etree.fromstring(canonical(item)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.binary(max_size=300))
 def test_random_bytes_never_raise_anything_else(data: bytes) -> None:
     assert_survives(data)
     assert_survives(b'<rss version="2.0"><channel><item><title>' + data)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(st.sampled_from((RSS, ATOM)), st.data())
 def test_damaged_feeds_never_raise_anything_else(original: bytes, data: st.DataObject) -> None:
     damaged = bytearray(original)

@@ -18,6 +18,7 @@ from modules import files
 from modules.files import watching as files_watching
 from narval.core.elements.canonical import canonical
 from narval.core.errors import ActionError
+from tests.examples import examples
 from tests.modules.folders import QUIET, Watched, call_of, element, watching
 
 
@@ -495,7 +496,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(steps=STEPS, looks=st.sets(st.integers(0, 20)), whole=st.booleans())
 def test_whatever_happens_the_changes_told_add_up_to_what_is_there(
     tmp_path_factory: pytest.TempPathFactory, steps: list[Step], looks: set[int], whole: bool

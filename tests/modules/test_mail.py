@@ -24,6 +24,7 @@ from modules.mail.mailbox import Mailbox
 from narval.core.elements.canonical import canonical
 from narval.core.elements.element import Element
 from narval.people.mail.texts import MAX_VALUE
+from tests.examples import examples
 from tests.places import ROOT
 
 DEMO = ROOT / "data" / "demo" / "Maildir" / "new"
@@ -431,7 +432,9 @@ def test_addresses_nested_ten_thousand_deep_are_no_addresses(box: Mailbox) -> No
 
 # --- anything at all --------------------------------------------------------------------------------------
 
-FUZZ = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FUZZ = settings(
+    max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 @st.composite

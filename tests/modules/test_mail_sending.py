@@ -27,8 +27,11 @@ from narval.core.elements.canonical import canonical
 from narval.core.elements.element import Element
 from narval.core.errors import ActionError
 from narval.people.mail import writing as mail_writing
+from tests.examples import examples
 
-FUZZ = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FUZZ = settings(
+    max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 IDENTITY = Element(1, b'<identity name="Your office" address="assistant@example.org"/>')
 LONG_ID = "DB7PR04MB4971F1B2C3D4E5F60718293A4B5C6D7E8F90@DB7PR04MB4971.eurprd04.prod.outlook.example.com"
 

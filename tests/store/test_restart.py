@@ -20,6 +20,7 @@ from narval.store.batch import (
     WithdrawalRow,
 )
 from narval.store.open import open_store
+from tests.examples import examples
 from tests.store.stores import added, batch, reopened, running
 
 
@@ -222,7 +223,9 @@ class Model:
         return filled
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(rounds=st.lists(_rounds, max_size=6))
 def test_the_store_keeps_of_each_agent_what_a_model_of_sets_keeps(
     new_store: Path, rounds: list[tuple[tuple[dict[str, Any], ...], bool]]

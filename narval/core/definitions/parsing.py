@@ -95,11 +95,12 @@ def parse_module(
 ) -> tuple[list[ModuleDefinition], list[Fault]]:
     """The definitions that an imported file of a module declares, and all that is wrong with them (N30)."""
     values = vars(module)
-    names = {*values, *(name for value in values.values() for name in getattr(value, "__dict__", ()))}
+    within = [getattr(value, "__dict__", ()) for value in values.values()]
+    names = [name for name in DECLARATIONS if name in values or any(name in each for each in within)]
     parsed: list[ModuleDefinition] = []
     faults: set[Fault] = set()
     # Most modules have actions alone, or nothing: the other parsers are not imported for them.
-    for parser in dict.fromkeys(parser for name, parser in DECLARATIONS.items() if name in names):
+    for parser in dict.fromkeys(DECLARATIONS[name] for name in names):
         definitions, wrong = import_module(parser).declared(module, source, group)
         parsed += definitions
         faults.update(wrong)

@@ -22,6 +22,8 @@ class Doubt(NamedTuple):
 
 def doubts_of(text: str) -> Iterator[Doubt]:
     """The comparisons of an expression of XPath 1.0 that order by a text which is no number."""
+    if "<" not in text and ">" not in text:
+        return
     try:
         tree = parse(text)
     except ExpressionError:

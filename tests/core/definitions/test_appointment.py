@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from narval.core.definitions.appointment import Appointment, Length
 from narval.kinds.recipe.language.vocabulary import WORDS
+from tests.examples import examples
 
 PARIS = ZoneInfo("Europe/Paris")
 WORKDAYS = ((0, 4),)
@@ -74,7 +75,7 @@ def test_N41_of_some_weekdays_only_these_count(text: str, since: str, expected: 
     st.integers(1, 60),
     st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1)),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_N41_days_that_count_are_counted_as_on_the_fingers(
     counted: set[int], days: int, begun: datetime
 ) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from narval.core.definitions.reading.schedule import cron
 from narval.core.definitions.schedule import Schedule, schedule_of, text_of
 from tests.core.definitions.test_schedule import PARIS, fires, time
+from tests.examples import examples
 
 
 def parts_of_cron(least: int, most: int, *words: str) -> st.SearchStrategy[str]:
@@ -37,7 +38,9 @@ CRON = st.builds(
 )
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@settings(
+    max_examples=examples(150), suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
+)
 @given(CRON, st.datetimes(datetime(2020, 1, 1), datetime(2040, 1, 1)))
 def test_N25_cron_means_what_cronsim_says_it_means_in_utc(text: str, since: datetime) -> None:
     _, _, monthdays, _, weekdays = text.split()

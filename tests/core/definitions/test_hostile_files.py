@@ -13,6 +13,7 @@ from narval.core.definitions.library import Library, check_targets
 from narval.core.definitions.parsing import parse
 from narval.core.errors import DefinitionError, Fault
 from narval.core.source.text import Source
+from tests.examples import examples
 
 RECIPE = b"""<?xml version="1.0" encoding="utf-8"?>
 <cookbook xmlns:n="http://www.logilab.org/namespaces/Narval/1.2" group="mail">
@@ -104,25 +105,25 @@ def test_the_files_that_are_mutated_below_are_good() -> None:
 
 
 @given(mutated(RECIPE))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_a_mutated_recipe_is_read_or_has_faults(data: bytes) -> None:
     assert all_have_places(read("recipes/mail.xml", data))
 
 
 @given(mutated(PROCESS))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_a_mutated_process_is_read_or_has_faults(data: bytes) -> None:
     assert all_have_places(read("recipes/shop.wf.xml", data))
 
 
 @given(mutated(SHEET))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_a_mutated_stylesheet_is_read_or_has_faults(data: bytes) -> None:
     assert all_have_places(read("recipes/mail.page.xsl", data))
 
 
 @given(mutated(TREE))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_a_mutated_module_tree_is_read_or_has_faults(data: bytes) -> None:
     assert all_have_places(read_tree(data))
 
@@ -135,7 +136,7 @@ def test_half_a_file_is_a_fault_wherever_it_ends(data: bytes) -> None:
 
 
 @given(st.binary(max_size=200), st.sampled_from(["a.xml", "a.b.xsl"]))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_any_bytes_are_faults(data: bytes, path: str) -> None:
     assert all_have_places(read(path, data))
 

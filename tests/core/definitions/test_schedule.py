@@ -21,6 +21,7 @@ from narval.core.definitions.schedule import (
     schedule_of,
 )
 from narval.kinds.recipe.language.vocabulary import WORDS
+from tests.examples import examples
 
 PARIS, NEW_YORK = ZoneInfo("Europe/Paris"), ZoneInfo("America/New_York")
 LORD_HOWE, APIA = ZoneInfo("Australia/Lord_Howe"), ZoneInfo("Pacific/Apia")
@@ -129,7 +130,7 @@ NIGHTS = (
     st.lists(st.builds(Time, **OF_A_DAY, weekdays=ranges(5, 6)), min_size=1, max_size=2),
     st.integers(-3600, 3600),
 )
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_N25_a_schedule_fires_as_a_clock_read_at_every_second(
     night: tuple[tzinfo, str], times: list[Time], begin: int
 ) -> None:
@@ -156,7 +157,7 @@ def test_N25_a_schedule_fires_as_a_clock_read_at_every_second(
     ),
     st.dates(date(1890, 1, 1), date(2110, 1, 1)),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_N25_days_are_those_of_a_calendar_read_day_by_day(time: Time, since: date) -> None:
     schedule = Schedule((time,), UTC)
     after = at(f"{since} 12:00")
@@ -204,7 +205,7 @@ def trigger(time: Time) -> CronTrigger:
     ),
     st.integers(int(at("2024-01-01 00:00")), int(at("2040-01-01 00:00"))),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_N25_apscheduler_gives_the_same_moment_in_utc(time: Time, after: int) -> None:
     expected = trigger(time).get_next_fire_time(None, datetime.fromtimestamp(after + 1, UTC))
     found = Schedule((time,), UTC).next(after)
@@ -465,7 +466,7 @@ def test_N25_a_year_gone_by_never_comes_again() -> None:
     st.builds(Time, **{name: ranges(*FIELDS[name]) for name in DAYS}, years=ranges(*FIELDS["years"])),
     st.sampled_from(["UTC", "Europe/Paris", "America/New_York", "Pacific/Apia"]),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_N25_what_never_comes_has_no_next_and_everything_else_has_one(time: Time, zone: str) -> None:
     first = schedule_of((time,), zone).next(float("-inf"))
     assert (first is None) == never((time,))

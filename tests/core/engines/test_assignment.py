@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from narval.core.engines.calls import assignment
 from narval.core.engines.calls.assignment import Assignment, Slot, assign
+from tests.examples import examples
 
 
 def slot(name: str, *ranks: list[int], optional: bool = False, list: bool = False) -> Slot:
@@ -245,7 +246,7 @@ def worth(slots: list[Slot], given: list[tuple[int, ...]]) -> list[tuple[float, 
     return key
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(problems())
 def test_N16_the_assignment_is_the_best_of_all_that_satisfy_every_mandatory_input(slots: list[Slot]) -> None:
     satisfying = [
@@ -263,7 +264,7 @@ def test_N16_the_assignment_is_the_best_of_all_that_satisfy_every_mandatory_inpu
     assert found.given == {slot.id: eids for slot, eids in zip(slots, best, strict=True) if eids}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(problems())
 def test_N17_the_missing_inputs_are_the_latest_ones_that_brute_force_must_leave_empty(
     slots: list[Slot],
@@ -276,7 +277,7 @@ def test_N17_the_missing_inputs_are_the_latest_ones_that_brute_force_must_leave_
     assert assign(slots).missing == tuple(slot.id for slot, flag in zip(slots, fewest, strict=True) if flag)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(problems())
 def test_N16_where_no_two_want_the_same_the_straight_way_comes_to_what_the_five_passes_do(
     slots: list[Slot],

@@ -13,6 +13,7 @@ from narval.core.elements.element import Element, Tree
 from narval.core.index.index import Index
 from narval.core.patterns.pattern import Bound, condition
 from tests.core.patterns.expressions import NAMESPACES, Oracle, elements, patterns, xpath3_patterns
+from tests.examples import examples
 
 
 def tree(xml: str, eid: int = 0) -> Tree:
@@ -34,7 +35,7 @@ def filled(*texts: str) -> Index[str]:
 # --- nothing missed, nothing imagined -------------------------------------------------------------------
 
 
-@settings(max_examples=70, deadline=None)
+@settings(max_examples=examples(70), deadline=None)
 @given(
     texts=st.lists(st.lists(patterns(), min_size=1, max_size=2), min_size=1, max_size=12),
     asked=st.lists(elements(), max_size=2),
@@ -55,7 +56,7 @@ def test_the_index_never_disagrees_with_trying_every_condition_by_lxml(
         assert index.wakes(found) == expected
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     texts=st.lists(xpath3_patterns(), min_size=1, max_size=4),
     asked=st.lists(elements(), max_size=1),
@@ -134,7 +135,7 @@ class Waiting(RuleBasedStateMachine):
 
 
 TestWaiting = Waiting.TestCase
-TestWaiting.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+TestWaiting.settings = settings(max_examples=examples(25), stateful_step_count=30, deadline=None)
 
 
 # --- order and sharing ----------------------------------------------------------------------------------

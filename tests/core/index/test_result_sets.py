@@ -12,6 +12,7 @@ from narval.core.elements.element import Element
 from narval.core.index.result_sets import ASKED, MOST
 from narval.core.memory.memory import Memory
 from narval.core.patterns.pattern import Bound, condition
+from tests.examples import examples
 
 MAIL = condition("mail[@to and not(@kind)]").bind()
 ANY_MAIL = condition("mail").bind()
@@ -78,7 +79,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(STEPS)
 def test_a_result_set_never_differs_from_looking_through_memory(steps) -> None:
     memory = filled(40)

@@ -14,6 +14,7 @@ from narval.core.elements import changes
 from narval.core.elements.element import Element, Tree
 from narval.core.memory.memory import Memory
 from narval.core.patterns.pattern import Bound, condition
+from tests.examples import examples
 
 SCOPE = ("g.r", "a", "mail")
 OTHER = ("g.r", "b", "mail")
@@ -290,4 +291,4 @@ class Scanning(RuleBasedStateMachine):
 
 
 TestScanning = Scanning.TestCase
-TestScanning.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestScanning.settings = settings(max_examples=examples(40), stateful_step_count=30, deadline=None)

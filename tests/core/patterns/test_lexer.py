@@ -10,6 +10,7 @@ from lxml import etree
 from narval.core.elements.element import Element, Tree
 from narval.core.patterns.lexer import MOST_DEPTH, ExpressionError, check_depth, lift, tokens
 from tests.core.patterns.expressions import NAMESPACES, elements, patterns
+from tests.examples import examples
 
 _WORDS = (
     *(
@@ -86,7 +87,7 @@ def evaluated(text: str, tree: Tree, variables: dict[str, object]) -> object:
         return "cannot be evaluated"
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(text=patterns(), element=elements())
 def test_a_shape_with_its_literals_gives_the_result_of_the_text(text: str, element: Element) -> None:
     assume("$ask" not in text and "$none" not in text)
@@ -95,7 +96,7 @@ def test_a_shape_with_its_literals_gives_the_result_of_the_text(text: str, eleme
     assert lifted_result(text, tree) == result or result != result
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(text=garbage, element=elements())
 def test_a_text_that_is_no_expression_is_no_shape_either(text: str, element: Element) -> None:
     assume(not text.isspace())

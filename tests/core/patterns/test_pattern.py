@@ -15,6 +15,7 @@ from narval.core.elements.element import Element, Tree
 from narval.core.errors import PatternError
 from narval.core.patterns.pattern import Bound, Condition, Mismatch, compile_pattern, condition
 from tests.core.patterns.expressions import NAMESPACES, Oracle, elements, patterns
+from tests.examples import examples
 from tests.places import ROOT
 
 MAIL = (
@@ -111,7 +112,7 @@ def test_N1_the_number_of_an_element_can_be_matched() -> None:
     assert condition("email[@eid = 7]").bind().test(tree(MAIL, eid=7))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     texts=st.lists(patterns(), min_size=1, max_size=3),
     asked=st.lists(elements(), max_size=2),

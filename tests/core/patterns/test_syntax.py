@@ -21,6 +21,7 @@ from narval.core.patterns.syntax import (
 )
 from tests.core.patterns.expressions import NAMESPACES, patterns
 from tests.core.patterns.test_lexer import garbage
+from tests.examples import examples
 
 
 def shown(node: Expression) -> str:
@@ -77,7 +78,7 @@ def test_operators_bind_as_xpath_says(text: str, tree: str) -> None:
     assert shown(parse(text)).replace("Variable(name='v', start=0, end=2)/", "") == tree
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(text=patterns())
 def test_all_that_lxml_evaluates_is_read_and_checked(text: str) -> None:
     tree = parse(text)
@@ -87,7 +88,7 @@ def test_all_that_lxml_evaluates_is_read_and_checked(text: str) -> None:
     assert variables(tree) == {name for name in ("ask", "none") if f"${name}" in text}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(text=garbage)
 def test_an_expression_read_and_checked_can_be_evaluated_if_lxml_compiles_it(text: str) -> None:
     try:

@@ -12,6 +12,7 @@ from narval.core.source import xml
 from narval.core.source.text import MAX_BYTES, Source
 from narval.core.source.xml import MAX_DEPTH, read_xml
 from tests.core.source.places import fault_of, root_of
+from tests.examples import examples
 
 PLACES = """<?xml version="1.0"?>
 <é xmlns:n='urn:n'
@@ -148,7 +149,7 @@ def documents(draw: st.DrawFn, depth: int = 3) -> str:
 
 
 @given(documents())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_nodes_are_those_that_lxml_reads(text: str) -> None:
     expected = etree.fromstring(text.encode())
     elements = [element for element in expected.iter() if isinstance(element.tag, str)]
@@ -165,7 +166,7 @@ def test_nodes_are_those_that_lxml_reads(text: str) -> None:
 
 
 @given(documents())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_the_place_of_each_character_holds_that_character(text: str) -> None:
     source = Source("a.xml", text.encode())
     lines = text.replace("\r\n", "\n").split("\n")
@@ -177,7 +178,7 @@ def test_the_place_of_each_character_holds_that_character(text: str) -> None:
 
 
 @given(st.binary(max_size=300))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_any_bytes_are_read_or_refused_with_a_place(data: bytes) -> None:
     faults = []
     try:

@@ -17,6 +17,7 @@ from narval.core.trust.origins import Chosen
 from narval.core.trust.parts import Part
 from narval.core.trust.rules import Facts, Rule, Rules, decide
 from narval.files.trust_file import parse_trust
+from tests.examples import examples
 
 ASK = Rules((Rule("ask", ("*",), ("*",)),))
 
@@ -111,7 +112,7 @@ def elements(draw: st.DrawFn) -> Element:
 paths = st.sampled_from(["", "@to", "@cc", "body", "body/@to", "text()", "to"])
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     elements(),
     elements(),

@@ -23,6 +23,7 @@ from narval.core.errors import (
 )
 from narval.surfaces.control import wire
 from narval.surfaces.control.client import Client
+from tests.examples import examples
 from tests.surfaces.control.served import RAISED, raw, request, serving, until
 
 
@@ -153,7 +154,7 @@ def understood(body: bytes) -> None:
 def test_a_daemon_survives_whatever_is_sent(folder: Path) -> None:
     with serving(folder, frame=0.2) as (daemon, path):
 
-        @settings(max_examples=60, deadline=None)
+        @settings(max_examples=examples(60), deadline=None)
         @given(st.lists(st.binary(max_size=60) | st.just(request(1, "echo")), max_size=4), st.booleans())
         def attack(pieces: list[bytes], framed: bool) -> None:
             connection = raw(path)

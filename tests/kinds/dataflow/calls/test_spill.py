@@ -16,6 +16,7 @@ from narval.kinds.dataflow.calls.spill import CHUNK, DiskSpill
 from narval.kinds.dataflow.engine.network.batches import TupleBatch
 from narval.kinds.dataflow.engine.network.requests import FlowSettings
 from narval.kinds.dataflow.engine.network.spilling import MemoryAlone, Spill
+from tests.examples import examples
 from tests.kinds.dataflow.engine.flows import FlowDriver, flow
 
 VALUES = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=5))
@@ -29,7 +30,7 @@ def spill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DiskSpill
     made.close()
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.lists(st.lists(st.tuples(VALUES, VALUES), max_size=40), max_size=8))
 def test_rows_come_back_as_they_were(parts: list[list[tuple[Any, ...]]]) -> None:
     place = DiskSpill(memory=0)

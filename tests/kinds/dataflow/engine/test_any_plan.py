@@ -12,6 +12,7 @@ from narval.core.engines.events import Failure
 from narval.kinds.dataflow.engine.network.batches import TupleBatch
 from narval.kinds.dataflow.engine.network.requests import FlowSettings, OperatorRequest
 from narval.kinds.dataflow.engine.network.wiring import FlowPlan
+from tests.examples import examples
 from tests.kinds.dataflow.engine.flows import FlowDriver, flow
 from tests.kinds.dataflow.engine.test_relational import Little
 
@@ -104,7 +105,7 @@ def driven(
 NUMBERS = st.lists(st.fixed_dictionaries({"n": st.integers(0, 4)}), max_size=5)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.integers(0, 10**9), st.integers(0, 10**9), NUMBERS, NUMBERS, st.integers(0, 3), st.booleans())
 def test_T26_any_plan_gives_the_same_for_all_schedules(
     which: int, seed: int, x: Any, z: Any, failures: int, little: bool

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from narval.kinds.dataflow.engine.network.batches import TupleBatch
 from narval.kinds.dataflow.engine.network.requests import FlowSettings, OperatorRequest
+from tests.examples import examples
 from tests.kinds.dataflow.engine.flows import FailedError, FlowDriver, flow, tuples_of
 
 
@@ -255,7 +256,7 @@ PLAN Main {
 """
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.integers(0, 10**9), st.integers(0, 4), st.integers(1, 4))
 def test_T26_the_result_is_the_same_for_all_schedules(seed: int, count: int, size: int) -> None:
     x = [{"text": f"p{n % 3}"} for n in range(count)]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from narval.core.engines.events import Failure
 from narval.kinds.dataflow.engine.network.batches import TupleBatch
 from narval.kinds.dataflow.engine.network.requests import FlowSettings, OperatorRequest
+from tests.examples import examples
 from tests.kinds.dataflow.engine.flows import FailedError, FlowDriver, flow
 
 SEEKERS = """
@@ -50,7 +51,7 @@ def site(pages: int) -> Any:
     return query
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.one_of(st.none(), st.integers(0, 10**9)), st.integers(1, 12))
 def test_T34_a_recursion_over_next_pages(seed: int | None, pages: int) -> None:
     driver = FlowDriver(flow(SEEKERS), {"query": site(pages)}, seed).give(first="0").run()

@@ -18,6 +18,7 @@ from narval.kinds.dataflow.language.compiling.compiler import compile_plans
 from narval.kinds.dataflow.language.compiling.vocabulary import PlanVocabulary
 from narval.kinds.dataflow.language.conditions import JoinTest, joined
 from narval.kinds.dataflow.language.definition import DataflowDefinition
+from tests.examples import examples
 from tests.kinds.dataflow.engine.flows import FlowDriver, definition
 
 
@@ -224,7 +225,7 @@ class Shaper:
         return f"PLAN Main {{ INPUT: {inputs} OUTPUT: {', '.join(outputs)} BODY {{\n{body}\n}} }}"
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(ROWS, ROWS, st.integers(0, 10**6))
 def test_T54_graphs_of_all_shapes_give_the_same(a: Tuples, b: Tuples, seed: int) -> None:
     shaper = Shaper(random.Random(seed))

@@ -16,6 +16,7 @@ from narval.kinds.dataflow.engine.network.requests import FlowSettings, OutputVa
 from narval.kinds.dataflow.engine.network.spilling import RowsInMemory
 from narval.kinds.dataflow.engine.network.transaction import Network
 from narval.kinds.dataflow.engine.network.wiring import FlowPlan
+from tests.examples import examples
 from tests.kinds.dataflow.engine import reference
 from tests.kinds.dataflow.engine.flows import FlowDriver, flow, tuples_of
 
@@ -100,7 +101,7 @@ JOINS = st.sampled_from(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(TUPLES, OTHERS, SIZES, JOINS, ROOMS, st.randoms())
 def test_join_is_the_reference(
     left: Any, right: Any, size: int, tests: Any, room: FlowSettings, chance: Any
@@ -128,7 +129,7 @@ def test_a_pair_comes_as_soon_as_it_is_certain() -> None:
     assert driver.rows == {"y": [{"n": 1, "a": 2, "right_a": 3}]}
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(TUPLES, TUPLES, SIZES, ROOMS)
 def test_union_is_the_reference(left: Any, right: Any, size: int, room: FlowSettings) -> None:
     dataflow = plan("lr", "TupleStream y", "union((l, r) : y)")
@@ -146,7 +147,7 @@ def test_a_union_of_other_attributes_is_an_error() -> None:
     assert "expected tuples with the attributes a, found b" in driver.over.failure.message  # type: ignore[union-attr]
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(TUPLES, TUPLES, SIZES, ROOMS, st.booleans())
 def test_difference_is_the_reference(
     universe: Any, sample: Any, size: int, room: FlowSettings, late: bool
@@ -162,7 +163,7 @@ def test_difference_is_the_reference(
     assert bag(driver.run().rows.get("y", [])) == bag(reference.difference(universe, sample))
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(TUPLES, SIZES, ROOMS, st.sampled_from([2, 8192]), st.sampled_from(["n", "t"]), st.booleans())
 def test_TA17_sort_is_the_reference(
     tuples: Any, size: int, room: FlowSettings, piece: int, name: str, descending: bool
@@ -248,7 +249,7 @@ RAGGED = st.lists(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(RAGGED, RAGGED, ROOMS)
 def test_TA13_what_a_tuple_lacks_is_no_value_in_sets(left: Any, right: Any, room: FlowSettings) -> None:
     wide, sample = reference.padded(left, right)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from narval.kinds.dataflow.engine.network.batches import TupleBatch
+from tests.examples import examples
 from tests.kinds.dataflow.engine.flows import FlowDriver, flow
 
 Rows = list[tuple[Any, ...]]
@@ -71,7 +72,7 @@ def names_in(body: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("body", CASES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(RELATIONS, RELATIONS, st.integers(1, 6))
 def test_operators_are_as_in_sqlite(body: str, left: Rows, right: Rows, size: int) -> None:
     found, expected = of_flow(body, left, right, size), of_sqlite(CASES[body], left, right)

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from narval.kinds.process.engine.tokens.token import FORWARD
 from tests.core.engines.dialogue import Dialogue, Refusal
+from tests.examples import examples
 
-SLOW = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+SLOW = settings(deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
 
 
 def graph(random: Random, join: str, kinds: tuple[str, ...] = ("wait", "wait", "node")) -> str:

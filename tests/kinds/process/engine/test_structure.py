@@ -16,6 +16,7 @@ from narval.kinds.process.engine.structure import unreachable
 from narval.kinds.process.language.code import Code
 from narval.kinds.process.language.composition import compose_all
 from narval.kinds.process.language.definition import Process
+from tests.examples import examples
 
 START = '<node name="s" isStart="true">{}</node>'
 
@@ -116,7 +117,7 @@ NAMES = st.sampled_from(["", "", "x"])
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 def test_no_run_comes_where_it_is_said_that_none_can(data: st.DataObject) -> None:
     names = "abcdef"
     nodes = []

@@ -13,6 +13,7 @@ from narval.core.definitions.parsing import parse
 from narval.core.source.text import Source
 from narval.kinds.process.language.composition import compose_all
 from narval.kinds.process.language.definition import Process
+from tests.examples import examples
 
 NAMES = st.text(st.characters(codec="utf-8", categories=("L", "N", "P")), min_size=1, max_size=6)
 ARC_NAMES = st.sampled_from(["", "", "reject", "Ünder", "𝒳"])
@@ -112,7 +113,7 @@ def test_section_13_the_order_of_a_file_says_nothing_and_nothing_is_lost(
 
 
 @given(graphs(), graphs(), st.randoms(use_true_random=False))
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 def test_section_13_what_is_composed_is_read_again_as_it_was(
     inner: dict[str, dict[str, Any]], outer: dict[str, dict[str, Any]], chance: Any
 ) -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from narval.core.definitions.prototype import Input, Output
 from narval.kinds.recipe.engine.engine import explain
 from tests.core.engines.dialogue import Dialogue, action, recipe, step, transition
+from tests.examples import examples
 from tests.kinds.recipe.engine.conditions import condition, took, waiting
 
 NO_ALARM = condition("alarm", absent="yes")
@@ -168,7 +169,7 @@ def test_N44_what_it_waits_for_is_said() -> None:
 CONDITIONS = ("p", "q", "q[@a = $it/@a]", "p[not(@a = $it/@a)]", "p[@a = 1]")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.lists(st.sampled_from(CONDITIONS), min_size=1, max_size=2),
     st.booleans(),

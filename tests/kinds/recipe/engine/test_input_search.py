@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from narval.core.definitions.action.definition import Input, Output
 from narval.kinds.recipe.engine.steps.inputs import InputSearch
 from tests.core.engines.dialogue import Dialogue, action, recipe, step, transition
+from tests.examples import examples
 
 NAMES = ("red", "green", "blue")
 GIVES = action("m.a", (), [Output("any", "*", list=True, optional=True)])
@@ -42,7 +43,7 @@ def found() -> Iterator[Counter[bool]]:
     assert counted[False] > 50
 
 
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=examples(800), deadline=None)
 @given(inputs(), ELEMENTS, ELEMENTS, st.lists(st.sampled_from(NAMES), max_size=2), st.booleans())
 def test_N15_what_predecessors_give_is_what_the_whole_search_gives(
     found: Counter[bool],

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from narval.core.definitions.prototype import Input, Output
 from narval.core.engines.commands import MarkUsed
 from tests.core.engines.dialogue import Dialogue, action, recipe, step, transition
+from tests.examples import examples
 from tests.kinds.recipe.engine.conditions import condition, took, waiting
 
 ALL = condition("mail", list="yes", use="yes")
@@ -122,7 +123,7 @@ def possible(slots: list[tuple[str, bool]], fitting: list[set[int]]) -> bool:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(SLOTS), st.booleans()), min_size=1, max_size=3),
     st.lists(st.tuples(st.sampled_from("pq"), st.sampled_from("12")), max_size=6),

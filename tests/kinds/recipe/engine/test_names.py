@@ -14,6 +14,7 @@ from narval.core.elements.element import Element, Tree
 from narval.core.engines.commands import Watch
 from narval.core.patterns.pattern import Condition, compile_pattern
 from tests.core.engines.dialogue import Dialogue, action, recipe, step, transition
+from tests.examples import examples
 from tests.kinds.recipe.engine.conditions import condition, took, values, waiting
 
 SAME_HOST = "failed[@host = $first/@host]"
@@ -311,7 +312,7 @@ def choices(patterns: list[str], elements: dict[int, Element]) -> list[tuple[int
     ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(dependent(), st.lists(st.tuples(*[st.sampled_from("pq"), *[st.sampled_from("123")] * 2]), max_size=7))
 def test_N42_a_transition_fires_as_soon_as_any_choice_lets_it(
     patterns: list[str], arriving: list[tuple[str, str, str]]

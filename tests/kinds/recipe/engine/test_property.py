@@ -15,6 +15,7 @@ from narval.core.definitions.action.definition import Input, Output
 from narval.kinds.recipe.engine.changes import CallMade, StepRunning, TransitionFired
 from narval.kinds.recipe.engine.parts import NOT_ENDED
 from tests.core.engines.dialogue import Dialogue, action, recipe, step, transition
+from tests.examples import examples
 
 NAMES = ("red", "green", "blue")
 CONDITIONS = [*NAMES, *(f"use {name}" for name in NAMES), "*[@n > 2]", "red[@n = $s0/@n]", "never"]
@@ -78,7 +79,7 @@ def transitions_to(draw: st.DrawFn, number: int, count: int) -> str:
     return transition(f"t{count}", links, f"s{number}", *conditions, priority=draw(st.integers(0, 2)))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(plans(), st.data())
 def test_whatever_happens_the_rules_of_plans_hold(text: str, data: st.DataObject) -> None:
     said = Dialogue(text, *(known for known in ACTIONS.values() if known is not None))

@@ -14,6 +14,7 @@ from narval.core.engines.commands import SIGNAL, Call
 from narval.core.engines.events import Failure
 from narval.kinds.task.language.definition import PREDEFINED, Perform, Rule, Statement, TaskDefinition
 from tests.core.engines.dialogue import Refusal
+from tests.examples import examples
 from tests.kinds.task.engine.instances import CASE, Instances, perform, state, task, when
 
 NAMES = ("a", "b", "c")
@@ -183,7 +184,7 @@ ACTS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(tasks(), st.booleans(), ACTS, st.data())
 def test_K49_K59_any_task_on_any_course(
     definition: TaskDefinition, program: bool, acts: list[str], data: st.DataObject
@@ -223,7 +224,7 @@ def performed(script: tuple[Statement, ...], amount: int) -> Iterator[str]:
             yield from performed(statement.then if amount > limit else statement.otherwise, amount)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(nested(3), max_size=4).map(tuple), st.integers(0, 9))
 def test_KA27_a_script_that_stops_at_each_statement_does_the_same(
     script: tuple[Statement, ...], amount: int

@@ -16,6 +16,7 @@ from narval.kinds.task.engine.case import engine as cases
 from narval.kinds.task.engine.server import engine as servers
 from narval.kinds.task.language.definition import PREDEFINED, Rule, Statement, TaskDefinition
 from tests.core.engines.dialogue import Refusal
+from tests.examples import examples
 from tests.kinds.task.engine.instances import perform, state, task, when
 from tests.kinds.task.engine.test_with_servers_and_cases import Works
 
@@ -148,7 +149,7 @@ ACTS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(types("one"), types("two"), ACTS, st.data())
 def test_K59_any_types_on_any_course_leave_each_object_in_one_place(
     one: TaskDefinition, two: TaskDefinition, acts: list[str], data: st.DataObject
@@ -202,7 +203,7 @@ BUSY = ["put"] * 3 + ["answer"] * 4 + ["raise"] * 4 + ["assert"] * 3 + ["finish"
 BUSY += ["begin"] * 2 + ["init"] * 2 + ["get"] * 3 + ["hand"] * 3 + ["down"]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     types("one", quiet=True),
     types("two", quiet=True),

@@ -12,6 +12,7 @@ from narval.core.source.text import Source
 from narval.kinds.task.engine.structure import unreachable
 from narval.kinds.task.language.definition import TaskDefinition
 from narval.kinds.task.language.windows import TimeSpec, is_empty, windows
+from tests.examples import examples
 from tests.kinds.task.language.test_windows import SPECS, spec_of
 
 
@@ -107,7 +108,7 @@ def test_K30_windows_that_hold_no_time(text: str, empty: bool) -> None:
     assert is_empty(spec_of(text, "t")) == empty
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(SPECS, st.lists(st.integers(0, 10 * 86400), min_size=20, max_size=20))
 def test_K30_what_is_said_to_be_empty_is_so(spec: TimeSpec, bases: list[int]) -> None:
     if is_empty(spec):

@@ -26,6 +26,7 @@ from narval.kinds.task.language.people import outcome_of
 from narval.kinds.task.language.texts_of import definition_text
 from narval.kinds.task.language.windows import AllOf, ClockTime, Duration, TimeSpec, Window
 from narval.kinds.work.language.definition import WorkDefinition
+from tests.examples import examples
 from tests.kinds.task.language.writing import SECOND, SPECS, bare, definitions
 
 ROUTED = "\nON FORWARD route(next);\nTASK TYPE next INITIAL 1 STATE 1 EXPOSED ON EVENT a GOTO COMMIT\n"
@@ -158,7 +159,7 @@ def kept(definition: Definition) -> Definition:
     return read_definition(definition.kind, definition.path, definition.xml)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(definitions())
 def test_K70_a_definition_that_is_printed_is_read_again(definition: TaskDefinition) -> None:
     text = definition_text(definition)
@@ -175,7 +176,7 @@ def test_K70_a_definition_that_is_printed_is_read_again(definition: TaskDefiniti
     assert kept(found).digest == found.digest
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(SPECS)
 def test_KA1_times_that_are_printed_are_read_again(spec: TimeSpec) -> None:
     rule = Rule("e", ("t",), before_condition=spec, before_action=spec)
@@ -185,7 +186,7 @@ def test_KA1_times_that_are_printed_are_read_again(spec: TimeSpec) -> None:
     assert task(text, "bank.second").states["1"].rules == (replace(rule, line=6, column=14),)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.text(max_size=200), st.integers(0, 400))
 def test_K70_whatever_stands_in_a_file_it_is_read_without_harm(text: str, at: int) -> None:
     good = f"TASK TYPE scan INITIAL 1 STATE 1 EXPOSED ON EVENT ok GOTO FORWARD{ROUTED}"

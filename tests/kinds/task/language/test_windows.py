@@ -29,6 +29,7 @@ from narval.kinds.task.language.windows import (
     windows,
 )
 from narval.kinds.task.language.words import LEXICON
+from tests.examples import examples
 
 ZONE = "Europe/Paris"
 PARIS = ZoneInfo(ZONE)
@@ -289,7 +290,7 @@ BASES = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(SPECS.filter(lambda spec: not has_daily(spec)), BASES, st.lists(st.integers(0, MINUTES), max_size=20))
 def test_K34_windows_are_those_of_a_slow_reference(spec: TimeSpec, base: int, minutes: list[int]) -> None:
     found = windows(spec, float(base), ZONE, {})
@@ -309,7 +310,7 @@ def test_K34_windows_are_those_of_a_slow_reference(spec: TimeSpec, base: int, mi
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(MINUTES_OF_DAY, MINUTES_OF_DAY, BASES)
 def test_KA9_a_daily_window_is_that_of_a_slow_reference(after: float, before: float, base: int) -> None:
     spec = AllOf((Window("AFTER", ClockTime(after)), Window("BEFORE", ClockTime(before))))

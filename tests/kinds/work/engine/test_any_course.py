@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from narval.core.definitions.people.directory import Away, Directory, Person
 from tests.core.engines.dialogue import Refusal
+from tests.examples import examples
 from tests.kinds.work.engine.items import Office, work
 from tests.kinds.work.engine.reference import DAY, HOUR, Reference, Rules, Somebody
 
@@ -193,5 +194,5 @@ class Course(RuleBasedStateMachine):
             assert any(wait.what == "person" and wait.text for wait in said)
 
 
-Course.TestCase.settings = settings(max_examples=100, stateful_step_count=20, deadline=None)
+Course.TestCase.settings = settings(max_examples=examples(100), stateful_step_count=20, deadline=None)
 TestCourse = Course.TestCase

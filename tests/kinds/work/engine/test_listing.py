@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from narval.core.definitions.people.directory import Away, Directory, Person
 from narval.kinds.work.engine.listing import Worklist, acts_open_to, may_see
 from tests.core.engines.dialogue import Refusal
+from tests.examples import examples
 from tests.kinds.work.engine.items import Office, work
 
 WORKS = {
@@ -46,7 +47,7 @@ acts = st.tuples(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     directories,
     directories,

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.core.engines.dialogue import Refusal
+from tests.examples import examples
 from tests.kinds.task.engine.case.cases import Cases, task
 from tests.kinds.task.engine.case.reference import COMPENSATORS, COMPOSES, GOING, CaseReference
 
@@ -271,5 +272,5 @@ class Course(RuleBasedStateMachine):
             assert state.status == "cancelled" or not fates & {"failed"}
 
 
-Course.TestCase.settings = settings(max_examples=100, stateful_step_count=25, deadline=None)
+Course.TestCase.settings = settings(max_examples=examples(100), stateful_step_count=25, deadline=None)
 TestCourse = Course.TestCase

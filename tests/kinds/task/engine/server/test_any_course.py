@@ -15,6 +15,7 @@ from hypothesis.stateful import rule as does
 from narval.core.engines.events import Cancelled, Failure, TimerFired
 from narval.kinds.task.engine.server import engine
 from narval.kinds.task.language.definition import TaskDefinition
+from tests.examples import examples
 from tests.kinds.task.engine.server import reference
 from tests.kinds.task.engine.server.hall import (
     Hall,
@@ -259,7 +260,7 @@ class Course(RuleBasedStateMachine):
 
 
 TestAnyCourse = Course.TestCase
-TestAnyCourse.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestAnyCourse.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)
 
 
 def test_K33_the_end_of_a_standing_run_leaves_nothing_in_force() -> None:
