@@ -18,7 +18,8 @@ import sys
 import traceback
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import ModuleType, TracebackType
+from functools import lru_cache
+from types import CodeType, ModuleType, TracebackType
 from typing import Any
 
 import msgspec
@@ -277,8 +278,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         file, known = self._folder + source.path, len(trial.faults)
         try:
             _prepare(module, source, file)
-            code = compile(source.text, file, "exec", dont_inherit=True)
-            exec(code, module.__dict__)  # noqa: S102 - a module is code that its user put there to be run
+            exec(_code(source, file), module.__dict__)  # noqa: S102 - a module is code that its user put there to be run
             trial.take(module, source)
         except KeyboardInterrupt:
             raise
@@ -289,6 +289,22 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
                 return False  # for the faults of another file of this module, which are noted
             trial.faults.append(_fault(error, file, source))
         return len(trial.faults) == known
+
+
+def _code(source: Source, file: str) -> CodeType:
+    """The code of a file, which is compiled once while its text stays the same."""
+    return _named(_compiled(source.text, source.path), file)
+
+
+@lru_cache(maxsize=256)
+def _compiled(text: str, path: str) -> CodeType:
+    return compile(text, path, "exec", dont_inherit=True)
+
+
+def _named(code: CodeType, file: str) -> CodeType:
+    """The same code with another file name, which tracebacks show."""
+    within = (_named(each, file) if isinstance(each, CodeType) else each for each in code.co_consts)
+    return code.replace(co_filename=file, co_consts=tuple(within))
 
 
 def _prepare(module: ModuleType, source: Source, file: str) -> None:
@@ -317,7 +333,7 @@ def _drop(package: str, *, itself: bool = True) -> None:
 
 def _fault(error: BaseException, file: str, source: Source) -> Fault:
     """The fault of a file that could not be imported, at the place in it."""
-    if isinstance(error, SyntaxError) and error.filename == file:
+    if isinstance(error, SyntaxError) and error.filename in (file, source.path):
         line, column = max(error.lineno or 1, 1), max(error.offset or 1, 1)
         return source.fault(f"not Python: {error.msg}", line, column)
     line, column = _place(error.__traceback__, file)
