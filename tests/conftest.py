@@ -11,8 +11,11 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,6 +23,7 @@ from xdist.scheduler import LoadFileScheduling
 
 from narval.system import stopwatch
 from tests.examples import PROFILE, examples
+from tests.parsed_once import parse_each_once
 from tests.postgres import Server, fresh_schema, private_server, shared_server
 
 ANY_MACHINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -29,6 +33,20 @@ settings.register_profile("random", ANY_MACHINE, print_blob=True)
 settings.load_profile(PROFILE)
 
 stopwatch.seconds = lambda: 0.0
+parse_each_once()
+
+MEMORY, ROOM = Path("/dev/shm"), 4 * 2**30
+
+
+def has_room(folder: Path) -> bool:
+    """True if programs may lie in a folder, and there is room for all that tests write."""
+    is_there = folder.is_dir() and os.access(folder, os.W_OK)
+    return is_there and not os.statvfs(folder).f_flag & os.ST_NOEXEC and shutil.disk_usage(folder).free > ROOM
+
+
+if "TMPDIR" not in os.environ and has_room(MEMORY):
+    os.environ["TMPDIR"] = str(MEMORY)  # tests wait for a disk else, for minutes: no test cuts the power
+    tempfile.tempdir = None
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False

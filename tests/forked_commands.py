@@ -170,6 +170,9 @@ def serve() -> None:
             continue
         with suppress(ImportError):  # what needs an extra that is not here
             import_module(name)
+    parsed_once = import_module("tests.parsed_once")
+    parsed_once.parse_each_once()
+    parsed_once.parse_what_ships()
     gc.collect()
     gc.freeze()
     signal.signal(signal.SIGHUP, signal.SIG_DFL)

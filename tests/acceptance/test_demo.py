@@ -18,6 +18,10 @@ def line(scratch: Path, *more: str) -> list[str]:
     return [sys.executable, "-m", "narval.surfaces.cli.demo", "--scratch", str(scratch), *more]
 
 
+def hears_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def sent(scratch: Path) -> int:
     return len(list((scratch / "var/outbox/new").iterdir()))
 
@@ -45,7 +49,13 @@ def test_P80_without_a_terminal_the_question_stays_open_and_is_listed(tmp_path: 
 def test_P72_the_owner_answers_by_a_word(tmp_path: Path, word: str, told: str, count: int) -> None:
     scratch = tmp_path / "home"
     parent, child = pty.openpty()
-    demo = subprocess.Popen(line(scratch, "--pace", "0"), stdin=child, stdout=child, stderr=child)
+    demo = subprocess.Popen(
+        line(scratch, "--pace", "0"),
+        stdin=child,
+        stdout=child,
+        stderr=child,
+        preexec_fn=hears_interrupts,  # a shell has what it puts in the background ignore them
+    )
     os.close(child)
     shown = ""
 
