@@ -16,10 +16,11 @@ from narval.core.engines.events import Failure
 from narval.core.errors import InternalError
 from narval.core.memory.memory import Memory
 from narval.core.patterns.pattern import Bound, Condition, Pattern
-from narval.core.trust.contents import is_free, leading_in, values_of, written
+from narval.core.trust.contents import is_free, leading_in, paths_there, values_of, written
 from narval.core.trust.origins import Chosen, came_in, chosen, origins_of
 from narval.core.trust.parts import PROGRAMS, VALUES, Part, inputs_of, parts_of
 from narval.core.trust.rules import FROM, KNOWN, Facts, Judgement, Rule, Rules, Verdict, only_secrets
+from narval.core.trust.selection import looks_at
 from narval.files.trust_file import TRUST_FILE
 
 _READS_MORE = re.compile(r"\$from(?![\w.-])(?!/@[A-Za-z_])")
@@ -190,13 +191,20 @@ class _Holding:
     # --- to -------------------------------------------------------------------------------------------
 
     def _is_about(self, rule: Rule, pattern: Pattern, part: Part) -> bool:
-        """False if a rule allows a part that says where, in an input of which its pattern says nothing: who
-        may be written to says nothing of the outbox.
+        """False if a rule allows a part that says where, of which its pattern does not say all: who may be
+        written to says nothing of the outbox, nor of what else is in an input that is not divided.
         """
-        if rule.then != "allow" or not part.where or part.input not in self._given:
+        if rule.then != "allow" or not part.where:
             return True
-        names = Condition((pattern,)).names
-        return names is None or all(element.name in names for element in self._given[part.input])
+        elements, names = self._given.get(part.input), Condition((pattern,)).names
+        if elements is None or not (names is None or all(element.name in names for element in elements)):
+            return False
+        if part.path:
+            return True  # the rule itself looks at it
+        others = self._others(part)
+        return all(
+            looks_at(pattern.text, path) for element in elements for path in paths_there(element.xml, others)
+        )
 
     @cached_property
     def _arrived(self) -> list[Element] | None:
@@ -266,9 +274,12 @@ class _Holding:
         )
 
     def _values(self, part: Part) -> Iterator[str]:
-        others = [other.path for other in self._parts if other.input == part.input and other.path]
         for element in self._given[part.input]:
-            yield from values_of(element.xml, part.path, others)
+            yield from values_of(element.xml, part.path, self._others(part))
+
+    def _others(self, part: Part) -> list[str]:
+        """The paths of the other parts of its input."""
+        return [other.path for other in self._parts if other.input == part.input and other.path]
 
     def _chosen(self, part: Part) -> Chosen:
         return chosen(self._memory, part.eids)

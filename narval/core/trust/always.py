@@ -112,11 +112,12 @@ def _whole(node: etree._Element) -> Iterator[str]:
     yield f"count(@*)={len(node.attrib)} and count(*)={len(inner)}"
     yield from (f"@{name}={_literal(value)}" for name, value in attributes.items())
     yield f".={_literal(text_within(node))}"
-    for at, child in enumerate(inner, 1):
+    for before, child in enumerate(inner):
         tests = list(_whole(child))
         if not tests:
             return
-        yield f"*[{at}][self::{child.tag!s}]{''.join(f'[{test}]' for test in tests)}"
+        at = f"count(preceding-sibling::*)={before}"  # by its name, so that the pattern looks at its parts
+        yield f"{child.tag!s}[{at}]{''.join(f'[{test}]' for test in tests)}"
 
 
 def _literal(value: str) -> str:

@@ -11,6 +11,7 @@ from lxml import etree
 
 from narval.core.elements.element import children, parse, text_within
 from narval.core.trust.origins import Chosen
+from narval.core.trust.paths import TEXT, local_part
 from narval.core.trust.rules import Holding
 
 _APART = r"\s<>()\[\]{},;\"'"
@@ -39,10 +40,24 @@ def values_of(xml: bytes, path: str, others: Iterable[str] = ()) -> Iterator[str
     """The values of a part of an element: texts and attributes of all that is in it; of the whole without
     what is in `others`.
     """
-    root = parse(xml)
     if path:
-        yield from _at(root, path)
-        return
+        yield from _at(parse(xml), path)
+    else:
+        yield from _all(_without(xml, others))
+
+
+def paths_there(xml: bytes, others: Iterable[str] = ()) -> Iterator[str]:
+    """The paths of all attributes and texts of an element that say something, without what is in `others`;
+    the number that narval gave it is none.
+    """
+    root = _without(xml, others)
+    root.attrib.pop("eid", None)
+    yield from _said_within(root, "")
+
+
+def _without(xml: bytes, others: Iterable[str]) -> etree._Element:
+    """The root of an element that has lost the parts at some paths."""
+    root = parse(xml)
     for other in others:
         for node, name in _nodes(root, other):
             if name == "text()":
@@ -51,13 +66,26 @@ def values_of(xml: bytes, path: str, others: Iterable[str] = ()) -> Iterator[str
                 node.attrib.pop(name, None)
             elif (above := node.getparent()) is not None:
                 above.remove(node)
-    yield from _all(root)
+    return root
+
+
+def _said_within(node: etree._Element, above: str) -> Iterator[str]:
+    yield from (f"{above}@{local_part(name)}" for name, value in node.attrib.items() if value)
+    if _own_text(node).strip():
+        yield f"{above}{TEXT}"
+    for child in children(node):
+        yield from _said_within(child, f"{above}{local_part(child.tag)}/")
+
+
+def _own_text(node: etree._Element) -> str:
+    """The text that stands in a node itself, and not in a child."""
+    return "".join([node.text or "", *(child.tail or "" for child in node)])
 
 
 def _at(root: etree._Element, path: str) -> Iterator[str]:
     for node, name in _nodes(root, path):
         if name == "text()":
-            yield "".join([node.text or "", *(child.tail or "" for child in node)])
+            yield _own_text(node)
         elif name:
             yield str(node.get(name, ""))
         else:

@@ -23,7 +23,7 @@ from narval.core.patterns.syntax import (
     variables,
     walk,
 )
-from narval.core.trust.paths import TEXT
+from narval.core.trust.paths import TEXT, is_within
 
 
 class Piece(NamedTuple):
@@ -47,13 +47,30 @@ def selected_by(text: str) -> frozenset[Piece]:
 
 @lru_cache(maxsize=1024)
 def looked_at(text: str) -> frozenset[str]:
-    """The parts of the element that a pattern is tried on at which it looks, by their paths. What stands
-    behind a variable is in another element, and none of them; nor is one whose path cannot be told.
+    """The parts of the element that a pattern is tried on at which it looks, by their paths; "." is all text of
+    it. What stands behind a variable is in another element, and none of them; nor is one whose path cannot be
+    told.
     """
     try:
         return frozenset("/".join(path) for path in _looked_at(parse(text), _OUTSIDE))
     except ExpressionError:  # of XPath 3.1 alone
         return frozenset()
+
+
+ALL_TEXT = "."
+"""The path, as of a part, of all text within an element."""
+
+
+def looks_at(text: str, path: str) -> bool:
+    """True if a pattern looks at an attribute or a text of an element, by its path: at itself, or, of a text,
+    at what it is within.
+    """
+    looked = looked_at(text)
+    if path in looked:
+        return True
+    if path.rpartition("/")[2] != TEXT:
+        return False
+    return ALL_TEXT in looked or any(is_within(path, part) for part in looked)
 
 
 _Place = tuple[str, ...] | None
@@ -89,6 +106,8 @@ def _followed(node: Expression, place: _Place) -> tuple[_Place, list[tuple[str, 
                 place = _stepped(place, step)
                 if place:
                     looked.append(place)
+                elif place == () and step.axis == "self" and step is steps[-1]:
+                    looked.append((ALL_TEXT,))
                 looked += (path for predicate in step.predicates for path in _looked_at(predicate, place))
             return place, looked
         case Filter(primary=primary, predicates=predicates):

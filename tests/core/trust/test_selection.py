@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from narval.core.trust.selection import Piece, looked_at, pieces_of, selected_by
+from narval.core.trust.selection import Piece, looked_at, looks_at, pieces_of, selected_by
 
 
 @pytest.mark.parametrize(
@@ -56,6 +56,7 @@ def test_F4_what_is_repeated_are_the_elements_that_are_selected() -> None:
         ("email[$from[@cc]]", set()),
         ("email[($from | .)/@cc]", set()),
         ("email[.//@cc or @*]", set()),
+        ("url[.='https://x.org']", {"."}),
         ("//email[@cc]", set()),
     ],
 )
@@ -63,3 +64,20 @@ def test_F6_a_pattern_looks_at_parts_of_what_it_is_tried_on_and_at_none_behind_a
     text: str, paths: set[str]
 ) -> None:
     assert looked_at(text) == paths
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "looks"),
+    [
+        ("letter[@to='a']", "@to", True),
+        ("letter[@to='a']", "@cc", False),
+        ("letter[@to='a']", "text()", False),
+        ("letter[.='so']", "a/text()", True),
+        ("letter[.='so']", "a/@b", False),
+        ("letter[a='so']", "a/c/text()", True),
+        ("letter[a='so']", "a/@b", False),
+        ("letter[a='so']", "text()", False),
+    ],
+)
+def test_F6_a_pattern_looks_at_a_text_by_what_it_is_within(text: str, path: str, looks: bool) -> None:
+    assert looks_at(text, path) is looks
