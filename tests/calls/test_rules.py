@@ -565,6 +565,21 @@ def test_what_a_program_reads_on_its_standard_input_is_what_it_is_given(
     assert bool(list(home.glob("**/ran"))) == runs
 
 
+PROCESS = """<process-definition name="sends"><node name="n" type="action" isStart="true">
+  <custom><target>m.send</target></custom></node></process-definition>"""
+
+
+def test_F4_a_process_that_is_given_an_argument_knows_the_labels_of_its_parts(home: Path) -> None:
+    letter = '<letter to="ann@x.org">{$fetch/body}</letter>'
+    given = f'<step id="go" type="process" target="p.sends"><arguments>{letter}</arguments></step>'
+    (home / "recipes/p.xml").write_text(PROCESS)
+    (home / "recipes/g.xml").write_text(f'<cookbook group="g">{step_after_fetch("gives", given)}</cookbook>')
+    with narval.open(home, by="ann") as agent:
+        agent.start("g.gives")
+        agent.until_idle()
+        assert (sent(home), asked(agent)) == (["ann@x.org"], []), "its text alone came from the mail"
+
+
 def test_a_call_that_is_tried_again_after_it_was_agreed_to_is_not_asked_for_again(home: Path) -> None:
     module = MODULE.replace(
         "def send(letter):\n",

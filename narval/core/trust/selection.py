@@ -47,9 +47,9 @@ def selected_by(text: str) -> frozenset[Piece]:
 
 @lru_cache(maxsize=1024)
 def looked_at(text: str) -> frozenset[str]:
-    """The parts of the element that a pattern is tried on at which it looks, by their paths; "." is all text of
-    it. What stands behind a variable is in another element, and none of them; nor is one whose path cannot be
-    told.
+    """The parts of the element that a pattern is tried on at which it looks, by their paths; "." is all text
+    of it. What stands behind a variable is in another element, and none of them; nor is one whose path cannot
+    be told.
     """
     try:
         return frozenset("/".join(path) for path in _looked_at(parse(text), _OUTSIDE))
