@@ -19,6 +19,7 @@ from narval.calls.verdicts import deciding
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.people.directory import Directory
 from narval.core.engines.commands import Call
+from narval.core.engines.registry import is_undoing
 from narval.core.memory.labels import ANY_MODEL, MODEL
 from narval.core.trust.parts import Part, parts_of
 from narval.core.trust.paths import is_within
@@ -57,9 +58,13 @@ def reply(letter):
 def mix(any):
     return "<note to='mixed' from='mixed'/>"
 
-@action(inputs=[NOTE], outputs=[Output("sent", "sent")], where=["note/@to"], runs="inline")
+@action(inputs=[NOTE], outputs=[Output("sent", "sent")], where=["note/@to"], runs="inline", undo="m.unsend")
 def send(note):
     return f"<sent to='{note.attributes.get('to', '')}'/>"
+
+@action(inputs=[Input("sent", "sent"), Input("note", "note", optional=True)], where=["sent/@to"],
+        runs="inline")
+def unsend(sent, note=None): pass
 
 @action(inputs=[NOTE, Input("letter", "letter", optional=True)], outputs=[Output("sent", "sent")],
         runs="inline")
@@ -116,9 +121,10 @@ _LEAST = {"allow": 0, "ask": 1, "refuse": 1}
 
 
 class Seen(NamedTuple):
-    """A call that was about to be made, with its parts then."""
+    """A call that was about to be made, with its parts then; one that undoes has a step by its caller's."""
 
     definition: str
+    undoes: bool
     call: Call
     parts: tuple[Part, ...]
 
@@ -212,7 +218,8 @@ def watching(seen: list[Seen]) -> Iterator[None]:
         agent = self._agent
         action = agent.lookup.definition(run, call.kind, call.name)
         where = action.says_where if isinstance(action, Action) else None
-        seen.append(Seen(run.name, call, parts_of(agent.memory, call, where, deciding(agent, run))))
+        undoes = is_undoing(run.kind)
+        seen.append(Seen(run.name, undoes, call, parts_of(agent.memory, call, where, deciding(agent, run))))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Approvals, "stop", noting)
@@ -221,6 +228,17 @@ def watching(seen: list[Seen]) -> Iterator[None]:
 
 def reached(home: Path) -> Reach:
     return reach_of(Reading(home).snapshot(Settings(), Directory()), ())
+
+
+def of_call(calls: Sequence[ReachedCall], call: Call, *, undoes: bool) -> ReachedCall:
+    """What the check says of a call; of one that undoes, at any step of that name of any recipe."""
+    if not undoes:
+        (told,) = (one for one in calls if one.call.part == call.step)
+        return told
+    *above, step = call.step.split("/")
+    parts = [f"undo of {step}{f' of w.{name}' if name else ''}" for name in ("", "first", "second")]
+    at = [one for one in calls if one.call.part in (parts[1:] if above else parts[:1])]
+    return at[0]._replace(parts=tuple(part for one in at for part in one.parts))
 
 
 def covered(label: str, possible: frozenset[str]) -> bool:
@@ -250,13 +268,17 @@ def test_F9_no_label_comes_to_a_call_that_the_check_said_cannot(cookbook: str, r
             (home / path).write_text(text)
         with narval.open(home) as agent:
             agent.add("<contact from='c' to='d'/>")
+            started = []
             for name in ("first", "seed", "first", "second", "third", "third"):
-                agent.start(f"w.{name}")
+                started.append(agent.start(f"w.{name}"))
                 agent.until_idle()
+            for run in reversed(started):
+                agent.ask("undo", run=run, why="it is tried")
+            agent.until_idle()
         reach = reached(home)
         definitions = {definition.full_name: definition for definition in reach.definitions}
-        for definition, call, parts in seen:
-            (told,) = (one for one in reach.calls_of(definitions[definition]) if one.call.part == call.step)
+        for definition, undoes, call, parts in seen:
+            told = of_call(reach.calls_of(definitions[definition]), call, undoes=undoes)
             for part in parts:
                 possible = possible_at(told, part)
                 wrong = [label for label in part.labels if not covered(label, possible)]

@@ -228,6 +228,45 @@ def test_F9_a_run_has_what_decided_in_those_that_it_calls_and_that_call_it(tmp_p
     assert home.parts("w.after", "send")[""].all == {"mail"}
 
 
+PAYS = """
+from narval import Input, Output, action
+
+@action(inputs=[Input("bill", "bill")], outputs=[Output("paid", "paid")], where=["bill/@to"],
+        undo="shop.refund")
+def pay(bill): pass
+
+@action(inputs=[Input("paid", "paid"), Input("bill", "bill")], where=["paid", "bill/@to"])
+def refund(paid, bill): pass
+
+@action(inputs=[Input("letter", "letter", optional=True)], where=["letter/@to"])
+def recall(letter): pass
+"""
+
+
+def test_F9_what_undoes_a_call_is_told_with_what_that_was_given_and_gave(tmp_path: Path) -> None:
+    bill = "<arguments><bill to='{$read/@iban}' of='me'/></arguments>"
+    letter = "<arguments><letter to='me'>{$read}</letter></arguments>"
+    home = told(
+        tmp_path,
+        recipe("pays", "read m.read", f"pay shop.pay {bill}"),
+        recipe("calls", "pays recipe:w.pays", "send m.send <arguments><letter to='me'/></arguments>"),
+        recipe("sends", "read m.read", f"send m.send {letter}").replace(
+            '"m.send"', '"m.send" undo="shop.recall"'
+        ),
+        modules__shop_DOT_py=PAYS,
+    )
+    parts = home.parts("w.pays", "undo of pay")
+    assert {path: part.all for path, part in parts.items() if path} == {
+        "bill/@to": {"mail"},
+        "bill": set(),
+        "paid": {"mail"},
+    }
+    assert [path for path, part in parts.items() if part.where] == ["paid", "bill/@to"]
+    assert home.parts("w.calls", "undo of pay of w.pays")["bill/@to"].all == {"mail"}, "called runs too"
+    recalled = home.parts("w.sends", "undo of send")
+    assert (recalled["letter/@to"].all, recalled["letter/text()"].all) == (set(), {"mail"})
+
+
 def test_F9_what_begins_a_run_by_an_element_decides_in_it(tmp_path: Path) -> None:
     start = "<arguments><start-plan recipe='w.started'><note>{$read}</note></start-plan></arguments>"
     letter = "<arguments><letter to='{$n}'/></arguments>"

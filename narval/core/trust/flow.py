@@ -121,6 +121,10 @@ class CallFlow(msgspec.Struct, frozen=True):
     """The elements that a called run is given beside its inputs."""
     sends: bool = False
     """True if it sends what it takes to other agents."""
+    undo: str = ""
+    """The action by which the author of the part has it undone; "": what the called action says."""
+    undoes: str = ""
+    """The part whose calls it undoes; "" for any other call."""
 
 
 class Flow(msgspec.Struct, frozen=True):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
 
+from narval.core.definitions.action.definition import Action
 from narval.core.definitions.library import Definition, Library
 from narval.core.definitions.prototype import Output
 from narval.core.elements.control_elements import STARTING
@@ -29,7 +31,7 @@ from narval.core.trust.flow import (
 )
 from narval.core.trust.graph import PLAIN, Graph
 from narval.core.trust.paths import Keep
-from narval.core.trust.places import Memory, Place, Places, Source
+from narval.core.trust.places import Memory, Place, Places, Source, may_be
 
 ERROR = "error"
 """The name of the elements that tell of errors."""
@@ -146,6 +148,7 @@ class Landscape:
         run = self._place(f"a run of {definition.full_name}", definition)
         run = run._replace(whether=run.nodes[""])
         flow = flow_of(definition, library)
+        flow = msgspec.structs.replace(flow, calls=(*flow.calls, *_undoing(flow.calls, library)))
         followed = Followed(key_of(definition), definition, library, flow, run, self.graph.node())
         self.followed[followed.key] = followed
         for name in (*KINDS[definition.kind].runs, ERROR, FAILURE, SIGNAL):
@@ -154,6 +157,11 @@ class Landscape:
             self.memory.enter(run, fits)
 
     def _make_places_of_call(self, followed: Followed, call: CallFlow) -> None:
+        if call.undoes:
+            of_part = [key for key in self.arguments if key[:2] == (followed.key, call.undoes)]
+            self.arguments.update(
+                ((followed.key, call.part, at), self.arguments[of, part, at]) for of, part, at in of_part
+            )
         for at, written in enumerate(call.arguments):
             title = f"the {written.name} written at {call.part}"
             place = self._place(title, followed.definition, call.part, written.parts)
@@ -253,6 +261,45 @@ class Landscape:
         of_group = followed.definition.group
         called = (of for each in libraries for of in each.called(call.kind, call.target, of_group))
         return list(dict.fromkeys(key_of(of) for of in called))
+
+
+def _undoing(calls: Iterable[CallFlow], library: Library) -> Iterator[CallFlow]:
+    """The calls that undo others, where there is an action that does: each input takes what fits it of what
+    those were given and gave.
+    """
+    for call in calls:
+        target = library.get(call.kind, call.target) if call.kind in KINDS else None
+        name = call.undo or (target.undo if isinstance(target, Action) else "")
+        action = library.get(Action.kind, name) if name else None
+        if isinstance(action, Action):
+            given = dict.fromkeys((*chain.from_iterable(call.inputs.values()), *call.elements))
+            inputs = {
+                slot.id: tuple(_which_fit(slot.condition, call, (*given, Taken(GivenBy(call.part, True)))))
+                for slot in action.prototype.inputs
+            }
+            yield CallFlow(
+                f"undo of {call.part}",
+                Action.kind,
+                action.full_name,
+                call.line,
+                prototype=action.prototype,
+                inputs=inputs,
+                undoes=call.part,
+            )
+
+
+def _which_fit(fits: Condition, call: CallFlow, given: Iterable[Taken]) -> Iterator[Taken]:
+    """The ones among the elements of a call that may fit."""
+    for taken in given:
+        match taken.origin:
+            case TheArgument(at) if not may_be(fits, call.arguments[at].literal):
+                pass
+            case InMemory(condition) if not may_be(fits, condition):
+                pass
+            case GivenBy():
+                yield taken._replace(origin=taken.origin._replace(fits=fits))
+            case _:
+                yield taken
 
 
 def _fitting(gives: Origin, of: GivenBy) -> Origin:

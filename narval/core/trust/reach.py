@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+import msgspec
+
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.library import Definition
 from narval.core.definitions.prototype import REPLACES, Output
@@ -88,12 +90,19 @@ class _PartNode(NamedTuple):
     node: int
 
 
+_Call = tuple[CallFlow, Action | None, list[_PartNode]]
+"""A call with the action and the parts of its inputs."""
+
+_Calls = dict[Key, list[_Call]]
+"""The calls of each definition."""
+
+
 class Reach:
     """The labels that can come to each part of each call that the definitions of a home can make."""
 
     def __init__(self, home: Home) -> None:
         self._home, self._land = home, Landscape(home)
-        self._calls: dict[Key, list[tuple[CallFlow, Action | None, list[_PartNode]]]] = {}
+        self._calls: _Calls = {}
         for followed in self._land.followed.values():
             self._make_edges(followed)
         self._start_runs()
@@ -107,14 +116,14 @@ class Reach:
         return sorted(definitions, key=lambda definition: (definition.path, definition.line, definition.kind))
 
     def calls_of(self, definition: Definition) -> list[ReachedCall]:
-        """The calls of actions and programs that runs of a definition can make, in its order."""
+        """The calls of actions and programs that runs of a definition can make; those that undo come last."""
         followed = self._land.followed.get(key_of(definition))
         if followed is None:
             return []
         whether = self._reached(_PartNode("", "", False, followed.run.whether))
         return [
             ReachedCall(definition, call, action, (*map(self._reached, parts), whether))
-            for call, action, parts in self._calls.get(followed.key, ())
+            for call, action, parts in _made_by(followed, self._land, self._calls)
         ]
 
     def way(self, part: ReachedPart, label: str) -> list[WayStep]:
@@ -287,6 +296,24 @@ class Reach:
     def _hold(self, followed: Followed, source: Source, kind: int = PLAIN) -> None:
         """Let runs have all labels of what they hold."""
         self._land.connect((*source.of_part(""), *source.whether()), [followed.own], kind)
+
+
+def _made_by(followed: Followed, land: Landscape, calls: _Calls) -> Iterator[_Call]:
+    """The calls that runs of a definition make in its order, then those that undo what they have done, and
+    what the runs have done that they called.
+    """
+    yield from (one for one in calls.get(followed.key, ()) if not one[0].undoes)
+    pending = [followed.key] if KINDS[followed.definition.kind].undoes else []
+    for key in pending:
+        of = land.followed[key]
+        for call, action, parts in calls.get(key, ()):
+            if call.undoes and of is not followed:
+                part, line = f"{call.part} of {of.definition.full_name}", followed.definition.line
+                yield msgspec.structs.replace(call, part=part, line=line), action, parts
+            elif call.undoes:
+                yield call, action, parts
+        called = (land.called(of, call) for call in of.flow.calls if not call.agent)
+        pending += dict.fromkeys(one for keys in called for one in keys if one not in pending)
 
 
 def _kind(taken: Taken) -> int:

@@ -74,6 +74,7 @@ class _Steps:
             arguments,
             tuple(elements),
             sends=step.sending is not None,
+            undo=step.undo,
         )
 
     def _has_prototype(self, step: Step) -> bool:
