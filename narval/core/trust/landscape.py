@@ -272,10 +272,10 @@ def _undoing(calls: Iterable[CallFlow], library: Library) -> Iterator[CallFlow]:
         name = call.undo or (target.undo if isinstance(target, Action) else "")
         action = library.get(Action.kind, name) if name else None
         if isinstance(action, Action):
-            given = dict.fromkeys((*chain.from_iterable(call.inputs.values()), *call.elements))
+            sources = dict.fromkeys((*chain.from_iterable(call.inputs.values()), *call.elements))
+            sources[Taken(GivenBy(call.part, True))] = None
             inputs = {
-                slot.id: tuple(_which_fit(slot.condition, call, (*given, Taken(GivenBy(call.part, True)))))
-                for slot in action.prototype.inputs
+                slot.id: tuple(_which_fit(slot.condition, call, sources)) for slot in action.prototype.inputs
             }
             yield CallFlow(
                 f"undo of {call.part}",
@@ -288,9 +288,9 @@ def _undoing(calls: Iterable[CallFlow], library: Library) -> Iterator[CallFlow]:
             )
 
 
-def _which_fit(fits: Condition, call: CallFlow, given: Iterable[Taken]) -> Iterator[Taken]:
+def _which_fit(fits: Condition, call: CallFlow, sources: Iterable[Taken]) -> Iterator[Taken]:
     """The ones among the elements of a call that may fit."""
-    for taken in given:
+    for taken in sources:
         match taken.origin:
             case TheArgument(at) if not may_be(fits, call.arguments[at].literal):
                 pass
