@@ -69,9 +69,19 @@ class Work:
         self.turns += self.agent.daemon.host.loop.turns
 
 
-def line_of_steps(folder: Path, runs: int, steps: int, what: str = "step", *, home: bool = False) -> Work:
-    """Plans of so many steps each, to their end."""
-    for name, text in (("modules/w.py", MODULE), ("recipes/w.xml", recipe(steps, what))):
+COMES = """
+@action(outputs=[Output("x", "x")], runs="inline", label="mail")
+def come():
+    return "<x n='0'/>"
+"""
+
+
+def line_of_steps(
+    folder: Path, runs: int, steps: int, what: str = "step", *, home: bool = False, first: str = ""
+) -> Work:
+    """Plans of so many steps each, to their end; the first step may be another."""
+    text = recipe(steps, what).replace(f'"w.{what}"', f'"w.{first or what}"', 1)
+    for name, text in (("modules/w.py", MODULE + COMES), ("recipes/w.xml", text)):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
     with narval.open(folder if home else None) as agent:
@@ -94,6 +104,14 @@ def line_of_steps(folder: Path, runs: int, steps: int, what: str = "step", *, ho
 def test_a_step_takes_so_many_calls_of_functions(tmp_path: Path, what: str, home: bool, most: int) -> None:
     work = line_of_steps(tmp_path, RUNS, STEPS, what, home=home)
     assert work.calls / (RUNS * STEPS) <= most
+
+
+def test_a_step_that_is_given_an_element_with_labels_takes_so_many_calls_of_functions(tmp_path: Path) -> None:
+    work = line_of_steps(tmp_path, RUNS, STEPS, "next", first="come")
+    memory = work.agent.daemon.agent.memory
+    made = [element.eid for element in work.agent.memory(f"x[@n='{STEPS - 1}']")]
+    assert memory.labels.names(memory.labels.of(made)) == ("mail",)
+    assert work.calls / (RUNS * STEPS) <= 290
 
 
 @pytest.mark.parametrize("what", ["step", "next"])
