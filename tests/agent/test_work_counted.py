@@ -80,8 +80,8 @@ def line_of_steps(
     folder: Path, runs: int, steps: int, what: str = "step", *, home: bool = False, first: str = ""
 ) -> Work:
     """Plans of so many steps each, to their end; the first step may be another."""
-    text = recipe(steps, what).replace(f'"w.{what}"', f'"w.{first or what}"', 1)
-    for name, text in (("modules/w.py", MODULE + COMES), ("recipes/w.xml", text)):
+    line = recipe(steps, what).replace(f'"w.{what}"', f'"w.{first or what}"', 1)
+    for name, text in (("modules/w.py", MODULE + COMES), ("recipes/w.xml", line)):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
     with narval.open(folder if home else None) as agent:
