@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import msgspec
@@ -27,6 +27,9 @@ LONGEST_NAME = 64
 
 WEB = "web"
 """The way of who has logged in to the monitor (M67)."""
+
+_NO_LABELS = nullcontext()
+"""The context of what is given without labels."""
 
 
 class Asker(msgspec.Struct, frozen=True):
@@ -62,14 +65,11 @@ class Asker(msgspec.Struct, frozen=True):
             return f"{self.person} ({WEB}, session {self.session})"
         return f"{self.person} ({self.actor})" if self.actor else self.person or "a program"
 
-    @contextmanager
-    def giving(self, turn: Turn) -> Iterator[None]:
+    def giving(self, turn: Turn) -> AbstractContextManager[None]:
         """Let what is added meanwhile, and begun, have the labels of this asker."""
         if not self.labels:
-            yield
-            return
-        with turn.transaction.coming_with(turn.agent.memory.labels.number(self.labels)):
-            yield
+            return _NO_LABELS
+        return turn.transaction.coming_with(turn.agent.memory.labels.number(self.labels))
 
     def asking(self, agent: str) -> Asker:
         """The same asker, who means another agent; "" is the home's own."""
