@@ -15,11 +15,11 @@ from narval.calls.cluster.messages import ClusterSize, LinkListener
 from narval.calls.programs.backend import ProgramBackend
 from narval.core.engines.events import Failure
 from narval.files.outside.cluster import LOCAL, ClusterSettings
+from narval.system.extras import install_command
 
 log = logging.getLogger("narval.cluster")
 
 _NONE_SET = 'none is set; write cluster = "local", or the address of a scheduler, into etc/narval.toml'
-_NO_PACKAGE = 'expected the package distributed; install it: pip install "narval[cluster]"'
 _STARTING, _NO_WORKERS = "it is starting", "it has no workers"
 _SOON, _LATER = 0.5, 5.0
 """Seconds until a local cluster that has ended is started again, and until a package is looked for again."""
@@ -51,7 +51,7 @@ class ClusterConnection:
         if not self.settings.address:
             self.away(_NONE_SET)
         elif importlib.util.find_spec("distributed") is None:
-            self.away(_NO_PACKAGE)
+            self.away(f"expected the package distributed; install it: {install_command('cluster')}")
             self._open_after(_LATER)
         elif self.settings.address == LOCAL:
             folder, commands = self._programs.reaper.folder, self._programs.commands

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from narval.calls.cluster.messages import ClusterTask, LinkListener
+from narval.system.extras import install_command
 
 if TYPE_CHECKING:
     from narval.calls.cluster.client import ClusterClient
@@ -104,7 +105,7 @@ class ClusterLink:
                 pause = _FIRST_PAUSE
                 why = await self._client.serve()
             except ImportError as error:
-                why = f'expected the package {error.name}; install it: pip install "narval[cluster]"'
+                why = f"expected the package {error.name}; install it: {install_command('cluster')}"
             except OSError as error:
                 why = f"no scheduler answers at {self._asked[0]}: {error}"
             self._client = None

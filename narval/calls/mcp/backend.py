@@ -7,6 +7,7 @@ if its tool is said to be idempotent.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import os
@@ -33,7 +34,7 @@ from narval.calls.mcp.frames import (
     packed,
     read_answer,
 )
-from narval.calls.mcp.session import CHANGED, LOST
+from narval.calls.mcp.session import CANNOT_START, CHANGED, LOST, last_lines, told_last
 from narval.calls.output_capture import end_prints
 from narval.calls.programs import reaper
 from narval.calls.programs.commands import small_environment
@@ -54,6 +55,9 @@ TRIES = 3
 
 REST = 300.0
 """Seconds after its last call for which a server is kept."""
+
+SOON = 2.0
+"""Seconds for which a lost server is waited for, so that what it printed last can be told."""
 
 MOST_CALLS = 32
 """The most calls at once of one server; others wait."""
@@ -121,11 +125,13 @@ class McpServers(Coroutines):
             if answer.kind == LOST:  # the next call has it started again
                 self._drop(connection)
                 connection.retire_when_idle()
+                await connection.wait_for_its_end(SOON)
             if answer.kind != LOST or number == tries:
                 break
         if answer.kind:
             self._note(answer, server, tool)
-            raise ActionError(self._shown(answer, server, tool), answer.kind, final=answer.final)
+            message = self._shown(answer, server, tool, connection.last_prints)
+            raise ActionError(message, answer.kind, final=answer.final)
         self.changed.pop((server.name, tool.name), None)
         structured = json.loads(answer.structured) if answer.structured else None
         return result_of(tool.result, structured, json.loads(answer.content))
@@ -159,12 +165,12 @@ class McpServers(Coroutines):
             self.changed[server.name, tool.name] = answer.message
             log.warning("%s.%s: %s", server.name, tool.action, " ".join(answer.message.split()))
 
-    def _shown(self, answer: ToolAnswered, server: McpServer, tool: Tool) -> str:
+    def _shown(self, answer: ToolAnswered, server: McpServer, tool: Tool, prints: str) -> str:
         if answer.kind == CHANGED:
             look = f"narval mcp tools {server.name}"
             return f"{answer.message}; look: {look} --refresh, and accept it: {look} --accept {tool.name}"
-        if answer.kind == LOST:
-            return f"the MCP server {server.name}: {answer.message}"
+        if answer.kind in (LOST, CANNOT_START):
+            return f"the MCP server {server.name}: {answer.message}{told_last(prints)}"
         return answer.message
 
 
@@ -187,6 +193,7 @@ class Connection:
         self._room = asyncio.Semaphore(MOST_CALLS)
         self._begun: asyncio.Future[None] = loop.create_future()
         self._end: Ended | None = None
+        self._ended = asyncio.Event()
         first = packed(connect_to(server, home, {reaper.OWNER: client.owner}))
         client.prepare()
         try:
@@ -220,6 +227,16 @@ class Connection:
                 self._child.send(packed(CancelTool(call.id)))
             self._waiting.pop(call.id, None)
             self._rest()
+
+    @property
+    def last_prints(self) -> str:
+        """The last lines that the server wrote to its standard error."""
+        return last_lines(self._child.prints.last)
+
+    async def wait_for_its_end(self, seconds: float) -> None:
+        """Wait until its bridge has ended, and all that the server printed is there; not longer than that."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._ended.wait(), seconds)
 
     def retire_when_idle(self) -> None:
         """End it when it has no calls."""
@@ -267,11 +284,12 @@ class Connection:
         self.is_over = True
         self._reaper.ended(child.pid)
         end = self._end or Ended(LOST, f"its bridge {how}")
-        last = "\n".join(child.prints.last)
-        message = f"{end.message}\n{last}" if last and end.kind in (LOST, "cannot-start") else end.message
+        self._ended.set()
         for call, answered in tuple(self._waiting.values()):
             if not answered.done():
-                answered.set_result(ToolAnswered(call.id, kind=end.kind, message=message, final=end.final))
+                answered.set_result(
+                    ToolAnswered(call.id, kind=end.kind, message=end.message, final=end.final)
+                )
         self._over(self)
 
 

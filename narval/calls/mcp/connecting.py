@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from narval.calls.mcp.frames import Connect
-from narval.calls.mcp.session import import_client_alone, session, session_error
+from narval.calls.mcp.session import (
+    LOST,
+    import_client_alone,
+    last_lines,
+    session,
+    session_error,
+    told_last,
+)
 from narval.calls.programs.commands import small_environment
 from narval.core.definitions.action.tool import Tool
 from narval.core.errors import ActionError
@@ -42,15 +50,27 @@ def offered_by(server: McpServer, home: Path) -> Offered:
     import_client_alone()
     request = connect_to(server, home, {})
 
-    async def ask() -> Offered:
-        async with asyncio.timeout(LONGEST_START), session(request) as opened:
-            return Offered(opened.tools, opened.left_out)
+    with tempfile.TemporaryFile() as prints:
 
-    try:
-        return asyncio.run(ask())
-    except TimeoutError:
-        why = f"{server} in etc/narval.toml: it listed no tools within {LONGEST_START:g} s"
-        raise ActionError(why, "server-lost") from None
-    except Exception as error:
-        cause = session_error(error)
-        raise ActionError(f"{server} in etc/narval.toml: {cause}", cause.kind, final=True) from None
+        async def ask() -> Offered:
+            async with asyncio.timeout(LONGEST_START), session(request, prints) as opened:
+                return Offered(opened.tools, opened.left_out)
+
+        try:
+            return asyncio.run(ask())
+        except TimeoutError:
+            why = f"{server} in etc/narval.toml: it listed no tools within {LONGEST_START:g} s"
+            raise ActionError(f"{why}{_printed(prints)}", LOST) from None
+        except Exception as error:
+            cause = session_error(error)
+            message = f"{server} in etc/narval.toml: {cause}{_printed(prints)}"
+            raise ActionError(message, cause.kind, final=True) from None
+
+
+def _printed(prints: IO[bytes]) -> str:
+    """The last lines that a server has printed into a file, as a message ends with them."""
+    prints.seek(max(0, prints.seek(0, os.SEEK_END) - _MOST_PRINTS))
+    return told_last(last_lines(prints.read().decode("utf-8", "replace").splitlines()))
+
+
+_MOST_PRINTS = 8192

@@ -11,11 +11,13 @@ import contextlib
 import importlib.util
 import sys
 import types as python_types
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
 
 from narval.calls.mcp.frames import Connect
 from narval.core.definitions.action.tool import MOST_TOOLS, Tool, fault_of
+from narval.system.extras import install_command
 
 if TYPE_CHECKING:
     from mcp.client.session import ClientSession
@@ -32,8 +34,13 @@ PAGES = 100
 FAREWELL = 2.0
 """Seconds that a program has to end when its input is closed."""
 
-CHANGED, LOST = "tool-changed", "server-lost"
-"""The errors of a tool that is not as it was accepted, and of a server that died or does not answer."""
+CHANGED, LOST, CANNOT_START = "tool-changed", "server-lost", "cannot-start"
+"""The errors of a tool that is not as it was accepted, of a server that died or does not answer, and of one
+whose program cannot be started.
+"""
+
+LAST_LINES, LONGEST_LAST = 3, 300
+"""The lines of a server's standard error that are told when it is lost, and the most characters of each."""
 
 _NOT_SUPPORTED_VERSION = -32022
 
@@ -112,19 +119,22 @@ def import_client_alone() -> None:
 
 
 @contextlib.asynccontextmanager
-async def session(server: Connect) -> AsyncIterator[McpSession]:
-    """A session with a server, while it is open. Raises SessionError."""
+async def session(server: Connect, prints: IO[bytes] | None = None) -> AsyncIterator[McpSession]:
+    """A session with a server, while it is open; its program prints into the file `prints`, None: into our
+    own standard error. Raises SessionError.
+    """
     try:
         from mcp.client.session import ClientSession
         from mcp.shared.exceptions import MCPError
     except ImportError as error:
         raise SessionError(
-            "no-mcp", f"what speaks with MCP servers is not installed: pip install 'narval[mcp]' ({error})",
+            "no-mcp",
+            f"what speaks with MCP servers is not installed: {install_command('mcp')} ({error})",
             final=True,
-        ) from None  # fmt: skip
+        ) from None
     import mcp_types as types
 
-    async with _streams(server) as (read, write, end):
+    async with _streams(server, prints) as (read, write, end):
         made: McpSession | None = None
 
         async def hear(message: Any) -> None:
@@ -151,6 +161,17 @@ async def session(server: Connect) -> AsyncIterator[McpSession]:
             except Exception as error:
                 raise SessionError(LOST, end.why or shown_error(error)) from error
             yield made
+
+
+def last_lines(prints: Iterable[str]) -> str:
+    """The last lines that a server printed and that say something, each cut to what people read."""
+    lines = [line.rstrip()[:LONGEST_LAST] for line in prints if line.strip()]
+    return "\n".join(lines[-LAST_LINES:])
+
+
+def told_last(prints: str) -> str:
+    """The end of a message about a server that is lost: what it printed last; "" if it printed nothing."""
+    return f"; it printed:\n{prints}" if prints else ""
 
 
 def tool_of(listed: Any) -> Tool:
@@ -185,19 +206,19 @@ def shown_error(error: BaseException) -> str:
 
 
 @contextlib.asynccontextmanager
-async def _streams(server: Connect) -> AsyncIterator[Any]:
+async def _streams(server: Connect, prints: IO[bytes] | None) -> AsyncIterator[Any]:
     """The streams to a server, and their end."""
     if server.url:
         end = StreamEnd()
         async with _http_streams(server, end) as (read, write):
             yield read, write, end
     else:
-        async with _program_streams(server) as streams:
+        async with _program_streams(server, prints) as streams:
             yield streams
 
 
 @contextlib.asynccontextmanager
-async def _program_streams(server: Connect) -> AsyncIterator[Any]:
+async def _program_streams(server: Connect, prints: IO[bytes] | None) -> AsyncIterator[Any]:
     """The streams to a program that is started, and ended with the session."""
     import anyio
 
@@ -206,13 +227,13 @@ async def _program_streams(server: Connect) -> AsyncIterator[Any]:
             *server.command,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
+            stderr=prints,
             env=server.variables,
             cwd=server.folder or None,
             limit=MOST_MESSAGE,
         )
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise SessionError("cannot-start", f"{server.command[0]}: {why}", final=True) from None
+        raise SessionError(CANNOT_START, _why_not_started(server, error), final=True) from None
     assert program.stdin is not None
     to_session, read = anyio.create_memory_object_stream[Any](0)
     write, to_server = anyio.create_memory_object_stream[Any](0)
@@ -235,6 +256,29 @@ async def _program_streams(server: Connect) -> AsyncIterator[Any]:
         with contextlib.suppress(ProcessLookupError):
             if program.returncode is None:
                 program.kill()
+
+
+def _why_not_started(server: Connect, error: Exception) -> str:
+    """The reason why a program does not start, and the next step."""
+    program, folder = server.command[0], server.folder
+    if folder and not Path(folder).is_dir():
+        return f"there is no folder {folder} in which {program} would run; make it, or alter folder"
+    why = f"{program}: {getattr(error, 'strerror', None) or error}"
+    if not isinstance(error, FileNotFoundError):
+        return why
+    if program in _PROGRAMS:
+        return f"{why}; it comes with {_PROGRAMS[program]}: install that, or write the path of the program"
+    return f"{why}; install it, or write the path of the program as the first word of command"
+
+
+_PROGRAMS = {
+    "uvx": "uv (https://docs.astral.sh/uv/)",
+    "uv": "uv (https://docs.astral.sh/uv/)",
+    "npx": "Node.js (https://nodejs.org)",
+    "node": "Node.js (https://nodejs.org)",
+    "docker": "Docker (https://docs.docker.com/get-docker/)",
+}
+"""The programs by which many servers are started, and what has them."""
 
 
 async def _listen(program: asyncio.subprocess.Process, to_session: Any, end: StreamEnd) -> None:

@@ -9,6 +9,7 @@ from narval.core.errors import StoreError
 from narval.store.postgresql import urls
 from narval.store.sqlite import File
 from narval.store.store import Durability
+from narval.system.extras import install_command
 
 if TYPE_CHECKING:
     from narval.store.postgresql.postgresql import Server
@@ -25,6 +26,6 @@ def driver_of(where: Path | str, durability: Durability, patience: float) -> Fil
     except ImportError as error:
         raise StoreError(
             f"expected the library psycopg for the store at {urls.shown(where)}, found none ({error}); "
-            "install it with: pip install 'narval[postgres]'"
+            f"install it with: {install_command('postgres')}"
         ) from error
     return Server(where)

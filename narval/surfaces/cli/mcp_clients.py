@@ -11,14 +11,13 @@ from narval.core.errors import OperatorError
 from narval.surfaces.cli.command import command
 from narval.surfaces.cli.render.tables import Column, listing
 from narval.surfaces.cli.session import Session
-
-INSTALL = "MCP needs the extra mcp: pip install 'narval[mcp]'"
+from narval.system.extras import install_command
 
 
 def needs_extra() -> None:
     """Raise OperatorError without the packages of the extra `mcp`."""
     if find_spec("mcp") is None:
-        raise OperatorError(INSTALL)
+        raise OperatorError(f"MCP needs the extra mcp: {install_command('mcp')}")
 
 
 def serve_client(session: Session, name: str) -> None:

@@ -84,6 +84,7 @@ def called(name: str, arguments: dict, token: object) -> dict | None:
         count = int(deaths.read_text()) if deaths.exists() else 0
         deaths.write_text(str(count + 1))
         if count < int(BEHAVES.with_name("dies").read_text()):
+            print("a line before\n" * 9 + "out of paper " + "y" * 1000, file=sys.stderr, flush=True)
             os._exit(3)
         return text("alive")
     if name == "sleep":

@@ -141,7 +141,9 @@ def test_a_server_that_dies_is_an_error_and_is_started_again(at_work: HomeWithSe
     (at_work.folder / "deaths").unlink(missing_ok=True)
     made = at_work.call("die")
     assert made.attributes["type"] == "server-lost"
-    assert "it ended with status 3" in made.text
+    first, *printed = made.text.splitlines()
+    assert first == "the MCP server test: it ended with status 3; it printed:"
+    assert printed == ["a line before", "a line before", ("out of paper " + "y" * 1000)[:300]]
     assert at_work.call("die").text == "alive"
 
 

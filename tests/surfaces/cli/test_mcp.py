@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+import sys
 from pathlib import Path
 
 import pytest
@@ -85,7 +86,33 @@ def test_what_is_no_config_is_told_and_nothing_is_written(home: Path, text: str,
 def test_a_server_that_is_not_there_is_told_with_the_one_that_was_meant(home: Path) -> None:
     (home / "etc/narval.toml").write_text('[mcp.time]\ncommand = ["no-such-program-here"]\n')
     assert "did you mean 'time'?" in narval(home, "mcp", "tools", "tme").stderr
-    assert "no-such-program-here: No such file" in narval(home, "mcp", "tools", "time").stderr
+    told = narval(home, "mcp", "tools", "time").stderr
+    assert (
+        "no-such-program-here: No such file or directory; install it, or write the path of the program"
+        in told
+    )
+    (home / "etc/narval.toml").write_text('[mcp.time]\ncommand = ["true"]\nfolder = "not/here"\n')
+    assert "not/here in which true would run; make it" in narval(home, "mcp", "tools", "time").stderr
+    loud = 'import sys; sys.exit("no token was given")'
+    (home / "etc/narval.toml").write_text(
+        f"[mcp.time]\ncommand = [{json.dumps(sys.executable)}, '-c', '{loud}']\n"
+    )
+    told = narval(home, "mcp", "tools", "time").stderr
+    assert "it ended with status 1; it printed:\nno token was given" in told
+
+
+def test_a_program_that_many_servers_are_started_by_is_told_with_what_has_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(home))
+    (home.parent / "mcp.json").write_text(
+        '{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}'
+    )
+    said = well(home, "mcp", "add", str(home.parent / "mcp.json"))
+    assert (
+        "uvx: No such file or directory; it comes with uv (https://docs.astral.sh/uv/): install that" in said
+    )
+    assert "its tools are not known yet: narval mcp tools time" in said
 
 
 def test_faults_of_tables_and_of_files_of_tools_have_their_places(home: Path) -> None:

@@ -14,6 +14,7 @@ import psycopg
 import pytest
 
 from narval.files.home import Home
+from narval.system.extras import install_command
 from tests.postgres import Server
 from tests.surfaces.cli.command_line import begun, daemon, data, ended, line_of, make_home, narval, well
 
@@ -107,7 +108,7 @@ def test_a_library_that_is_not_there_is_asked_for(tmp_path: Path) -> None:
             capture_output=True, text=True, check=False, env={**os.environ, "NARVAL_HOME": ""},
         )  # fmt: skip
         assert done.returncode == 1
-        assert "pip install 'narval[postgres]'" in done.stdout + done.stderr
+        assert install_command("postgres") in done.stdout + done.stderr
         assert "secret" not in done.stdout + done.stderr
 
 

@@ -15,6 +15,8 @@ import mcp_types as types
 from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 
+import narval
+from narval.core.definitions.library import RunDefinition
 from tests.surfaces.mcp.home_of_clients import MODES, HomeOfClients, home_at_work
 
 
@@ -79,6 +81,23 @@ def test_tools_are_those_that_the_file_names_with_schemas_of_their_operations(
         }
 
     run(look())
+
+
+def test_values_of_an_argument_may_have_blanks() -> None:
+    """G77."""
+    with narval.open() as agent:
+        agent.load(
+            '<recipe group="trip" name="go" start_step="s" end_step="s"><tool element="trip">'
+            '<argument name="city" one-of="New York | Rome | New York"/>'
+            '<argument name="n" type="integer" one-of="1|2"/></tool>'
+            '<step id="s" type="action" target="basic.nothing"/></recipe>'
+        )
+        definition = agent.daemon.agent.library.find("trip.go")
+        assert isinstance(definition, RunDefinition)
+        assert definition.tool is not None
+        properties = definition.tool.schema["properties"]
+        assert (properties["city"]["enum"], properties["n"]["enum"]) == (["New York", "Rome"], [1, 2])
+        assert definition.tool.given({"city": "New York"}) == b'<trip city="New York"/>'
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -117,6 +117,30 @@ def test_a_call_goes_there_and_back_with_progress_and_is_cancelled(
     run(call())
 
 
+def test_the_program_of_the_pages_prints_where_it_serves_clients(home: HomeOfClients) -> None:
+    """G74."""
+    listener = listening_at("127.0.0.1", 0)
+    address = f"127.0.0.1:{listener.getsockname()[1]}"
+    listener.close()
+    (home.path / "etc/narval.toml").write_text(f'[web]\nmcp = "{address}"\n')
+    words = [sys.executable, "-m", "narval", "--home", str(home.path), "web", "--port", "0"]
+    program = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    assert program.stdout is not None
+
+    async def count(url: str) -> None:
+        async with connected(url, MODES[0]) as client:
+            assert not (await client.call_tool("count", {})).is_error
+
+    try:
+        assert program.stdout.readline().startswith("narval web answers at ")
+        assert program.stdout.readline() == f"it serves MCP clients at http://{address}/mcp\n"
+        run(count(f"http://{address}/mcp"))
+    finally:
+        program.terminate()
+        program.wait()
+        program.stdout.close()
+
+
 def test_a_connection_that_is_lost_cancels_nothing(home: HomeOfClients) -> None:
     """G78."""
     program = subprocess.Popen(line(home, "desk"), stdin=subprocess.PIPE, stdout=subprocess.PIPE)

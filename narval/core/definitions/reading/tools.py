@@ -26,7 +26,7 @@ def read_tool(reading: Reading, recipe: Entry) -> Tool | None:
 
 
 def _argument(reading: Reading, entry: Entry) -> ToolArgument:
-    values = tuple(dict.fromkeys(entry.get("one-of", "").split()))
+    values = tuple(dict.fromkeys(_values(entry.get("one-of", ""))))
     kind = entry.get("type", "string")
     argument = ToolArgument(
         entry.get("name", ""),
@@ -44,6 +44,12 @@ def _argument(reading: Reading, entry: Entry) -> ToolArgument:
             reading.fault(entry, f"one-of: expected values of type {kind}, found {value!r:.80}", "one-of")
             return argument
     return ToolArgument(argument.name, kind, argument.is_required, values, argument.description)
+
+
+def _values(text: str) -> list[str]:
+    """The values in a text, with "|" between if it has one, so that they may have blanks; else with these."""
+    values = text.split("|") if "|" in text else text.split()
+    return [value.strip() for value in values if value.strip()]
 
 
 _NUMBERS = {"integer": int, "number": float}

@@ -42,18 +42,19 @@ def pages(home: Home, folder: Path, place: WebPlace, sessions: Sessions) -> Appl
 
 
 class Beside(NamedTuple):
-    """A server beside that of the pages: itself, the socket where it listens, and what is done first when it
-    ends.
+    """A server beside that of the pages: itself, the socket where it listens, what is done first when it
+    ends, and its address.
     """
 
     server: PageServer
     socket: socket.socket
     end: Callable[[], None]
+    address: str
 
 
 def mcp(home: Home, settings: WebSettings) -> Beside:
     """The server of MCP that the settings name. Raises OperatorError where it cannot listen."""
-    from narval.surfaces.mcp.http import McpDoor
+    from narval.surfaces.mcp.http import PATH, McpDoor
 
     door, tls = McpDoor(AsyncClient(home.known_socket), settings), None
     if settings.mcp_certificate is not None and settings.mcp_key is not None:
@@ -64,7 +65,10 @@ def mcp(home: Home, settings: WebSettings) -> Beside:
     except OSError as error:
         raise OperatorError(f"{FILE}: the certificate of web.mcp cannot be used: {error}") from None
     host = "127.0.0.1" if settings.host == "localhost" else settings.host
-    return Beside(server, listening_at(host, settings.port), door.end)
+    listener = listening_at(host, settings.port)
+    name = f"[{settings.host}]" if ":" in settings.host else settings.host
+    scheme = "http" if tls is None else "https"
+    return Beside(server, listener, door.end, f"{scheme}://{name}:{listener.getsockname()[1]}{PATH}")
 
 
 async def serve(

@@ -89,6 +89,8 @@ def web(
             note(noted, place.address)
             link = "" if kept or _in_journal() else place.login(sessions.new_link("", login(os.getuid())))
             summary = {"address": place.address or str(path), "login": link}
+            if beside is not None:
+                summary["mcp"] = beside.address
             session.give(summary, lambda answer: click.echo(_login_text(answer)))
             resume()
             if link and opens:
@@ -105,11 +107,13 @@ def web(
 
 
 def _login_text(answer: dict[str, str]) -> str:
-    """The one line about where the pages are."""
+    """The line about where the pages are, and another about MCP if that is served."""
     where = clean(f"narval web answers at {answer['address']}")
+    how = "log in by a link: narval web login"
     if answer["login"]:
-        return f"{where}; log in, once and within ten minutes: {answer['login']}"
-    return f"{where}; log in by a link: narval web login"
+        how = f"log in, once and within ten minutes: {answer['login']}"
+    mcp = f"\nit serves MCP clients at {clean(answer['mcp'])}" if "mcp" in answer else ""
+    return f"{where}; {how}{mcp}"
 
 
 def _place(

@@ -1,0 +1,43 @@
+"""Extras: how packages that this narval can do without are installed, from where it came itself.
+
+The name of narval on a public index may be somebody else's package, so nobody is sent there.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import shlex
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+
+def install_command(extra: str, came_from: dict[str, Any] | None = None) -> str:
+    """The command that installs an extra; `came_from` is what the installer noted (PEP 610), None: of this
+    narval.
+    """
+    noted = _came_from() if came_from is None else came_from
+    url = str(noted.get("url", ""))
+    if url.startswith("file:"):
+        path = unquote(urlsplit(url).path)
+        editable = "-e " if noted.get("dir_info", {}).get("editable") else ""
+        return f"pip install {editable}{shlex.quote(f'{path}[{extra}]')}"
+    if "vcs_info" in noted:
+        commit = str(noted["vcs_info"].get("commit_id", ""))
+        at = f"@{commit}" if commit else ""
+        return "pip install " + shlex.quote(
+            f"narval[{extra}] @ {noted['vcs_info'].get('vcs', 'git')}+{url}{at}"
+        )
+    if url:
+        return "pip install " + shlex.quote(f"narval[{extra}] @ {url}")
+    return f"pip install '.[{extra}]', in the folder of its sources"
+
+
+def _came_from() -> dict[str, Any]:
+    """What the installer noted of where this narval came from; nothing where it is not known."""
+    try:
+        text = importlib.metadata.distribution("narval").read_text("direct_url.json")
+        noted = json.loads(text) if text else {}
+    except (importlib.metadata.PackageNotFoundError, OSError, ValueError):
+        return {}
+    return noted if isinstance(noted, dict) else {}
