@@ -13,6 +13,7 @@ from narval.agent.replay import definition_of, state_of
 from narval.agent.run import Run
 from narval.ask import json_forms
 from narval.ask.asker import Asker
+from narval.ask.clients.descriptions import DESCRIPTIONS
 from narval.ask.clients.tools import (
     TOOLS,
     has_started,
@@ -104,7 +105,7 @@ async def client_tools(daemon: Daemon, client: str) -> list[Form]:
     tools = [
         {
             "tool": name,
-            "description": OPERATIONS[name].doc,
+            "description": DESCRIPTIONS[name].about,
             "schema": schema_of_tool(name, who.agents),
             "reads": OPERATIONS[name].scope == "read",
         }

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from types import UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
+from narval.ask.clients.descriptions import DESCRIPTIONS
 from narval.ask.documents import elements_in
 from narval.ask.operations import OPERATIONS
 from narval.core.definitions.people.directory import FOR_A_CLIENT
@@ -197,14 +198,19 @@ def schema_of_tool(name: str, agents: tuple[str, ...]) -> dict[str, Any]:
     properties: dict[str, Any] = {}
     required = []
     for parameter in parameters(name):
-        properties[parameter] = _schema(operation.types[parameter])
+        properties[parameter] = {
+            **_schema(operation.types[parameter]),
+            "description": DESCRIPTIONS[name].arguments[parameter],
+        }
         default = operation.parameters[parameter].default
         if default is operation.parameters[parameter].empty or parameter in _NEEDED.get(name, ()):
             required.append(parameter)
         elif default is not None and not isinstance(default, tuple):
             properties[parameter]["default"] = default
     if len(agents) > 1:
-        properties["agent"] = {"type": "string", "enum": list(agents), "default": agents[0]}
+        about = "The agent that is asked; without it the first of them."
+        names: dict[str, Any] = {"type": "string", "enum": list(agents), "default": agents[0]}
+        properties["agent"] = {**names, "description": about}
     schema: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
     return {**schema, "required": required} if required else schema
 
@@ -244,7 +250,7 @@ _SIMPLE: Mapping[Any, dict[str, Any]] = {
     int: {"type": "integer"},
     float: {"type": "number"},
     bool: {"type": "boolean"},
-    bytes: {"type": "string", "description": "XML: an element, or several within <memory>…</memory>"},
+    bytes: {"type": "string"},
 }
 
 

@@ -16,6 +16,9 @@ from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 
 import narval
+from narval.ask.clients.descriptions import DESCRIPTIONS
+from narval.ask.clients.tools import TOOLS, parameters, schema_of_tool
+from narval.ask.operations import OPERATIONS
 from narval.core.definitions.library import RunDefinition
 from tests.surfaces.mcp.home_of_clients import MODES, HomeOfClients, home_at_work
 
@@ -62,7 +65,10 @@ def test_tools_are_those_that_the_file_names_with_schemas_of_their_operations(
         assert "trip_hidden" not in tools
         assert "trip_plain" not in tools
         assert tools["add"].input_schema["required"] == ["elements"]
-        assert tools["elements"].input_schema["properties"]["limit"] == {"type": "integer", "default": 50}
+        limit = tools["elements"].input_schema["properties"]["limit"]
+        assert (limit["type"], limit["default"]) == ("integer", 50)
+        assert limit["description"].startswith("The most elements")
+        assert (tools["add"].description or "").startswith("Add elements to narval's memory")
         assert "among" not in tools["elements"].input_schema["properties"]
         assert tools["elements"].annotations is not None
         assert tools["elements"].annotations.read_only_hint
@@ -81,6 +87,22 @@ def test_tools_are_those_that_the_file_names_with_schemas_of_their_operations(
         }
 
     run(look())
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_each_tool_says_what_it_does_when_to_use_it_and_the_form_of_each_argument(name: str) -> None:
+    """G75: to a model that has read nothing of narval."""
+    description = DESCRIPTIONS[name]
+    assert description.about != OPERATIONS[name].doc
+    assert "Use it" in description.about
+    assert tuple(description.arguments) == parameters(name)
+    for argument, about in description.arguments.items():
+        assert about.rstrip().endswith("."), argument
+        assert schema_of_tool(name, ("a",))["properties"][argument]["description"] == about
+
+
+def test_there_is_no_description_of_what_is_no_tool() -> None:
+    assert list(DESCRIPTIONS) == list(TOOLS)
 
 
 def test_values_of_an_argument_may_have_blanks() -> None:
