@@ -34,7 +34,7 @@ def install_command(extra: str, came_from: dict[str, Any] | None = None) -> str:
 
 
 def _came_from() -> dict[str, Any]:
-    """What the installer noted of where this narval came from; nothing where it is not known."""
+    """The note of the installer on where this narval came from; nothing where it is not known."""
     try:
         text = importlib.metadata.distribution("narval").read_text("direct_url.json")
         noted = json.loads(text) if text else {}
