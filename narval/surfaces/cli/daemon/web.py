@@ -84,6 +84,11 @@ def web(
     with ExitStack() as stack:
         noted = stack.enter_context(holding(_folder(session)))
         place, sockets = _place(stack, port, path, behind)
+        pages = serving.pages(session.home, _folder(session), place, sessions)
+        beside = None
+        if (of_web := Settings.load(session.home.path).web).mcp is not None:
+            needs_extra()
+            beside = serving.mcp(session.home, of_web)
 
         def ready() -> None:
             note(noted, place.address)
@@ -98,11 +103,6 @@ def web(
 
                 asyncio.get_running_loop().run_in_executor(None, webbrowser.open, link)
 
-        pages = serving.pages(session.home, _folder(session), place, sessions)
-        beside = None
-        if (of_web := Settings.load(session.home.path).web).mcp is not None:
-            needs_extra()
-            beside = serving.mcp(session.home, of_web)
         asyncio.run(serving.serve(pages, sockets, ready, ends_with_input=kept, beside=beside))
 
 
