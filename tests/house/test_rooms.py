@@ -23,6 +23,9 @@ STANDARD = """__future__ abc array ast base64 binascii bisect codecs collections
 INSTALLED = "elementpath lxml msgspec re2"
 PURE = frozenset(f"{STANDARD} {INSTALLED}".split())
 """The packages that pure rooms may import: nothing there has a clock, chance, files, threads or sockets."""
+UNSAFE = frozenset({"pickle", "cPickle", "cloudpickle", "dill", "shelve", "jsonpickle"})
+"""Modules by which bytes become anything."""
+
 PURE_NAMES = frozenset(
     {
         "json.dumps",
@@ -209,3 +212,13 @@ def calls(path: Path) -> Iterator[tuple[str, int]]:
         elif isinstance(node.func, ast.Attribute):
             of = node.func.value
             yield f"{of.id if isinstance(of, ast.Name) else ''}.{node.func.attr}", node.lineno
+
+
+def test_G66_nothing_of_narval_pickles_or_unpickles() -> None:
+    imports = {
+        (name, statement[0].partition(".")[0])
+        for name, path in modules().items()
+        for statement in statements(path)
+    }
+    assert len(imports) > 1000
+    assert sorted(row for row in imports if row[1] in UNSAFE) == []

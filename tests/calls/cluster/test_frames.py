@@ -12,12 +12,9 @@ from narval.calls.cluster import frames, remote
 from narval.calls.record import Outcome
 from narval.calls.workers.frames import FrameError
 from narval.core.engines.events import OutputElement
-from tests.house.code import modules, statements
 
 REPLY = frames.ClusterReply(Outcome([OutputElement(b"<a/>", "out")]), 0.5)
 READERS = (frames.read_sent, frames.read_reply, frames.read_news, frames.parted)
-UNSAFE = frozenset({"pickle", "cPickle", "cloudpickle", "dill", "shelve", "jsonpickle"})
-"""Modules by which bytes become anything."""
 
 
 class Worker:
@@ -67,13 +64,3 @@ def test_G66_bytes_that_are_no_call_are_answered_and_nothing_is_raised(
     assert reply.outcome.problem is not None
     assert "what is no message of this narval" in reply.outcome.problem.message
     assert frames.read_news(worker.told[-1]) == frames.Replied("task", replies)
-
-
-def test_G66_nothing_of_narval_pickles_or_unpickles() -> None:
-    imports = {
-        (name, statement[0].partition(".")[0])
-        for name, path in modules().items()
-        for statement in statements(path)
-    }
-    assert len(imports) > 1000
-    assert sorted(row for row in imports if row[1] in UNSAFE) == []
