@@ -47,6 +47,7 @@ from narval.system.zone import machine_zone
 
 if TYPE_CHECKING:
     from narval.daemon.fleet.fleet import Fleet
+    from narval.daemon.fleet.renewer_client import RenewerClient
     from narval.daemon.watcher import FileWatcher
 
 log = logging.getLogger("narval.daemon")
@@ -218,23 +219,23 @@ class Daemon:
             self.stop.cancel()
             await self.calls.close()
 
-    async def _resumed(self) -> Daemon:
+    async def _resumed(self, renewer: RenewerClient | None = None) -> Daemon:
         """This daemon, once it has resumed; it is closed where that fails."""
         try:
-            await self._resume()
+            await self._resume(renewer)
         except BaseException:
             await self.close()
             raise
         return self
 
-    async def _resume(self) -> None:
+    async def _resume(self, renewer: RenewerClient | None) -> None:
         """Bring memory in line with what declares it, then resume what was under way."""
         host, runs = self.host, self.agent.runs.active
         _collect_output(self, self._closing)
         if (leases := self.store.leases) is not None and leases.daemon:
             from narval.daemon.fleet.fleet import Fleet
 
-            self.fleet = Fleet(leases, self.store, self.agents, self.main_loop)
+            self.fleet = Fleet(leases, self.store, self.agents, self.main_loop, renewer)
             await self.fleet.begin()
         runs_are_back(host, restore_runs(host.agent), self.rounds.clock.now())
         self.files.keep(run.definition for run in runs.values() if run.definition is not None)
@@ -265,11 +266,13 @@ async def _started(
         where = settings.store or home.store if home is not None else None
         opened = open_store(where, settings.durability, settings.store_patience)
         store = closing.enter_context(opened)
+        renewer: RenewerClient | None = None
         if home is not None and store.leases is not None:
-            closing.callback(await join(home, settings, store, clock, starting, note, standby=standby))
+            leave, renewer = await join(home, settings, store, clock, starting, note, standby=standby)
+            closing.callback(leave)
         daemon = _on_home(home, settings, store, clock, closing, record_only=record_only)
         daemon._closing = closing.pop_all()
-        return await daemon._resumed()
+        return await daemon._resumed(renewer)
 
 
 def _collect_output(daemon: Daemon, closing: ExitStack) -> None:

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from narval.core.errors import StoreAwayError
 from narval.files.home import Home
@@ -16,6 +16,9 @@ from narval.files.proposals.altering import finish_altering
 from narval.files.settings import Settings
 from narval.store.store import Store
 from narval.system.clock import Clock
+
+if TYPE_CHECKING:  # a store of one daemon has none
+    from narval.daemon.fleet.joining import Joined
 
 log = logging.getLogger("narval.daemon")
 
@@ -68,16 +71,16 @@ async def once_it_answers(start: Callable[[], Awaitable[T]], patience: float | N
 async def join(
     home: Home, settings: Settings, store: Store, clock: Clock, starting: ExitStack, note: Note, *,
     standby: bool,
-) -> Callable[[], None]:  # fmt: skip
-    """Be a daemon of a store that others share; a function that leaves it. It renews until the end of
-    `starting`, but on a simulated clock.
+) -> Joined:  # fmt: skip
+    """Be a daemon of a store that others share. It is renewed from now on, but on a simulated clock, however
+    long the start takes, whose end is that of `starting`.
     """
     from narval.daemon.fleet.joining import join_store
 
     renewing = None if clock.is_simulated else starting
     if standby:
         note(is_standby=True)
-    leave = await join_store(store, settings, load_people(home.path), renewing, standby=standby)
+    joined = await join_store(store, settings, load_people(home.path), renewing, standby=standby)
     if standby:
         note(is_standby=False)
-    return leave
+    return joined

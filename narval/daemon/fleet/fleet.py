@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
-from narval.core.errors import StoreAwayError, StoreError
 from narval.daemon.agents.agents import Agents
 from narval.daemon.fleet.gate import LeaseGate
 from narval.daemon.fleet.holding import TakingOver
@@ -17,7 +15,7 @@ from narval.daemon.fleet.members import Members
 from narval.daemon.fleet.renewer_client import RenewerClient
 from narval.daemon.fleet.roaming import RoamingAgents
 from narval.daemon.main_loop import MainLoop
-from narval.store.postgresql.leases import RENEWAL, Leases
+from narval.store.postgresql.leases import Leases
 from narval.store.store import Store
 
 log = logging.getLogger("narval.fleet")
@@ -31,10 +29,18 @@ async def in_thread(work: Callable[..., Any], *given: Any) -> Any:
 class Fleet:
     """The membership of a daemon, and the messages that come from others.
 
-    It beats by itself once it is started, but on a simulated clock, whose owner calls `beat`.
+    It beats by itself once it is started, but on a simulated clock, whose owner calls `beat`. Until then, and
+    between beats, `renewer` renews, which began when it joined.
     """
 
-    def __init__(self, leases: Leases, store: Store, agents: Agents, main_loop: MainLoop) -> None:
+    def __init__(
+        self,
+        leases: Leases,
+        store: Store,
+        agents: Agents,
+        main_loop: MainLoop,
+        renewer: RenewerClient | None = None,
+    ) -> None:
         self._main_loop, self._agents = main_loop, agents
         gate = LeaseGate(main_loop.rounds.clock.monotonic)
         main_loop.rounds.keep_to(gate)
@@ -47,22 +53,17 @@ class Fleet:
         self._roaming: RoamingAgents | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_started = asyncio.Event()
-        self.renewer: RenewerClient | None = None
-        if leases.url and agents.takes == "all" and not main_loop.rounds.clock.is_simulated:
-            self.renewer = RenewerClient(leases.url, leases.daemon, self.members.kept)
+        self.renewer = renewer
+        if renewer is not None:
+            renewer.renewed = self.members.kept
         self._drained_by = 0.0
         """The moment at which what is left to drain is given back as it is."""
 
     async def begin(self) -> None:
-        """Open the gate, before anything is decided, and keep it open however long the start takes.
-
-        Raises FencedError, StoreError.
-        """
+        """Open the gate, before anything is decided. Raises FencedError, StoreError."""
         await self.members.begin()
         if not self._main_loop.rounds.clock.is_simulated:
             self._task = asyncio.get_running_loop().create_task(self._beat(), name="narval-beats")
-        if self.renewer is not None:
-            self.renewer.begin()
 
     def start(self, *, listens: bool = False) -> None:
         """Beat from now on, and hear what others send, with `listens` at once; but where all that is done is
@@ -76,18 +77,8 @@ class Fleet:
         self._is_started.set()
 
     async def _beat(self) -> None:
-        """Renew while the daemon starts, and then beat."""
-        while not self._is_started.is_set():
-            with suppress(TimeoutError):
-                async with asyncio.timeout(RENEWAL):  # `wait_for` may swallow that it is cancelled
-                    await self._is_started.wait()
-                break
-            try:
-                await self.members.begin()
-            except StoreAwayError as error:
-                self.members.store_is_away(error)
-            except StoreError as error:  # which the first beat meets as well
-                log.warning("this daemon could not be renewed while it starts: %s", error)
+        """Beat, once the daemon has started."""
+        await self._is_started.wait()
         await self.members.run()
 
     def follow(self, roaming: RoamingAgents) -> None:

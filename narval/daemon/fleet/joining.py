@@ -7,19 +7,20 @@ import hashlib
 import logging
 import os
 import socket
-import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
+from typing import NamedTuple
 
 import msgspec
 
 from narval import __version__
 from narval.core.definitions.people.directory import Directory
 from narval.core.errors import ElsewhereError, StoreError
+from narval.daemon.fleet.renewer_client import RenewerClient
 from narval.files.settings import Settings
 from narval.store.batch import AgentRow
-from narval.store.postgresql.leases import RENEWAL, DaemonRow, Leases
+from narval.store.postgresql.leases import DaemonRow, Leases
 from narval.store.store import Store
 
 log = logging.getLogger("narval.daemon")
@@ -65,49 +66,32 @@ async def join(leases: Leases, settings: Settings, people: Directory, *, standby
         await asyncio.sleep(STANDBY_LOOKS if standby else LOOKS)
 
 
+class Joined(NamedTuple):
+    """The membership of a daemon that has just joined."""
+
+    leave: Callable[[], None]
+    """Gives back all agents, and is a daemon of the store no more."""
+    renewer: RenewerClient | None
+    """The program that renews from now on; None on a simulated clock, or where none can reach the store."""
+
+
 async def join_store(
     store: Store, settings: Settings, people: Directory, starting: ExitStack | None, *, standby: bool
-) -> Callable[[], None]:
-    """Be a daemon of a store, as `join` says, and have its own agent; a function that leaves it.
+) -> Joined:
+    """Be a daemon of a store, as `join` says, and have its own agent.
 
-    It renews by itself until the end of `starting`.
+    The renewer begins at once. Until the end of `starting` a thread gives the signs of life: to read a home's
+    files and to restore its own agent keeps the event loop for seconds.
     """
     assert store.leases is not None
     own = await join(store.leases, settings, people, standby=standby)
     store.use_own(own.agent)
-    if starting is None:
-        return partial(_leave, store.leases)
-    renewals = Renewals(store.leases)
-    starting.callback(renewals.end)
-    return partial(_leave, store.leases, renewals)
-
-
-class Renewals:
-    """Renew every half second from now on, whatever the event loop is kept with, until they are ended.
-
-    What is wrong is not told: the renewals of the event loop meet it as well.
-    """
-
-    def __init__(self, leases: Leases) -> None:
-        self._leases, self._is_over = leases, threading.Event()
-        self._thread = threading.Thread(target=self._run, name="narval-renewals", daemon=True)
-        self._thread.start()
-
-    def end(self) -> None:
-        """Renew no more."""
-        self._is_over.set()
-
-    def close(self) -> None:
-        """Renew no more, and wait for the renewal that is under way."""
-        self.end()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._is_over.wait(RENEWAL):
-            try:
-                self._leases.renew()
-            except StoreError:
-                continue
+    if starting is None or not store.leases.url:
+        return Joined(partial(_leave, store.leases, None), None)
+    renewer = RenewerClient(store.leases.url, store.leases.daemon)
+    renewer.begin()
+    starting.callback(renewer.pulse_by_thread())
+    return Joined(partial(_leave, store.leases, renewer), renewer)
 
 
 def find_own(store: Store, name: str) -> None:
@@ -120,10 +104,10 @@ def find_own(store: Store, name: str) -> None:
     store.use_own(own.agent)
 
 
-def _leave(leases: Leases, renewals: Renewals | None = None) -> None:
+def _leave(leases: Leases, renewer: RenewerClient | None) -> None:
     """Give back all agents, and be no daemon of the store any more; where it is away, time does that."""
-    if renewals is not None:
-        renewals.close()
+    if renewer is not None:
+        renewer.close()
     try:
         if leases.daemon:
             leases.leave()

@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,11 +18,13 @@ from narval.system.pipes import read_pipe
 class RenewerClient:
     """The program that renews for the daemon of a number, in the store at a URL, from `begin` to `close`.
 
-    `renewed` is called in the event loop with the moment at which a renewal was sent that was answered.
+    `renewed` is called in the event loop with the moment at which a renewal was sent that was answered, once
+    there is who wants to know.
     """
 
-    def __init__(self, url: str, daemon: int, renewed: Callable[[float], None]) -> None:
-        self._url, self._daemon, self._renewed = url, daemon, renewed
+    def __init__(self, url: str, daemon: int) -> None:
+        self._url, self._daemon = url, daemon
+        self.renewed: Callable[[float], None] | None = None
         self._program: subprocess.Popen[bytes] | None = None
         self._pulse: asyncio.TimerHandle | None = None
 
@@ -36,6 +39,34 @@ class RenewerClient:
             self._start()
         self._write(b"%f\n" % time.monotonic())
         self._pulse = asyncio.get_running_loop().call_later(PULSE, self.begin)
+
+    def pulse_by_thread(self) -> Callable[[], None]:
+        """Tell from a thread that the program is at work, though its event loop is kept; a function that ends
+        it, and waits for its end.
+
+        One that is stopped is at work no more. One that hangs before its start is over, as in the code of a
+        module that is imported, is renewed until it is ended: nobody takes anything of it but a standby of
+        the same home.
+        """
+        assert self._program is not None
+        assert self._program.stdin is not None
+        pipe, is_over = os.dup(self._program.stdin.fileno()), threading.Event()
+
+        def pulse() -> None:
+            with suppress(OSError):  # the renewer is dead, and the event loop starts another
+                while not is_over.wait(PULSE):
+                    with suppress(BlockingIOError):
+                        os.write(pipe, b"%f\n" % time.monotonic())
+
+        thread = threading.Thread(target=pulse, name="narval-pulses", daemon=True)
+        thread.start()
+
+        def end() -> None:
+            is_over.set()
+            thread.join()
+            os.close(pipe)
+
+        return end
 
     def close(self) -> None:
         """Renew no more."""
@@ -65,8 +96,8 @@ class RenewerClient:
         data = read_pipe(self._program.stdout.fileno())
         if data == b"":
             self._end()  # the next pulse starts another one
-        elif data:
-            self._renewed(max(map(float, data.split())))  # it writes whole lines, which fit in at once
+        elif data and self.renewed is not None:
+            self.renewed(max(map(float, data.split())))  # it writes whole lines, which fit in at once
 
     def _write(self, line: bytes) -> None:
         """Write a line; one that a renewer has no room for is late anyway."""

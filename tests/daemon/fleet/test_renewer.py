@@ -25,11 +25,34 @@ from narval.store.postgresql.leases import ALIVE, LEASE
 from tests.daemon.at_work import in_a_loop
 
 
+SLOW = """
+import time
+from pathlib import Path
+import psycopg
+
+with psycopg.connect({url!r}, autocommit=True) as connection:
+    def renewed():
+        [(until,)] = connection.execute("SELECT until FROM daemons WHERE home = 'attic'")
+        return until
+    first = renewed()
+    while renewed() == first:
+        time.sleep(0.02)
+    second = renewed()
+    while renewed() == second:
+        time.sleep(0.02)
+Path({seen!r}).touch()
+"""
+"""A module that keeps the start of its home until two renewals were made meanwhile."""
+
+
 @asynccontextmanager
-async def at_work(folder: Path, url: str) -> AsyncIterator[Daemon]:
+async def at_work(folder: Path, url: str, module: str = "") -> AsyncIterator[Daemon]:
     """A daemon on a server, which is closed at the end."""
     (folder / "etc").mkdir(parents=True)
     (folder / "etc/narval.toml").write_text(f"name = 'attic'\nstore = '{url}'\nlisten = false\n")
+    if module:
+        (folder / "modules").mkdir()
+        (folder / "modules/slow.py").write_text(module)
     daemon = await Daemon.open(Home(folder))
     try:
         yield daemon
@@ -68,6 +91,18 @@ async def test_G48_a_daemon_keeps_its_lease_though_its_own_renewals_do_not_get_t
             [(is_held,)] = connection.execute("SELECT until > clock_timestamp() FROM daemons")
         goes_on.set()
         assert is_held
+
+
+@in_a_loop
+async def test_G48_a_daemon_is_renewed_while_it_starts_though_a_module_keeps_its_loop(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    module = SLOW.format(url=postgres_url, seen=str(tmp_path / "seen"))
+    async with at_work(tmp_path / "home", postgres_url, module) as daemon:
+        assert (tmp_path / "seen").exists()
+        assert fleet_of(daemon).members.gate.is_open()
+        names = {thread.name for thread in threading.enumerate()}
+    assert "narval-pulses" not in names, "the event loop gives the signs of life now"
 
 
 @in_a_loop
