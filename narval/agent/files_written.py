@@ -13,7 +13,6 @@ from posixpath import join, normpath
 import msgspec
 
 from narval.agent.agent import AgentState
-from narval.agent.recovery import FILES
 from narval.agent.run import Run
 from narval.agent.transaction import Transaction
 from narval.core.definitions.action.definition import Action
@@ -23,7 +22,7 @@ from narval.core.engines.events import Produced, Returned
 from narval.core.engines.registry import knows_inputs
 from narval.core.memory.labels import NONE
 from narval.core.trust.files import may_read, may_write
-from narval.store.batch import ResultRow
+from narval.store.batch import FILES, ResultRow
 
 PATH, FROM, _PATH = "path", "from", b"path"
 """The attributes of what an action gives that name its file, written or read, and one that it copied."""

@@ -37,9 +37,6 @@ Read = Callable[[], Sized]
 PIECE, RUNS = 500, 25
 """So many rows, and so many runs under way, are restored without a break: about 3 ms (G10)."""
 
-FILES = "files"
-"""The scope of the results that have the labels of what was written into files, by path."""
-
 GONE = "gone"
 """The fact of the store that names the standing runs whose definitions are loaded no more."""
 
@@ -120,7 +117,7 @@ def restoring_memory(agent: AgentState) -> Generator[Read, Any, None]:
             memory.labels.restore(eid, label)
         if len(labelled) < PIECE:
             break
-    stored_files = iter((yield partial(store.results, FILES)))
+    stored_files = iter((yield store.results_of_files))
     while written := _some(stored_files):
         for row in written:
             memory.labels.files[row.key] = memory.labels.number(msgspec.json.decode(row.data, type=list[str]))

@@ -44,6 +44,9 @@ class AgentRow(NamedTuple):
     wake_at: float | None = None
 
 
+FILES = "files"
+"""The scope of the results that have the labels of what was written into files, by path."""
+
 DEFAULT_NAME = "narval"
 """The name of the home's own agent where the settings give none."""
 

@@ -49,8 +49,11 @@ class Letters(Protocol):
     def waiting(self) -> list[WaitingRow]:
         """The pairs that have messages which are not taken."""
 
-    def messages(self, receiver: int) -> list[MessageRow]:
-        """The messages that an agent has not taken, of each sender in order."""
+    def messages(self, receiver: int, *, at_start: bool = False) -> list[MessageRow]:
+        """The messages that an agent has not taken, of each sender in order.
+
+        With `at_start`, those that there were when it was read ahead: the last may be missing.
+        """
 
     def messages_of(self, receivers: Collection[int]) -> list[MessageRow]:
         """The messages that several agents have not taken, of each pair in order."""
@@ -91,9 +94,9 @@ class DatabaseLetters(Letters):
         """The pairs that have messages which are not taken."""
         return self._typed(WaitingRow, "waiting messages")
 
-    def messages(self, receiver: int) -> list[MessageRow]:
+    def messages(self, receiver: int, *, at_start: bool = False) -> list[MessageRow]:
         """The messages that an agent has not taken."""
-        return self._typed(MessageRow, "messages", receiver)
+        return self._typed(MessageRow, "messages at the start" if at_start else "messages", receiver)
 
     def sent(self, sender: int) -> list[MessageRow]:
         """The messages of an agent that are not taken."""
@@ -181,7 +184,7 @@ class VolatileLetters(Letters):
             for pair in sorted(counts)
         ]
 
-    def messages(self, receiver: int) -> list[MessageRow]:
+    def messages(self, receiver: int, *, at_start: bool = False) -> list[MessageRow]:
         """The messages that an agent has not taken."""
         return sorted(row for row in self._messages.values() if row.agent == receiver)
 

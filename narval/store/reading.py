@@ -242,6 +242,10 @@ class DatabaseAgent(AgentStore):
         """The results of a scope, the newest first."""
         return self._all(ResultRow, "results", scope, most)
 
+    def results_of_files(self) -> list[ResultRow]:
+        """The results of the scope `FILES`."""
+        return self._all(ResultRow, "results of files")
+
     def results_of(self, scope: str, keys: Collection[str]) -> list[ResultRow]:
         """The results of a scope that have one of some keys."""
         rows, asked = list[ResultRow](), list(keys)

@@ -13,7 +13,7 @@ from typing import Any
 
 from narval import __version__
 from narval.core.elements.control_elements import STARTING
-from narval.store.batch import DEFAULT_NAME, HOME_AGENT, STORE, new_agent
+from narval.store.batch import DEFAULT_NAME, FILES, HOME_AGENT, STORE, new_agent
 from narval.store.slots import Alter, Each, Effect, Insert, RowsOf, Slot, by_field
 from narval.store.tables import AGENTS, HEAD, META, TABLES, Dialect, Table, quoted
 
@@ -88,6 +88,7 @@ QUERIES = {
     "current versions": "SELECT kind, name, digest FROM definitions WHERE agent = ? AND current = true",
     # of results, the newest first, or those of some keys; and the scopes with their numbers
     "results": 'SELECT {results} WHERE agent = ? AND scope = ? ORDER BY at DESC, "key" LIMIT ?',
+    "results of files": f"SELECT {{results}} WHERE agent = ? AND scope = '{FILES}'",
     "results of keys": f"""
         SELECT {{results}} WHERE agent = ? AND scope = ? AND "key" IN ({', '.join('?' * KEYS_AT_ONCE)})""",
     "scopes": "SELECT scope, count(*) FROM results WHERE agent = ? GROUP BY scope ORDER BY scope",
@@ -96,6 +97,7 @@ QUERIES = {
         SELECT agent, sender, count(*), sum(length(data)), min(until), max(number) FROM messages
         GROUP BY agent, sender ORDER BY agent, sender""",
     "messages": "SELECT {messages} WHERE agent = ? ORDER BY sender, number",
+    "messages at the start": "SELECT {messages} WHERE agent = ? ORDER BY sender, number",
     "taken": "SELECT {taken} WHERE agent = ? ORDER BY sender",
     "messages of sender": "SELECT {messages} WHERE sender = ? ORDER BY agent, number",
     "stray messages": """

@@ -198,7 +198,7 @@ class PostOffice:
     def begin(self, receiver: Addressee) -> list[MessageRow]:
         """Let an agent at work have its messages from now on; those that wait. Raises StoreError."""
         number, is_shared = receiver.number, self.elsewhere is not None
-        waiting = self.letters.messages(number) if is_shared or number in self.room else []
+        waiting = self.letters.messages(number, at_start=True) if is_shared or number in self.room else []
         if is_shared:
             self.room.count_only(number, waiting)
         self.receivers[number] = receiver

@@ -31,7 +31,7 @@ from narval.store.store import Durability
 
 AT_THE_START = (
     "agent", "meta", "elements", "contexts", "marks", "withdrawals", "labels", "keys", "events",
-    "moments", "runs", "taken", "current versions",
+    "moments", "runs", "results of files", "messages at the start", "taken", "current versions",
 )  # fmt: skip
 """The queries of what is read of every agent before its first turn is recorded."""
 
