@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from narval.calls.cluster.connection import ClusterConnection
-from narval.calls.cluster.frames import ClusterReply, News
+from narval.calls.cluster.frames import Begun, ClusterReply, News
 from narval.calls.cluster.messages import ClusterSize, ClusterTask
 from narval.calls.cluster.tasks import (
     ShortCalls,
@@ -188,13 +188,17 @@ class Cluster(QueuedBackend):
 
     def _expire(self, record: CallRecord) -> None:
         limit = f"{record.call.timeout:g} s"
-        message = f"{record.call.target.action} did not come back within {limit}; {self.waits_for(record)}"
+        why = self.waits_for(record) or "a worker of the cluster, or the scheduler, was lost meanwhile"
+        message = f"{record.call.target.action} did not come back within {limit}; {why}"
         self._end(record, Outcome(problem=Failure("timeout", message)))
 
     def _run_limit(self, record: CallRecord) -> None:
-        """Let the time of a call run from now on, if it does not yet: there is no cluster to keep it."""
-        if record.call.timeout is not None and record.timer is None:
-            record.after(record.call.timeout, self._expire)
+        """Let the time of a call run here, if it does not yet: since it first began, or from now on."""
+        if record.call.timeout is None or record.timer is not None:
+            return
+        since = _limit_runs_from(record)
+        has_passed = 0.0 if since is None else self._loop.time() - since
+        record.after(max(0.0, record.call.timeout - has_passed), self._expire)
 
     def _recorded(self, task: TaskUnderWay, *, once: bool) -> None:
         """Have a task dropped, once the outcomes of all of its calls are recorded."""
@@ -206,7 +210,8 @@ class Cluster(QueuedBackend):
     def joined(self, size: ClusterSize) -> None:
         """Send what is to go to the cluster, which is there or has another size; it knows what it has."""
         for record in (*self._waiting, *self._lacking, *self._tasks.calls()):
-            record.stop_timer()
+            if _limit_runs_from(record) is None:
+                record.stop_timer()
         for record in tuple(self._lacking):
             if size.can(record.call.target.resources):
                 del self._lacking[record]
@@ -234,5 +239,17 @@ class Cluster(QueuedBackend):
             self._over(record, outcome)
 
     def told(self, news: News) -> None:
-        """Take news of a task or a call; those of what is over by now are dropped."""
-        self._tasks.told(news)
+        """Take news of a task or a call; those of what is over by now are dropped.
+
+        The limit of a call that begins again, for its worker was lost, is kept here.
+        """
+        self._tasks.told(news, self._loop.time())
+        task = self._tasks.task(news.key) if isinstance(news, Begun) else None
+        if task is not None and len(task.begun) > 1 and task.limit_runs_from is not None:
+            self._run_limit(task.first)
+
+
+def _limit_runs_from(record: CallRecord) -> float | None:
+    """The moment of the event loop from which the limit of a call counts that has begun on a cluster."""
+    task: TaskUnderWay | None = record.place
+    return None if task is None else task.limit_runs_from

@@ -20,12 +20,13 @@ _SHORT = 0.005
 class TaskUnderWay:
     """A task on the cluster, or on its way there: its calls in order, None for those that are over.
 
-    `worker` is the address of the worker that has it, "" while that is not known. `sent` is None until it is
-    recorded that its call begins.
+    `worker` is the address of the worker that has it, "" while that is not known; `begun` are the moments of
+    the event loop at which one has begun it. `sent` is None until it is recorded that its call begins.
     """
 
     def __init__(self, key: str, calls: list[CallRecord]) -> None:
         self.key, self.worker = key, ""
+        self.begun: list[float] = []
         self.calls: list[CallRecord | None] = [*calls]
         self.sent: ClusterTask | None = None
         self._unrecorded = len(calls)
@@ -45,9 +46,17 @@ class TaskUnderWay:
         self.calls = [*self.living()]
         self._unrecorded = len(self.calls)
 
-    def begin(self, worker: str) -> None:
-        """Take it that a worker has the task."""
+    @property
+    def limit_runs_from(self) -> float | None:
+        """The moment from which the limit of its call counts; None where that has not begun, and of a group,
+        of whose calls nobody knows which have begun.
+        """
+        return self.begun[0] if self.begun and len(self.calls) == 1 else None
+
+    def begin(self, worker: str, at: float) -> None:
+        """Take it that a worker has the task since a moment of the event loop."""
         self.worker = worker
+        self.begun.append(at)
 
     def lost(self) -> None:
         """Take it that the cluster is lost: a task that must not begin twice is only looked for there."""
@@ -108,11 +117,11 @@ class TasksUnderWay:
         """All calls under way."""
         return iter(tuple(self._calls.values()))
 
-    def told(self, news: News) -> None:
+    def told(self, news: News, at: float) -> None:
         """Take news of a task or a call; those of what is over by now are dropped."""
         if isinstance(news, Begun):
             if (task := self._tasks.get(news.key)) is not None:
-                task.begin(news.worker)
+                task.begin(news.worker, at)
         elif (record := self._calls.get(news.key)) is None:
             return
         elif isinstance(news, Reported):

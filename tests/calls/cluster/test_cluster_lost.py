@@ -98,6 +98,37 @@ def test_G70_what_a_lost_worker_had_is_made_again_unless_it_must_not_be(
     assert len(noted(tmp_path)) == 3
 
 
+def once_begun(calls: ClusterCalls) -> float:
+    """The moment of the event loop at which it is known that a worker has begun a call."""
+    cluster = calls.book.executor.cluster
+    calls.until(lambda: any(task.worker for task in cluster._tasks))
+    moment: float = cluster._loop.time()
+    return moment
+
+
+def limit_of(calls: ClusterCalls) -> float | None:
+    """The moment at which the one call on the cluster is over, if the daemon keeps its limit."""
+    [record] = calls.book.executor.cluster._tasks.calls()
+    return record.timer.when() if record.timer is not None else None
+
+
+def test_G70_the_limit_of_a_call_that_begins_again_counts_from_its_first_begin(
+    shared_cluster: SharedCluster, daemon: Daemon, text: Module, tmp_path: Path, go: Path
+) -> None:
+    calls = daemon(shared_cluster.settings())
+    once_more = started(calls, text, "noted", timeout=60.0)
+    has_begun = once_begun(calls)
+    calls.until(lambda: len(noted(tmp_path)) == 1)
+    assert limit_of(calls) is None, "it is kept on the cluster"
+    [worker] = noted(tmp_path)
+    os.kill(worker, signal.SIGKILL)
+    calls.until(lambda: limit_of(calls) is not None)
+    assert limit_of(calls) <= has_begun + 60.0
+    go.touch()
+    assert calls.outcome(once_more).problem is None
+    assert len(noted(tmp_path)) == 2
+
+
 def test_G70_a_call_that_kills_its_workers_has_crashed(
     shared_cluster: SharedCluster, daemon: Daemon, text: Module
 ) -> None:

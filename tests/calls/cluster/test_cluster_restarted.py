@@ -10,12 +10,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from distributed import Security
 
 from narval.files.outside.cluster import CERTIFICATES, ClusterSettings
-from tests.calls.cluster.test_cluster_lost import Daemon, go, noted, started, text
+from tests.calls.cluster.test_cluster_lost import Daemon, go, noted, once_begun, started, text
 from tests.calls.conftest import Module
 
 __all__ = ["go", "text"]
@@ -79,6 +80,12 @@ def cluster(tmp_path: Path) -> Iterator[OwnCluster]:
     cluster.end()
 
 
+def limits_of(calls: Any) -> list[float]:
+    """The moments at which calls are over whose limits the daemon keeps, while there is a cluster."""
+    under_way = calls.book.executor.cluster._tasks.calls()
+    return [record.timer.when() for record in under_way if record.timer is not None]
+
+
 def test_G70_calls_are_made_again_when_a_scheduler_was_restarted_within_seconds_and_limits_count(
     cluster: OwnCluster, daemon: Daemon, text: Module, tmp_path: Path, go: Path
 ) -> None:
@@ -86,8 +93,11 @@ def test_G70_calls_are_made_again_when_a_scheduler_was_restarted_within_seconds_
     calls = daemon(settings)
     under_way = [started(calls, text, "noted") for _ in range(3)]
     calls.until(lambda: len(noted(tmp_path)) == 1)
+    has_begun = once_begun(calls)
     cluster.restart()
     calls.until(lambda: len(noted(tmp_path)) == 2)
+    [until] = limits_of(calls)
+    assert until <= has_begun + 60.0, "that of the call which had begun counts on"
     assert calls.book.executor.cluster.shown()["away"] == ""
     go.touch()
     for one in under_way:
