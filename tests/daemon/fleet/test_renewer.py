@@ -24,7 +24,6 @@ from narval.store.open import open_store
 from narval.store.postgresql.leases import ALIVE, LEASE
 from tests.daemon.at_work import in_a_loop
 
-
 SLOW = """
 import time
 from pathlib import Path
