@@ -89,10 +89,10 @@ class Daemon:
     ) -> Daemon:
         """Open a home, or make one in memory, and resume what was under way.
 
-        With `record_only`, commit requests, advance nothing and perform nothing: that is left to the next
-        daemon. `as_daemon` says that it will stay until it is stopped: it waits for the server of its store
-        where that is away, and with `standby` for the end of a daemon of this home on another machine.
-        Raises NoHomeError, HomeHeldError, SettingsError, ElsewhereError, StoreError.
+        With `record_only`, commit requests, and leave all else to the next daemon. `as_daemon` says that it
+        will stay until it is stopped: it waits for the server of its store where that is away, and with
+        `standby` for the end of a daemon of this home on another machine. Raises NoHomeError, HomeHeldError,
+        SettingsError, ElsewhereError, StoreError.
         """
         with ExitStack() as holding:
             note, settings = hold(home, holding, as_daemon=as_daemon)
@@ -263,13 +263,10 @@ async def _started(
 ) -> Daemon:
     """A daemon on a home that is held, once it has resumed."""
     with ExitStack() as starting, ExitStack() as closing:
-        where = settings.store or home.store if home is not None else None
-        opened = open_store(where, settings.durability, settings.store_patience)
-        store = closing.enter_context(opened)
-        renewer: RenewerClient | None = None
+        where, renewer = settings.store or home.store if home is not None else None, None
+        store = closing.enter_context(open_store(where, settings.durability, settings.store_patience))
         if home is not None and store.leases is not None:
-            leave, renewer = await join(home, settings, store, clock, starting, note, standby=standby)
-            closing.callback(leave)
+            renewer = await join(home, settings, store, clock, starting, closing, note, standby=standby)
         daemon = _on_home(home, settings, store, clock, closing, record_only=record_only)
         daemon._closing = closing.pop_all()
         return await daemon._resumed(renewer)

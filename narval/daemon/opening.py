@@ -18,7 +18,7 @@ from narval.store.store import Store
 from narval.system.clock import Clock
 
 if TYPE_CHECKING:  # a store of one daemon has none
-    from narval.daemon.fleet.joining import Joined
+    from narval.daemon.fleet.renewer_client import RenewerClient
 
 log = logging.getLogger("narval.daemon")
 
@@ -69,11 +69,11 @@ async def once_it_answers(start: Callable[[], Awaitable[T]], patience: float | N
 
 
 async def join(
-    home: Home, settings: Settings, store: Store, clock: Clock, starting: ExitStack, note: Note, *,
-    standby: bool,
-) -> Joined:  # fmt: skip
-    """Be a daemon of a store that others share. It is renewed from now on, but on a simulated clock, however
-    long the start takes, whose end is that of `starting`.
+    home: Home, settings: Settings, store: Store, clock: Clock, starting: ExitStack, closing: ExitStack,
+    note: Note, *, standby: bool,
+) -> RenewerClient | None:  # fmt: skip
+    """Be a daemon of a store that others share, until `closing` ends; what renews for it from now on, however
+    long the start takes, whose end is that of `starting`. On a simulated clock nothing does.
     """
     from narval.daemon.fleet.joining import join_store
 
@@ -81,6 +81,7 @@ async def join(
     if standby:
         note(is_standby=True)
     joined = await join_store(store, settings, load_people(home.path), renewing, standby=standby)
+    closing.callback(joined.leave)
     if standby:
         note(is_standby=False)
-    return joined
+    return joined.renewer
