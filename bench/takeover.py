@@ -134,16 +134,19 @@ def at_rest(store: psycopg.Connection[Any], agents: int) -> None:
 
 
 def activated(store: psycopg.Connection[Any], made: Path, name: str) -> Marks:
-    """Have the agents of a home's daemon begin a plan; their marks when nothing is recorded any more."""
-    asked = "SELECT name FROM agents WHERE agent = ANY(%s)"
-    for (agent,) in store.execute(asked.encode(), (list(held(store, name)),)).fetchall():
+    """Have the agents of a home's daemon begin a plan; their marks when nothing is recorded any more. One that
+    comes meanwhile has begun none.
+    """
+    asked = "SELECT agent, name FROM agents WHERE agent = ANY(%s)"
+    begun = dict(store.execute(asked.encode(), (list(held(store, name)),)).fetchall())
+    for agent in begun.values():
         with Client(Home(made).socket(), agent=agent) as client:
             client.ask("start", name="w.note")
     before: Marks = {}
     while (marks := held(store, name)) != before:
         before = marks
         time.sleep(SETTLED)
-    return marks
+    return {agent: mark for agent, mark in marks.items() if agent in begun}
 
 
 def leases(store: psycopg.Connection[Any], *but: str) -> set[int]:

@@ -26,7 +26,7 @@ from narval.core.engines.events import Caller, Returned, Started
 from narval.core.engines.registry import engine_of_run, standing_kinds
 from narval.core.errors import StoreError, UnreadableError
 from narval.store import codec
-from narval.store.batch import KeptElement, RunRow
+from narval.store.batch import FILES, KeptElement, RunRow
 from narval.store.damage import LOST_PAGES, LostEvent, LostJob, LostOrigin, LostTurns
 from narval.store.rows import number
 from narval.store.store import AgentStore
@@ -117,7 +117,7 @@ def restoring_memory(agent: AgentState) -> Generator[Read, Any, None]:
             memory.labels.restore(eid, label)
         if len(labelled) < PIECE:
             break
-    stored_files = iter((yield store.results_of_files))
+    stored_files = iter((yield partial(store.results, FILES)))
     while written := _some(stored_files):
         for row in written:
             memory.labels.files[row.key] = memory.labels.number(msgspec.json.decode(row.data, type=list[str]))

@@ -11,7 +11,6 @@ from typing import Any
 
 from narval.store.batch import (
     DEFAULT_NAME,
-    FILES,
     Advance,
     AgentRow,
     Batch,
@@ -175,10 +174,6 @@ class VolatileAgent(AlwaysNew):
         """The results of a scope, the newest first."""
         rows = list(self._results[scope].values())
         return sorted(rows, key=lambda row: (-row.at, row.key))[:most]
-
-    def results_of_files(self) -> list[ResultRow]:
-        """The results of the scope `FILES`."""
-        return self.results(FILES)
 
     def results_of(self, scope: str, keys: Collection[str]) -> list[ResultRow]:
         """The results of a scope that have one of some keys."""

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from narval.core.elements.element import Element
 from narval.core.errors import StoreError, UnreadableError
 from narval.store.batch import (
+    FILES,
     AgentRow,
     DefinitionRow,
     JournalRow,
@@ -239,12 +240,10 @@ class DatabaseAgent(AgentStore):
         return self._all(CurrentRow, "current versions")
 
     def results(self, scope: str, most: int = ALL) -> list[ResultRow]:
-        """The results of a scope, the newest first."""
+        """The results of a scope, the newest first; those of files are read ahead."""
+        if (scope, most) == (FILES, ALL):
+            return self._all(ResultRow, "results of files")
         return self._all(ResultRow, "results", scope, most)
-
-    def results_of_files(self) -> list[ResultRow]:
-        """The results of the scope `FILES`."""
-        return self._all(ResultRow, "results of files")
 
     def results_of(self, scope: str, keys: Collection[str]) -> list[ResultRow]:
         """The results of a scope that have one of some keys."""

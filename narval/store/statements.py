@@ -88,7 +88,8 @@ QUERIES = {
     "current versions": "SELECT kind, name, digest FROM definitions WHERE agent = ? AND current = true",
     # of results, the newest first, or those of some keys; and the scopes with their numbers
     "results": 'SELECT {results} WHERE agent = ? AND scope = ? ORDER BY at DESC, "key" LIMIT ?',
-    "results of files": f"SELECT {{results}} WHERE agent = ? AND scope = '{FILES}'",
+    "results of files": f"""
+        SELECT {{results}} WHERE agent = ? AND scope = '{FILES}' ORDER BY at DESC, "key" """,
     "results of keys": f"""
         SELECT {{results}} WHERE agent = ? AND scope = ? AND "key" IN ({', '.join('?' * KEYS_AT_ONCE)})""",
     "scopes": "SELECT scope, count(*) FROM results WHERE agent = ? GROUP BY scope ORDER BY scope",

@@ -130,9 +130,6 @@ class ResultReader(Protocol):
     def results_of(self, scope: str, keys: Collection[str]) -> list[ResultRow]:
         """The results of a scope that have one of some keys, in no order."""
 
-    def results_of_files(self) -> list[ResultRow]:
-        """The results of the scope `FILES`, in no order."""
-
     def scopes(self) -> list[ScopeRow]:
         """The scopes of results, by name."""
 

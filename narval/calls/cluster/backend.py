@@ -23,6 +23,8 @@ from narval.calls.cluster.tasks import (
     body_of,
     is_once,
     key_of,
+    limit_runs_from,
+    run_limit,
 )
 from narval.calls.fair_queue import QueuedBackend
 from narval.calls.programs.backend import ProgramBackend
@@ -59,7 +61,7 @@ class Cluster(QueuedBackend):
     def start(self, record: CallRecord) -> None:
         """Answer a call as soon as there is room."""
         if self.connection.why:
-            self._run_limit(record)
+            run_limit(record, self._loop.time(), self._expire)
         super().start(record)
         self.connection.open()
 
@@ -192,14 +194,6 @@ class Cluster(QueuedBackend):
         message = f"{record.call.target.action} did not come back within {limit}; {why}"
         self._end(record, Outcome(problem=Failure("timeout", message)))
 
-    def _run_limit(self, record: CallRecord) -> None:
-        """Let the time of a call run here, if it does not yet: since it first began, or from now on."""
-        if record.call.timeout is None or record.timer is not None:
-            return
-        since = _limit_runs_from(record)
-        has_passed = 0.0 if since is None else self._loop.time() - since
-        record.after(max(0.0, record.call.timeout - has_passed), self._expire)
-
     def _recorded(self, task: TaskUnderWay, *, once: bool) -> None:
         """Have a task dropped, once the outcomes of all of its calls are recorded."""
         if task.recorded() and self.connection.link is not None:
@@ -210,7 +204,7 @@ class Cluster(QueuedBackend):
     def joined(self, size: ClusterSize) -> None:
         """Send what is to go to the cluster, which is there or has another size; it knows what it has."""
         for record in (*self._waiting, *self._lacking, *self._tasks.calls()):
-            if _limit_runs_from(record) is None:
+            if limit_runs_from(record) is None:
                 record.stop_timer()
         for record in tuple(self._lacking):
             if size.can(record.call.target.resources):
@@ -223,7 +217,7 @@ class Cluster(QueuedBackend):
     def away(self, why: str) -> None:
         """Let the time of calls run that had none of the cluster, or whose cluster is lost."""
         for record in (*self._waiting, *self._lacking, *self._tasks.calls()):
-            self._run_limit(record)
+            run_limit(record, self._loop.time(), self._expire)
         for task in self._tasks:
             task.lost()
 
@@ -239,17 +233,8 @@ class Cluster(QueuedBackend):
             self._over(record, outcome)
 
     def told(self, news: News) -> None:
-        """Take news of a task or a call; those of what is over by now are dropped.
-
-        The limit of a call that begins again, for its worker was lost, is kept here.
-        """
+        """Take news of a task or a call; the limit of one that begins again is kept here from then on."""
         self._tasks.told(news, self._loop.time())
         task = self._tasks.task(news.key) if isinstance(news, Begun) else None
         if task is not None and len(task.begun) > 1 and task.limit_runs_from is not None:
-            self._run_limit(task.first)
-
-
-def _limit_runs_from(record: CallRecord) -> float | None:
-    """The moment of the event loop from which the limit of a call counts that has begun on a cluster."""
-    task: TaskUnderWay | None = record.place
-    return None if task is None else task.limit_runs_from
+            run_limit(task.first, self._loop.time(), self._expire)

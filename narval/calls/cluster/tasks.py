@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from narval.calls.cluster.frames import Begun, ClusterReply, News, Reported, SentCall, written
 from narval.calls.cluster.messages import ClusterTask
@@ -179,3 +179,18 @@ def key_of(record: CallRecord) -> str:
 def is_once(record: CallRecord) -> bool:
     """True if a call must not begin twice."""
     return record.is_once or record.call.has_begun
+
+
+def limit_runs_from(record: CallRecord) -> float | None:
+    """The moment of the event loop from which the limit of a call counts that has begun on a cluster."""
+    task: TaskUnderWay | None = record.place
+    return None if task is None else task.limit_runs_from
+
+
+def run_limit(record: CallRecord, now: float, expire: Callable[[CallRecord], None]) -> None:
+    """Let the time of a call run here, if it does not yet: since it first began, or from now on."""
+    if record.call.timeout is None or record.timer is not None:
+        return
+    since = limit_runs_from(record)
+    has_passed = 0.0 if since is None else now - since
+    record.after(max(0.0, record.call.timeout - has_passed), expire)

@@ -69,12 +69,16 @@ class ServerNotices(DaemonNotices):
             os.close(end)
 
     def _follow(self) -> None:
+        is_told = False
         while not self._is_over:
             try:
                 with closing(self._server.connect()) as connection:
+                    is_told = False
                     self._serve(connection)
             except Error as error:
-                log.info("notices of other daemons come with the heartbeats: %s", error)
+                if not is_told:
+                    log.info("notices of other daemons come with the heartbeats: %s", error)
+                is_told = True
                 self._rings(AGAIN)
 
     def _serve(self, connection: Connection[Rows]) -> None:

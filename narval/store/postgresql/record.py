@@ -36,10 +36,14 @@ class TurnMark(NamedTuple):
 
 
 def fenced(agents: Iterable[int]) -> FencedError:
-    """The error that agents are another daemon's now; without any, that all are."""
-    which = ", ".join(map(str, sorted(agents)))
-    what = f"agents {which} are" if which else "the time of this daemon was over, and its agents are"
-    return FencedError(f"{what} another daemon's now; nothing was recorded", frozenset(agents))
+    """The error that agents are another daemon's now; without any, that all are. Who has their names tells
+    them: here they are numbers.
+    """
+    lost = frozenset(agents)
+    what = f"{len(lost)} agent{'s are' if len(lost) > 1 else ' is'}"
+    if not lost:
+        what = "the time of this daemon was over, and its agents are"
+    return FencedError(f"{what} another daemon's now; nothing was recorded", lost)
 
 
 Told = list[Rows | None]
