@@ -134,8 +134,9 @@ def at_rest(store: psycopg.Connection[Any], agents: int) -> None:
 
 
 def activated(store: psycopg.Connection[Any], made: Path, name: str) -> Marks:
-    """Have the agents of a home's daemon begin a plan; their marks when nothing is recorded any more. One that
-    comes meanwhile has begun none.
+    """Have the agents of a home's daemon begin a plan; their marks when nothing is recorded any more.
+
+    One that comes meanwhile has begun none.
     """
     asked = "SELECT agent, name FROM agents WHERE agent = ANY(%s)"
     begun = dict(store.execute(asked.encode(), (list(held(store, name)),)).fetchall())
