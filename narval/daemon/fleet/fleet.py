@@ -55,7 +55,7 @@ class Fleet:
         self._is_started = asyncio.Event()
         self.renewer = renewer
         if renewer is not None:
-            renewer.renewed = self.members.kept
+            renewer.tell_of_renewals(self.members.kept)
         self._drained_by = 0.0
         """The moment at which what is left to drain is given back as it is."""
 

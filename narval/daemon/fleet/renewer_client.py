@@ -16,15 +16,11 @@ from narval.system.pipes import read_pipe
 
 
 class RenewerClient:
-    """The program that renews for the daemon of a number, in the store at a URL, from `begin` to `close`.
-
-    `renewed` is called in the event loop with the moment at which a renewal was sent that was answered, once
-    there is who wants to know.
-    """
+    """The program that renews for the daemon of a number, in the store at a URL, from `begin` to `close`."""
 
     def __init__(self, url: str, daemon: int) -> None:
         self._url, self._daemon = url, daemon
-        self.renewed: Callable[[float], None] | None = None
+        self._renewed: Callable[[float], None] | None = None
         self._program: subprocess.Popen[bytes] | None = None
         self._pulse: asyncio.TimerHandle | None = None
 
@@ -39,6 +35,10 @@ class RenewerClient:
             self._start()
         self._write(b"%f\n" % time.monotonic())
         self._pulse = asyncio.get_running_loop().call_later(PULSE, self.begin)
+
+    def tell_of_renewals(self, renewed: Callable[[float], None]) -> None:
+        """Call a function in the event loop with the moment at which a renewal was sent that was answered."""
+        self._renewed = renewed
 
     def pulse_by_thread(self) -> Callable[[], None]:
         """Tell from a thread that the program is at work, though its event loop is kept; a function that ends
@@ -96,8 +96,8 @@ class RenewerClient:
         data = read_pipe(self._program.stdout.fileno())
         if data == b"":
             self._end()  # the next pulse starts another one
-        elif data and self.renewed is not None:
-            self.renewed(max(map(float, data.split())))  # it writes whole lines, which fit in at once
+        elif data and self._renewed is not None:
+            self._renewed(max(map(float, data.split())))  # it writes whole lines, which fit in at once
 
     def _write(self, line: bytes) -> None:
         """Write a line; one that a renewer has no room for is late anyway."""

@@ -100,15 +100,13 @@ def test_G70_what_a_lost_worker_had_is_made_again_unless_it_must_not_be(
 
 def once_begun(calls: ClusterCalls) -> float:
     """The moment of the event loop at which it is known that a worker has begun a call."""
-    cluster = calls.book.executor.cluster
-    calls.until(lambda: any(task.worker for task in cluster._tasks))
-    moment: float = cluster._loop.time()
-    return moment
+    calls.until(lambda: any(record.place is not None and record.place.worker for record in calls.book))
+    return calls.runner.get_loop().time()
 
 
 def limit_of(calls: ClusterCalls) -> float | None:
-    """The moment at which the one call on the cluster is over, if the daemon keeps its limit."""
-    [record] = calls.book.executor.cluster._tasks.calls()
+    """The moment at which the one call is over, if the daemon keeps its limit."""
+    [record] = calls.book
     return record.timer.when() if record.timer is not None else None
 
 

@@ -82,8 +82,7 @@ def cluster(tmp_path: Path) -> Iterator[OwnCluster]:
 
 def limits_of(calls: Any) -> list[float]:
     """The moments at which calls are over whose limits the daemon keeps, while there is a cluster."""
-    under_way = calls.book.executor.cluster._tasks.calls()
-    return [record.timer.when() for record in under_way if record.timer is not None]
+    return [record.timer.when() for record in calls.book if record.timer is not None]
 
 
 def test_G70_calls_are_made_again_when_a_scheduler_was_restarted_within_seconds_and_limits_count(
