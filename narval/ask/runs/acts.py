@@ -131,7 +131,8 @@ async def cancel_all(
     """End all runs that are under way and that no other run has called, or all of the definition `name`,
     called or not; the runs. With `dry` nothing is ended.
 
-    Items of work and standing runs are left.
+    Items of work and standing runs are left. `restarts` is true of a run that another would have followed:
+    none follows one that is cancelled.
     """
     agent, kinds = daemon.agent, set(listed_kinds())
     runs = [
@@ -142,11 +143,12 @@ async def cancel_all(
     ]
     if name is not None and not runs:
         active_run_of(daemon, name)  # says which there are
+    restarting = {run.eid for run in runs if getattr(run.definition, "restart", "no") != "no"}
     if runs and not dry:
         for run in runs:
             daemon.host.post(Delivery(run.eid, Cancelled(0, 0.0, reason, **asker.recorded)))
         await next_turn(daemon)
-    return [json_forms.run(agent, run) for run in runs]
+    return [{**json_forms.run(agent, run), "restarts": run.eid in restarting} for run in runs]
 
 
 @operation("write")

@@ -51,6 +51,9 @@ _CAUSES: dict[Cause, str] = {
 }
 
 
+_NO_RULE = " as no rule is about it"
+
+
 class Line(NamedTuple):
     """A line for people; one of greater depth tells more of the one before it."""
 
@@ -92,9 +95,22 @@ def summary_of_call(call: CallProspect) -> str:
     """The line that says all of a call that is allowed whatever comes to it."""
     made, labels = call.call.call, sorted(call.labels)
     reached = (
-        f", whatever comes to it from {_all(labels)}" if labels else ": nothing from outside comes to it"
+        f"{_why_allowed(call)}, whatever comes to it from {_all(labels)}"
+        if labels
+        else ": nothing from outside comes to it"
     )
     return f"{name_of(call.call)} at {made.part} (line {made.line}): {outlook(call)}{reached}"
+
+
+def _why_allowed(call: CallProspect) -> str:
+    """What allows a call whatever comes to it: rules, or that there is none about it."""
+    ends = [end for part in call.parts for one in part.labels for end in one.ends]
+    lines = sorted({end.rule.line for end in ends if end.rule is not None})
+    rules = (
+        f" by the rule{'s' if lines[1:] else ''} on line{'s' if lines[1:] else ''} {listed(map(str, lines))}"
+    )
+    unsaid = _NO_RULE if any(end.rule is None for end in ends) else ""
+    return f"{rules if lines else ''}{' or' if lines and unsaid else ''}{unsaid}"
 
 
 def way_in_words(way: Sequence[WayStep]) -> Iterator[str]:
@@ -163,7 +179,9 @@ def _because(end: End) -> str:
 
 
 def _rule(end: End) -> str:
-    return f" by the rule on line {end.rule.line}" if end.rule is not None else ""
+    if end.rule is not None:
+        return f" by the rule on line {end.rule.line}"
+    return _NO_RULE if end.then == "allow" else ""
 
 
 def condition_of(end: End) -> str:

@@ -6,7 +6,7 @@ from typing import Any, BinaryIO
 
 import click
 
-from narval.ask.text import Row, counted, xml_text
+from narval.ask.text import Row, clean, counted, xml_text
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import Number, Pair, Pairs, asking, command
 from narval.surfaces.cli.documents import DocumentFile, documents_of, naming
@@ -261,7 +261,7 @@ def cancel(session: Session, run: int | None, name: str | None, every: bool, yes
 
     With --all all runs end, or with --name too all of that definition. It lists them and asks first; with
     --yes, which a script needs, it does not. Items of work stay, and so do runs that stand as long as their
-    definition is loaded.
+    definition is loaded. A recipe with `restart` does not begin again then; it says how to start it.
     """
     if every:
         if run is not None:
@@ -284,6 +284,7 @@ def _cancel_all(session: Session, name: str | None, reason: str, *, yes: bool) -
     if rows:
         listing(RUNS, rows[:MOST_LISTED], "")
         more = f"; {len(rows) - MOST_LISTED} are not listed" if rows[MOST_LISTED:] else ""
+        _tell_of_restarts(rows, "would end")
         try:
             click.confirm(f"Cancel {counted(len(rows), 'run')}{more}?", abort=True)
         except click.Abort:
@@ -299,6 +300,16 @@ def _print_cancelled(rows: list[Row]) -> None:
         click.echo(f"{counted(ended, 'run')} cancelled" if ended else "no runs are under way")
     if left := len(rows) - ended:
         click.echo(f"{counted(left, 'run')} to be cancelled, once their calls are over or a daemon runs")
+    _tell_of_restarts(rows, "end")
+
+
+def _tell_of_restarts(rows: list[Row], end: str) -> None:
+    """Tell which definitions, whose runs otherwise follow one another, have none from now on."""
+    names = sorted({row["name"] for row in rows if row["restarts"]})
+    if names:
+        click.echo(f"These restart by themselves, and {end} for good; each is started again by:")
+    for name in names:
+        click.echo(f"  narval start {clean(name)}")
 
 
 _SIGNAL = """\

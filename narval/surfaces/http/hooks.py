@@ -92,7 +92,9 @@ class Hooks:
         except RefusedError as refusal:
             return _refusal(refusal.status, str(refusal))
         except DaemonGoneError:
-            return HookAnswer(503, {"error": "No daemon is at work; send it again."}, 10)
+            return HookAnswer(
+                503, {"error": "No daemon is at work; start it (narval run), and send it again."}, 10
+            )
         except BodyError as error:
             return _refusal(400, f"{error}.")
         except ElementError as error:

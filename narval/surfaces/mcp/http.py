@@ -126,7 +126,9 @@ class McpDoor:
                 try:
                     rows = await self._asks.ask("mcp_clients")
                 except DaemonGoneError:
-                    raise RefusedError(503, "No daemon is at work.", retry_after="10") from None
+                    raise RefusedError(
+                        503, "No daemon is at work; start it: narval run.", retry_after="10"
+                    ) from None
                 except NarvalError as error:
                     raise RefusedError(503, f"{error}.") from None
                 self._clients = {row["sha256"]: row["client"] for row in rows if row["sha256"]}

@@ -39,6 +39,27 @@ def test_F9_all_that_goes_outside_is_told_and_what_is_allowed_in_a_line(home: Pa
     assert told[-1] == "2 calls can go outside: 1 allowed, 1 depending"
 
 
+def test_F9_what_allows_a_call_is_told(home: Path) -> None:
+    """The rule of each label, or that none is about it; the path that is printed may be given anywhere."""
+    write(
+        home,
+        "recipes/tells.xml",
+        recipe("tells", "read m.read", "send m.send <arguments><letter to='me'>{$read}</letter></arguments>"),
+    )
+    write(home, "etc/trust.toml", '[[rule]]\nfrom = "mail"\npart = "what"\nthen = "allow"\n')
+    told = well(home, "check", "--trust").splitlines()
+    file = next(line for line in told if line.startswith("recipe w.tells")).rpartition(" ")[2]
+    assert told[told.index(f"recipe w.tells, in {file}") + 1] == (
+        "  m.send at send (line 1): allowed by the rule on line 1 or as no rule is about it, whatever comes "
+        "to it from a stranger's mail (mail)"
+    )
+    assert [line for line in well(home, "check", "--trust", file).splitlines() if "allowed" in line][:3] == [
+        "  m.send at send (line 1): allowed",
+        "    letter/text() can come from a stranger's mail (mail): allowed by the rule on line 1",
+        "    that it is called can be decided by a stranger's mail (mail): allowed as no rule is about it",
+    ]
+
+
 def test_F9_of_a_definition_and_a_file_it_is_told_how_each_label_comes(home: Path) -> None:
     by_name, by_file = (
         well(home, "check", "--trust", of) for of in ("w.answer", str(home / "recipes/answer.xml"))

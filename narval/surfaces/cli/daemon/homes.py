@@ -82,7 +82,8 @@ def check(
 
     That is its definitions, modules, schemas, memory, settings and scenarios. Each is written as
     file:line:column: message. PATHs are files or folders; without any, all of the home is checked. Without
-    a home, PATHs are checked as far as they can be.
+    a home, PATHs are checked as far as they can be. A PATH that is not here is looked for in the home, so
+    those that are printed can be given.
 
     With --explore it also tells what no run of a definition can ever do, and what one may come to, each with
     the shortest story that leads there. The exit status is 1 when there is a fault, or something that cannot
@@ -96,6 +97,7 @@ def check(
     be the name of a definition then, and how each label comes there is told. With --from LABEL it says what
     that label alone can make the home do: `--from mail`, what a stranger's mail can.
     """
+    paths = tuple(_in_home(session, path) for path in paths)
     trust, names = trust or label is not None, [path for path in paths if not path.exists()]
     for path in () if trust else names:
         raise click.BadParameter(f"Path '{clean(path)}' does not exist.", param_hint="'[PATH]...'")
@@ -143,6 +145,14 @@ def check(
     if not session.as_json:
         click.echo(_count(faults), err=True)
     context.exit(NOT_WELL if any(not fault.warning for fault in faults) else 0)
+
+
+def _in_home(session: Session, path: Path) -> Path:
+    """A path as it is written, or, where nothing is there, the one in the home: as faults are printed."""
+    if path.exists() or path.is_absolute() or session.is_homeless:
+        return path
+    in_home = session.home.path / path
+    return in_home if in_home.exists() else path
 
 
 def _told(
