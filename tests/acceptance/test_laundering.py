@@ -204,6 +204,32 @@ WAYS = {
     "the test of an if": _argument("<a to='{if($bring/@word = &quot;yes&quot;, $own/@to, &quot;x&quot;)}'/>"),
     "the other choice of an if": _argument("<a to='{if($own/@none, $own/@to, $bring/@to)}'/>"),
     "a union": _argument("<a to='{$own/@to | $bring/@to}'/>"),
+    "substring-after": _argument("<a to='{substring-after($bring/@to, &quot;@&quot;)}'/>"),
+    "string": _argument("<a to='{string($bring/@to)}'/>"),
+    "floor": _argument("<a n='{floor($bring/@n)}'/>"),
+    "ceiling": _argument("<a n='{ceiling($bring/@n)}'/>"),
+    "the rest of a division": _argument("<a n='{$bring/@n mod 2}'/>"),
+    "and": _argument("<a n='{$own/@to and $bring/@to}'/>"),
+    "or": _argument("<a n='{$own/@none or $bring/@to}'/>"),
+    "the table of translate": _argument("<a to='{translate($own/@to, $bring/@to, &quot;&quot;)}'/>"),
+    "what is looked for by contains": _argument("<a n='{contains($own/@to, $bring/@to)}'/>"),
+    "the separator of a string-join": _argument("<a to='{string-join($own/@to | $own/@n, $bring/@word)}'/>"),
+    "the length of a substring": _argument("<a to='{substring($own/@to, 1, $bring/@n)}'/>"),
+    "beside another value in one attribute": _argument("<a to='{$own/@to} {$bring/@to}'/>"),
+    "all attributes": _argument("<a to='{$bring/@*}'/>"),
+    "all children": _argument("<a to='{$bring/*}'/>"),
+    "a descendant": _argument("<a to='{$bring//line}'/>"),
+    "a sibling": _argument("<a to='{$bring/line[1]/following-sibling::line}'/>"),
+    "a sibling before": _argument("<a to='{$bring/line[last()]/preceding-sibling::line[1]}'/>"),
+    "back to the element from a child": _argument("<a to='{$bring/line[1]/../@to}'/>"),
+    "itself": _argument("<a to='{$bring/self::*/@to}'/>"),
+    "the first of several variables": _argument("<a to='{($bring | $own)[@word]/@to}'/>"),
+    "an if in a concat": _argument("<a to='{concat(&quot;x&quot;, if($bring/@n, 1, 2))}'/>"),
+    "a predicate in a predicate": _argument("<a to='{$own[@n[. &lt; $bring/@n]]/@to}'/>"),
+    "a text after the author's child": _argument("<a><b/>{$bring/@to}</a>"),
+    "a child of a child": _argument("<a><b><c>{$bring/@to}</c></b></a>"),
+    "an attribute of repeated children": _argument("<a><b foreach='$l in $own' c='{$bring/@to}'/></a>"),
+    "repeated children chosen by it": _argument("<a><b foreach='$l in $own[@n &lt; $bring/@n]'>x</b></a>"),
     "several nodes joined into one list": _argument("<a to='{$bring/@to | $bring/line/@k}'/>"),
     "repeated children": _argument("<a><b foreach='$l in $bring/line'>{$l}</b></a>"),
     "repeated children, the author's words": _argument("<a><b foreach='$l in $bring/line'>x</b></a>"),
@@ -259,6 +285,17 @@ WAYS = {
     # modules that ship
     "copied twice": Case(
         _only("basic.copy", "once", "element", "dirty") + _call("w.copy", "<a to='{$once/@to}'/>", "copy")
+    ),
+    "copied three times": Case(
+        _call("w.copy", "<a to='{$bring/@to}'/>", "one")
+        + _call("w.copy", "<a to='{$one/@to}'/>", "two")
+        + _call("w.copy", "<a to='{$two/@to}'/>", "three")
+    ),
+    "the value of a transform": Case(
+        _call("w.same", id="same", kind="transform") + _call("w.copy", "<a to='{$same/@to}'/>", "copy")
+    ),
+    "the length of a length": Case(
+        _call("w.length", id="length") + _call("w.copy", "<a n='{string-length($length)}'/>", "copy")
     ),
     "JSON by the module that ships": Case(
         _only("json.write", "write", "element", "dirty")

@@ -103,7 +103,7 @@ def summary_of_call(call: CallProspect) -> str:
 
 
 def _why_allowed(call: CallProspect) -> str:
-    """What allows a call whatever comes to it: rules, or that there is none about it."""
+    """The reason why a call is allowed whatever comes to it: rules, or that none is about it."""
     ends = [end for part in call.parts for one in part.labels for end in one.ends]
     lines = sorted({end.rule.line for end in ends if end.rule is not None})
     rules = (
