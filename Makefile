@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 TELLING = $(PYTHON) tests/setting_up.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check browser format docs pages bench soak vendor shots clean
+.PHONY: help demo test check browser format docs pages bench wishes soak vendor shots clean
 
 help:  ## what one can do here
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
@@ -63,6 +63,9 @@ PEERS_FOLDER = $(if $(filter 1,$(PEERS)),../shared/peers,$(PEERS))
 
 bench: $(STAMP)  ## what it costs (docs/explanation/performance.md); PEERS=folder measures others in turn; ONLY="W1 W3"; ROUNDS=5; WRITE=1
 	@$(BIN)/python -m bench $(ONLY) $(if $(PEERS),--peers '$(PEERS_FOLDER)') $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(WRITE),--write)
+
+wishes: $(STAMP)  ## score a model at the wishes of tests/wishes: MODEL=NAME of [models] in the settings of HOME_DIR (~/.narval)
+	@$(BIN)/python -m tests.wishes '$(MODEL)' $(if $(HOME_DIR),'$(HOME_DIR)')
 
 soak: $(STAMP)  ## the long runs
 	@$(BIN)/python -m pytest -m soak --timeout 3600

@@ -40,15 +40,16 @@ SUBJECTS: Mapping[str, tuple[str, ...]] = {
             agenda birthday double-booked early-morning household invitation meeting meeting-cancelled
             reminder way-there
         """,
-        "prices and pages": "digest flats shops spider theaters",
+        "prices and pages": "digest feed-word flats frost shops site-down spider theaters",
         "household": "bins chores laundry meter plants shopping-list stock",
+        "family and health": "breaks home-from-school medicine remind-at weight",
         "purchases and money": """
             approval bank child-buys expenses invoice order-late purchase subscription warranty
         """,
         "house": """
             batteries door-open freezer heating-off intruder leak lights-off nobody-home
         """,
-        "computers": "backup everything git logins",
+        "computers": "backup disk-full everything git logins photos-copied scans",
         "office": "desk fax filesystem month time",
     }.items()
 }

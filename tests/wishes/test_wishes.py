@@ -2,53 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
-import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from narval.core.definitions.telling.sentence import tell
-from narval.core.errors import RequestError
-from narval.files.alterations import example_files, shipped_library
+from narval.files.alterations import shipped_library
 from narval.files.examples import examples
 from narval.files.home import Home
 from narval.files.reading import load
-from narval.trials.simulate.files import read_file
-from narval.trials.simulate.simulated_home import SimulatedHome, simulated_home
-from narval.trials.simulate.simulation import play_scenario, start_of
+from narval.trials.simulate.simulated_home import simulated_home
 from tests.places import ROOT
-
-
-class Wish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A wish: what a person says, its example, and a wrong change of that."""
-
-    says: str
-    example: str
-    wrong: tuple[str, str]
-
-
-class Wishes(msgspec.Struct, frozen=True):
-    """The file of the wishes."""
-
-    wish: list[Wish]
-
-
-WISHES = msgspec.convert(
-    tomllib.loads((Path(__file__).parent / "wishes.toml").read_text("utf-8")), Wishes
-).wish
-
+from tests.wishes.wishes import WISHES, Wish, files_of, played
 
 ASKED = ("model.xml", "trust.xml")
 """The files of recipes with the work that a home with rules asks."""
-
-
-def files_of(wish: Wish, folder: str) -> list[Path]:
-    """The files of the example of a wish in a folder."""
-    return [ROOT / path for path in example_files()[f"examples/{wish.example}"] if path.startswith(folder)]
 
 
 def test_each_wish_has_an_example_of_its_own_with_scenarios() -> None:
@@ -74,16 +43,6 @@ def test_what_an_example_does_is_told_without_a_word_of_xml() -> None:
     assert len(definitions) >= len(WISHES)
     for definition in definitions:
         assert len(tell(definition, library)) > 1, definition.full_name
-
-
-def played(home: SimulatedHome, folder: Path) -> Iterator[bool]:
-    """Whether each scenario of a folder goes as expected."""
-    for path in sorted(folder.iterdir()):
-        scenario = read_file(home, path)
-        try:
-            yield asyncio.run(play_scenario(home, scenario, start_of(home, scenario))).well
-        except RequestError:  # what it says cannot happen here, such as a signal without a receiver
-            yield False
 
 
 @pytest.mark.parametrize("wish", WISHES, ids=[wish.example for wish in WISHES])

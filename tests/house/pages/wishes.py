@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator
 
 from narval.core.kinds import KINDS
 from narval.files.alterations import example_files, shipped_library
 from narval.files.examples import SUBJECTS, examples
 from tests.house.pages.tables import table
-from tests.places import ROOT
+from tests.wishes.wishes import WISHES
 
 PATH = "reference/wishes.md"
 
@@ -33,13 +32,11 @@ explains some of them.
 This page is made from the files by `python -m tests.house.pages`; a test compares.
 """
 
-WISHES = ROOT / "tests" / "wishes" / "wishes.toml"
-
 
 def lines() -> Iterator[str]:
     """The lines of the page."""
     yield HEAD
-    says = {wish["example"]: wish["says"] for wish in tomllib.loads(WISHES.read_text("utf-8"))["wish"]}
+    says = {wish.example: wish.says for wish in WISHES}
     about = {example.name.partition("/")[2]: example.about for example in examples()}
     for subject, names in SUBJECTS.items():
         yield f"## {subject.capitalize()}\n"

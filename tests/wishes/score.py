@@ -1,0 +1,109 @@
+"""The score of a language model: how many wishes it turns into definitions that are valid, and right."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from narval.core.definitions.library import RunDefinition
+from narval.core.errors import NarvalError
+from narval.core.source.text import Source
+from narval.files.home import Home
+from narval.files.proposals.folder import READY, TEXTS, Proposal
+from narval.files.reading import load
+from narval.trials.propose.driver import Wish as Proposed
+from narval.trials.propose.driver import propose
+from narval.trials.propose.prompt import Example
+from narval.trials.simulate.parser import read_scenario
+from narval.trials.simulate.simulated_home import simulated_home
+from tests.wishes.wishes import Wish, files_of, played
+
+LONGEST = 6
+"""The most elements that a model is shown as examples of a wish."""
+
+
+class Score(msgspec.Struct, frozen=True):
+    """What came of a wish: its state, the rounds, and how many of its scenarios go as expected."""
+
+    example: str
+    state: str
+    rounds: int
+    passed: int
+    scenarios: int
+
+    @property
+    def is_right(self) -> bool:
+        """True if all scenarios go as expected."""
+        return self.passed == self.scenarios
+
+
+def score(home: Path, wish: Wish, model: str = "") -> Score:
+    """Have a model propose what somebody wishes, and play the scenarios of its example with that.
+
+    The model sees one element of each name that the scenarios let come, as a person would show them.
+    """
+    scenarios = files_of(wish, "scenarios/")
+    asked = Proposed(text=wish.says, model=model, name=wish.example, examples=tuple(_examples(scenarios)))
+    proposal = propose(Home(home), asked)
+    about = proposal.about()
+    passed = _passed(home, wish, proposal) if about["state"] == READY else 0
+    return Score(wish.example, about["state"], len(proposal.rounds()), passed, len(scenarios))
+
+
+def table(scores: Iterable[Score]) -> str:
+    """The scores in a few lines."""
+    rows = list(scores)
+    ready = [one for one in rows if one.state == READY]
+    return (
+        f"valid at once: {sum(one.rounds == 1 for one in ready)} of {len(rows)}\n"
+        f"valid after rounds: {len(ready)}\n"
+        f"all scenarios passed: {sum(one.is_right for one in rows)}"
+    )
+
+
+def _examples(scenarios: Iterable[Path]) -> list[Example]:
+    named: dict[str, Example] = {}
+    for path in scenarios:
+        for arrival in read_scenario(Source(str(path), path.read_bytes())).arrivals:
+            for xml in arrival.elements:
+                text = xml.decode()
+                name = re.sub(r"^<([^\s/>]+).*", r"\1", text, flags=re.DOTALL)
+                named.setdefault(name, Example(len(named) + 1, text))
+    return list(named.values())[:LONGEST]
+
+
+def _passed(home: Path, wish: Wish, proposal: Proposal) -> int:
+    """The number of scenarios of a wish that go as expected with a proposal."""
+    with tempfile.TemporaryDirectory(prefix="narval-wish-") as scratch:
+        trial = Path(scratch)
+        shutil.copytree(home / "recipes", trial / "recipes")
+        shutil.copytree(proposal.folder / TEXTS, trial / "recipes" / "proposed")
+        (trial / "recipes/proposed/memory.xml").unlink(missing_ok=True)
+        (trial / "scenarios").mkdir()
+        added = [one for one in load(trial).library if "/proposed/" in one.path]
+        names = re.findall(r'<start-plan recipe="([^"]+)"', proposal.texts().get("memory.xml", ""))
+        names += [one.full_name for one in added if _begins(one)]
+        works = [one.full_name for one in added if one.kind == "work"]
+        for path in files_of(wish, "scenarios/"):
+            text = _renamed(path.read_text("utf-8"), names, works)
+            (trial / "scenarios" / path.name).write_text(text, "utf-8")
+        try:
+            return sum(played(simulated_home(Home.find(trial)), trial / "scenarios"))
+        except NarvalError:
+            return 0
+
+
+def _begins(one: object) -> bool:
+    return isinstance(one, RunDefinition) and one.kind != "work"
+
+
+def _renamed(text: str, names: list[str], works: list[str]) -> str:
+    """A scenario about the definitions of a proposal: what it starts is the first, what it asks its work."""
+    if works:
+        text = re.sub(r'work( name)?="examples\.[^"]*"', lambda at: f'work{at[1] or ""}="{works[0]}"', text)
+    return re.sub(r'recipe="examples\.[^"]*"', f'recipe="{names[0]}"', text) if names else text
