@@ -31,6 +31,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "attention.calendar": ("calendar",),
     "trials.trials": ("simulate", "scenarios", "explore", "explored", "trial"),
     "trials.past_jobs": ("try_on_past", "job", "jobs", "end_job"),
+    "trials.drafting": ("draft", "go_on_drafting"),
     "attention.incidents": ("incidents", "acknowledge", "retry_incident"),
     "daemon.people": ("people",),
     "daemon.hooks": ("hooks", "take_hook"),
@@ -60,7 +61,9 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "definitions.versions": ("versions", "difference"),
     "definitions.telling": ("tell",),
     "definitions.checking": ("check",),
-    "definitions.proposing": ("propose", "proposals", "proposal", "drop_proposal"),
+    "definitions.proposing": (
+        "propose", "proposals", "proposal", "drawn_proposal", "drop_proposal",
+    ),
     "definitions.accepting": ("accept", "unaccept"),
     "definitions.grants": ("grants", "grant", "revoke"),
     "definitions.reach": ("reach",),

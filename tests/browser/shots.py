@@ -97,6 +97,20 @@ GOOD = """\
 </recipe>
 """
 
+PROPOSED = """\
+<recipe group="books" name="forward" start_step="listen" end_step="tell" restart="parallel">
+  <description lang="en">Write to the accountant about each invoice.</description>
+  <step id="listen" type="action" target="basic.nothing"/>
+  <step id="tell" type="action" target="mail.write" retries="12" backoff="30">
+    <arguments><draft to="books@example.org" subject="{$invoice/@subject}">An invoice has come.</draft></arguments>
+  </step>
+  <transition id="came">
+    <in idref="listen"/><out idref="tell"/>
+    <condition as="invoice" use="yes"><match>email[@mailbox and contains(@subject, 'invoice')]</match></condition>
+  </transition>
+</recipe>
+"""
+
 Picture = tuple[str, str, dict[str, Any]]
 
 
@@ -129,6 +143,8 @@ def pictures(seen: dict[str, int | str]) -> Iterator[Picture]:
         "simulate": "/simulate?definition=shop.parcel",
         "trial": "/simulate/{trial}",
         "past": "/past/{job}",
+        "proposals": "/proposals",
+        "proposal": "/proposals/forward-invoices",
         "calendar": "/calendar",
         "log": "/log",
         "search": "/search?q=mail",
@@ -165,7 +181,8 @@ def make(place: Path) -> Home:
         (home.path / name).write_text(text.replace("{login}", login(os.getuid())))
     (home.path / "recipes" / "greet.xml").write_text(GOOD)
     settings = home.path / "etc" / "narval.toml"
-    settings.write_text('timezone = "UTC"\n' + settings.read_text())
+    text = settings.read_text().replace('grants = "ask"', 'grants = "trust"')
+    settings.write_text('timezone = "UTC"\n' + text)
     return home
 
 
@@ -203,6 +220,8 @@ def fill(home: Home) -> dict[str, int | str]:
         answer = client.ask("elements", xpath="email[@kind='ack']", limit=1)["elements"][0]
         order_of_parcel = [b"<order id='8' sum='20'/>", b"<signature parcel='8'/>"]
         trial = client.ask("simulate", definition="shop.parcel", elements=order_of_parcel, duration="1h")
+        wish = "forward invoices to my accountant"
+        client.ask("propose", name="forward-invoices", texts={"invoices.xml": PROPOSED}, wish=wish)
         job = client.ask("try_on_past", definition="mail.triage", since="1d")["job"]
         while client.ask("job", job=job)["state"] == "running":
             time.sleep(1)

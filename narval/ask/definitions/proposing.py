@@ -15,12 +15,16 @@ from narval.ask.definitions.checking import check_texts
 from narval.ask.definitions.judging import HomeAsRead, Judgement
 from narval.ask.json_forms import moment
 from narval.ask.registry import operation
+from narval.ask.runs.drawing import form, graph_of
+from narval.core.definitions.library import Definition
+from narval.core.engines.registry import engine_of, is_runnable
 from narval.core.errors import RequestError, SettingsError
 from narval.daemon.daemon import Daemon
 from narval.files.home import Home
 from narval.files.proposals.folder import (
     ABOUT,
     FAULTY,
+    LISTS,
     PROPOSALS,
     READY,
     TEXTS,
@@ -91,6 +95,21 @@ async def proposal(daemon: Daemon, name: str) -> dict[str, Any]:
     return await asyncio.to_thread(lambda: _shown(proposal_named(home.path, name)))
 
 
+@operation("read")
+async def drawn_proposal(daemon: Daemon, name: str) -> list[dict[str, Any]]:
+    """The graphs of the definitions of a proposal that can be run, each in the form of `drawn`; none of one
+    that has faults. Raises RequestError where there is none of the name.
+    """
+    home = home_of(daemon)
+
+    def graphs() -> list[Form]:
+        texts = proposal_named(home.path, name).texts()
+        _, definitions = _as_read(home).added(texts)
+        return [_drawn(one) for one in definitions if is_runnable(one.kind)]
+
+    return await asyncio.to_thread(graphs)
+
+
 @operation("write")
 async def drop_proposal(daemon: Daemon, name: str) -> str:
     """Delete a proposal; its name. What was accepted stays, and cannot be taken back any more by its name.
@@ -118,10 +137,19 @@ def home_of(daemon: Daemon) -> Home:
 
 def _judged(home: Home, texts: dict[str, str], wish: str) -> Judgement:
     """Texts as they are judged when they come; who proposes waits for it, so they are not explored yet."""
+    return _as_read(home).judge(texts, wish, explores=False)
+
+
+def _as_read(home: Home) -> HomeAsRead:
     try:
-        return HomeAsRead(home).judge(texts, wish, explores=False)
+        return HomeAsRead(home)
     except SettingsError as error:
         raise RequestError(f"etc/narval.toml has faults, set them right first: {error}") from None
+
+
+def _drawn(definition: Definition) -> Form:
+    engine = engine_of(definition.kind)
+    return form(graph_of(engine, definition, engine.begin(0, definition)))
 
 
 def _row(one: Proposal) -> Form:
@@ -143,10 +171,9 @@ def _row(one: Proposal) -> Form:
 
 def _shown(one: Proposal) -> Form:
     about, texts = one.about(), one.texts()
-    lists = ("faults", "told", "findings", "needs", "unnamed", "questions", "answers", "labels")
     return {
         **_row(one),
-        **{key: about.get(key, []) for key in lists},
+        **{key: about.get(key, []) for key in LISTS},
         "model": about.get("model"),
         "change": about.get("change"),
         "texts": texts,

@@ -157,17 +157,19 @@ async def try_on_past(
     definition: str | None = None,
     text: str | None = None,
     everything: bool = False,
+    proposal: str | None = None,
     *,
     asker: Asker = PROGRAM,
 ) -> dict[str, Any]:
-    """Begin to play a definition, by its name or as the text of a file, on what came since a day: a job.
+    """Begin to play a definition, by its name or as the text of a file, or a proposal, on what came since a
+    day: a job.
 
     A child program plays it as `narval simulate --since` does. Two of an agent are under way at once, for
     half an hour and with 512 MB at most. `everything` keeps a line for each deed, not for the newest fifty
     alone. The answer is that of `job`. A moment or a text that is wrong is refused at once.
     """
-    if (definition is None) == (text is None):
-        raise RequestError("expected a definition or the text of one, one of the two")
+    if sum(one is not None for one in (definition, text, proposal)) != 1:
+        raise RequestError("expected one of: a definition, the text of one, a proposal")
     if definition is not None and runnable(daemon.agent.library, definition) is None:
         raise no_definition(daemon, definition)
     if not since.strip() or not since.isprintable() or len(since) > LONGEST_SINCE:
@@ -178,6 +180,7 @@ async def try_on_past(
     jobs.beginning.append(agent)
     try:
         asked = {"definition": definition, "since": since.strip(), "everything": everything}
+        asked |= {"proposal": proposal} if proposal is not None else {}
         job = await _begun(daemon, asked, text, asker.person)
         jobs.add(job)
     finally:
@@ -195,7 +198,9 @@ async def _begun(daemon: Daemon, asked: Form, text: str | None, person: str) -> 
             path = Path(folder) / f"text{await asyncio.to_thread(_suffix, text)}"
             await asyncio.to_thread(path.write_text, text, encoding="utf-8")
             name = str(path)
-        arguments = [*home_options(daemon), "simulate", *options, "--", name]
+        proposal = asked.get("proposal")
+        played = ["proposals", "try"] if proposal else ["simulate"]
+        arguments = [*home_options(daemon), *played, *options, "--", proposal or str(name)]
         child = await child_program.begin(arguments, SECONDS, longest=child_program.LONGEST)
         assert child.stderr is not None
         complaint = asyncio.create_task(child_program.last_of(child.stderr))

@@ -60,6 +60,10 @@ DRAFTING, ASKS, READY, FAULTY, FAILED = "drafting", "asks", "ready", "faulty", "
 has some, or no model answered."""
 
 
+LISTS = ("faults", "told", "findings", "needs", "unnamed", "questions", "answers", "labels")
+"""The keys of what is known of a proposal whose values are lists."""
+
+
 class Proposal:
     """The folder of a proposal, and what it holds."""
 

@@ -19,8 +19,7 @@ from narval.surfaces.cli.render.tables import listing
 from narval.surfaces.cli.session import Session
 
 if TYPE_CHECKING:
-    from narval.trials.propose.driver import Wish
-    from narval.trials.propose.prompt import Change, Example
+    from narval.files.proposals.wish import Change, Example
 
 SINCE = "30d"
 """The past on which a proposal is tried, unless it is told."""
@@ -81,7 +80,8 @@ def propose(
 
     The proposal is kept in proposals/. Nothing of it runs before somebody accepts it.
     """
-    from narval.trials.propose.driver import Wish, answer_questions, wish_of
+    from narval.files.proposals.wish import Wish
+    from narval.trials.propose.driver import go_on
     from narval.trials.propose.driver import propose as drafted
 
     counts = _counts(session)
@@ -92,7 +92,7 @@ def propose(
             raise click.UsageError("--go-on goes with --answer alone")
         proposal = proposal_named(session.home.path, going_on)
         with Progress() as line:
-            answer_questions(session.home, proposal, answers, wish_of(proposal, counts), line.show)
+            go_on(session.home, proposal, answers, counts, line.show)
         _end(context, session, going_on)
         return
     if wish is None:
@@ -110,7 +110,7 @@ def propose(
     )
     with Progress() as line:
         proposal = drafted(session.home, asked, line.show)
-    _ask_person(session, proposal.name, asked)
+    _ask_person(session, proposal.name, counts)
     _end(context, session, proposal.name)
 
 
@@ -144,13 +144,17 @@ def show(row: Row) -> None:
 @click.option(
     "--since", metavar="WHEN", default=SINCE, show_default=True, help="How far back: 90d, or a date."
 )
-def try_(session: Session, name: str, since: str) -> None:
+@click.option("--progress", "in_lines", is_flag=True, help="Lines of JSON on how far it is, for a program.")
+@click.option("--all", "everything", is_flag=True, help="A line for each deed, not the newest fifty.")
+def try_(session: Session, name: str, since: str, in_lines: bool, everything: bool) -> None:
     """Try a proposal on the past, and keep what it would have done.
 
     What came from outside since then is played twice, with it and without it, as `narval simulate --since`
     does. Nothing is called, and nothing in the home is altered.
     """
-    report = _tried(session, name, since)
+    report = _tried(session, name, since, in_lines=in_lines, everything=everything)
+    if in_lines:
+        return
     from narval.surfaces.cli.render.past import told
 
     session.give(report, lambda form: click.echo("\n".join(told(form))))
@@ -209,21 +213,15 @@ def _counts(session: Session) -> Mapping[str, int]:
 
 def _change(session: Session, name: str) -> Change:
     """The definition that is to be changed. Raises RequestError where it stands in no file of the home."""
-    from narval.trials.propose.prompt import Change
+    from narval.files.proposals.wish import change_of
 
     row = session.ask("definition", name=name)
-    path = session.home.path / row["path"]
-    if not row["path"].startswith("recipes/") or not path.is_file():
-        raise RequestError(
-            f"{name} is in {row['path']}, and only files in recipes/ of the home can be changed: "
-            "`narval take` copies what ships"
-        )
-    return Change(row["name"], row["kind"], row["path"], path.read_text(encoding="utf-8"))
+    return change_of(session.home, row["name"], row["kind"], row["path"])
 
 
 def _example(session: Session, eid: int) -> Example:
     """An element that the model is to see, which the person sees first."""
-    from narval.trials.propose.prompt import Example
+    from narval.files.proposals.wish import Example
 
     row = session.ask("element", eid=eid)
     click.echo(
@@ -243,19 +241,19 @@ def _by() -> str:
     return str(user(os.geteuid(), "terminal"))
 
 
-def _ask_person(session: Session, name: str, wish: Wish) -> None:
+def _ask_person(session: Session, name: str, counts: Mapping[str, int]) -> None:
     """Ask on a terminal what the model asks, and go on with the answers."""
     if session.as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return
     from narval.files.proposals.folder import Proposal
-    from narval.trials.propose.driver import answer_questions
+    from narval.trials.propose.driver import go_on
 
     proposal = Proposal(session.home.path, name)
     about = proposal.about()
     if about["state"] == "asks":
         answers = [click.prompt(clean(question)) for question in about["questions"]]
         with Progress() as line:
-            answer_questions(session.home, proposal, answers, wish, line.show)
+            go_on(session.home, proposal, answers, counts, line.show)
 
 
 def _end(context: click.Context, session: Session, name: str) -> None:
@@ -265,7 +263,9 @@ def _end(context: click.Context, session: Session, name: str) -> None:
         context.exit(NOT_WELL)
 
 
-def _tried(session: Session, name: str, since: str) -> Row:
+def _tried(
+    session: Session, name: str, since: str, *, in_lines: bool = False, everything: bool = False
+) -> Row:
     """Play a proposal on the past, and keep the report."""
     import tempfile
     from pathlib import Path
@@ -275,7 +275,8 @@ def _tried(session: Session, name: str, since: str) -> Row:
     from narval.ask.definitions.judging import HomeAsRead
     from narval.files.proposals.folder import MEMORY, proposal_named
     from narval.surfaces.cli.render.past import json_form
-    from narval.surfaces.cli.trials.past import OnTerminal, played
+    from narval.surfaces.cli.trials.past import InLines, OnTerminal, played
+    from narval.trials.past.outcome import NEWEST
     from narval.trials.past.play import Tried
     from narval.trials.simulate.parser import read_when
     from narval.trials.simulate.simulated_home import simulated_home
@@ -312,9 +313,13 @@ def _tried(session: Session, name: str, since: str) -> Row:
             merged.write_text(with_elements(session.home.path, proposal.name, texts[MEMORY]), "utf-8")
             here = msgspec.structs.replace(here, memory=merged)
         with Progress() as line:
-            report = played(session, here, trial, (start, until), OnTerminal(line))
+            progress = InLines(here.zone) if in_lines else OnTerminal(line)
+            most = None if everything else NEWEST
+            report = played(session, here, trial, (start, until), progress, most=most)
     form = json_form(report, here.zone)
     proposal.note_past({"at": form["until"], "report": form})
+    if isinstance(progress, InLines):
+        progress.end(form, report.tally.arrived)
     return form
 
 

@@ -14,7 +14,7 @@ from narval.core.kinds import KINDS
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.http.application import Site
 from narval.surfaces.http.live.hub import Hub
-from narval.surfaces.http.page import EVERYBODY, READERS, PageRoute, Role, Visit
+from narval.surfaces.http.page import EVERYBODY, OPERATORS, READERS, PageRoute, Role, Visit
 from narval.surfaces.http.rendering import environment
 from narval.surfaces.http.static import StaticFiles
 from narval.surfaces.web.drawing.layout import Layouts
@@ -27,6 +27,7 @@ from narval.surfaces.web.pages import (
     log,
     memory,
     past,
+    proposals,
     run,
     run_acts,
     run_parts,
@@ -77,6 +78,14 @@ PAGES: tuple[PageRoute, ...] = (
     past.try_on_past,
     past.job_page,
     past.end_job,
+    proposals.proposals_page,
+    proposals.propose,
+    proposals.proposal_page,
+    proposals.accept_proposal,
+    proposals.unaccept_proposal,
+    proposals.drop_proposal,
+    proposals.try_proposal,
+    proposals.answer_proposal,
     calendar.calendar_page,
     errors.errors_page,
     errors.incident_page,
@@ -97,6 +106,7 @@ NAVIGATION: tuple[tuple[str, str, tuple[Role, ...], str], ...] = (
     ("Memory", "/memory", READERS, "g m"),
     ("Runs", "/runs", READERS, "g r"),
     ("Definitions", "/definitions", READERS, "g d"),
+    ("New", "/proposals", OPERATORS, "g n"),
     ("Work", "/work", EVERYBODY, "g w"),
     ("Calendar", "/calendar", READERS, "g c"),
     ("Errors", "/errors", READERS, "g e"),

@@ -5,35 +5,25 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
-from narval.ask.definitions.judging import HomeAsRead, Judgement
-from narval.ask.json_forms import moment
+from narval.ask.definitions.judging import HomeAsRead
 from narval.calls.context import CallContext
 from narval.calls.models.budget import Budget, tokens_of
 from narval.calls.models.chat import Reply, ask_model
 from narval.core.errors import ActionError, RequestError
 from narval.files.home import Home
-from narval.files.outside.services import Service, service_named
-from narval.files.proposals.folder import (
-    ASKS,
-    DRAFTING,
-    FAILED,
-    FAULTY,
-    READY,
-    Form,
-    Proposal,
-    check_name,
-    check_wish,
-    name_for,
-)
+from narval.files.outside.services import Service
+from narval.files.proposals.folder import ASKS, DRAFTING, FAILED, FAULTY, READY, Form, Proposal
+from narval.files.proposals.wish import Wish, begin_proposal, model_of, wish_of
+from narval.files.settings import Settings
 from narval.trials.propose.answer import read_answer
 from narval.trials.propose.language import language_page
-from narval.trials.propose.prompt import Change, Example, asked_of
+from narval.trials.propose.prompt import asked_of
 from narval.trials.propose.protocol import MOST_ROUNDS, Round, messages_of, next_of, sentences_of
 
 TOKENS = 8_000
@@ -45,25 +35,6 @@ Progress = Callable[[str], None]
 """Called with what is going on, in words."""
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """A wish of a person, and all that the model is shown with it."""
-
-    text: str
-    """The wish in words."""
-    model: str = ""
-    """The name of the model of `[models]`; "": that of `[propose]`."""
-    name: str = ""
-    """The name of the proposal; "": one of the words of the wish."""
-    change: Change | None = None
-    """The definition that is to be changed; None: new ones are wished for."""
-    examples: tuple[Example, ...] = ()
-    """The elements that the model is shown."""
-    counts: Mapping[str, int] = {}
-    """The number of elements of each name in memory."""
-    by: str = ""
-    """The person who wishes it."""
-
-
 def propose(home: Home, wish: Wish, progress: Progress = lambda words: None) -> Proposal:
     """Have a model draft what somebody wishes: the proposal, a new folder in `proposals/` of the home.
 
@@ -71,107 +42,39 @@ def propose(home: Home, wish: Wish, progress: Progress = lambda words: None) -> 
     left, or `failed` with the reason. Raises RequestError for a wish that is none, and where no model is set
     up; SettingsError.
     """
-    check_wish(wish.text)
-    if not wish.text.strip():
-        raise RequestError("expected a wish in words, got none")
-    read = HomeAsRead(home)
-    model = _model(read, wish.model)
-    proposal = _begun(home, wish, model)
-    return asyncio.run(_Drafting(read, proposal, model, wish, progress).draft())
+    model = model_of(Settings.load(home.path), wish.model)
+    proposal = begin_proposal(home, wish, model)
+    return _drafted(home, proposal, model, wish, progress)
 
 
-def answer_questions(
+def go_on(
     home: Home,
     proposal: Proposal,
-    answers: Sequence[str],
-    wish: Wish,
+    answers: Sequence[str] = (),
+    counts: Mapping[str, int] = MappingProxyType({}),
     progress: Progress = lambda words: None,
 ) -> Proposal:
-    """Go on with a proposal that asks something: `wish` is what it was made of, with the counts of now.
+    """Go on with a proposal that asks something, which is answered; that failed; or that has only begun.
 
-    Raises RequestError where it asks nothing, or something else than is answered.
+    Raises RequestError where it does neither, or something else than it asks is answered; SettingsError.
     """
-    about = proposal.about()
+    about, wish = proposal.about(), wish_of(proposal, counts)
     questions = about.get("questions") or []
-    if about.get("state") != ASKS:
+    if about.get("state") not in (ASKS, FAILED, DRAFTING):
         raise RequestError(f"proposal {proposal.name} asks nothing: it is {about.get('state')}")
     if len(answers) != len(questions):
         raise RequestError(f"expected {len(questions)} answers, one for each question, got {len(answers)}")
-    read = HomeAsRead(home)
-    model = _model(read, wish.model)
-    answered = [list(pair) for pair in zip(questions, answers, strict=True)]
-    drafting = _Drafting(
-        read, proposal, model, wish, progress, {**about, "answers": answered, "questions": []}
-    )
+    model = model_of(Settings.load(home.path), wish.model)
+    answered = [list(pair) for pair in zip(questions, answers, strict=True)] or about["answers"]
+    about |= {"answers": answered, "questions": []}
+    return _drafted(home, proposal, model, wish, progress, about)
+
+
+def _drafted(
+    home: Home, proposal: Proposal, model: Service, wish: Wish, progress: Progress, about: Form | None = None
+) -> Proposal:
+    drafting = _Drafting(HomeAsRead(home), proposal, model, wish, progress, about)
     return asyncio.run(drafting.draft())
-
-
-def wish_of(proposal: Proposal, counts: Mapping[str, int]) -> Wish:
-    """The wish that a proposal was made of, as it is kept."""
-    about = proposal.about()
-    change = about.get("change")
-    examples = tuple(
-        Example(one["eid"], one["xml"], tuple(one["labels"])) for one in about.get("examples", ())
-    )
-    return Wish(
-        text=proposal.wish(),
-        model=str(about.get("model") or ""),
-        name=proposal.name,
-        change=Change(**change) if change else None,
-        examples=examples,
-        counts=counts,
-        by=str(about.get("by") or ""),
-    )
-
-
-def _model(read: HomeAsRead, name: str) -> Service:
-    """The model that is asked. Raises RequestError with how to set one up, and what to do without one."""
-    name = name or read.settings.propose.model or ""
-    if not name:
-        raise RequestError(
-            "no model is set up to draft definitions. Write into etc/narval.toml, for example:\n"
-            '  [models.local]\n  url = "http://127.0.0.1:11434/v1"\n  model = "NAME"\n  tokens = 200000\n'
-            '  [propose]\n  model = "local"\n'
-            "By hand: `narval actions` lists what can be called, `narval take` copies an example that ships, "
-            "and `narval check FILE --tell` says what a definition does"
-        )
-    try:
-        return service_named(read.settings.services, "models", name)
-    except ActionError as error:
-        raise RequestError(str(error)) from None
-
-
-def _begun(home: Home, wish: Wish, model: Service) -> Proposal:
-    """The folder of a new proposal. Raises RequestError where there is one of its name."""
-    if wish.name:
-        check_name(wish.name)
-    base = wish.name or name_for(wish.text)
-    names = [base] if wish.name else [base, *(f"{base}-{number}" for number in range(2, 1000))]
-    labels = sorted({label for one in wish.examples for label in one.labels})
-    about: Form = {
-        "by": wish.by,
-        "at": moment(time.time()),
-        "state": DRAFTING,
-        "pid": os.getpid(),
-        "why": None,
-        "model": model.name,
-        "rounds": 0,
-        "tokens": 0,
-        "money": 0.0,
-        "change": msgspec.to_builtins(wish.change),
-        "examples": [msgspec.to_builtins(one) for one in wish.examples],
-        "labels": labels,
-        "questions": [],
-        "answers": [],
-        **msgspec.to_builtins(Judgement([])),
-    }
-    try:
-        for name in names:
-            if (proposal := Proposal(home.path, name)).begin(about, wish.text):
-                return proposal
-    except OSError as error:
-        raise RequestError(f"proposals/ cannot be written: {error.strerror}") from None
-    raise RequestError(f"there is a proposal {base} already; choose another name, or drop it")
 
 
 class _Drafting:

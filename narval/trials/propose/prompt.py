@@ -12,8 +12,6 @@ from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 
-import msgspec
-
 from narval.ask.definitions.judging import HomeAsRead
 from narval.ask.definitions.telling import told
 from narval.ask.json_forms import description
@@ -26,6 +24,7 @@ from narval.core.patterns.pattern import compile_pattern
 from narval.core.source.xml import read_xml
 from narval.files.agents.collections import folder_of
 from narval.files.agents.settings import COLLECTIONS
+from narval.files.proposals.wish import Change, Example
 from narval.files.shipped import shipped_modules
 from narval.system.regular_file import read_source
 
@@ -37,23 +36,6 @@ LONGEST_EXAMPLE = 16_000
 
 _ATTRIBUTE = re.compile(r"@([A-Za-z_][\w.-]*)")
 _NAME = re.compile(r"[A-Za-z_][\w.-]{0,63}")
-
-
-class Example(msgspec.Struct, frozen=True):
-    """An element that the person has chosen to show to the model, and its labels."""
-
-    eid: int
-    xml: str
-    labels: tuple[str, ...] = ()
-
-
-class Change(msgspec.Struct, frozen=True):
-    """The definition that is to be changed, and the file of it."""
-
-    name: str
-    kind: str
-    path: str
-    text: str
 
 
 def asked_of(

@@ -131,6 +131,10 @@ def test_D7_a_budget_is_kept_and_what_came_before_is_too(home: Path, server: Cha
     assert "a day may cost 20,000 tokens" in row["why"]
     assert [one["answer"] for one in row["rounds"]] == ["no"]
     assert row["tokens"] == 12_000
+    settings.write_text(settings.read_text().replace("tokens = 20000\n", ""))
+    server.will_say(streamed(BOTH))
+    row = data(home, "propose", "--go-on", "idea")
+    assert (row["state"], len(row["rounds"])) == ("ready", 2)
 
 
 def test_D7_a_change_replaces_the_file_of_its_definition_and_undone_it_is_as_before(

@@ -63,12 +63,12 @@ def simulate_past(
         _raise_if_unknown(here, file)
     trial = tried(here.loaded, files, [name for name in names if name not in files])
     with ProgressLine() as line:
-        progress = _Lines(here.zone) if in_lines else OnTerminal(line)
+        progress = InLines(here.zone) if in_lines else OnTerminal(line)
         most = None if everything else NEWEST
         report = played(session, here, trial, (start, until), progress, backups=backups, most=most)
     form = json_form(report, here.zone)
-    if in_lines:
-        _give({**_so_far(form, report.tally.arrived), "last": True})
+    if isinstance(progress, InLines):
+        progress.end(form, report.tally.arrived)
         return
     if session.as_json:
         session.give(form, click.echo)
@@ -82,7 +82,7 @@ def played(
     here: SimulatedHome,
     trial: Tried,
     between: tuple[float, float],
-    progress: _Lines | OnTerminal,
+    progress: InLines | OnTerminal,
     *,
     backups: Sequence[Path] = (),
     most: int | None = NEWEST,
@@ -130,7 +130,7 @@ class OnTerminal:
         self._line.show(f"{progress.played:,} of {progress.arrivals:,} arrivals played")
 
 
-class _Lines:
+class InLines:
     """Progress for a program: a line of JSON for each step, with the report so far."""
 
     def __init__(self, zone: tzinfo | None) -> None:
@@ -156,6 +156,10 @@ class _Lines:
         _give(_so_far(form, progress.played))
         ended = time.monotonic()
         self._next = ended + max(PACE, REST * (ended - began))
+
+    def end(self, form: dict[str, Any], played: int) -> None:
+        """Say all that came of it."""
+        _give({**_so_far(form, played), "last": True})
 
 
 def _so_far(form: dict[str, Any], played: int) -> dict[str, Any]:

@@ -88,8 +88,8 @@ async def shown_definition(
         faults.setdefault(fault["line"], []).append(f"column {fault['column']}: {fault['message']}")
     values = {
         "definition": answer,
-        "told": _nested(told),
-        "reached": [{**call, "lines": _nested(call["lines"][1:])} for call in reached],
+        "told": nested(told),
+        "reached": [{**call, "lines": nested(call["lines"][1:])} for call in reached],
         "ways": [_ways(call) for call in reached],
         "source": (answer["source"] or "").splitlines(),
         "file": (answer["file"] or {}).get("text", "").splitlines() if faults else [],
@@ -140,7 +140,7 @@ def _ways(call: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _nested(told: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def nested(told: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Sentences, each with those that tell more of it, as `within`."""
     whole: list[dict[str, Any]] = []
     levels = [whole]

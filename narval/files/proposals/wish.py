@@ -1,0 +1,150 @@
+"""A wish of a person, and the proposal that begins with it: its folder, before a model has said anything."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+import msgspec
+
+from narval.core.errors import ActionError, RequestError
+from narval.files.home import Home
+from narval.files.outside.services import Service, service_named
+from narval.files.proposals.folder import (
+    DRAFTING,
+    LISTS,
+    Form,
+    Proposal,
+    check_name,
+    check_wish,
+    name_for,
+)
+from narval.files.settings import Settings
+
+NO_MODEL = """\
+no model is set up to draft definitions. Write into etc/narval.toml, for example:
+  [models.local]
+  url = "http://127.0.0.1:11434/v1"
+  model = "NAME"
+  tokens = 200000
+  [propose]
+  model = "local"
+By hand: `narval actions` lists what can be called, `narval take` copies an example that ships, and \
+`narval check FILE --tell` says what a definition does"""
+"""The message where no model is set up."""
+
+
+class Example(msgspec.Struct, frozen=True):
+    """An element that the person has chosen to show to the model, and its labels."""
+
+    eid: int
+    xml: str
+    labels: tuple[str, ...] = ()
+
+
+class Change(msgspec.Struct, frozen=True):
+    """The definition that is to be changed, and the file of it."""
+
+    name: str
+    kind: str
+    path: str
+    text: str
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """A wish of a person, and all that the model is shown with it."""
+
+    text: str
+    """The wish in words."""
+    model: str = ""
+    """The name of the model of `[models]`; "": that of `[propose]`."""
+    name: str = ""
+    """The name of the proposal; "": one of the words of the wish."""
+    change: Change | None = None
+    """The definition that is to be changed; None: new ones are wished for."""
+    examples: tuple[Example, ...] = ()
+    """The elements that the model is shown."""
+    counts: Mapping[str, int] = {}
+    """The number of elements of each name in memory."""
+    by: str = ""
+    """The person who wishes it."""
+
+
+def change_of(home: Home, name: str, kind: str, path: str) -> Change:
+    """The change of a definition that is loaded from a path. Raises RequestError unless it is in recipes/."""
+    file = home.path / path
+    if not path.startswith("recipes/") or not file.is_file():
+        raise RequestError(
+            f"{name} is in {path}, and only files in recipes/ of the home can be changed: `narval take` "
+            "copies what ships"
+        )
+    return Change(name, kind, path, file.read_text(encoding="utf-8"))
+
+
+def model_of(settings: Settings, name: str = "") -> Service:
+    """The model that drafts, or the one of a name. Raises RequestError with how to set one up, and what to do
+    without one.
+    """
+    name = name or settings.propose.model or ""
+    if not name:
+        raise RequestError(NO_MODEL)
+    try:
+        return service_named(settings.services, "models", name)
+    except ActionError as error:
+        raise RequestError(str(error)) from None
+
+
+def begin_proposal(home: Home, wish: Wish, model: Service) -> Proposal:
+    """Make the folder of a new proposal. Raises RequestError for a wish that is none, and where there is a
+    proposal of its name.
+    """
+    check_wish(wish.text)
+    if not wish.text.strip():
+        raise RequestError("expected a wish in words, got none")
+    if wish.name:
+        check_name(wish.name)
+    base = wish.name or name_for(wish.text)
+    names = [base] if wish.name else [base, *(f"{base}-{number}" for number in range(2, 1000))]
+    now = datetime.fromtimestamp(time.time(), UTC)
+    about: Form = {
+        "by": wish.by,
+        "at": now.isoformat(timespec="milliseconds"),
+        "state": DRAFTING,
+        "pid": os.getpid(),
+        "why": None,
+        "model": model.name,
+        "rounds": 0,
+        "tokens": 0,
+        "money": 0.0,
+        "change": msgspec.to_builtins(wish.change),
+        "examples": [msgspec.to_builtins(one) for one in wish.examples],
+        **{name: [] for name in LISTS},
+        "labels": sorted({label for one in wish.examples for label in one.labels}),
+    }
+    try:
+        for name in names:
+            if (proposal := Proposal(home.path, name)).begin(about, wish.text):
+                return proposal
+    except OSError as error:
+        raise RequestError(f"proposals/ cannot be written: {error.strerror}") from None
+    raise RequestError(f"there is a proposal {base} already; choose another name, or drop it")
+
+
+def wish_of(proposal: Proposal, counts: Mapping[str, int]) -> Wish:
+    """The wish that a proposal was made of, as it is kept."""
+    about = proposal.about()
+    change = about.get("change")
+    examples = tuple(
+        Example(one["eid"], one["xml"], tuple(one["labels"])) for one in about.get("examples", ())
+    )
+    return Wish(
+        text=proposal.wish(),
+        model=str(about.get("model") or ""),
+        name=proposal.name,
+        change=Change(**change) if change else None,
+        examples=examples,
+        counts=counts,
+        by=str(about.get("by") or ""),
+    )

@@ -1,0 +1,120 @@
+"""The page "New": a wish in words, and the proposals that came of wishes, each with what it would do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from narval.core.errors import NarvalError, RequestError
+from narval.surfaces.http.page import OPERATORS, Follows, Redirect, Shown, Visit, act, page, segment
+from narval.surfaces.web.pages.definitions import nested
+from narval.surfaces.web.pages.run import drawing_of
+
+TONES = {
+    "drafting": "active", "asks": "waiting", "ready": "waiting", "faulty": "failed", "failed": "failed",
+    "accepted": "done",
+}  # fmt: skip
+"""The tone of each state of a proposal."""
+
+
+@page("/a/{agent}/proposals", roles=OPERATORS, command="narval proposals")
+async def proposals_page(visit: Visit) -> Shown:
+    """Show a form for a wish, and the proposals there are."""
+    return await _listed(visit)
+
+
+@act("/a/{agent}/proposals")
+async def propose(visit: Visit) -> Redirect | Shown:
+    """Have a model draft what is wished, and lead to the page that says how far it is."""
+    wish, change = visit.fields.get("wish"), visit.fields.get("change")
+    try:
+        begun = await visit.act("draft", wish=wish, change=change or None)
+    except RequestError as error:
+        return await _listed(visit, wish, change, str(error))
+    return Redirect(visit.url(f"/proposals/{segment(begun['name'])}"))
+
+
+@page("/a/{agent}/proposals/{name}", roles=OPERATORS, command="narval proposals show {name}")
+async def proposal_page(visit: Visit) -> Shown:
+    """Show a proposal: what it would do that nobody named, what it does, needs, and may come to."""
+    name = visit.path["name"]
+    row = await visit.ask("proposal", name=name)
+    values: dict[str, Any] = {
+        "proposal": row,
+        "tone": TONES.get(row["state"], "idle"),
+        "told": nested(row["told"]),
+        "outside": list(dict.fromkeys(need["need"] for need in row["needs"] if need["outside"])),
+        "past": _sentences(row["past"]["report"]) if row["past"] else [],
+        "here": "/proposals",
+    }
+    drawn = [] if row["state"] not in ("ready", "accepted") else await _drawn(visit, name)
+    values["drawn"] = drawn[0] if drawn else None
+    here = f"/proposals/{segment(name)}#"
+    values["drawing"] = await drawing_of(visit, drawn[0], here) if drawn else None
+    is_over = row["state"] != "drafting"
+    return Shown("proposal.html", values, row, follows=Follows(jobs=True, faults=True), over=is_over)
+
+
+@act("/a/{agent}/proposals/{name}/accept")
+async def accept_proposal(visit: Visit) -> Redirect:
+    """Accept a proposal as its page showed it."""
+    name, untried = visit.path["name"], bool(visit.fields.get("untried"))
+    await visit.act("accept", name=name, digest=visit.fields.get("digest"), untried=untried)
+    return Redirect(visit.url(f"/proposals/{segment(name)}"))
+
+
+@act("/a/{agent}/proposals/{name}/undo")
+async def unaccept_proposal(visit: Visit) -> Redirect:
+    """Take back that a proposal was accepted."""
+    await visit.act("unaccept", name=visit.path["name"])
+    return Redirect(visit.url(f"/proposals/{segment(visit.path['name'])}"))
+
+
+@act("/a/{agent}/proposals/{name}/drop")
+async def drop_proposal(visit: Visit) -> Redirect:
+    """Delete a proposal."""
+    await visit.act("drop_proposal", name=visit.path["name"])
+    return Redirect(visit.url("/proposals"))
+
+
+@act("/a/{agent}/proposals/{name}/past")
+async def try_proposal(visit: Visit) -> Redirect:
+    """Begin to play a proposal on the past, and lead to the page that says how far it is."""
+    job = await visit.act("try_on_past", since=visit.fields.get("since"), proposal=visit.path["name"])
+    return Redirect(visit.url(f"/past/{job['job']}"))
+
+
+@act("/a/{agent}/proposals/{name}/answers")
+async def answer_proposal(visit: Visit) -> Redirect:
+    """Answer what a proposal asks, or go on with one that failed."""
+    name = visit.path["name"]
+    await visit.act("go_on_drafting", name=name, answers=visit.fields.all("answer"))
+    return Redirect(visit.url(f"/proposals/{segment(name)}"))
+
+
+async def _listed(visit: Visit, wish: str = "", change: str = "", problem: str = "") -> Shown:
+    rows = await visit.ask("proposals")
+    values = {
+        "rows": [{**row, "tone": TONES.get(row["state"], "idle")} for row in rows],
+        "wish": wish,
+        "change": change,
+        "problem": problem,
+        "here": "/proposals",
+    }
+    status = 400 if problem else 200
+    return Shown("proposals.html", values, rows, status=status, follows=Follows(jobs=True))
+
+
+async def _drawn(visit: Visit, name: str) -> list[dict[str, Any]]:
+    """The graphs of the definitions of a proposal; none where they cannot be drawn any more."""
+    try:
+        drawn: list[dict[str, Any]] = await visit.ask("drawn_proposal", name=name)
+    except NarvalError:
+        return []
+    return drawn
+
+
+def _sentences(report: dict[str, Any]) -> list[str]:
+    """The report of a trial on the past, as the terminal has it."""
+    from narval.surfaces.cli.render.past import told  # here: a simulation comes with it
+
+    return list(told(report))

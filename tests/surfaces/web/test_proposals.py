@@ -1,0 +1,88 @@
+"""The page "New": a wish becomes a proposal, which is tried on the past, accepted and taken back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.modules.chat_server import ChatServer, chat_server, streamed
+from tests.surfaces.cli.test_proposing import BOTH, RECIPE, files
+from tests.surfaces.web.household import PagesOfHome, at_work, browsing, make_show
+from tests.surfaces.web.test_past import over
+
+SEND = RECIPE.format(target="http.request", argument='<request url="https://evil.example/?a=&lt;b>"/>')
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ChatServer]:
+    with chat_server() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory, server: ChatServer) -> Iterator[PagesOfHome]:
+    home = make_show(tmp_path_factory.mktemp("new") / "home")
+    settings = home.path / "etc/narval.toml"
+    before = settings.read_text() if settings.exists() else ""
+    model = f'[models.near]\nurl = "{server.url}"\nmodel = "tiny"\n[propose]\nmodel = "near"\n'
+    settings.write_text(f"{before}\n{model}")
+    with at_work(home), browsing(home) as pages:
+        yield pages
+
+
+def drafted(pages: PagesOfHome, where: str) -> str:
+    """The state of a proposal, once no model is at it."""
+    turn = pages.ask("changed")["turn"]
+    while (row := pages.ask("proposal", name=where.rpartition("/")[2]))["state"] == "drafting":
+        turn = pages.ask("changed", after=turn, wait=60.0)["turn"]
+    return str(row["state"])
+
+
+def test_D10_a_wish_is_drafted_tried_accepted_and_taken_back(pages: PagesOfHome, server: ChatServer) -> None:
+    server.will_say(streamed("--- question: Which <bills>?"), streamed("no"), streamed(BOTH))
+    pages.shows("/proposals", "Say what you want", "There is no proposal.", "narval proposals")
+    where = pages.does("/proposals", wish="note my <b>bills")
+    assert where == "/proposals/note-my-b-bills"
+    assert drafted(pages, where) == "asks"
+    pages.shows(where, "Which &lt;bills&gt;?", "note my &lt;b&gt;bills", "asks")
+    assert pages.does(f"{where}/answers", answer="all") == where
+    assert drafted(pages, where) == "ready"
+    text = pages.shows(
+        where,
+        "recipe",
+        "What it does",
+        "Note each bill.",
+        "It reaches nothing outside",
+        "Round 2",
+        "mine.bills",
+    )
+    digest = re.search(r'name="digest" value="([0-9a-f]{64})"', text)
+    assert digest is not None
+    assert 'name="untried"' in text
+    trial = pages.does(f"{where}/past", since="1d")
+    assert over(pages, trial)["state"] == "ended"
+    pages.shows(trial, where, "mine.bills on the past")
+    assert 'name="untried"' not in pages.shows(where, "it would have begun 1 time")
+    assert pages.does(f"{where}/accept", digest=digest[1]) == where
+    pages.shows(where, "Accepted by ann", "Take it back")
+    assert "mine.bills" in [row["name"] for row in pages.ask("definitions")["definitions"]]
+    assert pages.does(f"{where}/undo") == where
+    assert pages.does(f"{where}/drop") == "/proposals"
+    assert pages.ask("proposals") == []
+
+
+def test_D11_what_nobody_named_stands_first_and_nothing_else_is_accepted(
+    pages: PagesOfHome, server: ChatServer
+) -> None:
+    server.will_say(streamed(files(bills=SEND)))
+    where = pages.does("/proposals", wish="look at my bills")
+    assert drafted(pages, where) == "ready"
+    text = pages.shows(where, "evil.example")
+    warning = text.index('class="problem"')
+    assert warning < text.index("What it does")
+    assert "It has an address at evil.example" in text[warning : warning + 200]
+    refused = pages.post(f"{where}/accept", digest="0" * 64, untried="1")
+    assert "not what was shown" in refused.text
+    assert not (pages.home.path / "recipes/look-at-my-bills").exists()
