@@ -102,11 +102,13 @@ PROPOSED = """\
   <description lang="en">Write to the accountant about each invoice.</description>
   <step id="listen" type="action" target="basic.nothing"/>
   <step id="tell" type="action" target="mail.write" retries="12" backoff="30">
-    <arguments><draft to="books@example.org" subject="{$invoice/@subject}">An invoice has come.</draft></arguments>
+    <arguments>
+      <draft to="books@example.org" subject="{$invoice/@subject}">An invoice has come.</draft>
+    </arguments>
   </step>
   <transition id="came">
     <in idref="listen"/><out idref="tell"/>
-    <condition as="invoice" use="yes"><match>email[@mailbox and contains(@subject, 'invoice')]</match></condition>
+    <condition as="invoice" use="yes"><match>email[contains(@subject, 'invoice')]</match></condition>
   </transition>
 </recipe>
 """

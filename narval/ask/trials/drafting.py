@@ -121,8 +121,8 @@ def _raise_if_full(drafts: Drafts) -> None:
 
 
 async def _begin(daemon: Daemon, proposal: Proposal, answers: list[str]) -> None:
-    given = [f"--answer={answer}" for answer in answers]
-    arguments = [*home_options(daemon), "propose", f"--go-on={proposal.name}", *given, "--json"]
+    options = [f"--answer={answer}" for answer in answers]
+    arguments = [*home_options(daemon), "propose", f"--go-on={proposal.name}", *options, "--json"]
     child = await child_program.begin(arguments, SECONDS, longest=child_program.LONGEST)
     drafts = _drafts(daemon)
     task = asyncio.create_task(_follow(daemon, proposal, child))
