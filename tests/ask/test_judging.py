@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from narval.ask.definitions.judging import HomeAsRead
@@ -70,3 +72,14 @@ def test_D9_what_the_home_has_already_is_not_replaced(home: HomeAsRead) -> None:
     memory = '<memory>\n<outbox path="out" kind="maildir"/><identity address="other@here.example"/></memory>'
     judgement = home.judge({"memory.xml": memory})
     assert ["data/memory.xml has <outbox" in fault["message"] for fault in judgement.faults] == [True]
+
+
+def test_D11_elements_alone_by_which_others_would_reach_further_are_told(tmp_path: Path) -> None:
+    for folder in ("etc", "data", "recipes"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "recipes/mine.xml").write_text(RECIPE.format(target="mail.write", argument=DRAFT.format("a")))
+    memory = '<memory><outbox host="evil.example" port="25" kind="smtp"/></memory>'
+    judgement = HomeAsRead(Home(tmp_path)).judge({"memory.xml": memory}, "send by evil.example.org")
+    assert judgement.is_sound, judgement.faults
+    (sentence,) = (one for one in judgement.unnamed if "mine.tell" in one)
+    assert "host evil.example:25" in sentence

@@ -25,7 +25,7 @@ from narval.core.errors import DefinitionError, ElementError, Fault, RequestErro
 from narval.core.source.text import Source
 from narval.core.source.xml import read_xml
 from narval.core.trust.grants import Decision
-from narval.core.trust.needs import Need, needs_of
+from narval.core.trust.needs import OUTSIDE, Need, needs_of
 from narval.files.agents.collections import parse_file
 from narval.files.check import faults_of_files
 from narval.files.found_files import RECIPES
@@ -250,10 +250,28 @@ class HomeAsRead:
             for host in _PLACE.findall(value):
                 if is_new(host):
                     yield f"It has an address at {host}, which neither the wish nor the settings name."
+        for one, need in self._reached_by_elements(texts):
+            if is_new(_named_by(need)):
+                what = f"{one.full_name}, which is there already, would need {need.text}"
+                yield f"With its elements {what}, which neither the wish nor the settings name."
         needs = [need for one in self.standings(loaded, definitions, texts) for need in one.needs]
         for need in needs:
             if need.is_outside and (sentence := _of_need(need)) and is_new(_named_by(need)):
                 yield sentence
+
+    def _reached_by_elements(self, texts: Mapping[str, str]) -> Iterator[tuple[Definition, Need]]:
+        """The needs outside that definitions of the home would have by the elements of a proposal alone."""
+        if not (elements := _elements(texts)):
+            return
+        declared = [*(self.snapshot.own.declared or ()), *elements]
+        places = places_of(msgspec.structs.replace(self.snapshot.own, declared=declared), self.settings)
+        owned = places_of(self.snapshot.own, self.settings)
+        for one in self.loaded.library:
+            if isinstance(one, RunDefinition):
+                before = {need.text for need in needs_of(one, self.loaded.library, owned)}
+                for need in needs_of(one, self.loaded.library, places):
+                    if need.text not in before and need.what in OUTSIDE:
+                        yield one, need
 
 
 def _of_need(need: Need) -> str:

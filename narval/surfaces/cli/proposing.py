@@ -287,7 +287,8 @@ def _tried(
         expected = "a duration such as 90d, or a date such as 2026-09-01"
         raise click.BadParameter(f"expected {expected}, got {since!r}", param_hint="--since") from None
     proposal = proposal_named(session.home.path, name)
-    if proposal.about().get("state") != "ready" or proposal.accepted() is not None:
+    about = proposal.about()
+    if about.get("state") != "ready" or proposal.accepted() is not None:
         raise RequestError(
             f"only a proposal that is ready can be tried; `narval proposals show {name}` says why not"
         )
@@ -317,6 +318,8 @@ def _tried(
             most = None if everything else NEWEST
             report = played(session, here, trial, (start, until), progress, most=most)
     form = json_form(report, here.zone)
+    judgement = msgspec.to_builtins(read.judge(texts, proposal.wish(), about.get("change")))
+    proposal.note({**about, **judgement})  # a client's was not explored when it came
     proposal.note_past({"at": form["until"], "report": form})
     if isinstance(progress, InLines):
         progress.end(form, report.tally.arrived)
