@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -279,6 +280,20 @@ class TestRoles:
         assert pages.post(f"/work/{item}/answer", "person", outcome="yes").status_code == 404
 
 
+def proposed(pages: PagesOfHome) -> str:
+    """Proposals one to three, the digest of their texts, and four, which failed; a model is set up for more."""
+    model = '[models.away]\nurl = "http://127.0.0.1:9/v1"\nmodel = "m"\n[propose]\nmodel = "away"\n'
+    with (pages.home.path / "etc/narval.toml").open("a") as settings:
+        settings.write(f"\n{model}")
+    step = '<step id="s" type="action" target="talk.nothing"/>'
+    text = f'<recipe group="new" name="one" start_step="s" end_step="s">{step}</recipe>'
+    for name in ("one", "two", "three", "four"):
+        pages.ask("propose", name=name, texts={"new.xml": text}, wish="do nothing")
+    about = pages.home.path / "proposals/four/proposal.json"
+    about.write_text(json.dumps({**json.loads(about.read_text()), "state": "failed", "answers": []}))
+    return str(pages.ask("proposal", name="one")["digest"])
+
+
 @pytest.fixture(scope="module")
 def forms(pages: PagesOfHome) -> dict[str, tuple[str, dict[str, str]]]:
     """For each act a path and the fields of a form that is done there."""
@@ -289,6 +304,7 @@ def forms(pages: PagesOfHome) -> dict[str, tuple[str, dict[str, str]]]:
     (token,) = pages.ask("tokens", run=process)["tokens"]
     (incident,) = (row["incident"] for row in pages.ask("incidents") if row["definition"] == "demo.fail")
     job = pages.ask("try_on_past", definition="show.stages", since="1d")["job"]
+    digest = proposed(pages)
     return {
         "act_on_runs": ("/runs/all/cancel", {"these": str(stages)}),
         "cancel_run": (f"/runs/{await_}/cancel", {"reason": "enough"}),
@@ -305,6 +321,12 @@ def forms(pages: PagesOfHome) -> dict[str, tuple[str, dict[str, str]]]:
         "simulate": ("/simulate", {"definition": "show.stages", "duration": "1h"}),
         "try_on_past": ("/definitions/show.stages/past", {"kind": "recipe", "since": "1d"}),
         "end_job": (f"/past/{job}/end", {}),
+        "propose": ("/proposals", {"wish": "sort my mail"}),
+        "accept_proposal": ("/proposals/one/accept", {"digest": digest, "untried": "1"}),
+        "unaccept_proposal": ("/proposals/one/undo", {}),
+        "drop_proposal": ("/proposals/two/drop", {}),
+        "try_proposal": ("/proposals/three/past", {"since": "1d"}),
+        "answer_proposal": ("/proposals/four/answers", {}),
         "acknowledge_incident": (f"/errors/{incident}/acknowledge", {"reason": "known"}),
         "work_act": (f"/work/{item}/claim", {}),
     }

@@ -57,6 +57,7 @@ SAME = {
     "/memory/{letter}": "element {letter}",
     "/definitions": "definitions",
     "/definitions/show.stages?kind=recipe": "definitions show.stages",
+    "/proposals": "proposals",
     "/calendar": "calendar",
     "/calendar?start=2026-03-01&end=2026-03-08": "calendar --from 2026-03-01 --to 2026-03-08",
     "/runs/{fail}/retry": "retry {fail} --dry",
