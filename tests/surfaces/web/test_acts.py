@@ -281,7 +281,7 @@ class TestRoles:
 
 
 def proposed(pages: PagesOfHome) -> str:
-    """Proposals one to three, the digest of their texts, and four, which failed; a model is set up for more."""
+    """Proposals one to three, the digest of their texts, and four, which failed; a model that is away."""
     model = '[models.away]\nurl = "http://127.0.0.1:9/v1"\nmodel = "m"\n[propose]\nmodel = "away"\n'
     with (pages.home.path / "etc/narval.toml").open("a") as settings:
         settings.write(f"\n{model}")
