@@ -169,7 +169,7 @@ async def try_on_past(
     alone. The answer is that of `job`. A moment or a text that is wrong is refused at once.
     """
     if sum(one is not None for one in (definition, text, proposal)) != 1:
-        raise RequestError("expected one of: a definition, the text of one, a proposal")
+        raise RequestError("expected a definition or the text of one, or a proposal: one of these")
     if definition is not None and runnable(daemon.agent.library, definition) is None:
         raise no_definition(daemon, definition)
     if not since.strip() or not since.isprintable() or len(since) > LONGEST_SINCE:
