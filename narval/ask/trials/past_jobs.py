@@ -168,8 +168,10 @@ async def try_on_past(
     half an hour and with 512 MB at most. `everything` keeps a line for each deed, not for the newest fifty
     alone. The answer is that of `job`. A moment or a text that is wrong is refused at once.
     """
-    if sum(one is not None for one in (definition, text, proposal)) != 1:
-        raise RequestError("expected a definition or the text of one, or a proposal: one of these")
+    if proposal is None and (definition is None) == (text is None):
+        raise RequestError("expected a definition or the text of one, one of the two")
+    if proposal is not None and (definition, text) != (None, None):
+        raise RequestError("expected a proposal, or a definition or the text of one, found several")
     if definition is not None and runnable(daemon.agent.library, definition) is None:
         raise no_definition(daemon, definition)
     if not since.strip() or not since.isprintable() or len(since) > LONGEST_SINCE:
