@@ -48,6 +48,7 @@ log = logging.getLogger("narval.turn")
 UNANSWERED = frozenset(
     {
         *("bad-prompt", "over-budget", "no-such-service", "no-secret", "unreachable", "too-slow"),
+        "login-wanted",
         *("model-busy", "model-failed", "timeout", "interrupted", "no-worker"),
         *("unknown-target", "no-function", "rejected", "refused-by-rule"),
     }

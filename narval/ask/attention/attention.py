@@ -43,16 +43,24 @@ DISK_LEFT = 256 * 2**20
 async def attention(daemon: Daemon) -> list[dict[str, Any]]:
     """All that needs somebody's attention, gravest first: each a sentence, since when, and what it links to.
 
-    `what` is one of `store fleet disk file incident grant overdue nobody outlived source missed person`,
-    `grave` one of `high`, `middle` and `low`; `link` has one of `page`, `run`, `work`, `incident` and
-    `element`.
+    `what` is one of `store fleet disk file incident grant login overdue nobody outlived source missed
+    person`, `grave` one of `high`, `middle` and `low`; `link` has one of `page`, `run`, `work`, `incident`
+    and `element`.
     """
     rows, host = await open_rows(daemon), daemon.host
     tries = await host.listings.kept(RunsToTryAgain).look(host.waiters.news, daemon.rounds.clock.now())
     overdue, waiting = _work(daemon)
     wrong = [*_store(daemon), *_disk(daemon), *_files(daemon, rows), *_incidents(rows)]
     calls = [*_calls(daemon), *_sources(daemon), *_to_try_again(daemon.agent.runs.active, tries)]
-    return [*wrong, *_withheld(daemon), *map(dict, overdue), *calls, *_missed(daemon), *map(dict, waiting)]
+    return [
+        *wrong,
+        *_withheld(daemon),
+        *_logins(daemon),
+        *map(dict, overdue),
+        *calls,
+        *_missed(daemon),
+        *map(dict, waiting),
+    ]
 
 
 def _work(daemon: Daemon) -> tuple[Sequence[Form], Sequence[Form]]:
@@ -137,6 +145,14 @@ def _withheld(daemon: Daemon) -> Iterator[Form]:
         yield item(
             "grant", "middle", f"{more} wait for a grant: `narval grants` lists them", {"page": "definitions"}
         )
+
+
+def _logins(daemon: Daemon) -> Iterator[Form]:
+    """The MCP servers that want a login."""
+    if (servers := daemon.calls.executor.servers) is not None:
+        for login in servers.wanted_logins()[:SHOWN]:
+            text = f"the MCP server {login.server}: {login.why}"
+            yield item("login", "middle", text, {"page": "status"}, login.since)
 
 
 def _incidents(rows: dict[str, IncidentRow]) -> Iterator[Form]:

@@ -11,17 +11,18 @@ import contextlib
 import json
 import logging
 import os
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from narval.calls.context import CallContext
 from narval.calls.conversion import elements, failure
 from narval.calls.coroutines import Coroutines
-from narval.calls.mcp.connecting import connect_to
+from narval.calls.mcp.connecting import connect_to, last_lines, told_last
 from narval.calls.mcp.conversion import result_of
 from narval.calls.mcp.frames import (
     CallTool,
@@ -34,7 +35,7 @@ from narval.calls.mcp.frames import (
     packed,
     read_answer,
 )
-from narval.calls.mcp.session import CANNOT_START, CHANGED, LOST, last_lines, told_last
+from narval.calls.mcp.session import CANNOT_START, CHANGED, LOGIN_WANTED, LOST
 from narval.calls.output_capture import end_prints
 from narval.calls.programs import reaper
 from narval.calls.programs.commands import small_environment
@@ -47,6 +48,7 @@ from narval.core.definitions.action.tool_arguments import arguments_of
 from narval.core.definitions.suggestions import closest
 from narval.core.elements.element import Element
 from narval.core.errors import ActionError
+from narval.files.outside.mcp_logins import login_file
 from narval.files.outside.mcp_servers import MCP, McpServer
 from narval.files.settings import CallLimits
 
@@ -74,6 +76,7 @@ class McpServers(Coroutines):
         self._connections: dict[str, Connection] = {}
         self.changed: dict[tuple[str, str], str] = {}
         """The tools that their servers describe in another way than was accepted, with the reason."""
+        self._logins: dict[str, WantedLogin] = {}
 
     def limit(self, limits: CallLimits) -> None:
         """Keep to other settings from the next call on; a server whose table has changed is started anew."""
@@ -94,6 +97,11 @@ class McpServers(Coroutines):
         """The servers at work, and the tools that are not as they were accepted, with the reason."""
         changed = [{"tool": f"{server}.{tool}", "why": why} for (server, tool), why in self.changed.items()]
         return {"running": sorted(self._connections), "changed": changed}
+
+    def wanted_logins(self) -> list[WantedLogin]:
+        """The logins that servers want, but for those at which somebody has logged in since."""
+        self._logins = {name: login for name, login in self._logins.items() if not login.is_over()}
+        return [*self._logins.values()]
 
     async def _answer(self, record: CallRecord) -> Outcome:
         """Await the outcome of a call; only a cancellation and Ctrl-C pass through."""
@@ -129,10 +137,11 @@ class McpServers(Coroutines):
             if answer.kind != LOST or number == tries:
                 break
         if answer.kind:
-            self._note(answer, server, tool)
+            self._note(answer, server, tool, call.home)
             message = self._shown(answer, server, tool, connection.last_prints)
             raise ActionError(message, answer.kind, final=answer.final)
         self.changed.pop((server.name, tool.name), None)
+        self._logins.pop(server.name, None)
         structured = json.loads(answer.structured) if answer.structured else None
         return result_of(tool.result, structured, json.loads(answer.content))
 
@@ -160,7 +169,11 @@ class McpServers(Coroutines):
         if self._connections.get(connection.server.name) is connection:
             del self._connections[connection.server.name]
 
-    def _note(self, answer: ToolAnswered, server: McpServer, tool: Tool) -> None:
+    def _note(self, answer: ToolAnswered, server: McpServer, tool: Tool, home: Path | None) -> None:
+        if answer.kind == LOGIN_WANTED and home is not None and server.name not in self._logins:
+            file = login_file(home, server.name)
+            self._logins[server.name] = WantedLogin(server.name, answer.message, time.time(), file)
+            log.warning("%s: %s", server.name, answer.message)
         if answer.kind == CHANGED and self.changed.get((server.name, tool.name)) != answer.message:
             self.changed[server.name, tool.name] = answer.message
             log.warning("%s.%s: %s", server.name, tool.action, " ".join(answer.message.split()))
@@ -171,7 +184,25 @@ class McpServers(Coroutines):
             return f"{answer.message}; look: {look} --refresh, and accept it: {look} --accept {tool.name}"
         if answer.kind in (LOST, CANNOT_START):
             return f"the MCP server {server.name}: {answer.message}{told_last(prints)}"
+        if answer.kind == LOGIN_WANTED:
+            return f"the MCP server {server.name}: {answer.message}"
         return answer.message
+
+
+class WantedLogin(NamedTuple):
+    """A login that a server wants: its name, why, since when, and the file where it will be."""
+
+    server: str
+    why: str
+    since: float
+    file: Path
+
+    def is_over(self) -> bool:
+        """True if somebody has logged in since."""
+        try:
+            return self.file.stat().st_mtime > self.since
+        except OSError:
+            return False
 
 
 class Connection:

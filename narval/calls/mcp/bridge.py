@@ -70,7 +70,7 @@ class Bridge:
         if not isinstance(server, Connect):
             return
         try:
-            async with session(server) as opened:
+            async with session(server, login=_login(server)) as opened:
                 self._send(Connected(_digests(opened)))
                 over = asyncio.ensure_future(opened.end.came.wait())
                 while not over.done():
@@ -80,7 +80,7 @@ class Bridge:
                         self._take(request.result(), opened)
                 if self._tasks:  # they learn it too
                     await asyncio.wait(self._tasks.values(), timeout=2 * _SOON)
-                raise SessionError(LOST, opened.end.why)
+                raise opened.end.error("it ended")
         except Exception as error:
             cause = session_error(error)
             self._send(Ended(cause.kind, str(cause), cause.final))
@@ -129,12 +129,15 @@ class Bridge:
             answer = ToolAnswered(request.call, kind=error.kind, message=str(error), final=error.final)
             self._send(answer)
         except Exception as error:
-            kind, message = _kind(error), shown_error(error)
+            kind, message, end = _kind(error), shown_error(error), opened.end
             if kind == LOST:
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(opened.end.came.wait(), _SOON)
-                message = opened.end.why or message
-            self._send(ToolAnswered(request.call, kind=kind, message=message))
+                    await asyncio.wait_for(end.came.wait(), _SOON)
+            if end.why:  # the request was refused, or the streams are closed
+                cause = end.error(message)
+                self._send(ToolAnswered(request.call, kind=cause.kind, message=str(cause), final=cause.final))
+            else:
+                self._send(ToolAnswered(request.call, kind=kind, message=message))
 
     def _reporter(self, call: str) -> Any:
         """A callback for progress, which sends it not more often than anybody could look."""
@@ -176,6 +179,15 @@ async def _called(request: CallTool, opened: McpSession, report: Any) -> ToolAns
             "too-large", f"expected a result of {MOST_RESULT:,} bytes at most, got {size:,}", final=True
         )
     return ToolAnswered(request.call, structured, parts)
+
+
+def _login(server: Connect) -> Any:
+    """The login at a server that has one, or may want one: none of it is imported for the others."""
+    if not server.login:
+        return None
+    from narval.calls.mcp.kept_login import kept_login
+
+    return kept_login(server)
 
 
 def _digests(opened: McpSession) -> dict[str, str]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -13,18 +14,21 @@ from narval.calls.mcp.frames import Connect
 from narval.calls.mcp.session import (
     LOST,
     import_client_alone,
-    last_lines,
     session,
     session_error,
-    told_last,
 )
 from narval.calls.programs.commands import small_environment
 from narval.core.definitions.action.tool import Tool
 from narval.core.errors import ActionError
+from narval.files.outside.mcp_logins import login_file
 from narval.files.outside.mcp_servers import McpServer
 
 LONGEST_START = 60.0
 """Seconds that a server has to start and to list its tools."""
+
+
+LAST_LINES, LONGEST_LAST = 3, 300
+"""The lines of a server's standard error that are told when it is lost, and the most characters of each."""
 
 
 class Offered(NamedTuple):
@@ -42,18 +46,35 @@ def connect_to(server: McpServer, home: Path | None, marks: Mapping[str, str]) -
     folder = os.path.normpath((home or Path.cwd()) / Path(server.folder or ".").expanduser())
     variables = {**small_environment(), **marks, **server.variables(home)} if server.command else {}
     token = server.secret_named(server.secret, home) if server.secret else ""
-    return Connect(server.name, server.command, folder, variables, server.url, token)
+    login = ""
+    if server.url and not server.secret and home is not None:
+        login = str(login_file(home, server.name))
+    ca = os.path.normpath((home or Path.cwd()) / Path(server.ca).expanduser()) if server.ca else ""
+    return Connect(server.name, server.command, folder, variables, server.url, token, login, ca)
+
+
+def quiet_library() -> None:
+    """Have what the library logs of a server be no output of a command."""
+    for name in ("client", "mcp"):
+        logging.getLogger(name).addHandler(logging.NullHandler())
 
 
 def offered_by(server: McpServer, home: Path) -> Offered:
     """Ask a server for its tools, and end it. Raises ActionError."""
     import_client_alone()
+    quiet_library()
     request = connect_to(server, home, {})
+
+    login = None
+    if request.login:
+        from narval.calls.mcp.kept_login import kept_login
+
+        login = kept_login(request)
 
     with tempfile.TemporaryFile() as prints:
 
         async def ask() -> Offered:
-            async with asyncio.timeout(LONGEST_START), session(request, prints) as opened:
+            async with asyncio.timeout(LONGEST_START), session(request, prints, login) as opened:
                 return Offered(opened.tools, opened.left_out)
 
         try:
@@ -65,6 +86,17 @@ def offered_by(server: McpServer, home: Path) -> Offered:
             cause = session_error(error)
             message = f"{server} in etc/narval.toml: {cause}{_printed(prints)}"
             raise ActionError(message, cause.kind, final=True) from None
+
+
+def last_lines(prints: Iterable[str]) -> str:
+    """The last lines that a server printed and that say something, each cut to what people read."""
+    lines = [line.rstrip()[:LONGEST_LAST] for line in prints if line.strip()]
+    return "\n".join(lines[-LAST_LINES:])
+
+
+def told_last(prints: str) -> str:
+    """The end of a message about a server that is lost: what it printed last; "" if it printed nothing."""
+    return f"; it printed:\n{prints}" if prints else ""
 
 
 def _printed(prints: IO[bytes]) -> str:

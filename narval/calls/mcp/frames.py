@@ -24,6 +24,10 @@ class Connect(msgspec.Struct, frozen=True, tag=True):
     variables: dict[str, str]
     url: str
     token: str
+    login: str = ""
+    """The file of the login, whose tokens a server of a `url` gets."""
+    ca: str = ""
+    """The file with the certificates that may sign those of the server; "": those of this machine."""
 
 
 class CallTool(msgspec.Struct, frozen=True, tag=True):

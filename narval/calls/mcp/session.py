@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib.util
+import ssl
 import sys
 import types as python_types
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -39,8 +40,8 @@ CHANGED, LOST, CANNOT_START = "tool-changed", "server-lost", "cannot-start"
 whose program cannot be started.
 """
 
-LAST_LINES, LONGEST_LAST = 3, 300
-"""The lines of a server's standard error that are told when it is lost, and the most characters of each."""
+LOGIN_WANTED = "login-wanted"
+"""The error of a server that wants a login of the owner of the home, or another."""
 
 _NOT_SUPPORTED_VERSION = -32022
 
@@ -58,12 +59,21 @@ class StreamEnd:
 
     def __init__(self) -> None:
         self.came = asyncio.Event()
-        self.why = ""
+        self.kind, self.why = LOST, ""
+
+    def refuse(self, kind: str, why: str) -> None:
+        """Note how the server, or something on the way to it, refuses a request; "" if it does not."""
+        self.kind, self.why = kind if why else LOST, why
 
     def note(self, why: str) -> None:
         """Note that they are closed."""
         self.why = self.why or why
         self.came.set()
+
+    def error(self, otherwise: str) -> SessionError:
+        """The error of a request that failed: how it was refused, or what else is known of it."""
+        kind = self.kind if self.why else LOST
+        return SessionError(kind, self.why or otherwise, final=kind != LOST)
 
 
 class McpSession:
@@ -119,59 +129,72 @@ def import_client_alone() -> None:
 
 
 @contextlib.asynccontextmanager
-async def session(server: Connect, prints: IO[bytes] | None = None) -> AsyncIterator[McpSession]:
+async def session(
+    server: Connect, prints: IO[bytes] | None = None, login: Any = None
+) -> AsyncIterator[McpSession]:
     """A session with a server, while it is open; its program prints into the file `prints`, None: into our
-    own standard error. Raises SessionError.
+    own standard error. `login` makes, of the end of the streams, the httpx2.Auth of requests to a server that
+    speaks HTTP. Raises SessionError.
     """
+    if "mcp" not in sys.modules and importlib.util.find_spec("mcp") is None:
+        why = f"what speaks with MCP servers is not installed: {install_command('mcp')}"
+        raise SessionError("no-mcp", why, final=True)
+    end = StreamEnd()
+    opening = _http_streams(server, end, login) if server.url else _program_streams(server, end, prints)
     try:
-        from mcp.client.session import ClientSession
-        from mcp.shared.exceptions import MCPError
-    except ImportError as error:
-        raise SessionError(
-            "no-mcp",
-            f"what speaks with MCP servers is not installed: {install_command('mcp')} ({error})",
-            final=True,
-        ) from None
-    import mcp_types as types
-
-    async with _streams(server, prints) as (read, write, end):
-        made: McpSession | None = None
-
-        async def hear(message: Any) -> None:
-            if made is not None and isinstance(message, types.ToolListChangedNotification):
-                made.is_outdated = True
-            await asyncio.sleep(0)
-
-        info = types.Implementation(name="narval", version="1")
-        async with ClientSession(
-            read, write, message_handler=hear, client_info=info,
-            sampling_callback=None, elicitation_callback=None, list_roots_callback=None,
-        ) as client:  # fmt: skip
-            made = McpSession(client, end)
-            try:
-                try:
-                    await client.initialize()
-                except MCPError as error:
-                    if error.error.code != _NOT_SUPPORTED_VERSION:
-                        raise
-                    await client.discover()
-                await made.list_tools()
-            except SessionError:
-                raise
-            except Exception as error:
-                raise SessionError(LOST, end.why or shown_error(error)) from error
+        async with opening as (read, write), _session(read, write, end, server) as made:
             yield made
+    except BaseExceptionGroup:  # of tasks beside the one that asks
+        if end.kind == LOST:
+            raise
+        raise end.error("") from None
 
 
-def last_lines(prints: Iterable[str]) -> str:
-    """The last lines that a server printed and that say something, each cut to what people read."""
-    lines = [line.rstrip()[:LONGEST_LAST] for line in prints if line.strip()]
-    return "\n".join(lines[-LAST_LINES:])
+@contextlib.asynccontextmanager
+async def _session(read: Any, write: Any, end: StreamEnd, server: Connect) -> AsyncIterator[McpSession]:
+    """A session over the streams to a server. Raises SessionError."""
+    import mcp_types as types
+    from mcp.client.session import ClientSession
+
+    made: McpSession | None = None
+
+    async def hear(message: Any) -> None:
+        if made is not None and isinstance(message, types.ToolListChangedNotification):
+            made.is_outdated = True
+        await asyncio.sleep(0)
+
+    info = types.Implementation(name="narval", version="1")
+    async with ClientSession(
+        read, write, message_handler=hear, client_info=info,
+        sampling_callback=None, elicitation_callback=None, list_roots_callback=None,
+    ) as client:  # fmt: skip
+        made = McpSession(client, end)
+        try:
+            await _begin(client, probes=bool(server.url))
+            await made.list_tools()
+        except SessionError:
+            raise
+        except Exception as error:
+            raise end.error(shown_error(error)) from error
+        yield made
 
 
-def told_last(prints: str) -> str:
-    """The end of a message about a server that is lost: what it printed last; "" if it printed nothing."""
-    return f"; it printed:\n{prints}" if prints else ""
+async def _begin(client: ClientSession, *, probes: bool) -> None:
+    """Agree on a revision. `probes`: ask first for those without a handshake, as a server over HTTP may have
+    them alone; what a program is asked first may not be what it does not know.
+    """
+    from mcp.client._probe import negotiate_auto
+    from mcp.shared.exceptions import MCPError
+
+    if probes:
+        await negotiate_auto(client)
+        return
+    try:
+        await client.initialize()
+    except MCPError as error:
+        if error.error.code != _NOT_SUPPORTED_VERSION:
+            raise
+        await client.discover()
 
 
 def tool_of(listed: Any) -> Tool:
@@ -189,9 +212,12 @@ def tool_of(listed: Any) -> Tool:
 
 
 def session_error(error: BaseException) -> SessionError:
-    """The error of a session that something raised; of several that came at once, the first."""
-    while isinstance(error, BaseExceptionGroup) and error.exceptions:
-        error = error.exceptions[0]
+    """The error of a session that something raised; of several that came at once, the one that says most."""
+    if isinstance(error, BaseExceptionGroup):
+        sessions = error.subgroup(SessionError)
+        error = sessions if sessions is not None else error
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
     return error if isinstance(error, SessionError) else SessionError(LOST, shown_error(error))
 
 
@@ -206,19 +232,7 @@ def shown_error(error: BaseException) -> str:
 
 
 @contextlib.asynccontextmanager
-async def _streams(server: Connect, prints: IO[bytes] | None) -> AsyncIterator[Any]:
-    """The streams to a server, and their end."""
-    if server.url:
-        end = StreamEnd()
-        async with _http_streams(server, end) as (read, write):
-            yield read, write, end
-    else:
-        async with _program_streams(server, prints) as streams:
-            yield streams
-
-
-@contextlib.asynccontextmanager
-async def _program_streams(server: Connect, prints: IO[bytes] | None) -> AsyncIterator[Any]:
+async def _program_streams(server: Connect, end: StreamEnd, prints: IO[bytes] | None) -> AsyncIterator[Any]:
     """The streams to a program that is started, and ended with the session."""
     import anyio
 
@@ -237,13 +251,12 @@ async def _program_streams(server: Connect, prints: IO[bytes] | None) -> AsyncIt
     assert program.stdin is not None
     to_session, read = anyio.create_memory_object_stream[Any](0)
     write, to_server = anyio.create_memory_object_stream[Any](0)
-    end = StreamEnd()
     tasks = [
         asyncio.create_task(_listen(program, to_session, end)),
         asyncio.create_task(_speak(program.stdin, to_server)),
     ]
     try:
-        yield read, write, end
+        yield read, write
     finally:
         for task in tasks:
             task.cancel()
@@ -329,7 +342,7 @@ async def _speak(stdin: asyncio.StreamWriter, to_server: Any) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _http_streams(server: Connect, end: StreamEnd) -> AsyncIterator[Any]:
+async def _http_streams(server: Connect, end: StreamEnd, login: Any) -> AsyncIterator[Any]:
     """The streams to a server that speaks HTTP."""
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
@@ -354,17 +367,34 @@ async def _http_streams(server: Connect, end: StreamEnd) -> AsyncIterator[Any]:
     class BoundedTransport(httpx2.AsyncHTTPTransport):
         async def handle_async_request(self, request: Any) -> Any:
             response = await super().handle_async_request(request)
-            refuses = response.status_code in (401, 403)
-            end.why = f"it answers {response.status_code}: it wants another secret" if refuses else ""
+            if response.status_code in (401, 403):
+                wants = "it wants another secret" if server.token else "it refuses what it is asked"
+                end.refuse(LOST, f"it answers {response.status_code}: {wants}")
+            elif response.is_success:
+                end.refuse(LOST, "")
             if "text/event-stream" not in response.headers.get("content-type", ""):
                 response.stream = Bounded(response.stream)
             return response
 
     headers = {"Authorization": f"Bearer {server.token}"} if server.token else {}
     timeout = httpx2.Timeout(30.0, read=300.0)
-    transport = BoundedTransport()
+    transport = BoundedTransport(verify=certificates(server.ca))
+    auth = None if login is None else login(end)
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=timeout, transport=transport) as client,
+        httpx2.AsyncClient(headers=headers, timeout=timeout, transport=transport, auth=auth) as client,
         streamable_http_client(server.url, http_client=client, max_sse_event_size=MOST_MESSAGE) as streams,
     ):
         yield streams[0], streams[1]
+
+
+def certificates(authority: str) -> Any:
+    """The certificates that may sign those of servers: those of this machine, or of a file of one's own.
+
+    Raises SessionError.
+    """
+    if not authority:
+        return True
+    try:
+        return ssl.create_default_context(cafile=authority)
+    except (OSError, ValueError) as error:
+        raise SessionError("no-certificate", f"{authority}: {error}", final=True) from None

@@ -32,6 +32,12 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
     """The address of one that speaks HTTP."""
     secret: str = ""
     """The name of the secret that it gets as a bearer token."""
+    client_id: str = ""
+    """The client as which somebody has registered narval there for logins; "": narval registers itself."""
+    client_secret: str = ""
+    """The name of the secret of that client."""
+    ca: str = ""
+    """The file with the certificates that may sign those of the server; "": those of this machine."""
     folder: str = ""
     """The folder in which the program runs; "": the home."""
     environment: tuple[tuple[str, str], ...] = ()
@@ -92,6 +98,9 @@ MCP_READERS: Mapping[str, Reader] = {
     "command": _words,
     "url": address,
     "secret": text,
+    "client_id": text,
+    "client_secret": text,
+    "ca": text,
     "folder": text,
     "environment": COMMAND_READERS["environment"],
     "secrets": _secrets,
@@ -103,6 +112,7 @@ MCP_READERS: Mapping[str, Reader] = {
 """The readers of a server."""
 
 _OF_PROGRAMS = ("folder", "environment", "secrets")
+_OF_ADDRESSES = ("client_id", "client_secret", "ca")
 
 
 def read_mcp_servers(file: TomlFile) -> tuple[McpServer, ...]:
@@ -135,6 +145,12 @@ def _lacking(values: Mapping[str, Any]) -> str:
         return f"no {', '.join(key for key in _OF_PROGRAMS if key in values)} beside a url"
     if "secret" in values and "url" not in values:
         return 'secrets = { VARIABLE = "NAME" }, since a program gets its secrets as variables'
+    if "url" not in values and any(key in values for key in _OF_ADDRESSES):
+        return f"no {', '.join(key for key in _OF_ADDRESSES if key in values)} beside a command"
+    if "secret" in values and "client_id" in values:
+        return "either secret, which is its token, or client_id, by which one logs in"
+    if "client_secret" in values and "client_id" not in values:
+        return "client_id, whose secret client_secret is"
     if "secret" in values and is_in_the_clear(values["url"]):
         return "https, since it is asked with a secret, which would go through the net in the clear"
     return ""

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from narval.ask.text import Row, clean
-from narval.core.definitions.suggestions import closest
-from narval.core.errors import RequestError
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import command, command_group
 from narval.surfaces.cli.mcp_clients import client as clients
 from narval.surfaces.cli.mcp_clients import serve_client
+from narval.surfaces.cli.mcp_logins import SERVER_NAME, login, logout, server_named, servers_of
 from narval.surfaces.cli.render.tables import Column, listing
 from narval.surfaces.cli.session import Session
 
 if TYPE_CHECKING:
     from narval.files.outside.kept_tools import KeptTool
-    from narval.files.outside.mcp_servers import McpServer
 
 _EXAMPLE = """\
 narval mcp servers
 narval mcp tools time
+narval mcp login tracker
 narval mcp client add desk
 narval mcp --client desk"""
 
@@ -31,6 +29,7 @@ _SERVERS = (
     Column("server", lambda row: row["server"]),
     Column("reached by", lambda row: clean(row["reached_by"])),
     Column("tools", lambda row: "not asked yet" if row["tools"] is None else str(row["tools"]), right=True),
+    Column("login", lambda row: "yes" if row["login"] else ""),
 )
 
 _TOOLS = (
@@ -39,15 +38,6 @@ _TOOLS = (
     Column("destroys", lambda row: "yes" if row["destroys"] else ""),
     Column("does", lambda row: clean(row["description"].strip().partition("\n")[0])[:100]),
 )
-
-
-def _names(context: click.Context, _: str) -> completion.Choices:
-    """The servers of the home."""
-    for server in _servers(context.ensure_object(Session)):
-        yield server.name, "server"
-
-
-_NAME = click.argument("name", metavar="NAME", shell_complete=completion.source(_names))
 
 
 @command_group("mcp", example=_EXAMPLE)
@@ -69,7 +59,7 @@ def mcp(session: Session, client: str | None) -> None:
 def servers(session: Session) -> None:
     """List the MCP servers of etc/narval.toml.
 
-    Of each how it is reached, and how many tools of it were accepted.
+    Of each how it is reached, how many tools of it were accepted, and if somebody has logged in there.
     """
     _list(session)
 
@@ -79,7 +69,7 @@ def servers(session: Session) -> None:
     example="narval mcp tools time\nnarval mcp tools time --refresh\n"
     "narval mcp tools time --accept convert_time",
 )
-@_NAME
+@SERVER_NAME
 @click.option("--refresh", is_flag=True, help="Ask the server, and take over tools that are new.")
 @click.option(
     "--accept", metavar="TOOL", multiple=True, help="Ask the server, and take over what changed of TOOL."
@@ -94,7 +84,7 @@ def tools(session: Session, name: str, refresh: bool, accept: tuple[str, ...]) -
     from narval.calls.mcp.connecting import Offered, offered_by
     from narval.files.outside.kept_tools import compared, kept_tools, taken_over, write_tools
 
-    server, home = _server(session, name), session.home.path
+    server, home = server_named(session, name), session.home.path
     accepted = kept_tools(home, name)
     if accepted is not None and not refresh and not accept:
         rows = compared(accepted, accepted)
@@ -143,7 +133,7 @@ def _first_tools(session: Session, name: str) -> str:
     from narval.files.outside.kept_tools import write_tools
 
     try:
-        server = _server(session, name)
+        server = server_named(session, name)
         write_tools(session.home.path, name, list(offered_by(server, session.home.path).tools.values()))
     except NarvalError as error:
         return str(error)
@@ -166,6 +156,8 @@ mcp.add_command(add)
 mcp.add_command(servers)
 mcp.add_command(tools)
 mcp.add_command(clients)
+mcp.add_command(login)
+mcp.add_command(logout)
 
 
 def _print_tools(answer: Row) -> None:
@@ -192,30 +184,17 @@ def _row(server: str, row: KeptTool) -> dict[str, Any]:
 
 def _list(session: Session) -> None:
     from narval.files.outside.kept_tools import kept_tools
+    from narval.files.outside.mcp_logins import login_file
 
     rows = []
-    for server in _servers(session):
+    for server in servers_of(session):
         accepted = kept_tools(session.home.path, server.name)
         rows.append(
             {
                 "server": server.name,
                 "reached_by": server.url or " ".join(server.command),
                 "tools": None if accepted is None else len(accepted),
+                "login": login_file(session.home.path, server.name).exists(),
             }
         )
     session.give(rows, lambda rows: listing(_SERVERS, rows, "no MCP servers: narval mcp add FILE adds some"))
-
-
-def _servers(session: Session) -> Iterable[McpServer]:
-    from narval.files.settings import Settings
-
-    return Settings.load(session.home.path).mcp
-
-
-def _server(session: Session, name: str) -> McpServer:
-    """A server of the settings. Raises RequestError."""
-    servers = {server.name: server for server in _servers(session)}
-    if name not in servers:
-        hint = closest(name, servers) or "; write one: narval mcp add FILE"
-        raise RequestError(f"expected an MCP server of etc/narval.toml, got {name!r:.80}{hint}")
-    return servers[name]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -83,13 +82,15 @@ def excepted(side: str) -> set[tuple[str, str, str]]:
     }
 
 
-def compare(findings: Iterable[Finding], side: str) -> None:
-    """Assert that of what is scored exactly that fails which the page lists."""
+def compare(findings: Iterable[Finding], side: str, revisions: Sequence[str] = REVISIONS) -> None:
+    """Assert that of what is scored of some revisions exactly that fails which the page lists."""
     unscored = {revision: _unscored(revision) for revision in REVISIONS}
-    scored = [finding for finding in findings if finding.scenario not in unscored[finding.revision]]
-    assert scored
-    failures = [finding for finding in scored if finding.status == "FAILURE"]
-    listed = excepted(side)
+    counted = [finding for finding in findings if finding.scenario not in unscored[finding.revision]]
+    assert {(row.revision, row.scenario) for row in counted} == {
+        (revision, name) for revision in revisions for name in scored(side, revision)
+    }
+    failures = [finding for finding in counted if finding.status == "FAILURE"]
+    listed = {row for row in excepted(side) if row[0] in revisions}
 
     def rows(finding: Finding) -> set[tuple[str, str, str]]:
         return {(finding.revision, finding.scenario, check) for check in ("all", finding.check)} & listed
@@ -105,30 +106,43 @@ def _unscored(revision: str) -> set[str]:
     return set(re.findall(r"- scenario: (\S+)", text))
 
 
+def scored(side: str, revision: str) -> list[str]:
+    """The scenarios of a side that the suite scores."""
+    text = (_PACKAGE / f"requirements/{revision}.yaml").read_text().partition(f"\n{side}:")[2]
+    return re.findall(r"^  - (\S+)$", text.partition("\n\n")[0], re.MULTILINE)
+
+
 async def run(
     side: str, revision: str, options: Sequence[str], folder: Path, scenarios: Sequence[str] = ()
 ) -> list[Finding]:
-    """All that the suite checks of a side, or of some scenarios."""
+    """All that the suite checks of a side, or of some scenarios, of which two are run at a time."""
     chosen = [["--scenario", name, "--spec-version", revision] for name in scenarios]
-    for number, choice in enumerate(chosen or [["--requirements", revision]]):
+    at_a_time, outputs = asyncio.Semaphore(2), list[Path]()
+
+    async def one(number: int, choice: Sequence[str]) -> None:
         output = folder / f"{side}-{revision}-{number}"
-        program = await asyncio.create_subprocess_exec(
-            *words(), side, *options, *choice, "--output-dir", str(output),
-            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-            env={**os.environ, "CONFORMANCE_REVISION": revision},
-        )  # fmt: skip
-        said = (await program.communicate())[0].decode()
-        (folder / f"{output.name}.txt").write_text(said)
+        outputs.append(output)
+        async with at_a_time:
+            program = await asyncio.create_subprocess_exec(
+                *words(), side, *options, *choice, "--output-dir", str(output),
+                stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+            )  # fmt: skip
+            said = (await program.communicate())[0].decode()
+        output.with_suffix(".txt").write_text(said)
+
+    await asyncio.gather(*(one(*row) for row in enumerate(chosen or [["--requirements", revision]])))
     return [
         finding
-        for output in folder.glob(f"{side}-{revision}-*/*")
-        for finding in _read(side, revision, output)
+        for output in outputs
+        for checks in output.rglob("checks.json")
+        for finding in _read(side, revision, checks, output)
     ]
 
 
-def _read(side: str, revision: str, output: Path) -> Iterator[Finding]:
+def _read(side: str, revision: str, checks: Path, output: Path) -> Iterator[Finding]:
     """The checks of a scenario, whose folder has its name and the moment."""
-    named = re.match(r"(?:server-|client-)?(.*?)-\d{4}-\d\d-\d\dT", output.name)
+    named = re.match(r"(?:server-|client-)?(.*?)-\d{4}-\d\d-\d\dT", str(checks.parent.relative_to(output)))
     assert named is not None, output
-    for check in json.loads((output / "checks.json").read_text()):
-        yield Finding(side, revision, named[1], check["id"], check["status"], check.get("errorMessage") or "")
+    for check in json.loads(checks.read_text()):
+        message = check.get("errorMessage") or check.get("description") or ""
+        yield Finding(side, revision, named[1], check["id"], check["status"], message)
