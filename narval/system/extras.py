@@ -5,7 +5,6 @@ The name of narval on a public index may be somebody else's package, so nobody i
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import shlex
 from typing import Any
@@ -35,9 +34,11 @@ def install_command(extra: str, came_from: dict[str, Any] | None = None) -> str:
 
 def _came_from() -> dict[str, Any]:
     """The note of the installer on where this narval came from; nothing where it is not known."""
+    from importlib.metadata import PackageNotFoundError, distribution  # it brings the package email along
+
     try:
-        text = importlib.metadata.distribution("narval").read_text("direct_url.json")
+        text = distribution("narval").read_text("direct_url.json")
         noted = json.loads(text) if text else {}
-    except (importlib.metadata.PackageNotFoundError, OSError, ValueError):
+    except (PackageNotFoundError, OSError, ValueError):
         return {}
     return noted if isinstance(noted, dict) else {}

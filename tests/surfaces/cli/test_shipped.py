@@ -67,7 +67,7 @@ def test_what_is_altered_is_shown_and_is_the_exit_status(home: Path) -> None:
 
 
 def test_a_module_is_taken_altered_and_applied_to_a_new_copy(home: Path) -> None:
-    assert data(home, "take", "mail") == {"paths": ["modules/mail"]}
+    assert data(home, "take", "mail") == {"paths": ["modules/mail"], "servers": []}
     assert set(states(home, "mail").values()) == {"same"}
     texts = home / "modules/mail/texts.py"
     texts.write_text(texts.read_text() + "\tmine = '\x1b[31m'\n")
@@ -95,12 +95,16 @@ def test_with_a_recipe_come_the_transforms_it_calls_that_the_home_has_not(tmp_pa
     well(tmp_path, "init", tmp_path / "bare", "--bare")
     bare = tmp_path / "bare"
     assert data(bare, "take", "recipes/mail.xml") == {
-        "paths": ["recipes/mail.xml", "recipes/digest.page.xsl"]
+        "paths": ["recipes/mail.xml", "recipes/digest.page.xsl"],
+        "servers": [],
     }
     assert narval(bare, "check").exit_code == 0
     transform = bare / "recipes/digest.page.xsl"
     transform.write_text(transform.read_text() + "<!-- mine -->")
-    assert data(bare, "take", "recipes/mail.xml", "--force") == {"paths": ["recipes/mail.xml"]}
+    assert data(bare, "take", "recipes/mail.xml", "--force") == {
+        "paths": ["recipes/mail.xml"],
+        "servers": [],
+    }
     assert transform.read_text().endswith("<!-- mine -->")
 
 
@@ -130,7 +134,7 @@ def test_an_example_is_taken_with_its_scenario_and_no_home_has_it_before(home: P
     assert not (home / recipe).exists()
     assert not [path for path in states(home) if "examples" in path]
     assert states(home, "examples/month") == {recipe: "not there", scenario: "not there"}
-    assert data(home, "take", "examples/month") == {"paths": [recipe, scenario]}
+    assert data(home, "take", "examples/month") == {"paths": [recipe, scenario], "servers": []}
     assert states(home, "recipes/examples")[recipe] == "same"
     assert "as expected: element sent, 4" in well(home, "simulate", "examples/month")
     well(home, "check")
@@ -150,7 +154,9 @@ def test_all_examples_are_taken_into_one_home_and_play_there(home: Path) -> None
     for name in sorted({path.name.partition(".")[0] for path in files}):
         well(home, "take", f"examples/{name}")
     taken = {path for path, state in states(home).items() if "/examples/" in path and state == "same"}
-    assert taken == {path.relative_to(ROOT).as_posix() for path in files}
+    tools = {path.name for path in files if path.suffix == ".tools"}
+    assert taken == {path.relative_to(ROOT).as_posix() for path in files if path.name not in tools}
+    assert {path.name for path in (home / "recipes" / "mcp").iterdir()} == tools
     well(home, "check")
     assert "as expected" in well(home, "simulate", "examples/briefing")
 
