@@ -15,20 +15,21 @@ from narval.daemon.daemon import Daemon
 
 @operation("read")
 async def changed(
-    daemon: Daemon, after: int = 0, wait: float = 0.0, run: int | None = None
+    daemon: Daemon, after: int = 0, wait: float = 0.0, run: int | None = None, files: bool = False
 ) -> dict[str, Any]:
     """The runs that changed after a turn, by eid; and if elements came or went, work of people changed, other
     files count, jobs went on; `wait` seconds for a turn that changes something, if none has.
 
     `turn` is where to go on from. The last 1,024 turns are remembered while somebody asks, and for a minute
     after; `lost` says that `after` is none of them, and so all may have changed: begin so, and look at what
-    is to be shown then. With `run`, only what changes that run is waited for.
+    is to be shown then. With `run`, only what changes that run is waited for; with `files`, only
+    that other files count.
     """
     news, clock, deadline = daemon.host.waiters.news, daemon.rounds.clock, time.monotonic() + wait
     if wait > 0:
         await news.rest(wait)
     last, changes = after, news.since(after, clock.now())
-    while changes is None or not (run is None or changes.lost or run in changes.runs):
+    while changes is None or not (changes.lost or _is_asked_for(changes, run, files=files)):
         last = changes.turn if changes is not None else last
         left = deadline - time.monotonic()
         if left <= 0:
@@ -42,6 +43,10 @@ async def changed(
     elif not changes.lost:
         changes = changes._replace(work=_are_of_people(daemon.agent, changes.runs))
     return changes._asdict() | {"runs": list(changes.runs)}
+
+
+def _is_asked_for(changes: Changes, run: int | None, *, files: bool) -> bool:
+    return (run is None or run in changes.runs) and (not files or changes.faults)
 
 
 def _are_of_people(agent: AgentState, eids: Iterable[int]) -> bool:

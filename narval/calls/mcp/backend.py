@@ -34,6 +34,7 @@ from narval.calls.mcp.frames import (
     ToolProgressed,
     packed,
     read_answer,
+    why_changed,
 )
 from narval.calls.mcp.session import CANNOT_START, CHANGED, LOGIN_WANTED, LOST
 from narval.calls.output_capture import end_prints
@@ -136,11 +137,13 @@ class McpServers(Coroutines):
                 await connection.wait_for_its_end(SOON)
             if answer.kind != LOST or number == tries:
                 break
+        if answer.kind == CHANGED:
+            self._note_change(server, tool, answer.message)
         if answer.kind:
-            self._note(answer, server, tool, call.home)
+            self._note_login(answer, server, call.home)
             message = self._shown(answer, server, tool, connection.last_prints)
             raise ActionError(message, answer.kind, final=answer.final)
-        self.changed.pop((server.name, tool.name), None)
+        self._note_change(server, tool, connection.why_changed(tool))
         self._logins.pop(server.name, None)
         structured = json.loads(answer.structured) if answer.structured else None
         return result_of(tool.result, structured, json.loads(answer.content))
@@ -161,7 +164,8 @@ class McpServers(Coroutines):
         """The connection to a server, which is begun if there is none."""
         there = self._connections.get(server.name)
         if there is None or there.is_over:
-            there = Connection(self._loop, server, home, self._reaper, self._limits.worker_start, self._drop)
+            start = self._limits.worker_start
+            there = Connection(self._loop, server, home, self._reaper, start, self._drop, self._note_change)
             self._connections[server.name] = there
         return there
 
@@ -169,14 +173,21 @@ class McpServers(Coroutines):
         if self._connections.get(connection.server.name) is connection:
             del self._connections[connection.server.name]
 
-    def _note(self, answer: ToolAnswered, server: McpServer, tool: Tool, home: Path | None) -> None:
+    def _note_login(self, answer: ToolAnswered, server: McpServer, home: Path | None) -> None:
+        """Note that somebody has to log in at a server, once."""
         if answer.kind == LOGIN_WANTED and home is not None and server.name not in self._logins:
             file = login_file(home, server.name)
             self._logins[server.name] = WantedLogin(server.name, answer.message, time.time(), file)
             log.warning("%s: %s", server.name, answer.message)
-        if answer.kind == CHANGED and self.changed.get((server.name, tool.name)) != answer.message:
-            self.changed[server.name, tool.name] = answer.message
-            log.warning("%s.%s: %s", server.name, tool.action, " ".join(answer.message.split()))
+
+    def _note_change(self, server: McpServer, tool: Tool, why: str) -> None:
+        """Note why a tool is not as it was accepted; "" where it is."""
+        key = server.name, tool.name
+        if not why:
+            self.changed.pop(key, None)
+        elif self.changed.get(key) != why:
+            self.changed[key] = why
+            log.warning("%s.%s: %s", server.name, tool.action, " ".join(why.split()))
 
     def _shown(self, answer: ToolAnswered, server: McpServer, tool: Tool, prints: str) -> str:
         if answer.kind == CHANGED:
@@ -216,8 +227,13 @@ class Connection:
         client: ReaperClient,
         start_limit: float,
         over: Callable[[Connection], None],
+        compared: Callable[[McpServer, Tool, str], None],
     ) -> None:
         self._loop, self.server, self._reaper, self._over = loop, server, client, over
+        self._compared = compared
+        self._called: dict[str, Tool] = {}
+        """The tools that were called, as they were accepted, by name."""
+        self._digests: dict[str, str] = {}
         self.is_over = False
         self._is_retired = False
         self._waiting: dict[str, tuple[CallContext, asyncio.Future[ToolAnswered]]] = {}
@@ -243,6 +259,7 @@ class Connection:
         """The answer to a call; an error of the server is one too."""
         answered: asyncio.Future[ToolAnswered] = self._loop.create_future()
         self._waiting[call.id] = call, answered
+        self._called[tool.name] = tool
         sent = False
         try:
             async with self._room:
@@ -258,6 +275,10 @@ class Connection:
                 self._child.send(packed(CancelTool(call.id)))
             self._waiting.pop(call.id, None)
             self._rest()
+
+    def why_changed(self, tool: Tool) -> str:
+        """The reason why a tool is not as it was accepted, by what the server said last; "" where it is."""
+        return why_changed(tool.name, self._digests.get(tool.name), tool.digest)
 
     @property
     def last_prints(self) -> str:
@@ -296,6 +317,9 @@ class Connection:
             child.stop_timer()
             if not self._begun.done():
                 self._begun.set_result(None)
+            self._digests = message.tools
+            for tool in self._called.values():
+                self._compared(self.server, tool, self.why_changed(tool))
             self._rest()
         elif isinstance(message, Ended):
             self._end = message

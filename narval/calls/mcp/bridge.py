@@ -31,6 +31,7 @@ from narval.calls.mcp.frames import (
     ToolProgressed,
     packed,
     read_request,
+    why_changed,
 )
 from narval.calls.mcp.session import (
     CHANGED,
@@ -47,6 +48,8 @@ MOST_RESULT = 4 * 1024 * 1024
 """The most bytes of a result, as JSON."""
 
 _BETWEEN_PROGRESS = 0.05
+
+_BETWEEN_LOOKS = 1.0
 
 _SOON = 1.0
 """Seconds after which the end of a program is known whose pipes are closed."""
@@ -73,17 +76,30 @@ class Bridge:
             async with session(server, login=_login(server)) as opened:
                 self._send(Connected(_digests(opened)))
                 over = asyncio.ensure_future(opened.end.came.wait())
+                looking = asyncio.create_task(self._look_again(opened))
                 while not over.done():
                     request = asyncio.ensure_future(frames.get())
                     await asyncio.wait([request, over], return_when=asyncio.FIRST_COMPLETED)
                     if request.done():
                         self._take(request.result(), opened)
+                looking.cancel()
                 if self._tasks:  # they learn it too
                     await asyncio.wait(self._tasks.values(), timeout=2 * _SOON)
                 raise opened.end.error("it ended")
         except Exception as error:
             cause = session_error(error)
             self._send(Ended(cause.kind, str(cause), cause.final))
+
+    async def _look_again(self, opened: McpSession) -> None:
+        """List the tools anew when the server says that they changed, once a second at most."""
+        while True:
+            await opened.announced.wait()
+            opened.announced.clear()
+            with contextlib.suppress(Exception):  # the next call tells what is wrong
+                if opened.is_outdated:
+                    await opened.list_tools()
+                self._send(Connected(_digests(opened)))
+            await asyncio.sleep(_BETWEEN_LOOKS)
 
     def _read(self, frames: asyncio.Queue[Any]) -> None:
         """Queue the requests that come; when the pipe is closed, end with all of the group."""
@@ -158,13 +174,8 @@ async def _called(request: CallTool, opened: McpSession, report: Any) -> ToolAns
     if opened.is_outdated:
         await opened.list_tools()
     tool = opened.tools.get(request.tool)
-    if tool is None or tool.digest != request.digest:
-        what = (
-            "its server offers it no more"
-            if tool is None
-            else "its server describes it otherwise than was accepted"
-        )
-        raise SessionError(CHANGED, f"{request.tool}: {what}", final=True)
+    if why := why_changed(request.tool, tool.digest if tool is not None else None, request.digest):
+        raise SessionError(CHANGED, why, final=True)
     result = await opened.client.call_tool(
         request.tool, json.loads(request.arguments), progress_callback=report
     )

@@ -46,7 +46,7 @@ class CancelTool(msgspec.Struct, frozen=True, tag=True):
 
 
 class Connected(msgspec.Struct, frozen=True, tag=True):
-    """From a bridge: the server answers; the digests of its tools, by name."""
+    """From a bridge: the server answers, or its tools are others now; their digests, by name."""
 
     tools: dict[str, str]
 
@@ -92,6 +92,17 @@ def packed(message: ToBridge | FromBridge) -> bytes:
     if len(body) > MOST:
         raise ValueError(f"expected at most {MOST:,} bytes, got {len(body):,}")
     return LENGTH.pack(len(body)) + body
+
+
+def why_changed(tool: str, digest: str | None, accepted: str) -> str:
+    """The reason why a tool is not called, by the digests of what its server says of it, None where it offers
+    none, and of what was accepted; "" where they are the same.
+    """
+    if digest == accepted:
+        return ""
+    if digest is None:
+        return f"{tool}: its server offers it no more"
+    return f"{tool}: its server describes it otherwise than was accepted"
 
 
 def read_request(body: bytes) -> ToBridge:

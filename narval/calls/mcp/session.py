@@ -86,12 +86,21 @@ class McpSession:
         """The tools that cannot be actions, with the reason."""
         self.is_outdated = True
         """True if the server has said that its tools changed since they were listed."""
+        self.announced = asyncio.Event()
+        """Set when the server says that they changed."""
 
     async def list_tools(self) -> None:
         """List the tools anew. Raises SessionError for too many."""
+        self.is_outdated = False
+        try:
+            await self._list_tools()
+        except BaseException:
+            self.is_outdated = True
+            raise
+
+    async def _list_tools(self) -> None:
         import mcp_types as types
 
-        self.is_outdated = False
         tools, left_out, cursor, seen = dict[str, Tool](), dict[str, str](), None, 0
         for _ in range(PAGES):
             params = types.PaginatedRequestParams(cursor=cursor) if cursor else None
@@ -161,6 +170,7 @@ async def _session(read: Any, write: Any, end: StreamEnd, server: Connect) -> As
     async def hear(message: Any) -> None:
         if made is not None and isinstance(message, types.ToolListChangedNotification):
             made.is_outdated = True
+            made.announced.set()
         await asyncio.sleep(0)
 
     info = types.Implementation(name="narval", version="1")

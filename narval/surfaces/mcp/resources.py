@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourceUpdated
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    ResourceUpdated,
+    ToolsListChanged,
+)
 from mcp.shared.exceptions import MCPError
 
 from narval.core.errors import NarvalError
@@ -135,7 +140,7 @@ class Resources:
         uris = list(params.notifications.resource_subscriptions or ())[:MOST]
         for uri in uris:
             await ask_or_refuse(self._asks, "client_resource", client=self._client_of(ctx), uri=str(uri))
-        keys = [(object(), str(uri)) for uri in uris]
+        keys: list[tuple[object, str]] = [(object(), str(uri)) for uri in uris]
         for key in keys:
             self._follow(key, key[1])
         try:
@@ -143,6 +148,10 @@ class Resources:
         finally:
             for key in keys:
                 self._unfollow(key, key[1])
+
+    async def tell_of_tools(self) -> None:
+        """Tell who listens that tools came or went (revisions without a handshake)."""
+        await self._bus.publish(ToolsListChanged())
 
     def close(self) -> None:
         """Follow nothing any more."""
@@ -164,20 +173,26 @@ class Resources:
             watching.cancel()
 
     async def _watch(self, agent: str) -> None:
-        """Tell of what changes at an agent: the daemon answers when something has."""
-        turn, wait = 0, 0.0
-        while True:
-            try:
-                changes = await self._asks.ask("changed", agent=agent, after=turn, wait=wait)
-            except NarvalError:
-                await asyncio.sleep(PAUSE)
-                turn, wait = 0, 0.0
-                continue
-            is_first, turn, wait = wait == 0.0, changes["turn"], STEP
-            if not is_first:
-                for uri in {*self._following.get(agent, {}).values()}:
-                    if _is_altered(uri, changes):
-                        await self._bus.publish(ResourceUpdated(uri=uri))
+        """Tell of what changes at an agent."""
+        async for changes in changes_of(self._asks, agent):
+            for uri in {*self._following.get(agent, {}).values()}:
+                if _is_altered(uri, changes):
+                    await self._bus.publish(ResourceUpdated(uri=uri))
+
+
+async def changes_of(asks: Asks, agent: str, *, files: bool = False) -> AsyncIterator[dict[str, Any]]:
+    """The changes at an agent from now on, with `files` those of its files alone; nothing is polled."""
+    turn, wait = 0, 0.0
+    while True:
+        try:
+            changes = await asks.ask("changed", agent=agent, after=turn, wait=wait, files=files)
+        except NarvalError:
+            await asyncio.sleep(PAUSE)
+            turn, wait = 0, 0.0
+            continue
+        is_first, turn, wait = wait == 0.0, changes["turn"], STEP
+        if not is_first:
+            yield changes
 
 
 async def ask_or_refuse(asks: Asks, method: str, /, **params: Any) -> Any:

@@ -13,11 +13,13 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import mcp_types as types
 from mcp.server.context import CallNext, HandlerResult
-from mcp.server.lowlevel import Server
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.models import InitializationOptions
 from mcp.shared.exceptions import MCPError, NoBackChannelError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
@@ -25,6 +27,7 @@ from narval import __version__
 from narval.ask.text import json_bytes
 from narval.core.errors import NarvalError, RequestError
 from narval.surfaces.mcp.resources import Asks, Context, Resources, ask_or_refuse
+from narval.surfaces.mcp.tool_lists import ToolLists
 
 AT_ONCE = 64
 """Requests that are under way at a time; more are refused."""
@@ -36,12 +39,23 @@ STEP = 30.0
 """Seconds that the daemon is asked to wait at a time: nothing is polled."""
 
 
+class AnnouncingServer(Server[Any]):
+    """A server that says from the beginning that it tells when its tools change."""
+
+    def create_initialization_options(
+        self, notification_options: NotificationOptions | None = None, *more: Any, **named: Any
+    ) -> InitializationOptions:
+        """What it says of itself in a handshake."""
+        announced = notification_options or NotificationOptions(tools_changed=True)
+        return super().create_initialization_options(announced, *more, **named)
+
+
 class ToolServer:
     """The server of clients, whose name `client_of` tells of a request."""
 
     def __init__(self, asks: Asks, client_of: Callable[[Context], str]) -> None:
         self._asks, self._client_of = asks, client_of
-        self._resources = Resources(asks, client_of)
+        self._resources, self._lists = Resources(asks, client_of), ToolLists(asks)
         self._under_way = 0
         self._calls: OrderedDict[tuple[str, Any], _Call] = OrderedDict()
         """The calls whose requests have no answer yet, or were cut off, by connection and request."""
@@ -50,7 +64,7 @@ class ToolServer:
         self._ending: set[asyncio.Task[None]] = set()
         self.is_closing = False
         """True once this server ends: calls that are cut off then are not cancelled."""
-        self.server: Server[Any] = Server(
+        self.server: Server[Any] = AnnouncingServer(
             "narval",
             version=__version__,
             instructions=INSTRUCTIONS,
@@ -61,7 +75,7 @@ class ToolServer:
             on_read_resource=self._resources.read,
             on_subscribe_resource=self._resources.subscribe,
             on_unsubscribe_resource=self._resources.unsubscribe,
-            on_subscriptions_listen=self._resources.listen,
+            on_subscriptions_listen=self._listen,
         )
         self.server.middleware.append(self._observe)
 
@@ -69,6 +83,7 @@ class ToolServer:
         """End: what is cut off from now on is a lost connection, and no wish of its client."""
         self.is_closing = True
         self._resources.close()
+        self._lists.close()
 
     async def _observe(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Hold requests within their limit; end the run of a call that its client has cancelled."""
@@ -92,8 +107,25 @@ class ToolServer:
     async def _list_tools(
         self, ctx: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        rows = await ask_or_refuse(self._asks, "client_tools", client=self._client_of(ctx))
+        client = self._client_of(ctx)
+        rows = await ask_or_refuse(self._asks, "client_tools", client=client)
+        if not is_modern(ctx):
+            with suppress(NarvalError):
+                await self._lists.follow(_connection(ctx), client, ctx.session.send_tool_list_changed)
         return types.ListToolsResult(tools=[_tool(row) for row in rows])
+
+    async def _listen(
+        self, ctx: Context, params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult:
+        """Tell a client of changes until it hangs up (revisions without a handshake)."""
+        key = object()
+        if params.notifications.tools_list_changed:
+            with suppress(NarvalError):
+                await self._lists.follow(key, self._client_of(ctx), self._resources.tell_of_tools)
+        try:
+            return await self._resources.listen(ctx, params)
+        finally:
+            self._lists.leave(key)
 
     async def _call_tool(
         self, ctx: Context, params: types.CallToolRequestParams

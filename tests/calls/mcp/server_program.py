@@ -130,6 +130,9 @@ def main() -> None:
                         "params": {"level": "info", "data": "x"},
                     }
                 )
+        if "announce" in how:
+            BEHAVES.write_text(how.replace("announce", ""))
+            send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
         params = message.get("params", {})
         if method == "initialize":
             result = {

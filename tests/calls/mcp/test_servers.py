@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -165,6 +166,27 @@ def test_a_tool_that_changed_is_not_called(tmp_path: Path) -> None:
         servers = home.agent.daemon.calls.executor.servers
         assert servers is not None
         assert [row["tool"] for row in servers.shown()["changed"]] == ["test.parts"]
+    finally:
+        home.close()
+
+
+def test_a_server_that_says_that_its_tools_changed_is_looked_at_again(tmp_path: Path) -> None:
+    home = HomeWithServer(tmp_path)
+    try:
+        for tool in ("parts", "environment"):
+            home.call(tool)
+        home.behave("changed")
+        assert home.call("parts").name == "parts-result"  # nobody has said so
+        home.behave("changed announce")
+        assert home.call("environment").name == "environment-result"
+        servers = home.agent.daemon.calls.executor.servers
+        assert servers is not None
+        for _ in range(500):
+            if servers.changed:
+                break
+            home.agent.runner.run(asyncio.sleep(0.02))
+        assert sorted(row["tool"] for row in servers.shown()["changed"]) == ["test.environment", "test.parts"]
+        assert home.call("parts").attributes["type"] == "tool-changed"
     finally:
         home.close()
 

@@ -76,6 +76,57 @@ def test_a_client_reads_by_address_what_it_may_and_nothing_else(home: HomeOfClie
     run(read())
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_a_client_is_told_when_recipes_that_are_tools_come_and_go(home: HomeOfClients, mode: str) -> None:
+    """G77: and not when other files change."""
+    file = home.path / "recipes/extra.xml"
+    plain = (
+        '<recipe group="trip" name="extra" start_step="s" end_step="s">{}'
+        '<step id="s" type="action" target="basic.nothing"/></recipe>'
+    )
+
+    async def follow() -> None:
+        told: list[Any] = []
+
+        async def hear(message: Any) -> None:
+            if listening is None:
+                told.append(type(message).__name__)
+
+        async def listen() -> None:
+            async with client.listen(tools_list_changed=True) as heard:
+                async for event in heard:
+                    told.append(type(event).__name__)
+
+        async def listed() -> bool:
+            return "trip_extra" in [tool.name for tool in (await client.list_tools()).tools]
+
+        listening: asyncio.Task[None] | None = None
+        async with home.connected("desk", mode, message_handler=hear) as client:
+            assert not await listed()
+            if mode != MODES[0]:
+                listening = asyncio.create_task(listen())
+            await asyncio.sleep(0.3)
+            for text, is_tool in ((plain.format(""), False), (plain.format("<tool/>"), True), ("", False)):
+                before = len(told)
+                if text:
+                    file.write_text(text)
+                else:
+                    file.unlink()
+                home.ask("reload")
+                while is_tool != await listed() or ((text == "" or is_tool) and len(told) == before):
+                    await asyncio.sleep(0.02)
+                if not is_tool and text:
+                    await asyncio.sleep(0.2)
+                    assert told == []
+            assert {*told} <= {"ToolListChangedNotification", "ToolsListChanged"}
+            assert len(told) == 2
+            if listening is not None:
+                listening.cancel()
+                await asyncio.gather(listening, return_exceptions=True)
+
+    run(follow())
+
+
 def test_who_subscribes_is_told_of_what_changed(home: HomeOfClients) -> None:
     """G76: and of nothing else."""
 

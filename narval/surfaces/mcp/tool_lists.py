@@ -1,0 +1,80 @@
+"""Lists of tools: clients are told when the one that they were given is another now."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from narval.core.errors import NarvalError
+from narval.surfaces.mcp.resources import Asks, changes_of
+
+MOST = 64
+"""The lists that are followed at a time; the oldest may be of a session that has gone."""
+
+Tell = Callable[[], Awaitable[None]]
+
+
+class FollowedList(NamedTuple):
+    """A list that a client was given: the digest of it, and the way to tell that it is another."""
+
+    client: str
+    agent: str
+    digest: str
+    tell: Tell
+
+
+class ToolLists:
+    """The lists that clients were given. All of an agent share one question for changes of its files."""
+
+    def __init__(self, asks: Asks) -> None:
+        self._asks = asks
+        self._lists: OrderedDict[object, FollowedList] = OrderedDict()
+        self._watching: dict[str, asyncio.Task[None]] = {}
+
+    async def follow(self, key: object, client: str, tell: Tell) -> None:
+        """Have a client told, by `tell`, when its tools are others than now. Raises NarvalError."""
+        rows = await self._asks.ask("client_tools", client=client)
+        clients = await self._asks.ask("mcp_clients")
+        agents = next((row["agents"] for row in clients if row["client"] == client), None)
+        if not agents:
+            return
+        self._lists[key] = FollowedList(client, agents[0], digest_of(rows), tell)
+        self._lists.move_to_end(key)
+        if len(self._lists) > MOST:
+            self.leave(next(iter(self._lists)))
+        if agents[0] not in self._watching:
+            self._watching[agents[0]] = asyncio.ensure_future(self._watch(agents[0]))
+
+    def leave(self, key: object) -> None:
+        """Tell a client no more."""
+        left = self._lists.pop(key, None)
+        if left is not None and all(one.agent != left.agent for one in self._lists.values()):
+            self._watching.pop(left.agent).cancel()
+
+    def close(self) -> None:
+        """Follow nothing any more."""
+        for task in self._watching.values():
+            task.cancel()
+
+    async def _watch(self, agent: str) -> None:
+        async for _ in changes_of(self._asks, agent, files=True):
+            for key, followed in tuple(self._lists.items()):
+                if followed.agent == agent:
+                    with suppress(NarvalError):
+                        await self._compare(key, followed)
+
+    async def _compare(self, key: object, followed: FollowedList) -> None:
+        digest = digest_of(await self._asks.ask("client_tools", client=followed.client))
+        if digest != followed.digest and self._lists.get(key) is followed:
+            self._lists[key] = followed._replace(digest=digest)
+            await followed.tell()
+
+
+def digest_of(rows: list[dict[str, Any]]) -> str:
+    """The digest of a list of tools."""
+    return hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
