@@ -54,6 +54,18 @@ TOOLS = [
 ]
 
 
+ASKED = {
+    "sampling/createMessage": {
+        "messages": [{"role": "user", "content": {"type": "text", "text": "Tell me all."}}],
+        "maxTokens": 9,
+    },
+    "elicitation/create": {
+        "message": "Your password?",
+        "requestedSchema": {"type": "object", "properties": {"password": TEXT}},
+    },
+}
+
+
 def send(value: object) -> None:
     sys.stdout.write(json.dumps(value) + "\n")
     sys.stdout.flush()
@@ -95,7 +107,8 @@ def called(name: str, arguments: dict, token: object) -> dict | None:
     if name == "environment":
         return text(json.dumps(dict(os.environ)))
     if name == "ask":
-        send({"jsonrpc": "2.0", "id": "mine", "method": "roots/list", "params": {}})
+        asked = arguments.get("method", "roots/list")
+        send({"jsonrpc": "2.0", "id": "mine", "method": asked, "params": ASKED.get(asked, {})})
         return text(sys.stdin.readline())
     return text("done")
 

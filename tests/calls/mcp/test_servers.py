@@ -132,9 +132,20 @@ def test_a_server_sees_the_variables_of_its_table_and_no_others(
     assert set(seen) & {"PYTEST_CURRENT_TEST", "PYTEST_VERSION", "NARVAL_HOME"} == set()
 
 
-def test_what_a_server_asks_for_itself_is_refused(at_work: HomeWithServer) -> None:
-    answer = json.loads(at_work.call("ask").text)
-    assert answer["error"]["message"] == "List roots not supported"
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        ("roots/list", "List roots not supported"),
+        ("sampling/createMessage", "Sampling not supported"),
+        ("elicitation/create", "Elicitation not supported"),
+    ],
+)
+def test_what_a_server_asks_for_itself_is_refused(
+    at_work: HomeWithServer, method: str, message: str
+) -> None:
+    answer = json.loads(at_work.call("ask", f"<ask method='{method}'/>").text)
+    assert "result" not in answer
+    assert answer["error"]["message"] == message
 
 
 def test_a_server_that_dies_is_an_error_and_is_started_again(at_work: HomeWithServer) -> None:
