@@ -39,7 +39,7 @@ agents = ["narval"]
 tools = ["count"]
 read = ["note"]
 recipes = ["w.echo"]
-calls = 1000000
+calls = 6000
 """
 RECIPES = """<recipe group="w" name="echo" start_step="s" end_step="s">
   <tool element="said"><argument name="text"/></tool>

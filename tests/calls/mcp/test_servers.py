@@ -140,9 +140,7 @@ def test_a_server_sees_the_variables_of_its_table_and_no_others(
         ("elicitation/create", "Elicitation not supported"),
     ],
 )
-def test_what_a_server_asks_for_itself_is_refused(
-    at_work: HomeWithServer, method: str, message: str
-) -> None:
+def test_what_a_server_asks_for_itself_is_refused(at_work: HomeWithServer, method: str, message: str) -> None:
     answer = json.loads(at_work.call("ask", f"<ask method='{method}'/>").text)
     assert "result" not in answer
     assert answer["error"]["message"] == message
