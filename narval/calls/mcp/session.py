@@ -121,8 +121,9 @@ class McpSession:
         raise SessionError("too-large", f"expected at most {PAGES} pages of tools, got more", final=True)
 
 
-def import_client_alone() -> None:
-    """Let the client of `mcp` be imported without its servers, in a program that needs the client alone.
+def import_client_alone(*, and_server: bool = False) -> None:
+    """Let the client of `mcp` be imported without its servers, in a program that needs the client alone; with
+    `and_server` a server without what it does not serve by.
 
     Its packages import all of it, which takes twenty megabytes and a second more than the client needs.
     """
@@ -131,7 +132,8 @@ def import_client_alone() -> None:
     package_spec = importlib.util.find_spec("mcp")
     if package_spec is None or not package_spec.submodule_search_locations:
         return
-    for name, below in (("mcp", ""), ("mcp.client", "/client")):
+    packages = {"mcp": "", "mcp.client": "/client"} | ({"mcp.server": "/server"} if and_server else {})
+    for name, below in packages.items():
         package = python_types.ModuleType(name)
         package.__path__ = [f"{folder}{below}" for folder in package_spec.submodule_search_locations]
         sys.modules[name] = package
