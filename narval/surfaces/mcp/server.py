@@ -45,7 +45,7 @@ class AnnouncingServer(Server[Any]):
     def create_initialization_options(
         self, notification_options: NotificationOptions | None = None, *more: Any, **named: Any
     ) -> InitializationOptions:
-        """What it says of itself in a handshake."""
+        """The options by which it answers a handshake."""
         announced = notification_options or NotificationOptions(tools_changed=True)
         return super().create_initialization_options(announced, *more, **named)
 
