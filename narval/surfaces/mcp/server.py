@@ -7,9 +7,7 @@ speaks, follows the runs that calls have started, and asks a client's user where
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
-import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -20,20 +18,17 @@ import mcp_types as types
 from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
-from mcp.shared.exceptions import MCPError, NoBackChannelError
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from mcp.shared.exceptions import MCPError
 
 from narval import __version__
 from narval.ask.text import json_bytes
-from narval.core.errors import NarvalError, RequestError
+from narval.core.errors import NarvalError
+from narval.surfaces.mcp.agreeing import REMEMBERED, Agreements, is_modern
 from narval.surfaces.mcp.resources import Asks, Context, Resources, ask_or_refuse
 from narval.surfaces.mcp.tool_lists import ToolLists
 
 AT_ONCE = 64
 """Requests that are under way at a time; more are refused."""
-
-REMEMBERED = 1_000
-"""Calls that may be cancelled, and questions that may be answered, at a time."""
 
 STEP = 30.0
 """Seconds that the daemon is asked to wait at a time: nothing is polled."""
@@ -56,11 +51,10 @@ class ToolServer:
     def __init__(self, asks: Asks, client_of: Callable[[Context], str]) -> None:
         self._asks, self._client_of = asks, client_of
         self._resources, self._lists = Resources(asks, client_of), ToolLists(asks)
+        self._agreements = Agreements()
         self._under_way = 0
         self._calls: OrderedDict[tuple[str, Any], _Call] = OrderedDict()
         """The calls whose requests have no answer yet, or were cut off, by connection and request."""
-        self._questions: OrderedDict[str, str] = OrderedDict()
-        """The calls that a client's user is asked about, by what the client has to send back."""
         self._ending: set[asyncio.Task[None]] = set()
         self.is_closing = False
         """True once this server ends: calls that are cut off then are not cancelled."""
@@ -150,9 +144,9 @@ class ToolServer:
     ) -> types.CallToolResult | types.InputRequiredResult:
         """The result of a call. Raises NarvalError."""
         client = about["client"]
-        answer = await self._begun(ctx, about, agreed=self._was_agreed(about, params))
+        answer = await self._begun(ctx, about, agreed=self._agreements.was_agreed(about, params))
         if "ask" in answer:
-            asked = await self._ask_user(ctx, about, answer["ask"])
+            asked = await self._agreements.ask(ctx, about, answer["ask"])
             if asked is not None:
                 return asked
             answer = await self._begun(ctx, {**about, "size": 0}, agreed=True)
@@ -224,51 +218,6 @@ class ToolServer:
         except NarvalError:  # it was refused, is over, or the daemon has gone
             return
 
-    # --- what a client's user is asked ------------------------------------------------------------------
-
-    async def _ask_user(
-        self, ctx: Context, about: dict[str, Any], text: str
-    ) -> types.CallToolResult | types.InputRequiredResult | None:
-        """Have the user of a client asked; None once they agreed, else what the client is answered."""
-        able = ctx.session.client_capabilities
-        if able is None or able.elicitation is None:
-            raise _lacking(about["tool"], is_modern=is_modern(ctx))
-        if is_modern(ctx):
-            state = secrets.token_urlsafe(24)
-            self._questions[state] = _digest(about)
-            if len(self._questions) > REMEMBERED:
-                self._questions.popitem(last=False)
-            asked = types.ElicitRequestFormParams(message=text, requested_schema=_AGREEING)
-            return types.InputRequiredResult(
-                input_requests={APPROVE: types.ElicitRequest(params=asked)}, request_state=state
-            )
-        try:
-            answer = await ctx.session.elicit_form(text, _AGREEING, ctx.request_id)
-        except NoBackChannelError:
-            raise RequestError(f"{about['tool']}: this connection has no way to ask its user") from None
-        if not _agrees(answer):
-            raise RequestError(f"{about['tool']} was not started: its user did not agree")
-        return None
-
-    def _was_agreed(self, about: dict[str, Any], params: types.CallToolRequestParams) -> bool:
-        """True if a client comes back with the agreement of its user to this very call, for the first time.
-
-        An answer without a question, or without the word of the user, has the question asked. Raises
-        MCPError where the question was another call's, and RequestError where the user did not agree.
-        """
-        if params.request_state is None:
-            return False
-        asked = self._questions.pop(params.request_state, None)
-        if asked is None or asked != _digest(about):
-            why = f"{about['tool']}: the answer is to another call, or to none: call it again"
-            raise MCPError(code=types.INVALID_PARAMS, message=why)
-        answer = (params.input_responses or {}).get(APPROVE)
-        if answer is None:
-            return False
-        if not _agrees(answer):
-            raise RequestError(f"{about['tool']} was not started: its user did not agree")
-        return True
-
 
 class _Call:
     """A call under way: whose it is, and the daemon's answer to come."""
@@ -282,45 +231,6 @@ INSTRUCTIONS = (
     "note[@topic='garden']; every element and run has a number (eid)."
 )
 """The words about this server, for the model of a client."""
-
-APPROVE = "approve"
-"""The question to a user, and the field of the answer."""
-
-_AGREEING: dict[str, Any] = {
-    "type": "object",
-    "properties": {APPROVE: {"type": "boolean", "title": "Start it", "default": False}},
-    "required": [APPROVE],
-}
-
-
-def is_modern(ctx: Context) -> bool:
-    """True of a request of the revisions without a handshake."""
-    return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
-
-
-def _lacking(tool: str, *, is_modern: bool) -> Exception:
-    """The error of a call whose client cannot ask its user; without a handshake the protocol has one."""
-    why = f"{tool} needs the agreement of a user, whom this client cannot ask (elicitation)"
-    if not is_modern:
-        return RequestError(why)
-    needed = types.ClientCapabilities(elicitation=types.ElicitationCapability())
-    data = types.MissingRequiredClientCapabilityErrorData(required_capabilities=needed)
-    dumped = data.model_dump(by_alias=True, exclude_none=True)
-    return MCPError(code=types.MISSING_REQUIRED_CLIENT_CAPABILITY, message=why, data=dumped)
-
-
-def _agrees(answer: Any) -> bool:
-    return (
-        isinstance(answer, types.ElicitResult)
-        and answer.action == "accept"
-        and (answer.content or {}).get(APPROVE) is True
-    )
-
-
-def _digest(about: dict[str, Any]) -> str:
-    """The digest of a call: the client, the tool and the arguments."""
-    named = {key: about[key] for key in ("client", "tool", "arguments")}
-    return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()
 
 
 def _connection(ctx: Context) -> str:
