@@ -36,7 +36,8 @@ from narval.calls.mcp.frames import (
     read_answer,
     why_changed,
 )
-from narval.calls.mcp.session import CANNOT_START, CHANGED, LOGIN_WANTED, LOST
+from narval.calls.mcp.session import CHANGED, LOGIN_WANTED
+from narval.calls.mcp.transports import CANNOT_START, LOST
 from narval.calls.output_capture import end_prints
 from narval.calls.programs import reaper
 from narval.calls.programs.commands import small_environment

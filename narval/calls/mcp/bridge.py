@@ -35,14 +35,13 @@ from narval.calls.mcp.frames import (
 )
 from narval.calls.mcp.session import (
     CHANGED,
-    LOST,
     McpSession,
-    SessionError,
     import_client_alone,
     session,
     session_error,
     shown_error,
 )
+from narval.calls.mcp.transports import LOST, SessionError
 
 MOST_RESULT = 4 * 1024 * 1024
 """The most bytes of a result, as JSON."""

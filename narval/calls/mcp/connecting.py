@@ -11,12 +11,8 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from narval.calls.mcp.frames import Connect
-from narval.calls.mcp.session import (
-    LOST,
-    import_client_alone,
-    session,
-    session_error,
-)
+from narval.calls.mcp.session import import_client_alone, session, session_error
+from narval.calls.mcp.transports import LOST
 from narval.calls.programs.commands import small_environment
 from narval.core.definitions.action.tool import Tool
 from narval.core.errors import ActionError

@@ -26,7 +26,8 @@ from mcp.shared.auth import (
 from msgspec.structs import replace
 
 from narval.calls.mcp.frames import Connect
-from narval.calls.mcp.session import LOGIN_WANTED, LOST, StreamEnd
+from narval.calls.mcp.session import LOGIN_WANTED
+from narval.calls.mcp.transports import LOST, StreamEnd
 from narval.files.outside.mcp_logins import McpLogin, read_login, write_login
 
 EARLY = 30.0

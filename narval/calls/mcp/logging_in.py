@@ -22,7 +22,8 @@ from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull,
 
 from narval.calls.mcp.connecting import Offered, connect_to, quiet_library
 from narval.calls.mcp.kept_login import Storage, expiry
-from narval.calls.mcp.session import SessionError, StreamEnd, certificates, session, session_error
+from narval.calls.mcp.session import session, session_error
+from narval.calls.mcp.transports import SessionError, StreamEnd, certificates
 from narval.core.errors import ActionError
 from narval.files.outside.mcp_logins import McpLogin, login_file, read_login, remove_login, write_login
 from narval.files.outside.mcp_servers import McpServer
