@@ -166,26 +166,34 @@ def _faults_outside(
     *,
     alone: bool,
 ) -> list[Fault]:
-    """The faults of files outside a home, as if they were added to it in the order in which they need each
-    other; where they are `alone`, names that nothing has are warnings.
+    """The faults of files outside a home, as if they were added to it together; where they are `alone`, names
+    that nothing has are warnings.
     """
-    faults, added, left = list[Fault](), set[str](), [file for path in paths for file in _to_check(path)]
-    declaring = [file for file in left if file.name in _SPECIAL]
-    left, before = [file for file in left if file not in declaring], 0
-    while len(left) != before:
-        before, failed = len(left), dict[Path, DefinitionError]()
-        for file in left:
+    faults, files = list[Fault](), [file for path in paths for file in _to_check(path)]
+    added = {str(file) for file in files}
+    texts = list[Source]()
+    for file in files:
+        if file.name in _SPECIAL:
+            continue
+        if file.suffix == ".py" or file.is_dir():
             try:
                 loaded = loaded.with_definitions(file)
-                added.add(str(file))
             except DefinitionError as error:
-                failed[file] = error
-        left = list(failed)
-    for file in left:
-        unsure = alone and _is_well_written(file)
-        faults += (replace(fault, warning=True) if unsure else fault for fault in failed[file].faults)
-    for file in declaring:
-        faults += _faults_declared(file, loaded.library, starts=not alone)
+                faults += error.faults
+            continue
+        read = read_file(file, str(file))
+        if isinstance(read, Fault):
+            faults.append(read)
+        else:
+            texts.append(read)
+    loaded, faulty = loaded.with_fitting(texts)
+    for path, why in faulty.items():
+        unsure = alone and _is_well_written(Path(path))
+        faults += (replace(fault, warning=True) if unsure else fault for fault in why.faults)
+    for file in files:
+        if file.name in _SPECIAL:
+            faults += _faults_declared(file, loaded.library, starts=not alone)
+    added -= faulty.keys()
     definitions = [definition for definition in loaded.library if definition.path in added]
     return [*faults, *_warnings(definitions, loaded.library, people, writes)]
 

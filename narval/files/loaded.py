@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePath
@@ -120,12 +120,39 @@ class Loaded(msgspec.Struct, frozen=True):
 
     def with_parsed(self, source: Source, parsed: Parsed) -> Loaded:
         """The same with what was made of a text added. Raises DefinitionError."""
-        here = self.with_shipped(parsed.references)
-        known = here.library.replace(parsed.definitions)
-        faults = [*parsed.faults, *check_targets(parsed.references, known, unloaded=unloaded)]
+        return self._with_all_parsed([(source, parsed)])
+
+    def with_fitting(self, sources: Iterable[Source]) -> tuple[Loaded, dict[str, DefinitionError]]:
+        """The same with those of some texts added that have no fault, which may name one another; the faults
+        of the others, by path.
+        """
+        left, faulty = dict[str, tuple[Source, Parsed]](), dict[str, DefinitionError]()
+        for source in sources:
+            try:
+                left[source.path] = source, parse_file(source)
+            except DefinitionError as error:
+                faulty[source.path] = error
+        while left:
+            try:
+                return self._with_all_parsed(list(left.values())), faulty
+            except DefinitionError as error:
+                blamed = {fault.path for fault in error.faults} & left.keys()
+                for path in blamed or tuple(left):
+                    own = [fault for fault in error.faults if fault.path == path]
+                    faulty[path] = DefinitionError(own or error.faults)
+                    del left[path]
+        return self, faulty
+
+    def _with_all_parsed(self, parsed: Sequence[tuple[Source, Parsed]]) -> Loaded:
+        references = [reference for _, one in parsed for reference in one.references]
+        definitions = tuple(definition for _, one in parsed for definition in one.definitions)
+        here = self.with_shipped(references)
+        known = here.library.replace(definitions)
+        faults = [fault for _, one in parsed for fault in one.faults]
+        faults += check_targets(references, known, unloaded=unloaded)
         if faults:
             raise DefinitionError(faults)
-        return here._with(parsed.definitions, [source])
+        return here._with(definitions, [source for source, _ in parsed])
 
     def with_shipped(self, references: Iterable[Reference]) -> Loaded:
         """The same with those modules that ship which references name, where there are none of their names.

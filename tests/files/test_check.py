@@ -395,3 +395,24 @@ def test_N9_a_comparison_that_never_holds_is_a_warning_wherever_patterns_stand(o
     for path, text in ORDERED.items():
         _write(ordered.path / path, text.replace("&gt;", "gt").replace("date > ", "date gt "))
     assert not [fault for fault in check_home(ordered) if "never holds" in fault.message]
+
+
+CALLS = """<recipe group="w" name="{name}" start_step="s" end_step="s">
+<step id="s" type="recipe" target="w.{target}"/></recipe>"""
+
+
+def test_files_outside_a_home_may_name_each_other_and_only_those_at_fault_are_told(
+    home: Home, tmp_path: Path
+) -> None:
+    calls = {"one": "two", "two": "one", "lost": "nowhere", "beside": "lost"}
+    for name, target in calls.items():
+        _write(tmp_path / f"{name}.xml", CALLS.format(name=name, target=target))
+    _write(tmp_path / "half.xml", "<recipe")
+
+    def checked(*names: str) -> list[str]:
+        faults = check_home(home, [tmp_path / f"{name}.xml" for name in names])
+        return [Path(fault.path).stem for fault in faults if not fault.warning]
+
+    assert checked("one", "two") == []
+    assert checked("one") == ["one"]
+    assert checked("beside", "one", "half", "lost", "two") == ["beside", "half", "lost"]

@@ -30,8 +30,9 @@ DECLARED = """<memory>
 
 
 def inputs() -> list[Input]:
-    """The inputs of shipped actions."""
-    prototypes = [found.prototype for found in SHIPPED if isinstance(found, Action)]
+    """The inputs of shipped actions; what a tool takes is named by its server."""
+    actions = [found for found in SHIPPED if isinstance(found, Action) and found.tool is None]
+    prototypes = [action.prototype for action in actions]
     return [slot for prototype in prototypes for slot in prototype.inputs]
 
 

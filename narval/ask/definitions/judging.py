@@ -133,21 +133,11 @@ class HomeAsRead:
 
     def added(self, texts: Mapping[str, str]) -> tuple[Loaded, list[Definition]]:
         """All that is loaded with texts added that have no faults, and the definitions of these."""
-        loaded, added = self.loaded, list[tuple[str, str]]()
-        left = {name: text for name, text in texts.items() if name != MEMORY}
-        while left:
-            before = len(left)
-            for name, text in list(left.items()):
-                source = Source.of_text(f"{RECIPES}/{name}", text)
-                with suppress(DefinitionError):
-                    parsed = parse_file(source)
-                    loaded = loaded.with_parsed(source, parsed)
-                    added += [(one.kind, one.full_name) for one in parsed.definitions]
-                    del left[name]
-            if len(left) == before:
-                break
-        definitions = (loaded.library.get(*key) for key in added)
-        return loaded, [one for one in definitions if one is not None]
+        paths = [f"{RECIPES}/{name}" for name in texts if name != MEMORY]
+        sources = [Source.of_text(path, texts[path.removeprefix(f"{RECIPES}/")]) for path in paths]
+        loaded, faulty = self.loaded.with_fitting(sources)
+        added = [path for path in paths if path not in faulty]
+        return loaded, [one for path in added for one in loaded.library if one.path == path]
 
     def standings(
         self, loaded: Loaded, definitions: Iterable[Definition], texts: Mapping[str, str]
