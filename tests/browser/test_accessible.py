@@ -22,6 +22,9 @@ TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
 Samples = dict[str, dict[str, str]]
 
+PROPOSED = """<recipe group="mine" name="rest" start_step="s" end_step="s">
+<step id="s" type="action" target="basic.nothing"/></recipe>"""
+
 
 @pytest.fixture(scope="module")
 def samples(household: Household) -> Samples:
@@ -34,6 +37,8 @@ def samples(household: Household) -> Samples:
         incident = client.ask("incidents")[0]["incident"]
         version = client.ask("show", run=run)["definition"]
     with household.client("ann") as client:  # a result is shown to who asked for it
+        texts = {"mine.xml": PROPOSED}
+        client.ask("propose", name="mine", texts=texts, wish="do nothing")
         trial = client.ask("simulate", definition="show.still", elements=[], duration="1h")["trial"]
         job = client.ask("try_on_past", definition="show.still", since="1d")["job"]
     given = {
@@ -43,6 +48,7 @@ def samples(household: Household) -> Samples:
     }  # fmt: skip
     many = {"?": f"?run={run}&run={process}&handled=1&done={failed}"}
     others = {"many_runs": many, "tokens_page": {"run": str(process)}, "retry_page": {"run": str(failed)}}
+    others["proposal_page"] = {"name": "mine"}
     return {"": given, "difference_page": {"?": f"?old={version}"}, **others}
 
 

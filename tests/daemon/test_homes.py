@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, closing
 from pathlib import Path
-from time import sleep
 from typing import Any
 
 import pytest
 
 from narval.ask.asker import PROGRAM
 from narval.ask.operations import invoke
-from narval.core.definitions.people.directory import Directory
 from narval.core.errors import ElsewhereError, RequestError
 from narval.daemon import daemon as daemons
 from narval.daemon.daemon import Daemon
@@ -74,27 +71,6 @@ async def test_each_home_has_its_own_agent_and_memory(server: Server, make_home:
         assert daemon.agent.store.is_own
         await daemon.close()
     assert not server.daemons
-
-
-@in_a_loop
-async def test_a_daemon_renews_while_its_start_keeps_it_from_anything_else(
-    server: Server, make_home: MakeHome, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    load, renewed = daemons.load_people, []
-
-    def slow(folder: Path | None) -> Directory:
-        known = dict(server.daemons)
-        while any(server.daemons[number].until == row.until for number, row in known.items()):
-            sleep(0.01)  # the event loop does nothing meanwhile
-        renewed.extend(known)
-        return load(folder)
-
-    monkeypatch.setattr(daemons, "load_people", slow)
-    attic = await Daemon.open(make_home("attic"))
-    assert renewed == list(server.daemons)
-    while any(thread.name == "narval-renewals" for thread in threading.enumerate()):
-        await asyncio.sleep(0.01)
-    await attic.close()
 
 
 @in_a_loop

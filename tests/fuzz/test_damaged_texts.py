@@ -12,6 +12,7 @@ from random import Random
 
 import pytest
 
+from narval.core.definitions.action.definition import Action
 from narval.core.definitions.library import Library, check_targets
 from narval.core.definitions.parsing import compose, read_definition, suffixes, warnings
 from narval.core.elements.canonical import elements_of
@@ -58,6 +59,8 @@ def _definitions(path: str, scratch: Path, data: bytes) -> list[Fault]:
     parsed = parse_file(Source(path, data))
     if not parsed.faults:
         for made in parsed.definitions:
+            if isinstance(made, Action):
+                continue  # the store keeps no text of a tool
             again = read_definition(made.kind, made.path, made.xml)
             assert again.digest == made.digest, f"{made.full_name} is another once the store gives it back"
     library, faults = compose(Library(parsed.definitions))

@@ -31,6 +31,7 @@ WHOLE = {
     "messages of sender": {"SCAN messages", "USE TEMP B-TREE FOR RIGHT PART OF ORDER BY"},  # for a listing
     "contexts": {"USE TEMP B-TREE FOR ORDER BY"},  # once for all: the makers stand in the elements
     "results": {"USE TEMP B-TREE FOR ORDER BY"},  # of one scope: the key is what is looked up
+    "results of files": {"USE TEMP B-TREE FOR ORDER BY"},  # as those are
     "entries since": {"USE TEMP B-TREE FOR ORDER BY"},  # of a trial on the past, in a program of its own
     "moments": {"USE TEMP B-TREE FOR ORDER BY"},
     "definitions": {"USE TEMP B-TREE FOR ORDER BY"},
