@@ -21,7 +21,5 @@ def lines() -> Iterator[str]:
     """The lines of the page."""
     yield HEAD
     first, _, rest = language_page().partition("\n")
-    yield from (
-        line.replace("## ", "### ", 1) if line.startswith("## ") else line for line in rest.split("\n")
-    )
     assert first.startswith("# ")
+    yield from rest.split("\n")
