@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from narval.ask.text import Row, clean
+from narval.ask.text import Row, clean, counted
 from narval.core.definitions.suggestions import closest
 from narval.core.errors import RequestError
 from narval.surfaces.cli import completion
@@ -121,7 +121,9 @@ def _has_browser() -> bool:
 
 def _print_login(answer: Row) -> None:
     scopes = f" for {' '.join(answer['scopes'])}" if answer["scopes"] else ""
-    click.echo(clean(f"logged in at {answer['server']}{scopes}; it offers {answer['tools']} tools"))
+    click.echo(
+        clean(f"logged in at {answer['server']}{scopes}; it offers {counted(answer['tools'], 'tool')}")
+    )
     if answer["expires"] is not None and not answer["renews"]:
         click.echo(f"the login ends at {answer['expires']}, and cannot be renewed")
 

@@ -21,6 +21,8 @@ import httpx2
 import narval
 from narval.surfaces.python.agent import Agent
 from tests.calls.mcp.oauth_server import OAuthServer, make_certificate
+from tests.docs.typed import blocks, commands
+from tests.places import ROOT
 from tests.surfaces.cli.command_line import data, well
 from tests.surfaces.cli.command_line import narval as command
 
@@ -85,6 +87,26 @@ def wanted(agent: Agent) -> list[Any]:
     return [item for item in agent.ask("attention") if item["what"] == "login"]
 
 
+def test_the_how_to_goes_as_it_says(tmp_path: Path, server: OAuthServer, browser: Browser) -> None:
+    page = ROOT / "docs/how-to" / "log-in-at-an-mcp-server.md"
+    texts = list(blocks(page))
+    named, registered = (text for language, _, text in texts if language == "toml")
+    typed = [each for language, _, text in texts if language == "console" for each in commands(text)]
+    home = home_with(tmp_path, server.url)
+    (home / "etc/narval.toml").write_text(named.replace("https://mcp.tracker.example/mcp", server.url))
+    (login, printed), *_, (of_server, _) = typed
+    said = command(home, *login.split()[1:]).output
+    for line in printed.splitlines():
+        assert line.partition("https:")[0].partition(" for ")[0] in said, line
+    helped = well(home, "mcp", "login", "--help")
+    assert all(word in helped for word in of_server.split() if word.startswith("--"))
+    assert (home / "var/mcp/tracker.login").exists()
+    (home / "etc/tracker-secret").write_text("s")
+    (home / "etc/tracker-secret").chmod(0o600)
+    (home / "etc/narval.toml").write_text(registered)
+    assert command(home, "check").exit_code == 0
+
+
 def test_a_login_from_the_first_call_to_the_last(
     tmp_path: Path, server: OAuthServer, browser: Browser
 ) -> None:
@@ -132,7 +154,7 @@ def test_a_login_from_the_first_call_to_the_last(
             assert not [data for data in written if secret.encode() in data]
 
         said = well(home, "mcp", "login", "tracker")
-        assert said.endswith("logged in at tracker for use offline_access; it offers 1 tools\n")
+        assert said.endswith("logged in at tracker for use offline_access; it offers 1 tool\n")
         assert wanted(agent) == []
         assert result(agent).text == "again"
     held = json.loads(file.read_text())["token"]
