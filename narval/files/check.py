@@ -23,7 +23,7 @@ from narval.core.source.toml import TomlText
 from narval.files.agents.collections import parse_file
 from narval.files.agents.folders import folder_names, settings_without_effect
 from narval.files.agents.settings import SETTINGS
-from narval.files.found_files import files_of, is_module
+from narval.files.found_files import files_of
 from narval.files.home import Home
 from narval.files.loaded import Loaded
 from narval.files.mcp_clients import clients_of, faults_of_clients
@@ -171,7 +171,7 @@ def _faults_outside(
     """
     faults, files = list[Fault](), [file for path in paths for file in _to_check(path)]
     added = {str(file) for file in files}
-    texts = list[Source]()
+    texts = dict[str, Source]()
     for file in files:
         if file.name in _SPECIAL:
             continue
@@ -185,10 +185,10 @@ def _faults_outside(
         if isinstance(read, Fault):
             faults.append(read)
         else:
-            texts.append(read)
-    loaded, faulty = loaded.with_fitting(texts)
+            texts[read.path] = read
+    loaded, faulty = loaded.with_fitting(texts.values())
     for path, why in faulty.items():
-        unsure = alone and _is_well_written(Path(path))
+        unsure = alone and _is_well_written(texts[path])
         faults += (replace(fault, warning=True) if unsure else fault for fault in why.faults)
     for file in files:
         if file.name in _SPECIAL:
@@ -220,11 +220,10 @@ def _faults_declared(file: Path, library: Library, *, starts: bool) -> list[Faul
     return read_memory(file, schemas, library, starts=starts, shown=str(file))[1]
 
 
-def _is_well_written(file: Path) -> bool:
-    """True if a file has no faults of its own: what is wrong is with the names of others."""
-    read = None if is_module(file) else read_file(file, str(file))
+def _is_well_written(text: Source) -> bool:
+    """True if a text has no faults of its own: what is wrong is with the names of others."""
     try:
-        return isinstance(read, Source) and not parse_file(read).faults
+        return not parse_file(text).faults
     except DefinitionError:
         return False
 
