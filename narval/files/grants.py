@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -13,6 +13,7 @@ import msgspec
 
 from narval.core.definitions.library import Definition, Library, RunDefinition, Withheld
 from narval.core.errors import DefinitionError, Fault
+from narval.core.source.text import Source
 from narval.core.trust.grants import (
     Decision,
     Grant,
@@ -28,9 +29,10 @@ from narval.core.trust.grants import (
 from narval.core.trust.needs import Need, Places, ServicePlace, needs_of, written_in
 from narval.files.agents.collections import AGENTS, folder_of, parse_file
 from narval.files.agents.settings import COLLECTIONS
+from narval.files.found_files import MODULES
 from narval.files.loaded import Loaded
 from narval.files.settings import Settings
-from narval.files.shipped import shipped
+from narval.files.shipped import is_shipped, shipped
 from narval.files.snapshot import AgentFiles, Snapshot
 from narval.files.toml import Reader, TomlFile, flag, text
 from narval.system.regular_file import read_file
@@ -145,7 +147,7 @@ def standings(files: AgentFiles, snapshot: Snapshot, name: str | None = None) ->
     for definition in library:
         if isinstance(definition, RunDefinition) and name in (None, definition.full_name):
             needs = needs_of(definition, library, places)
-            yield Standing(definition, needs, _decided(definition, needs, library, places, snapshot))
+            yield Standing(definition, needs, _decided(definition, needs, files.loaded, places, snapshot))
 
 
 def _withholding(loaded: Loaded, files: AgentFiles, snapshot: Snapshot) -> Loaded:
@@ -171,20 +173,41 @@ def limits_of_earlier(definition: Definition, grants: Mapping[str, Grant]) -> tu
 
 
 def _decided(
-    definition: RunDefinition, needs: list[Need], library: Library, places: Places, snapshot: Snapshot
+    definition: RunDefinition, needs: list[Need], loaded: Loaded, places: Places, snapshot: Snapshot
 ) -> Decision:
     if snapshot.settings.grants != ASK:
         return Decision("trusted")
-    folder = folder_of(definition.path)
-    is_foreign = any(
-        folder_of(one.path).startswith(f"{COLLECTIONS}/") for one in reached(definition, library)
-    )
+    folder, all_reached = folder_of(definition.path), list(reached(definition, loaded.library))
+    is_foreign = any(folder_of(one.path).startswith(f"{COLLECTIONS}/") for one in all_reached)
     ships: list[str] | None = None
     if any(need.is_outside for need in needs) and not is_foreign:
-        ships = _needs_as_shipped(definition, library, places)
+        if _are_as_shipped(all_reached, loaded):
+            ships = [need.text for need in needs if need.is_outside]
+        else:
+            ships = _needs_as_shipped(definition, loaded.library, places)
     return decide(
         definition, needs, snapshot.grants, folder=folder.rstrip("/"), is_foreign=is_foreign, ships=ships
     )
+
+
+def _are_as_shipped(definitions: Iterable[Definition], loaded: Loaded) -> bool:
+    """True if these come from modules that ship, or from files that are as they ship.
+
+    Most are: what ships, a hundred files, is parsed only for others.
+    """
+    digests = {file.path: file.digest for file in loaded.files if file.error is None}
+    return all(
+        is_shipped(one.path) or (one.path in digests and digests[one.path] == _digest_as_shipped(one.path))
+        for one in definitions
+    )
+
+
+@cache
+def _digest_as_shipped(path: str) -> str:
+    """The digest of the file with definitions that ships at a path of a home; "" where there is none."""
+    is_there = path.startswith(("recipes/", f"{MODULES}/", f"{AGENTS}/"))
+    source = read_file(shipped() / path, path) if is_there else None
+    return source.digest if isinstance(source, Source) else ""
 
 
 def _needs_as_shipped(definition: RunDefinition, library: Library, places: Places) -> list[str] | None:
