@@ -55,8 +55,8 @@ class CallMade(NamedTuple):
     given: tuple[int, ...]
     gave: tuple[int, ...]
     state: str
-    """One of: done, failed, under way; held, while somebody is asked first; unknown, where it was given up or
-    ended by an error that leaves open what it did.
+    """One of: done, failed, under way; held, while somebody is asked first, or it waits for a slot; unknown,
+    where it was given up or ended by an error that leaves open what it did.
     """
     undo: str
     """The action that undoes it; "": there is none."""
@@ -157,21 +157,28 @@ def calls_of(agent: AgentState, run: Run, pending: Iterable[Advance] = ()) -> li
     states: dict[str, str] = {}
     agreed: Counter[str] = Counter()
     uncertain: set[str] = set()
+    begun: set[str] = set()
+    """Those that may have begun: of one that can be undone, an entry says so."""
     for line in _lines(agent, run, pending):
         call = line.get("call", "")
         if line["what"] == "Call":
             asked[call] = line
             states[call] = "under way"
+            (begun.discard if line.get("undoable") else begun.add)(call)
         elif line["what"] == "CallApproved":
             agreed[call] += 1
+        elif line["what"] == "CallStarting":
+            begun.add(call)
         elif line["what"] == "Returned" and call in asked:
             problem = line.get("problem")
-            if line.get("abandoned") or (problem is not None and problem["kind"] in UNCERTAIN):
-                uncertain.add(call)  # so it stays, if it is tried again and fails
             failed = problem is not None or line.get("abandoned")
+            if failed and call in begun and (problem is None or problem["kind"] in UNCERTAIN):
+                uncertain.add(call)  # so it stays, if it is tried again and fails
             states[call] = "done" if not failed else "unknown" if call in uncertain else "failed"
     for call, state in states.items():
-        if state == "under way" and _is_held(agent, run, asked[call], agreed[call]):
+        if state == "under way" and call not in begun:
+            states[call] = "unknown" if call in uncertain else "held"
+        elif state == "under way" and _is_held(agent, run, asked[call], agreed[call]):
             states[call] = "held"
         elif state == "under way" and not run.active:
             states[call] = "unknown"
@@ -229,9 +236,9 @@ def to_undo(
     """The calls of a run, and of the runs that it called, that are to be undone: the last first. `runs` gets
     the runs whose calls these are.
 
-    One that failed did nothing, unless a run answered it, and neither did one that waits for somebody to
-    agree. What is pure, or does nothing outside, need not be undone unless it says how. What was undone
-    before is not undone again.
+    One that failed did nothing, unless a run answered it, and neither did one that has not begun: it waits
+    for somebody to agree, or for a slot. What is pure, or does nothing outside, need not be undone unless it
+    says how. What was undone before is not undone again.
     """
     pending, marked = list(pending), agent.memory.marks.get(UNDONE, {})
     runs = runs if runs is not None else {}

@@ -20,6 +20,7 @@ import msgspec
 
 from narval.agent.agent import AgentState
 from narval.agent.loop import Delivery, Request
+from narval.agent.relying import NOT_UNDONE
 from narval.agent.turn import Turn
 from narval.calls.context import CallContext, Target
 from narval.calls.conversion import raisable
@@ -356,6 +357,8 @@ class AgentCalls(CallListener):
         self.slots.free(record)
         if record.outlives:
             record.when_ended_late(self._ended_late)
+            if record.call.timeout is not None:
+                record.after(record.call.timeout, self._wait_no_more)
         self.behind.over(record)
         if record.asked is None:  # nothing of it is recorded
             self._forget(record)
@@ -366,6 +369,18 @@ class AgentCalls(CallListener):
         self.behind.over(record)
         self._drop_if_empty()
 
+    def _wait_no_more(self, record: CallRecord) -> None:
+        """Go on, and tell, where the code of a call that was given up has not ended within its time limit."""
+        if self.behind.wait_no_more(record) and self._post is not None:
+            call = record.call
+            why = (
+                f"the code of {call.target.action}, which run {call.run} called in step {call.step}, has not "
+                f"ended {call.timeout:g} s after the call was given up: what undoes the run goes on without "
+                "waiting, and what that code still does is not undone"
+            )
+            self._post(Request(lambda turn: turn.transaction.add_error(NOT_UNDONE, why), _ignore))
+        self._drop_if_empty()
+
     def _begin_behind(self, record: CallRecord) -> None:
         """Begin a call that waited until others had ended."""
         self._go(record.leave if self.book.is_closing else partial(self.slots.start, record), record)
@@ -373,7 +388,7 @@ class AgentCalls(CallListener):
     # --- what is told of calls of the journal ---------------------------------------------------------
 
     def announce(self, record: CallRecord) -> None:
-        """Tell that a call begins that must not be made twice; it does once that is recorded (N29)."""
+        """Tell that a call begins that is announced; it does once that is recorded (N29)."""
         self._report(record, CallStarting(0, 0.0, _asked(record).call))
 
     async def produced(self, record: CallRecord, elements: list[OutputElement]) -> None:

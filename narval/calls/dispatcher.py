@@ -109,7 +109,9 @@ class Dispatcher:
         if type(command) is not Call or command.kind != "action" or self.is_stopping:
             return None
         target = self.targets.find(run, command)
-        if target is None or not target.pure or target.where != "inline" or command.on_restart == "error":
+        if target is None or not target.pure or target.where != "inline":
+            return None
+        if command.on_restart == "error" or command.undoable:  # it is announced
             return None
         return self.dispatch(run, command)
 
@@ -181,7 +183,8 @@ class Dispatcher:
         elif child is not None or record is not None:
             return  # it goes on by itself
         else:
-            is_lost = call.begun and call.kind != SEND and not self.targets.outlives(run, call)
+            is_lost = call.begun and call.on_restart == "error" and call.kind != SEND
+            is_lost = is_lost and not self.targets.outlives(run, call)
             if (back := refused(call, INTERRUPTED) if is_lost else self.dispatch(run, call)) is not None:
                 self._post(Delivery(run.eid, back))
 
@@ -259,12 +262,12 @@ class Dispatcher:
             payload=payload,
             reaches=None if call.program is None else reach_of_program(self._agent, run, call.program),
             agent=self.identity.name,
-            has_begun=call.begun,
+            has_begun=call.begun and call.on_restart == "error",
         )
         behind: frozenset[int] = frozenset()
         if run.kind in UNDOING and not target.pure and run.state is not None:
             behind = frozenset(one.eid for one in self._agent.runs.within(run.state.undone_run))
-        at_once = call.on_restart != "error" and not self.calls.book.is_closing
+        at_once = call.on_restart != "error" and not call.undoable and not self.calls.book.is_closing
         if target.where == "inline" and at_once and not (behind and self.calls.behind.is_under_way(behind)):
             outcome = self._executor.at_once(context)
             if outcome is not None:

@@ -157,7 +157,8 @@ class Slots:
 class Behind:
     """The calls of one agent that wait until no call of some runs goes on: what undoes a run does.
 
-    `records` are all calls of the agent. `begin` is called with each that waits no more.
+    Code that cannot be stopped is waited for too, until somebody says `wait_no_more`. `records` are all calls
+    of the agent. `begin` is called with each that waits no more.
     """
 
     def __init__(self, records: Mapping[str, CallRecord], begin: Callable[[CallRecord], None]) -> None:
@@ -195,10 +196,22 @@ class Behind:
             self._outliving.add(record)
         else:
             self._outliving.discard(record)
+        if self._waiting:
+            self._go_on()
+
+    def wait_no_more(self, record: CallRecord) -> bool:
+        """Wait no more for the code of a call that runs on; True if another waits no more for that."""
+        self._outliving.discard(record)
+        return self._go_on()
+
+    def _go_on(self) -> bool:
+        """Begin the calls that need not wait any more; True if there are any."""
+        before = len(self._waiting)
         for waiting, runs in tuple(self._waiting.items()):
             if waiting in self._waiting and not self.is_under_way(runs):
                 del self._waiting[waiting]
                 self._begin(waiting)
+        return len(self._waiting) < before
 
 
 class FairQueue:

@@ -53,7 +53,8 @@ CALL_MOVES: Mapping[State, frozenset[State]] = {
 """The moves of a call. It is
 
 - *waiting* for a slot of its agent, or for room where it is answered;
-- *announced* if it must not be made twice: it runs once it is recorded that it begins (N29);
+- *announced* if it must not be made twice, or can be undone: it runs once it is recorded that it begins
+  (N29);
 - *running* while its code runs;
 - *reported* when its outcome is there;
 - *recorded* when that is recorded, or nobody wants it: the book forgets it;
@@ -149,8 +150,14 @@ class CallRecord:
 
     @property
     def is_once(self) -> bool:
-        """True of a call that must not be made twice, and has not begun: it is announced."""
+        """True of a call that must not be made twice, and has not begun."""
         return self.asked is not None and self.asked.on_restart == "error" and not self.asked.begun
+
+    @property
+    def is_announced(self) -> bool:
+        """True of a call that has not begun, and whose begin is recorded first."""
+        asked = self.asked
+        return asked is not None and (asked.on_restart == "error" or asked.undoable) and not asked.begun
 
     @property
     def has_room(self) -> bool:
@@ -182,7 +189,7 @@ class CallRecord:
             self.call.start_clock(time.time())
             self.after(self.call.timeout, expire)
         self.go_on = go
-        if self.is_once:
+        if self.is_announced:
             self._move("announced")
             self.listener.announce(self)
         else:
@@ -229,6 +236,7 @@ class CallRecord:
     def end_late(self) -> None:
         """Take it that its code, which ran on after its answer, has ended."""
         self.outlives = False
+        self.stop_timer()
         self.on_late_end(self)
 
     def leave(self, stop: Callable[[CallRecord], None] | None = None) -> None:
@@ -256,7 +264,9 @@ class CallRecord:
         self.on_recorded()
 
     def after(self, seconds: float, act: Callable[[CallRecord], None]) -> None:
-        """Call `act` then, unless the call is over by that time; in place of what was to be done before."""
+        """Call `act` then, unless the call, or its code that runs on, is over by that time; in place of what
+        was to be done before.
+        """
         self.stop_timer()
         self.timer = asyncio.get_running_loop().call_later(seconds, act, self)
 

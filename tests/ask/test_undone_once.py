@@ -255,6 +255,34 @@ def test_F14_what_is_granted_no_more_can_still_be_undone(scene: Scene, change: s
         assert [error.attributes["type"] for error in agent.memory("error[@step='a']")] == ["not-granted"]
 
 
+@pytest.mark.parametrize("ends", ["withdrawn", "cancelled, and restarted"])
+def test_F14_a_call_that_never_began_is_not_undone(scene: Scene, ends: str) -> None:
+    """One that waited for a thread when its run ended did nothing; the one before it had begun."""
+    scene.write("etc/narval.toml", "threads = 1\n")
+    scene.write("modules/slow.py", SLOW)
+    scene.write("recipes/s.xml", RECIPES.replace(PAY, 'type="action" target="slow.thread"'))
+    log, go = (scene.home.path / "modules" / file for file in ("log", "go"))
+    with narval.open(scene.home.path, by="ann") as agent:
+        calls = agent.daemon.main_loop.calls
+        busy = agent.start("s.inner", "<order/>")
+        until(agent, log.exists)
+        run = agent.start("s.inner", "<order/>")
+        until(agent, lambda: calls.counts.queued > 0)
+        if ends == "withdrawn":
+            order = agent.memory("order")[-1].eid
+            (relied,) = agent.ask("withdraw", eid=order, why="x")["runs"]
+            assert (relied["run"], relied["how"], listed(relied)) == (run, "undo", [])
+        else:
+            agent.ask("cancel", run=run)
+        go.touch()
+        agent.until_idle()
+    with narval.open(scene.home.path, by="ann") as agent:
+        assert agent.ask("undo", run=run, why="x") == {"run": run, "undoing": None, "undo": []}
+        assert listed(agent.ask("undo", run=busy, why="x")) == [("a", "done", "slow.refund")]
+        agent.until_idle()
+    assert log.read_text() == "begins paid refunded "
+
+
 SLOW = """
 import asyncio
 import time
@@ -331,3 +359,21 @@ def test_F14_nothing_is_undone_while_it_is_being_done(
             agent.until_idle()
         assert log.read_text() == "begins refunded "
         go.touch()
+
+
+def test_F14_code_that_does_not_end_is_not_waited_for_longer_than_its_time_limit(scene: Scene) -> None:
+    scene.write("etc/narval.toml", "call_timeout = 0.3\n")
+    scene.write("modules/slow.py", SLOW)
+    scene.write("recipes/s.xml", RECIPES.replace(PAY, 'type="action" target="slow.thread"'))
+    log, go = (scene.home.path / "modules" / file for file in ("log", "go"))
+    with narval.open(scene.home.path, by="ann") as agent:
+        run = agent.start("s.inner", "<order/>")
+        until(agent, log.exists)
+        assert listed(agent.ask("undo", run=run, why="x"))[0][2] == "slow.refund"
+        until(agent, lambda: "refunded" in log.read_text())
+        (error,) = agent.memory("error[@type='not-undone']")
+        assert f"slow.thread, which run {run} called in step a, has not ended 0.3 s after" in error.text
+        go.touch()
+        until(agent, lambda: "paid" in log.read_text())
+        assert undoing(agent) == [("done", [("a", "undone")])]
+    assert log.read_text() == "begins refunded paid "

@@ -156,7 +156,8 @@ class ShortCalls:
     def has(self, record: CallRecord) -> bool:
         """True if a call may go in a group: it is most likely short, and needs nothing of its own."""
         target = record.call.target
-        return target.action in self._actions and not target.resources and not is_once(record)
+        alone = target.resources or is_once(record) or record.is_announced
+        return target.action in self._actions and not alone
 
 
 def body_of(record: CallRecord, limits: CallLimits) -> bytes:

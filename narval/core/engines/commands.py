@@ -236,7 +236,7 @@ class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     attempt: int = 1
     """The number of the try, from 1."""
     begun: bool = False
-    """True once a call that must not be made twice has begun; the runtime keeps it."""
+    """True once a call that is announced has begun; the runtime keeps it."""
     program: Program | None = None
     """The program that a call of the kind "program" runs."""
     payload: dict[str, Plain] | None = None
@@ -251,6 +251,8 @@ class Call(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """The version of what it calls, as it was approved."""
     always: str = ""
     """The rules that somebody agreed to with it: they are added before this try of it is made."""
+    undoable: bool = False
+    """True if an action undoes it: that it begins is recorded first, for what never began is not undone."""
 
 
 def telling(

@@ -184,9 +184,10 @@ class Returned(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fal
 
 
 class CallStarting(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """A call that must not be made twice is about to be begun: recorded first, so that the next daemon knows.
+    """A call is about to be begun: recorded first, so that the next daemon knows.
 
-    Other calls have no such event: they are made again if the daemon stops meanwhile (N29, N35).
+    It is one that must not be made twice, or that can be undone. Other calls have no such event, and they are
+    made again if the daemon stops meanwhile, as those that can be undone are (N29, N35).
     """
 
     id: int

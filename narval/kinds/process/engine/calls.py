@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from narval.core.definitions.action.definition import Action
 from narval.core.definitions.prototype import Input, Prototype
 from narval.core.definitions.remote_calls import limit_of_remote
 from narval.core.elements.changes import MarkScope
@@ -120,7 +121,8 @@ def _call_with_inputs(
     timeout = seconds(node, "timeout")  # before anything is reserved, for it may raise
     inputs, reserved = _find_inputs(decision, node, token, prototype)
     made = NodeCallMade(token.id, decision.identifier(), reserved=reserved)
-    more = {"timeout": timeout, "approve": node.text_of("approve")}
+    undoable = kind == Action.kind and target.undo != ""
+    more = {"timeout": timeout, "approve": node.text_of("approve"), "undoable": undoable}
     _send(decision, made, kind, target.full_name, node, inputs, prototype.lists, **more)
 
 

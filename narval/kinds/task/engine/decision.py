@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from narval.core.definitions.action.definition import Action
 from narval.core.engines import commands
 from narval.core.engines.calls.assignment import Slot, assign
 from narval.core.engines.calls.candidates import CandidateSearch
@@ -109,7 +110,9 @@ class InstanceDecision(Decision[TaskDefinition, InstanceState, TaskChange], kw_o
         if target is None:
             raise ScriptFault("unknown-target", f"there is no {kind} named {name}")
         inputs, reserved = self._find_inputs(target, near)
-        self.call(identifier, kind, target.full_name, near, inputs=inputs, listed=target.prototype.lists)
+        undoable = kind == Action.kind and target.undo != ""
+        more = {"inputs": inputs, "listed": target.prototype.lists, "undoable": undoable}
+        self.call(identifier, kind, target.full_name, near, **more)
         return reserved
 
     def _find_inputs(self, target: Any, near: tuple[tuple[int, ...], ...]) -> tuple[Inputs, tuple[int, ...]]:

@@ -65,7 +65,7 @@ def timer_fired(decision: RecipeDecision, identifier: str) -> bool:
         decision.change(CallReturned(identifier))
         decision.to_run.append(step)
     elif call.next_try is not None:
-        asked = replace(call.next_try, attempt=call.tries + 1, always="")
+        asked = replace(call.next_try, attempt=call.tries + 1, always="", begun=False)
         # A number that grew for ever would make each state of the plan another, and exploration never end.
         decision.change(NextTryMade(identifier, counted=call.tries <= step.retries + 1))
         ask(decision, step, asked)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
+from narval.core.definitions.action.definition import Action
 from narval.core.definitions.prototype import Input, Prototype
 from narval.core.definitions.remote_calls import limit_of_remote
 from narval.core.elements.element import Element
@@ -71,7 +72,9 @@ def run(decision: RecipeDecision, step: Step) -> None:
         elif step.foreach is None:
             _call_once(decision, step, prototype, target, arguments)
         else:
-            _call_for_each(decision, step, prototype, step.foreach, arguments, source=_is_source(target))
+            _call_for_each(
+                decision, step, prototype, step.foreach, arguments, source=_nature(step, target)[0]
+            )
     except ElementError as error:
         fail(decision, step, "bad-argument", f"an argument cannot be given: {error}")
 
@@ -108,9 +111,9 @@ def _call_once(
     target: Any,
     arguments: tuple[Element, ...],
 ) -> None:
-    source = _is_source(target)
+    source, _ = nature = _nature(step, target)
     if not prototype.inputs:
-        _call(decision, step, source=source)
+        _call(decision, step, nature=nature)
         return
     search = input_search(decision, step, prototype, arguments)
     assigned = search.assign()
@@ -122,7 +125,7 @@ def _call_once(
     inputs = search.commit_inputs(assigned)
     reserved = search.outdated_by(inputs)
     fed = decision.definition.restart != "no" and decision.is_fed(search.used_up(inputs))
-    _call(decision, step, inputs, reserved=reserved, listed=prototype.lists, source=source, fed=fed)
+    _call(decision, step, inputs, reserved=reserved, listed=prototype.lists, nature=nature, fed=fed)
     if source and not follows:
         watch = decision.identifier()
         decision.change(SelectionFollowed(step.id, watch))
@@ -243,7 +246,7 @@ def call_more(decision: RecipeDecision, step: Step) -> None:
     scope = scope_of(decision, step, foreach.input, foreach.use)
     nearby = _near_to_run(decision, step, foreach.arguments) if not foreach.input else ()
     again = decision.state.taken_before(step.id, foreach.input)
-    source = _is_source(decision.view.definition(step.kind, step.target))
+    source, _ = nature = _nature(step, decision.view.definition(step.kind, step.target))
     search = _search_for_each(decision, step)
     dropped = []
     for eid in islice(run.selected, run.reached, None):
@@ -263,7 +266,7 @@ def call_more(decision: RecipeDecision, step: Step) -> None:
             reserved, inputs = (eid,) if foreach.outdates else (), (*foreach.shared, *taken)
             if search is not None and rest:
                 reserved, inputs = (*reserved, *search.outdated_by(rest)), (*inputs, *rest)
-            _call(decision, step, inputs, reserved=reserved, given=eid, listed=foreach.listed, source=source)
+            _call(decision, step, inputs, reserved=reserved, given=eid, listed=foreach.listed, nature=nature)
         else:
             own = _arguments_for(decision, step, eid)
             if own is None:
@@ -354,11 +357,11 @@ def _call(
     given: int | None = None,
     reserved: tuple[int, ...] = (),
     listed: tuple[str, ...] = (),
-    source: bool = False,
+    nature: tuple[bool, bool] = (False, False),
     fed: bool = False,
 ) -> None:
-    """Make the call of the step, or that for the element `given`, which has been taken."""
-    call = decision.identifier()
+    """Make the call of the step, or that for the element `given`, which has been taken; of this `nature`."""
+    (source, undoable), call = nature, decision.identifier()
     taken = tuple([eid for _, eids in inputs for eid in eids]) + elements if inputs else elements
     at = decision.event.at if step.until is not None else 0.0
     again = (at or source) and decision.state.step(step.id).state == "running"
@@ -367,7 +370,7 @@ def _call(
     else:
         decision.change(CallMade(step.id, call, taken, reserved, given, source, at))
     parts = step.id, inputs, listed, elements, nearby, step.timeout, step.on_restart
-    asked = commands.Call(call, step.kind, step.target, *parts, **step.beyond)
+    asked = commands.Call(call, step.kind, step.target, *parts, undoable=undoable, **step.beyond)
     if step.timeout is None and not step.agent:
         decision.ask(asked)
     else:
@@ -381,9 +384,11 @@ def ask(decision: RecipeDecision, step: Step, asked: commands.Call) -> None:
         decision.command(commands.SetTimer(asked.call, decision.event.at + limit))
 
 
-def _is_source(target: Any) -> bool:
-    """True if calls of the target go on and yield elements meanwhile."""
-    return getattr(target, "where", "") == "source"
+def _nature(step: Step, target: Any) -> tuple[bool, bool]:
+    """Whether calls of the target go on and yield elements meanwhile, and whether an action undoes them."""
+    if type(target) is not Action:
+        return False, False
+    return target.where == "source", bool(step.undo or target.undo)
 
 
 def limit_of(step: Step) -> float | None:
