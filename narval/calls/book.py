@@ -371,14 +371,18 @@ class AgentCalls(CallListener):
 
     def _wait_no_more(self, record: CallRecord) -> None:
         """Go on, and tell, where the code of a call that was given up has not ended within its time limit."""
-        if self.behind.wait_no_more(record) and self._post is not None:
-            call = record.call
-            why = (
-                f"the code of {call.target.action}, which run {call.run} called in step {call.step}, has not "
-                f"ended {call.timeout:g} s after the call was given up: what undoes the run goes on without "
-                "waiting, and what that code still does is not undone"
+        call = record.call
+        code = f"{call.target.action}, which run {call.run} called in step {call.step},"
+
+        def tell(turn: Turn) -> None:
+            turn.transaction.add_error(
+                NOT_UNDONE,
+                f"the code of {code} has not ended {call.timeout:g} s after it was given up: the undoing "
+                "goes on without waiting for it, and what that code still does is not undone",
             )
-            self._post(Request(lambda turn: turn.transaction.add_error(NOT_UNDONE, why), _ignore))
+
+        if self.behind.wait_no_more(record) and self._post is not None:
+            self._post(Request(tell, _ignore))
         self._drop_if_empty()
 
     def _begin_behind(self, record: CallRecord) -> None:

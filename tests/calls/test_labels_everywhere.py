@@ -335,6 +335,7 @@ ENTRANCES = {
     "agent/withdrawing:withdraw": BY_A_PERSON,
     "agent/withdrawing:confirm": BY_A_PERSON,
     "agent/relying:undo_run": "its calls are given what those of the run had, with their labels",
+    "calls/book:AgentCalls._wait_no_more.tell": "it names an action, a run and a step, and nothing else",
     "daemon/messages/remote_kinds:_add_all": a_run_abroad_fails,
     "daemon/messages/remote_kinds:_begin": "tests/calls/test_labels_on_their_way.py",
     "ask/attention/incidents:acknowledge.work": BY_A_PERSON,
