@@ -157,8 +157,7 @@ def calls_of(agent: AgentState, run: Run, pending: Iterable[Advance] = ()) -> li
     states: dict[str, str] = {}
     agreed: Counter[str] = Counter()
     uncertain: set[str] = set()
-    begun: set[str] = set()
-    """Those that may have begun: of one that can be undone, an entry says so."""
+    begun: set[str] = set()  # or may have: of one that can be undone, an entry says so
     for line in _lines(agent, run, pending):
         call = line.get("call", "")
         if line["what"] == "Call":
