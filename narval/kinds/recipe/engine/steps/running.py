@@ -385,7 +385,7 @@ def ask(decision: RecipeDecision, step: Step, asked: commands.Call) -> None:
 
 
 def _nature(step: Step, target: Any) -> tuple[bool, bool]:
-    """Whether calls of the target go on and yield elements meanwhile, and whether an action undoes them."""
+    """The nature of calls of a target: they go on and yield elements meanwhile; an action undoes them."""
     if type(target) is not Action:
         return False, False
     return target.where == "source", bool(step.undo or target.undo)
