@@ -38,6 +38,7 @@ from bench import programs
 from bench.measure import argument, emit, home, now, percentile, scratch
 from narval.ask.asker import PROGRAM
 from narval.ask.operations import invoke
+from narval.core.errors import ElsewhereError
 from narval.daemon.daemon import Daemon
 from narval.files.home import Home
 from narval.surfaces.control.client import Client
@@ -136,13 +137,16 @@ def at_rest(store: psycopg.Connection[Any], agents: int) -> None:
 def activated(store: psycopg.Connection[Any], made: Path, name: str) -> Marks:
     """Have the agents of a home's daemon begin a plan; their marks when nothing is recorded any more.
 
-    One that comes meanwhile has begun none.
+    One that comes meanwhile has begun none, and one that has gone elsewhere is left out.
     """
     asked = "SELECT agent, name FROM agents WHERE agent = ANY(%s)"
     begun = dict(store.execute(asked.encode(), (list(held(store, name)),)).fetchall())
-    for agent in begun.values():
-        with Client(Home(made).socket(), agent=agent) as client:
-            client.ask("start", name="w.note")
+    for number, agent in list(begun.items()):
+        try:
+            with Client(Home(made).socket(), agent=agent) as client:
+                client.ask("start", name="w.note")
+        except ElsewhereError:
+            del begun[number]
     before: Marks = {}
     while (marks := held(store, name)) != before:
         before = marks

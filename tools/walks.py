@@ -255,6 +255,9 @@ def main() -> None:
                 "modules/m.py": MODULE,
                 "etc/people.toml": PEOPLE,
             }
+            settings = home / "etc/narval.toml"
+            trusting = settings.read_text().replace('grants = "ask"', 'grants = "trust"')
+            files["etc/narval.toml"] = trusting
             for name, text in files.items():
                 (home / name).parent.mkdir(parents=True, exist_ok=True)
                 (home / name).write_text(text)

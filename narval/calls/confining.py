@@ -26,7 +26,6 @@ from narval.core.trust.needs import (
     Attributes,
     Need,
     Places,
-    ServicePlace,
     is_covered,
     needs_of_call,
     written_in,
@@ -34,7 +33,7 @@ from narval.core.trust.needs import (
 from narval.files.agents.collections import folder_of
 from narval.files.agents.settings import COLLECTIONS
 from narval.files.grants import limits_of_earlier
-from narval.files.outside.services import Service
+from narval.files.outside.services import AnyService, WebService, places_by_table
 from narval.system.landlock import Confinement, abi
 
 SYSTEM = ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/dev/null", "/dev/zero",
@@ -51,16 +50,18 @@ LOADERS = ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1", "/lib/ld
 """The program that begins all others; whoever may run one may run it."""
 
 
-def services_for(needs: Needs | None, services: tuple[Service, ...]) -> tuple[Service, ...]:
+def services_for(needs: Needs | None, services: tuple[AnyService, ...]) -> tuple[AnyService, ...]:
     """The services that code is given: all, or if it declares needs those without a secret, and those whose
     secret it declares.
     """
     if needs is None:
         return services
-    return tuple(each for each in services if not each.secret or _is_declared(each, needs.secrets))
+    return tuple(each for each in services if _may_ask(each, needs.secrets))
 
 
-def _is_declared(service: Service, secrets: tuple[str, ...]) -> bool:
+def _may_ask(service: AnyService, secrets: tuple[str, ...]) -> bool:
+    if not isinstance(service, WebService) or not service.secret:
+        return True
     return any(value == service.secret or table_of(value) == service.table for value in secrets)
 
 
@@ -70,20 +71,12 @@ def given_to(inputs: Iterable[Element | list[Element] | None]) -> dict[str, tupl
     return written_in(element.xml for element in elements if element is not None)
 
 
-def places_of(services: Iterable[Service]) -> Places:
-    """The places that settings name, by table."""
-    tables: dict[str, list[ServicePlace]] = {}
-    for service in services:
-        program = service.run[0] if service.run else ""
-        place = ServicePlace(service.url, service.path, service.secret, program)
-        tables.setdefault(service.table, []).append(place)
-    return Places({}, {table: tuple(places) for table, places in tables.items()})
-
-
 def confined_to(call: CallContext) -> Confined:
     """The places that the worker of a call may reach, and no others."""
     target, needs = call.target, call.target.needs or Needs()
-    resolved = needs_of_call(needs, given_to(call.inputs.values()), places_of(call.services))
+    resolved = needs_of_call(
+        needs, given_to(call.inputs.values()), Places({}, places_by_table(call.services))
+    )
     hosts = tuple(sorted(need.text for need in resolved if need.what == "host" and "{" not in need.value))
     secrets = [need.value for need in resolved if need.what == "secret"]
     programs = [path for need in resolved if need.what == "program" for path in _program(need.value)]

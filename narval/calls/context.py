@@ -9,7 +9,7 @@ import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 import msgspec
 
@@ -19,7 +19,16 @@ from narval.core.definitions.wall import zone_named
 from narval.core.elements.element import Element
 from narval.core.engines.commands import Program
 from narval.core.errors import RequestError
-from narval.files.outside.services import Service, service_named
+from narval.files.outside.services import (
+    AnyService,
+    Calendar,
+    Command,
+    LanguageModel,
+    Mailbox,
+    Service,
+    WebService,
+    service_at,
+)
 from narval.system.clock import RunClock
 from narval.system.zone import machine_zone
 
@@ -138,7 +147,7 @@ class CallContext(msgspec.Struct, eq=False):
     sleeper: Sleeper | None = None
     commands: RunsCommands | None = None
     fetch_allow: tuple[str, ...] = ()
-    services: tuple[Service, ...] = ()
+    services: tuple[AnyService, ...] = ()
     progressed: tuple[float, float | None] | None = None
     has_caught_up: bool = False
     on_recovered: Listener | None = None
@@ -184,7 +193,7 @@ class CallContext(msgspec.Struct, eq=False):
         """
         self.listener, self.sleeper, self.commands = listener, sleeper, commands
 
-    def allow(self, places: tuple[str, ...], services: tuple[Service, ...]) -> None:
+    def allow(self, places: tuple[str, ...], services: tuple[AnyService, ...]) -> None:
         """Let it fetch from these places inside, and ask these services, and no others, from now on."""
         self.fetch_allow, self.services = places, services
 
@@ -285,12 +294,22 @@ async def sleep(seconds: float) -> None:
     await (asyncio.sleep(seconds) if current is None else current.sleep(seconds))
 
 
+@overload
+def service(table: Literal["services"], name: str) -> WebService: ...
+@overload
+def service(table: Literal["calendars"], name: str) -> Calendar: ...
+@overload
+def service(table: Literal["models"], name: str) -> LanguageModel: ...
+@overload
+def service(table: Literal["mailboxes"], name: str) -> Mailbox: ...
+@overload
+def service(table: Literal["commands"], name: str) -> Command: ...
 def service(table: str, name: str) -> Service:
     """The service that `[TABLE.NAME]` of the settings names, as they are now.
 
     Raises ActionError (`no-such-service`, final), which tells the lines to write.
     """
-    return service_named(call().services, table, name)
+    return service_at(call().services, table, name)
 
 
 async def fetch(
@@ -299,7 +318,7 @@ async def fetch(
     method: str = "GET",
     headers: Mapping[str, str] | None = None,
     body: bytes | None = None,
-    service: Service | None = None,
+    service: WebService | None = None,
     most: int = 10 * 1024 * 1024,
     seconds: float = 60.0,
     silent: float = 20.0,

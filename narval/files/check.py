@@ -28,6 +28,7 @@ from narval.files.home import Home
 from narval.files.loaded import Loaded
 from narval.files.mcp_clients import clients_of, faults_of_clients
 from narval.files.memory_file import read_memory
+from narval.files.outside.services import LanguageModel, services_of
 from narval.files.outside.tool_doubts import doubts_of_tools
 from narval.files.people_file import PEOPLE_FILE, place_of_rule, read_people
 from narval.files.reach import ReachSources, refusals
@@ -73,9 +74,8 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
     if trust is not None:
         faults += doubts_of_trust(trust, loaded.library, sources.given)
     elif loaded.library.get(ASKING, AFTER_A_MODEL) is None:
-        faults += _unasked(
-            home, [found.name for found in settings.services if found.table == "models" and found.asks]
-        )
+        asking = [model.name for model in services_of(settings.services, LanguageModel) if model.asks]
+        faults += _unasked(home, asking)
     faults += _unusable_store(home, settings)
     faults += _settings_without_effect(home, settings)
     wanted = [path.resolve() for path in paths]

@@ -31,6 +31,7 @@ from narval.files.agents.collections import AGENTS, folder_of, parse_file
 from narval.files.agents.settings import COLLECTIONS
 from narval.files.found_files import MODULES
 from narval.files.loaded import Loaded
+from narval.files.outside.services import places_by_table
 from narval.files.settings import Settings
 from narval.files.shipped import is_shipped, shipped
 from narval.files.snapshot import AgentFiles, Snapshot
@@ -240,14 +241,9 @@ def shipped_definitions() -> Mapping[tuple[str, str], Definition]:
 
 def places_of(files: AgentFiles, settings: Settings) -> Places:
     """The places that the owner's own files name for an agent."""
-    services: dict[str, list[ServicePlace]] = {}
-    for service in settings.services:
-        program = service.run[0] if service.run else ""
-        place = ServicePlace(service.url, service.path, service.secret, program)
-        services.setdefault(service.table, []).append(place)
+    tables = places_by_table(settings.services)
     if settings.mail is not None:
         host, port = settings.mail.get("host", ""), settings.mail.get("port", "")
         url = f"{host}:{port}" if host and port else host
-        services["mail"] = [ServicePlace(url, settings.mail.get("path", ""), settings.mail.get("secret", ""))]
-    tables = {table: tuple(places) for table, places in services.items()}
+        tables["mail"] = (ServicePlace(url, settings.mail.get("path", ""), settings.mail.get("secret", "")),)
     return Places(written_in(files.declared or ()), tables)

@@ -20,6 +20,7 @@ from narval.core.trust.rules import Rules
 from narval.core.trust.telling import refused_lines
 from narval.files.home import Home
 from narval.files.mcp_clients import McpClient, clients_of
+from narval.files.outside.services import LanguageModel, services_of
 from narval.files.reading import Reading
 from narval.files.settings import Settings, read_settings
 from narval.files.snapshot import Snapshot
@@ -62,7 +63,7 @@ class ReachSources(NamedTuple):
             for client in self.clients
             for element in sorted({*client.add, *_given_to_tools(client, self.libraries)})
         ]
-        models = (service.name for service in self.settings.services if service.table == "models")
+        models = (model.name for model in services_of(self.settings.services, LanguageModel))
         return Reach(
             KnownHome(
                 self.libraries,

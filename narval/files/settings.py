@@ -22,7 +22,13 @@ from narval.files.agents.settings import AgentSettings, CollectionsOf, Given, re
 from narval.files.agents.webhooks import HOOKS, Webhook, read_hooks
 from narval.files.outside.cluster import CERTIFICATES, CLUSTER_KEYS, LOCAL, ClusterSettings
 from narval.files.outside.mcp_servers import MCP, McpServer, read_mcp_servers
-from narval.files.outside.services import SERVICE_TABLES, Service, read_services
+from narval.files.outside.services import (
+    SERVICE_TABLES,
+    AnyService,
+    LanguageModel,
+    read_services,
+    services_of,
+)
 from narval.files.outside.sources import (
     DATAFLOWS,
     FLOW_READERS,
@@ -125,7 +131,7 @@ class CallLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The folders that transforms may read."""
     fetch_allow: Annotated[tuple[str, ...], _places] = ()
     """The places of this machine and its networks that actions may fetch."""
-    services: tuple[Service, ...] = ()
+    services: tuple[AnyService, ...] = ()
     """The places outside that actions may ask by name, of all tables of services."""
     mcp: tuple[McpServer, ...] = ()
     """The MCP servers whose tools are actions."""
@@ -236,14 +242,14 @@ class Settings(CallLimits, frozen=True, kw_only=True, forbid_unknown_fields=True
     @property
     def labels(self) -> tuple[str, ...]:
         """The labels of what webhooks, language models and MCP servers that it names give."""
-        models = (f"{MODEL}{found.name}" for found in self.services if found.table == "models")
+        models = (f"{MODEL}{model.name}" for model in services_of(self.services, LanguageModel))
         servers = (f"{SERVER}{server.name}" for server in self.mcp)
         return (*(f"{HOOK}{name}" for name in self.hooks), *models, *servers)
 
     @property
     def trusted_models(self) -> list[str]:
         """The language models after whose answers nothing is asked before it goes outside."""
-        return [found.name for found in self.services if found.table == "models" and not found.asks]
+        return [model.name for model in services_of(self.services, LanguageModel) if not model.asks]
 
     @property
     def approved_tools(self) -> list[str]:
@@ -313,10 +319,10 @@ def _mail(file: TomlFile) -> Mapping[str, str]:
     return MappingProxyType(values)
 
 
-def _propose(file: TomlFile, services: tuple[Service, ...]) -> ProposeSettings:
+def _propose(file: TomlFile, services: tuple[AnyService, ...]) -> ProposeSettings:
     """The table `[propose]`, whose model is one of `[models]`."""
     settings = ProposeSettings(**file.read(PROPOSE_READERS, PROPOSE))
-    names = [service.name for service in services if service.table == "models"]
+    names = [model.name for model in services_of(services, LanguageModel)]
     if settings.model and settings.model not in names and not file.faults:
         there = closest(settings.model, names) or f"; write a table [models.{settings.model}]"
         message = f"propose.model: there is no model {settings.model!r:.80}{there}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, get_origin, get_type_hints
 
@@ -101,6 +101,18 @@ class TomlFile:
                 told = without_secrets(f"{found!r}")[:80]
                 self.note((*at, *inner), f"{shown}: expected {error}, found {told}", of_value=True)
         return values
+
+    def named(self, table: str, readers: Mapping[str, Reader]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The names and values of the tables `[TABLE.NAME]` in which nothing is wrong; faults are noted."""
+        tables = self.table.get(table, {})
+        if not isinstance(tables, dict):
+            self.note((table,), f"expected tables, such as [{table}.home]", of_value=True)
+            return
+        for name in tables:
+            before = len(self.faults)
+            values = self.read(readers, table, name)
+            if len(self.faults) == before:
+                yield name, values
 
     def line(self, *path: str | int) -> int:
         """The line of a key; 1 in a text that cannot be read."""

@@ -9,13 +9,14 @@ import pytest
 from msgspec.structs import replace
 
 import narval
-from narval import Needs, Service
+from narval import Needs
 from narval.ask.operations import invoke
 from narval.calls.confining import services_for
 from narval.core.errors import Fault, NarvalError, RequestError
 from narval.files import grants
 from narval.files.agents.collections import parse_file
 from narval.files.making.new_home import create_home
+from narval.files.outside.services import LanguageModel, WebService
 from narval.files.shipped import shipped, shipped_modules
 from narval.surfaces.python.agent import Agent
 from narval.system.regular_file import read_file
@@ -262,9 +263,9 @@ def test_a_folder_that_an_element_names_is_held_against_what_stays_inside(home: 
 
 
 def test_code_is_given_the_services_whose_secrets_it_declares() -> None:
-    open_one = Service(table="services", name="news", url="https://news.example.org")
-    shop = Service(table="services", name="shop", url="https://shop.example.org", secret="token")
-    bank = Service(table="models", name="bank", url="https://bank.example.org", secret="key")
+    open_one = WebService(name="news", url="https://news.example.org")
+    shop = WebService(name="shop", url="https://shop.example.org", secret="token")
+    bank = LanguageModel(name="bank", url="https://bank.example.org", secret="key")
     every = (open_one, shop, bank)
     assert services_for(None, every) == every
     assert services_for(Needs(), every) == (open_one,)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import narval
-from narval import ActionError, Service
+from narval import ActionError
 from narval.core.source.text import Source
-from narval.files.outside.services import service_named
+from narval.files.outside.services import AnyService, WebService, service_at
 from narval.files.settings import FILE, parse_settings
 from tests.places import ROOT
 
@@ -35,7 +35,7 @@ write = true
 """
 
 
-def read(text: str) -> tuple[tuple[Service, ...], list[str]]:
+def read(text: str) -> tuple[tuple[AnyService, ...], list[str]]:
     settings, faults = parse_settings(Source(FILE, text.encode()))
     return settings.services if settings else (), [str(fault).removeprefix(f"{FILE}:") for fault in faults]
 
@@ -50,9 +50,9 @@ def test_every_table_is_read() -> None:
         ("models", "local"),
         ("mailboxes", "work"),
     ]
-    work = service_named(services, "calendars", "work")
+    work = service_at(services, "calendars", "work")
     assert (work.write, work.every, work.user) == (True, 300.0, "me")
-    local = service_named(services, "models", "local")
+    local = service_at(services, "models", "local")
     assert (local.tokens, local.money, local.asks) == (1000, 0.5, False)
 
 
@@ -90,7 +90,7 @@ def test_a_fault_is_told_at_its_place(text: str, fault: str) -> None:
 def test_a_service_that_is_missing_is_told_with_the_lines_to_write() -> None:
     services, _ = read(ALL)
     with pytest.raises(ActionError) as missing:
-        service_named(services, "calendars", "hoem")
+        service_at(services, "calendars", "hoem")
     assert missing.value.kind == "no-such-service"
     assert missing.value.final
     assert "[calendars.hoem] in etc/narval.toml, where there is home, work; write one" in str(missing.value)
@@ -100,19 +100,19 @@ def test_credentials_are_of_the_form_that_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPEN", "sesame")
-    plain = Service(table="services", name="a", url="https://a.example", secret="OPEN")
+    plain = WebService(name="a", url="https://a.example", secret="OPEN")
     assert plain.credentials(tmp_path) == {"Authorization": "Bearer sesame"}
     basic = base64.b64encode(b"me:sesame").decode()
-    told = Service(table="services", name="a", url="https://a.example", secret="OPEN", user="me")
+    told = WebService(name="a", url="https://a.example", secret="OPEN", user="me")
     assert told.credentials(tmp_path) == {"Authorization": f"Basic {basic}"}
-    key = Service(table="services", name="a", secret="OPEN", auth="header", header="X-Key")
+    key = WebService(name="a", secret="OPEN", auth="header", header="X-Key")
     assert key.credentials(tmp_path) == {"X-Key": "sesame"}
-    assert Service(table="services", name="a").credentials(tmp_path) == {}
+    assert WebService(name="a").credentials(tmp_path) == {}
 
 
 @pytest.mark.parametrize("name", ["nobody", "../etc/shadow", "", ".hidden", "a/b"])
 def test_a_secret_that_is_none_is_told(tmp_path: Path, name: str) -> None:
-    service = Service(table="services", name="a", secret=name or "x/")
+    service = WebService(name="a", secret=name or "x/")
     with pytest.raises(ActionError, match=r"\[services.a\] in etc/narval.toml: ") as wrong:
         service.password(tmp_path)
     assert wrong.value.kind == "no-secret"
@@ -122,7 +122,7 @@ def test_a_secret_that_others_may_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "etc").mkdir()
     file = tmp_path / "etc" / "token"
     file.write_text("s3cret\n")
-    service = Service(table="services", name="a", secret="token")
+    service = WebService(name="a", secret="token")
     os.chmod(file, 0o644)
     with pytest.raises(ActionError, match="chmod 600"):
         service.password(tmp_path)

@@ -18,7 +18,7 @@ from modules.calendar import dav
 from modules.calendar.parsing import CalendarError
 from narval import SimulatedClock
 from narval.calls.context import CallContext, Target
-from narval.files.outside.services import Service
+from narval.files.outside.services import Calendar
 from narval.surfaces.python.agent import Agent
 from tests.local_site import Answer
 from tests.loopback import LoopbackServer
@@ -202,7 +202,7 @@ def pretender() -> Iterator[Pretender]:
 
 def files(url: str, times: int = 1) -> list[bytes] | None:
     """What a server gives when it is asked so often, all of it recorded."""
-    known = (Service(table="calendars", name="work", url=url),)
+    known = (Calendar(name="work", url=url),)
     here = CallContext("1.1", 1, "step", target=Target(where="source"), services=known)
     server = dav.Server("work")
 

@@ -15,7 +15,7 @@ from modules.calendar.occurring import events_in
 from narval import SimulatedClock
 from narval.calls.context import CallContext, Target
 from narval.core.definitions.wall import zone_named
-from narval.files.outside.services import Service
+from narval.files.outside.services import Calendar
 from narval.surfaces.python.agent import Agent
 from narval.system.zone import machine_zone
 from tests.modules.calendar_texts import NOW, ics, vevent
@@ -206,7 +206,7 @@ def test_a_line_cannot_be_smuggled_in(server: Radicale, agent: Agent) -> None:
 def test_a_call_that_is_made_again_with_the_same_id_writes_once(server: Radicale, agent: Agent) -> None:
     def twice(name: str, *elements: narval.Element) -> None:
         login = {"user": USER, "secret": "NARVAL_TEST_DAV"}
-        known = (Service(table="calendars", name="work", url=server.url, write=True, **login),)
+        known = (Calendar(name="work", url=server.url, write=True, **login),)
         for _ in range(2):
             here = CallContext(f"home/{name}", 1, "step", target=Target(where="async"), services=known)
             here.context().run(asyncio.run, getattr(writing, name)(*elements))

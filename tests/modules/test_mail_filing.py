@@ -13,13 +13,13 @@ from modules.mail import filing, imap
 from narval.calls.context import CallContext
 from narval.core.elements.element import Element
 from narval.core.errors import ActionError
-from narval.files.outside.services import Service
+from narval.files.outside.services import Mailbox
 from tests.acceptance.home import make, until
 from tests.mail_servers import PASSWORD, Servers
 from tests.mail_servers import servers as servers
 from tests.modules.mailboxes import letter, maildir, read
 
-WRITABLE = (Service(table="mailboxes", name="work", write=True),)
+WRITABLE = (Mailbox(name="work", write=True),)
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def act(
     mail: Element,
     wish: str,
     *boxes: str,
-    services: tuple[Service, ...] = WRITABLE,
+    services: tuple[Mailbox, ...] = WRITABLE,
 ) -> None:
     elements = [Element(number, xml.encode()) for number, xml in enumerate(boxes, 1)]
     context = CallContext("call-1", 1, "file", home, services=services).context()
@@ -157,12 +157,12 @@ def test_what_cannot_be_done_is_said_and_nothing_is_altered(
     ("services", "kind"),
     [
         ((), "no-such-service"),
-        ((Service(table="mailboxes", name="home", write=True),), "no-such-service"),
-        ((Service(table="mailboxes", name="work"),), "not-granted"),
+        ((Mailbox(name="home", write=True),), "no-such-service"),
+        ((Mailbox(name="work"),), "not-granted"),
     ],
 )
 def test_where_the_settings_do_not_say_so_nothing_is_altered_and_the_error_has_the_lines(
-    home: Path, services: tuple[Service, ...], kind: str
+    home: Path, services: tuple[Mailbox, ...], kind: str
 ) -> None:
     maildir(home / "Maildir", 1)
     box = '<mailbox name="work" path="Maildir"/>'

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 import narval
-from narval import Fetched, Service
+from narval import Fetched
 from narval.calls.context import CallContext
 from narval.calls.models import chat
 from narval.core.errors import ActionError
+from narval.files.outside.services import LanguageModel
 
 
 class Counted(bytes):
@@ -34,7 +35,7 @@ def test_an_answer_byte_by_byte_is_not_copied_for_each(monkeypatch: pytest.Monke
         return Fetched(200, "OK", url, {}, first + b"x" * 10_000)
 
     def ask() -> None:
-        model = Service(table="models", name="near", url="http://127.0.0.1/v1", model="tiny")
+        model = LanguageModel(name="near", url="http://127.0.0.1/v1", model="tiny")
         asyncio.run(chat.Chat(model, 5.0).ask([], chat.Reply(), 100, None))
 
     monkeypatch.setattr(narval, "fetch", fetch)

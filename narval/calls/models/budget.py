@@ -12,7 +12,7 @@ from pathlib import Path
 
 from narval.calls.context import now
 from narval.core.errors import ActionError
-from narval.files.outside.services import Service
+from narval.files.outside.services import LanguageModel
 
 FILE = "var/models.db"
 KEPT_DAYS = 62
@@ -35,7 +35,7 @@ def tokens_of(text: str) -> int:
 class Budget:
     """The cost of one model on the day that it is in the zone of the home, and its limits."""
 
-    def __init__(self, model: Service, home: Path | None) -> None:
+    def __init__(self, model: LanguageModel, home: Path | None) -> None:
         self._model, self._home = model, home
         self._now = now()
         self._day = self._now.date().isoformat()

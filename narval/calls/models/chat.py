@@ -11,7 +11,7 @@ from narval.calls.context import call, fetch, now, sleep
 from narval.calls.models.budget import Budget, tokens_of
 from narval.core.elements.error_element import xml_safe
 from narval.core.errors import ActionError
-from narval.files.outside.services import Service
+from narval.files.outside.services import LanguageModel
 from narval.system.fetch import Fetched
 
 MOST_BYTES = 4_000_000
@@ -108,7 +108,7 @@ class _Stream:
 class Chat:
     """Asks one model of the settings; one answer takes at most so many seconds."""
 
-    def __init__(self, model: Service, seconds: float) -> None:
+    def __init__(self, model: LanguageModel, seconds: float) -> None:
         self._model, self._seconds = model, seconds
 
     async def ask(
@@ -189,7 +189,7 @@ class Chat:
 
 
 async def ask_model(
-    model: Service,
+    model: LanguageModel,
     messages: list[dict[str, str]],
     tokens: int,
     schema: dict[str, Any] | None = None,

@@ -16,7 +16,7 @@ from narval.calls.context import CallContext, Target
 from narval.calls.record import Outcome
 from narval.core.elements.element import Element
 from narval.core.errors import ActionError
-from narval.files.outside.services import Service
+from narval.files.outside.services import AnyService
 from narval.system.clock import RunClock, SimulatedClock, SystemClock
 
 MOST = 128 * 1024 * 1024
@@ -47,7 +47,7 @@ class Allowance(msgspec.Struct, frozen=True, array_like=True):
     folders: tuple[str, ...]
     memory: int
     fetch: tuple[str, ...] = ()
-    services: tuple[Service, ...] = ()
+    services: tuple[AnyService, ...] = ()
 
 
 class CallFrame(msgspec.Struct, frozen=True, tag=True):

@@ -124,7 +124,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     receives: Annotated[tuple[Receives, ...] | None, _receives] = None
     """The elements that each agent may send it; None: what goes without saying."""
     offers: Annotated[Mapping[str, tuple[str, ...]], _offers] = MappingProxyType({})
-    """The agents that may call each definition; EVERYBODY is everybody."""
+    """The agents that may call each definition; `*` is everybody."""
 
     def with_given(self, given: Given) -> AgentSettings:
         """The same but for what a file says."""

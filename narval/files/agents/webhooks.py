@@ -70,18 +70,13 @@ HOOK_READERS: Mapping[str, Reader] = readers_of(Webhook)
 
 def read_hooks(file: TomlFile) -> Mapping[str, Webhook]:
     """The webhooks of a file of settings; what is wrong is noted there."""
-    found: dict[str, Webhook] = {}
-    tables = file.table.get(HOOKS, {})
-    if not isinstance(tables, dict):
-        file.note((HOOKS,), "expected tables, such as [hooks.build]", of_value=True)
-        return found
-    for name in tables:
-        values = file.read(HOOK_READERS, HOOKS, name)
+    hooks: dict[str, Webhook] = {}
+    for name, values in file.named(HOOKS, HOOK_READERS):
         if not _NAME.fullmatch(name):
             expected = "expected a name of a to z, digits and -, a letter first"
             file.note((HOOKS, name), f"hooks: {expected}, found {name!r:.80}")
-        elif not file.faults and not {"sha256", "element"} <= values.keys():
+        elif not {"sha256", "element"} <= values.keys():
             file.note((HOOKS, name), f"hooks.{name}: expected sha256 (of its token) and element")
-        elif not file.faults:
-            found[name] = Webhook(name=name, **values)
-    return MappingProxyType(found)
+        else:
+            hooks[name] = Webhook(name=name, **values)
+    return MappingProxyType(hooks)

@@ -5,70 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from narval.core.errors import ActionError
-from narval.files.outside.commands import COMMAND_READERS
-from narval.files.outside.services import address, is_in_the_clear
-from narval.files.toml import Reader, TomlFile, duration, text
+from narval.files.outside.services import address, environment, is_in_the_clear
+from narval.files.toml import Reader, TomlFile, duration, readers_of, text
 from narval.system.secret import secret_named
 
 MCP = "mcp"
 """The table of the settings that has the servers."""
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
-
-
-class McpServer(msgspec.Struct, frozen=True, kw_only=True):
-    """A server of the Model Context Protocol, as `[mcp.NAME]` of the settings says it."""
-
-    name: str
-    """The name, which is the group of the actions that its tools are."""
-    command: tuple[str, ...] = ()
-    """The words of the program that is started, which speaks through its standard input and output."""
-    url: str = ""
-    """The address of one that speaks HTTP."""
-    secret: str = ""
-    """The name of the secret that it gets as a bearer token."""
-    client_id: str = ""
-    """The client as which somebody has registered narval there for logins; "": narval registers itself."""
-    client_secret: str = ""
-    """The name of the secret of that client."""
-    ca: str = ""
-    """The file with the certificates that may sign those of the server; "": those of this machine."""
-    folder: str = ""
-    """The folder in which the program runs; "": the home."""
-    environment: tuple[tuple[str, str], ...] = ()
-    """The variables of the program, besides the few that every program gets."""
-    secrets: tuple[tuple[str, str], ...] = ()
-    """The variables of the program that hold secrets, each with the name of the secret."""
-    tools: tuple[str, ...] | None = None
-    """The tools that may be called; None: all."""
-    idempotent: tuple[str, ...] = ()
-    """The tools whose calls may be made again when the server dies."""
-    approved: tuple[str, ...] = ()
-    """The tools that say that they destroy, and are called without anybody being asked."""
-    timeout: float | None = None
-    """The seconds that a call may take; None: as the home says."""
-
-    def __str__(self) -> str:
-        return f"[{MCP}.{self.name}]"
-
-    def variables(self, home: Path | None) -> dict[str, str]:
-        """The variables of its program. Raises ActionError (`no-secret`, final)."""
-        return {
-            **dict(self.environment),
-            **{name: self.secret_named(secret, home) for name, secret in self.secrets},
-        }
-
-    def secret_named(self, name: str, home: Path | None) -> str:
-        """One of its secrets. Raises ActionError (`no-secret`, final) with what to do."""
-        try:
-            return secret_named(name, home)
-        except ValueError as error:
-            raise ActionError(f"{self} in etc/narval.toml: {error}", "no-secret", final=True) from None
 
 
 def _words(value: object) -> tuple[str, ...]:
@@ -94,21 +43,57 @@ def _secrets(value: object) -> tuple[tuple[str, str], ...]:
     return tuple(value.items())
 
 
-MCP_READERS: Mapping[str, Reader] = {
-    "command": _words,
-    "url": address,
-    "secret": text,
-    "client_id": text,
-    "client_secret": text,
-    "ca": text,
-    "folder": text,
-    "environment": COMMAND_READERS["environment"],
-    "secrets": _secrets,
-    "tools": _tools,
-    "idempotent": _tools,
-    "approved": _tools,
-    "timeout": duration,
-}
+class McpServer(msgspec.Struct, frozen=True, kw_only=True):
+    """A server of the Model Context Protocol, as `[mcp.NAME]` of the settings says it."""
+
+    name: str
+    """The name, which is the group of the actions that its tools are."""
+    command: Annotated[tuple[str, ...], _words] = ()
+    """The words of the program that is started, which speaks through its standard input and output."""
+    url: Annotated[str, address] = ""
+    """The address of one that speaks HTTP."""
+    secret: Annotated[str, text] = ""
+    """The name of the secret that it gets as a bearer token."""
+    client_id: Annotated[str, text] = ""
+    """The client as which somebody has registered narval there for logins; "": narval registers itself."""
+    client_secret: Annotated[str, text] = ""
+    """The name of the secret of that client."""
+    ca: Annotated[str, text] = ""
+    """The file with the certificates that may sign those of the server; "": those of this machine."""
+    folder: Annotated[str, text] = ""
+    """The folder in which the program runs; "": the home."""
+    environment: Annotated[tuple[tuple[str, str], ...], environment] = ()
+    """The variables of the program, besides the few that every program gets."""
+    secrets: Annotated[tuple[tuple[str, str], ...], _secrets] = ()
+    """The variables of the program that hold secrets, each with the name of the secret."""
+    tools: Annotated[tuple[str, ...] | None, _tools] = None
+    """The tools that may be called; None: all."""
+    idempotent: Annotated[tuple[str, ...], _tools] = ()
+    """The tools whose calls may be made again when the server dies."""
+    approved: Annotated[tuple[str, ...], _tools] = ()
+    """The tools that say that they destroy, and are called without anybody being asked."""
+    timeout: Annotated[float | None, duration] = None
+    """The seconds that a call may take; None: as the home says."""
+
+    def __str__(self) -> str:
+        return f"[{MCP}.{self.name}]"
+
+    def variables(self, home: Path | None) -> dict[str, str]:
+        """The variables of its program. Raises ActionError (`no-secret`, final)."""
+        return {
+            **dict(self.environment),
+            **{name: self.secret_named(secret, home) for name, secret in self.secrets},
+        }
+
+    def secret_named(self, name: str, home: Path | None) -> str:
+        """One of its secrets. Raises ActionError (`no-secret`, final) with what to do."""
+        try:
+            return secret_named(name, home)
+        except ValueError as error:
+            raise ActionError(f"{self} in etc/narval.toml: {error}", "no-secret", final=True) from None
+
+
+MCP_READERS: Mapping[str, Reader] = readers_of(McpServer)
 """The readers of a server."""
 
 _OF_PROGRAMS = ("folder", "environment", "secrets")
@@ -117,23 +102,16 @@ _OF_ADDRESSES = ("client_id", "client_secret", "ca")
 
 def read_mcp_servers(file: TomlFile) -> tuple[McpServer, ...]:
     """The servers of a file of settings; what is wrong is noted there."""
-    tables = file.table.get(MCP, {})
-    if not isinstance(tables, dict):
-        file.note((MCP,), f"expected tables, such as [{MCP}.time]", of_value=True)
-        return ()
     servers = []
-    for name in tables:
-        before = len(file.faults)
+    for name, values in file.named(MCP, MCP_READERS):
         if NAME.fullmatch(name) is None:
             expected = "expected a name of small letters, digits, - and _, which begins with a letter"
             file.note((MCP, name), f"{MCP}.{name}: {expected}")
-        values = file.read(MCP_READERS, MCP, name)
-        if len(file.faults) == before:
-            if lacking := _lacking(values):
-                keys = ", ".join(values) or "nothing"
-                file.note((MCP, name), f"{MCP}.{name}: expected {lacking}, found {keys}")
-            else:
-                servers.append(McpServer(name=name, **values))
+        elif lacking := _lacking(values):
+            keys = ", ".join(values) or "nothing"
+            file.note((MCP, name), f"{MCP}.{name}: expected {lacking}, found {keys}")
+        else:
+            servers.append(McpServer(name=name, **values))
     return tuple(servers)
 
 

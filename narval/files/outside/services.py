@@ -7,62 +7,110 @@ alone, so no text of a stranger can send it elsewhere.
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 
 from narval.core.errors import ActionError
-from narval.files.outside.commands import COMMAND_READERS
-from narval.files.toml import Reader, TomlFile, count, duration, flag, one_of, text
+from narval.core.trust.needs import ServicePlace
+from narval.files.toml import Reader, TomlFile, count, duration, flag, one_of, readers_of, size, text
 from narval.system.secret import secret_named
 
 
-class Service(msgspec.Struct, frozen=True, kw_only=True):
+def address(value: object) -> str:
+    """Read an address of http or https, without a password."""
+    if not isinstance(value, str) or not value.startswith(("http://", "https://")) or "@" in value:
+        raise ValueError("an address of http or https, without a password")
+    try:
+        if urlsplit(value).hostname and urlsplit(value).port != 0:
+            return value
+    except ValueError:
+        pass
+    raise ValueError("an address of http or https, with a host")
+
+
+def _money(value: object) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1e9:
+        raise ValueError("a number of 0 or more, in whatever currency you count in")
+    return float(value)
+
+
+def _words(value: object) -> tuple[str, ...]:
+    words = value if isinstance(value, list) else []
+    if not words or not all(isinstance(word, str) and word.count("{}") <= 1 for word in words):
+        raise ValueError('a list of words, such as ["lp", "-d", "laser"], each with one {} at most')
+    if not words[0] or "{}" in words[0]:
+        raise ValueError("a list of words whose first is the program itself")
+    return tuple(words)
+
+
+def environment(value: object) -> tuple[tuple[str, str], ...]:
+    """Read the variables of a program, each with its text."""
+    if not isinstance(value, dict) or not all(
+        isinstance(said, str) and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name)
+        for name, said in value.items()
+    ):
+        raise ValueError('variables and their texts, such as { LANG = "C" }')
+    return tuple(value.items())
+
+
+def _statuses(value: object) -> tuple[int, ...]:
+    statuses = value if isinstance(value, list) else []
+    if not statuses or not all(type(status) is int and 0 <= status < 256 for status in statuses):
+        raise ValueError("a list of statuses from 0 to 255, such as [0, 1]")
+    return tuple(statuses)
+
+
+class Service(msgspec.Struct, frozen=True, kw_only=True, tag_field="table"):
     """A place outside, as `[TABLE.NAME]` of the settings says it.
 
-    `url` is where it is, or `path` (a calendar of files; a relative one begins at the home). `user` and
-    `secret` (the name of one) are what it is asked with, as `auth` says: `basic`, `bearer`, or `header`, in
-    the `header` of that name; usually basic with a user and bearer without. Only with `write` is anything
-    altered there. `every`: how many seconds lie between two looks at it. Of a model: its name there is
-    `model`; `tokens` and `money` are what a day may cost (None: as much as it takes), at `input_price` and
-    `output_price` for a million tokens; `seconds` is how long one answer may take; unless `asks` is false,
-    people agree before anything that its answers lead to goes outside.
-
-    Of a command: `run` are its words, in which `{}` is the place of an argument; it runs in `folder`, with
-    `environment` besides, for so many `seconds` at most. An argument may begin with a dash if `dashes`. Its
-    `statuses` are those of success; of what it prints so many `bytes` count, as `output`: text or xml.
+    Its other fields are the keys of the table.
     """
 
-    table: str
     name: str
-    url: str = ""
-    path: str = ""
-    user: str = ""
-    secret: str = ""
-    auth: str = ""
-    header: str = ""
-    write: bool = False
-    every: float | None = None
-    model: str = ""
-    tokens: int | None = None
-    money: float | None = None
-    input_price: float = 0.0
-    output_price: float = 0.0
-    seconds: float | None = None
-    asks: bool = True
-    run: tuple[str, ...] = ()
-    folder: str = ""
-    environment: tuple[tuple[str, str], ...] = ()
-    dashes: bool = False
-    statuses: tuple[int, ...] = (0,)
-    bytes: int = 64 * 1024
-    output: str = "text"
+    """The name by which elements name it."""
+
+    @property
+    def table(self) -> str:
+        """The table of the settings that has it."""
+        return _table(type(self))
+
+    @property
+    def place(self) -> ServicePlace:
+        """The place that it is, as needs name it."""
+        return ServicePlace()
 
     def __str__(self) -> str:
         return f"[{self.table}.{self.name}]"
+
+
+def _table(kind: type[Service]) -> str:
+    """The table of the settings that has the services of a kind."""
+    return str(kind.__struct_config__.tag)
+
+
+class WebService(Service, frozen=True, kw_only=True, tag="services"):
+    """A place that is asked over HTTP."""
+
+    url: Annotated[str, address] = ""
+    """The address where it is."""
+    user: Annotated[str, text] = ""
+    """The user as whom it is asked."""
+    secret: Annotated[str, text] = ""
+    """The name of the secret with which it is asked: a variable, or a file in `etc/`."""
+    auth: Annotated[Literal["", "basic", "bearer", "header"], one_of("basic", "bearer", "header")] = ""
+    """The way in which it is told the secret; "": basic with a user, and bearer without."""
+    header: Annotated[str, text] = ""
+    """The header of HTTP that has the secret, of the way `header`."""
+
+    @property
+    def place(self) -> ServicePlace:
+        return ServicePlace(self.url, secret=self.secret)
 
     def password(self, home: Path | None) -> str:
         """The secret itself. Raises ActionError (`no-secret`, final) with what to do."""
@@ -85,63 +133,122 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
         return {"Authorization": f"Basic {pair}"}
 
 
-def service_named(services: Iterable[Service], table: str, name: str) -> Service:
+class Calendar(WebService, frozen=True, kw_only=True, tag="calendars"):
+    """A calendar on a CalDAV server, or of files."""
+
+    path: Annotated[str, text] = ""
+    """The file or folder of one that has no address; a relative one begins at the home."""
+    write: Annotated[bool, flag] = False
+    """True if appointments may be written there."""
+    every: Annotated[float | None, duration] = None
+    """The time between two looks at it; None: as long as the module says."""
+
+    @property
+    def place(self) -> ServicePlace:
+        return ServicePlace(self.url, self.path, self.secret)
+
+
+class LanguageModel(WebService, frozen=True, kw_only=True, tag="models"):
+    """A language model behind an API that speaks as OpenAI's does."""
+
+    model: Annotated[str, text] = ""
+    """Its name there."""
+    tokens: Annotated[int | None, count()] = None
+    """The tokens that a day may take; None: as many as it takes."""
+    money: Annotated[float | None, _money] = None
+    """The money that a day may cost; None: as much as it costs."""
+    input_price: Annotated[float, _money] = 0.0
+    """The price of a million tokens that it reads."""
+    output_price: Annotated[float, _money] = 0.0
+    """The price of a million tokens that it writes."""
+    seconds: Annotated[float | None, duration] = None
+    """The time that one answer may take; None: as long as the module says."""
+    asks: Annotated[bool, flag] = True
+    """False if nobody need agree before something that its answers lead to goes outside."""
+
+
+class Mailbox(Service, frozen=True, kw_only=True, tag="mailboxes"):
+    """A mailbox, whose element in memory says where it is."""
+
+    write: Annotated[bool, flag] = False
+    """True if mails may be marked, moved and deleted there."""
+
+
+class Command(Service, frozen=True, kw_only=True, tag="commands"):
+    """A program that actions may run by name."""
+
+    run: Annotated[tuple[str, ...], _words] = ()
+    """The program and its words, in which `{}` is the place of an argument."""
+    folder: Annotated[str, text] = ""
+    """The folder in which it runs; a relative one begins at the home."""
+    seconds: Annotated[float | None, duration] = None
+    """The time that it may take; None: as long as the module says."""
+    environment: Annotated[tuple[tuple[str, str], ...], environment] = ()
+    """The variables that it has besides the usual ones."""
+    dashes: Annotated[bool, flag] = False
+    """True if an argument may begin with a dash."""
+    statuses: Annotated[tuple[int, ...], _statuses] = (0,)
+    """The statuses of success."""
+    bytes: Annotated[int, size] = 64 * 1024
+    """The most of what it prints that counts."""
+    output: Annotated[Literal["text", "xml"], one_of("text", "xml")] = "text"
+    """The form of what it prints."""
+
+    @property
+    def place(self) -> ServicePlace:
+        return ServicePlace(program=self.run[0])
+
+
+AnyService = WebService | Calendar | LanguageModel | Mailbox | Command
+"""What a worker is told of services: each names its table."""
+
+_KINDS: tuple[type[AnyService], ...] = (WebService, Calendar, LanguageModel, Mailbox, Command)
+
+KINDS_OF_SERVICES: Mapping[str, type[AnyService]] = MappingProxyType({_table(kind): kind for kind in _KINDS})
+"""The kind of service that each table has."""
+
+SERVICE_TABLES: Mapping[str, Mapping[str, Reader]] = MappingProxyType(
+    {table: readers_of(kind) for table, kind in KINDS_OF_SERVICES.items()}
+)
+"""The tables of services, and the readers of their keys."""
+
+Kind = TypeVar("Kind", bound=AnyService)
+
+
+def services_of(services: Iterable[Service], kind: type[Kind]) -> list[Kind]:
+    """The services of one table."""
+    return [service for service in services if type(service) is kind]
+
+
+def service_named(services: Iterable[Service], kind: type[Kind], name: str) -> Kind:
     """Find a service. Raises ActionError (`no-such-service`, final) with the lines to write."""
-    known = [service for service in services if service.table == table]
-    for service in known:
+    there = services_of(services, kind)
+    for service in there:
         if service.name == name:
             return service
-    there = f", where there is {', '.join(service.name for service in known)}" if known else ""
+    table = _table(kind)
+    others = f", where there is {', '.join(service.name for service in there)}" if there else ""
     raise ActionError(
-        f"expected a table [{table}.{name}] in etc/narval.toml{there}; write one: {_SAMPLES[table]}",
+        f"expected a table [{table}.{name}] in etc/narval.toml{others}; write one: {_SAMPLES[table]}",
         "no-such-service",
         final=True,
     )
 
 
-def address(value: object) -> str:
-    """Read an address of http or https, without a password."""
-    if not isinstance(value, str) or not value.startswith(("http://", "https://")) or "@" in value:
-        raise ValueError("an address of http or https, without a password")
-    try:
-        if urlsplit(value).hostname and urlsplit(value).port != 0:
-            return value
-    except ValueError:
-        pass
-    raise ValueError("an address of http or https, with a host")
+def service_at(services: Iterable[Service], table: str, name: str) -> Service:
+    """Find the service of `[TABLE.NAME]`. Raises ActionError (`no-such-service`, final)."""
+    if (kind := KINDS_OF_SERVICES.get(table)) is None:
+        there = f"there is no table of services {table!r:.80}, only {', '.join(KINDS_OF_SERVICES)}"
+        raise ActionError(there, "no-such-service", final=True)
+    return service_named(services, kind, name)
 
 
-def _money(value: object) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1e9:
-        raise ValueError("a number of 0 or more, in whatever currency you count in")
-    return float(value)
-
-
-_ASKED: Mapping[str, Reader] = {
-    "url": address,
-    "user": text,
-    "secret": text,
-    "auth": one_of("basic", "bearer", "header"),
-    "header": text,
-}
-
-SERVICE_TABLES: Mapping[str, Mapping[str, Reader]] = {
-    "services": _ASKED,
-    "calendars": {**_ASKED, "path": text, "write": flag, "every": duration},
-    "models": {
-        **_ASKED,
-        "model": text,
-        "tokens": count(),
-        "money": _money,
-        "input_price": _money,
-        "output_price": _money,
-        "seconds": duration,
-        "asks": flag,
-    },
-    "mailboxes": {"write": flag},
-    "commands": COMMAND_READERS,
-}
-"""The tables of services, and the readers of their keys."""
+def places_by_table(services: Iterable[Service]) -> dict[str, tuple[ServicePlace, ...]]:
+    """The places that services are, by the tables that have them."""
+    places: dict[str, tuple[ServicePlace, ...]] = {}
+    for service in services:
+        places[service.table] = (*places.get(service.table, ()), service.place)
+    return places
 
 
 def is_in_the_clear(url: str) -> bool:
@@ -158,25 +265,16 @@ _SAMPLES: Mapping[str, str] = {
 }
 
 
-def read_services(file: TomlFile) -> tuple[Service, ...]:
+def read_services(file: TomlFile) -> tuple[AnyService, ...]:
     """The services of a file of settings; what is wrong is noted there."""
-    found = []
+    services: list[AnyService] = []
     for table, readers in SERVICE_TABLES.items():
-        tables = file.table.get(table, {})
-        if not isinstance(tables, dict):
-            file.note((table,), f"expected tables, such as [{table}.home]", of_value=True)
-            continue
-        for name in tables:
-            before = len(file.faults)
-            values = file.read(readers, table, name)
-            lacking = _lacking(table, values)
-            if len(file.faults) > before:
-                continue
-            if lacking:
+        for name, values in file.named(table, readers):
+            if lacking := _lacking(table, values):
                 file.note((table, name), f"{table}.{name}: expected {lacking}, found {', '.join(values)}")
             else:
-                found.append(Service(table=table, name=name, **values))
-    return tuple(found)
+                services.append(KINDS_OF_SERVICES[table](name=name, **values))
+    return tuple(services)
 
 
 def _lacking(table: str, values: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ import msgspec
 
 from narval.core.errors import ActionError
 from narval.core.source.number_forms import NumberForm, form_of
+from narval.files.outside.services import address
 from narval.files.toml import (
     Reader,
     TomlFile,
@@ -72,7 +73,7 @@ class FlowSource(msgspec.Struct, frozen=True):
     """The form of what is read."""
     path: Annotated[str, text] = ""
     """The file; a relative path begins at the home."""
-    url: Annotated[str, _address] = ""
+    url: Annotated[str, address] = ""
     """The page of the web, where it is no file."""
     records: Annotated[str, text] = ""
     """The name of the elements that are tuples, or the key of the list that has them."""
@@ -88,12 +89,6 @@ class FlowSource(msgspec.Struct, frozen=True):
                 f"expected path=… in [sources.{self.name}], found url", "bad-source", final=True
             )
         return (home or Path()) / Path(self.path).expanduser()
-
-
-def _address(value: object) -> str:
-    if not isinstance(value, str) or not value.startswith(("http://", "https://")) or "@" in value:
-        raise ValueError("an address of http or https, without a password")
-    return value
 
 
 def _numbers(value: object) -> Mapping[str, NumberForm | None]:
@@ -119,19 +114,12 @@ SOURCE_READERS: Mapping[str, Reader] = readers_of(FlowSource)
 
 def read_sources(file: TomlFile) -> Mapping[str, FlowSource]:
     """The sources of a file of settings; what is wrong is noted there."""
-    found: dict[str, FlowSource] = {}
-    tables = file.table.get(SOURCES, {})
-    if not isinstance(tables, dict):
-        file.note((SOURCES,), "expected tables, such as [sources.homes]", of_value=True)
-        return found
-    for name in tables:
-        values = file.read(SOURCE_READERS, SOURCES, name)
+    sources: dict[str, FlowSource] = {}
+    for name, values in file.named(SOURCES, SOURCE_READERS):
         is_file, is_page = "path" in values, "url" in values
-        if file.faults:
-            continue
         if "kind" not in values or is_file == is_page or (values["kind"] == "sqlite" and is_page):
             expected = 'kind = "csv" (or json, rss, xml) and path or url; kind = "sqlite" and path'
             file.note((SOURCES, name), f"sources.{name}: expected {expected}")
         else:
-            found[name] = FlowSource(name, **values)
-    return MappingProxyType(found)
+            sources[name] = FlowSource(name, **values)
+    return MappingProxyType(sources)

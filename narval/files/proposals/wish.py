@@ -11,7 +11,7 @@ import msgspec
 
 from narval.core.errors import ActionError, RequestError
 from narval.files.home import Home
-from narval.files.outside.services import Service, service_named
+from narval.files.outside.services import LanguageModel, service_named
 from narval.files.proposals.folder import (
     DRAFTING,
     LISTS,
@@ -83,7 +83,7 @@ def change_of(home: Home, name: str, kind: str, path: str) -> Change:
     return Change(name, kind, path, file.read_text(encoding="utf-8"))
 
 
-def model_of(settings: Settings, name: str = "") -> Service:
+def model_of(settings: Settings, name: str = "") -> LanguageModel:
     """The model that drafts, or the one of a name. Raises RequestError with how to set one up, and what to do
     without one.
     """
@@ -91,12 +91,12 @@ def model_of(settings: Settings, name: str = "") -> Service:
     if not name:
         raise RequestError(NO_MODEL)
     try:
-        return service_named(settings.services, "models", name)
+        return service_named(settings.services, LanguageModel, name)
     except ActionError as error:
         raise RequestError(str(error)) from None
 
 
-def begin_proposal(home: Home, wish: Wish, model: Service) -> Proposal:
+def begin_proposal(home: Home, wish: Wish, model: LanguageModel) -> Proposal:
     """Make the folder of a new proposal. Raises RequestError for a wish that is none, and where there is a
     proposal of its name.
     """

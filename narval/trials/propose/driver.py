@@ -17,7 +17,7 @@ from narval.calls.models.budget import Budget, tokens_of
 from narval.calls.models.chat import Reply, ask_model
 from narval.core.errors import ActionError, RequestError
 from narval.files.home import Home
-from narval.files.outside.services import Service
+from narval.files.outside.services import LanguageModel
 from narval.files.proposals.folder import ASKS, DRAFTING, FAILED, FAULTY, READY, Form, Proposal
 from narval.files.proposals.wish import Wish, begin_proposal, model_of, wish_of
 from narval.files.settings import Settings
@@ -71,7 +71,12 @@ def go_on(
 
 
 def _drafted(
-    home: Home, proposal: Proposal, model: Service, wish: Wish, progress: Progress, about: Form | None = None
+    home: Home,
+    proposal: Proposal,
+    model: LanguageModel,
+    wish: Wish,
+    progress: Progress,
+    about: Form | None = None,
 ) -> Proposal:
     drafting = _Drafting(HomeAsRead(home), proposal, model, wish, progress, about)
     return asyncio.run(drafting.draft())
@@ -84,7 +89,7 @@ class _Drafting:
         self,
         read: HomeAsRead,
         proposal: Proposal,
-        model: Service,
+        model: LanguageModel,
         wish: Wish,
         progress: Progress,
         about: Form | None = None,

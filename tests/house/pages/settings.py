@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import json
 import re
+import textwrap
 import tomllib
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,7 +18,7 @@ from narval.files.agents.settings import AGENT_READERS, AgentSettings
 from narval.files.agents.webhooks import HOOK_READERS, HOOKS, Webhook
 from narval.files.outside.cluster import CLUSTER_KEYS, ClusterSettings
 from narval.files.outside.mcp_servers import MCP, MCP_READERS, McpServer
-from narval.files.outside.services import SERVICE_TABLES, Service
+from narval.files.outside.services import KINDS_OF_SERVICES, SERVICE_TABLES
 from narval.files.outside.sources import (
     DATAFLOWS,
     FLOW_READERS,
@@ -55,6 +60,8 @@ as `"30s"`, `"5m"`, `"2h"`, `"1d 12h"`.
 """
 
 
+_WITHOUT = re.compile(r'(?:None|""): ')
+
 UNITS = {"G": 1 << 30, "M": 1 << 20, "K": 1 << 10}
 
 
@@ -74,7 +81,7 @@ PAGES = {"mailboxes": "[mail](modules/mail.md)"}
 INNER = (
     SettingsTable(f"[{MAIL}]", "[work by mail](work-by-mail.md)", MAIL_READERS),
     *(
-        SettingsTable(f"[{name}.NAME]", PAGES.get(name, SERVICES), readers, Service)
+        SettingsTable(f"[{name}.NAME]", PAGES.get(name, SERVICES), readers, KINDS_OF_SERVICES[name])
         for name, readers in SERVICE_TABLES.items()
     ),
     SettingsTable(f"[{MCP}.NAME]", "[MCP servers](mcp-servers.md)", MCP_READERS, McpServer),
@@ -105,18 +112,29 @@ def lines() -> Iterator[str]:
     yield from table(("setting", "takes", "default", "is"), rows)
     for found in INNER:
         yield f"\n## `{found.title}`\n\nExplained under {found.where}.\n"
-        yield from table(
-            ("setting", "takes", "default"),
-            (
-                (code(name), expected(read, BAD_VALUES), default(found.defaults, name))
-                for name, read in found.readers.items()
-            ),
+        fields = explained(found.defaults) if found.defaults is not None else {}
+        columns = 4 if fields else 3
+        rows = (
+            (code(name), expected(read, BAD_VALUES), default(found.defaults, name), fields.get(name, ""))
+            for name, read in found.readers.items()
         )
+        yield from table(("setting", "takes", "default", "is")[:columns], (row[:columns] for row in rows))
     yield "\n## `etc/people.toml`\n\nExplained under [people](people.md#who-is-who).\n"
     yield from table(
         ("table", "keys"),
         ((code(f"[{name}]") if name else "at the top", codes(keys)) for name, keys in PEOPLE_KEYS.items()),
     )
+
+
+def explained(settings: type[msgspec.Struct]) -> dict[str, str]:
+    """What the line below each field of a struct says, without its full stop, as of a file without None."""
+    lines: dict[str, str] = {}
+    for kind in reversed([kind for kind in settings.__mro__ if kind.__module__.startswith("narval.")]):
+        body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0].body
+        for field, below in pairwise(body):
+            if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr):
+                lines[field.target.id] = _WITHOUT.sub("without it: ", below.value.value.rstrip("."))
+    return lines
 
 
 def sampled(text: str) -> Iterator[tuple[str, tuple[str, str]]]:
@@ -165,6 +183,6 @@ def shown(value: object) -> str:
             return code(f'"{value // UNITS[unit]}{unit}"')
         case int() | float():
             return code(f"{value:g}" if isinstance(value, float) else value)
-        case tuple():
-            return code("[" + ", ".join(f'"{one}"' for one in value) + "]")
+        case tuple() if value:
+            return code(json.dumps(value))
     return ""
