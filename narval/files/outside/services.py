@@ -200,7 +200,7 @@ class Command(Service, frozen=True, kw_only=True, tag="commands"):
 
 
 AnyService = WebService | Calendar | LanguageModel | Mailbox | Command
-"""What a worker is told of services: each names its table."""
+"""A service of any table, as a worker is told of it."""
 
 _KINDS: tuple[type[AnyService], ...] = (WebService, Calendar, LanguageModel, Mailbox, Command)
 
