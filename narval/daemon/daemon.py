@@ -266,7 +266,8 @@ async def _started(
         where, renewer = settings.store or home.store if home is not None else None, None
         store = closing.enter_context(open_store(where, settings.durability, settings.store_patience))
         if home is not None and store.leases is not None:
-            renewer = await join(home, settings, store, clock, starting, closing, note, standby=standby)
+            how = {"standby": standby, "is_short": record_only}
+            renewer = await join(home, settings, store, clock, starting, closing, note, **how)
         daemon = _on_home(home, settings, store, clock, closing, record_only=record_only)
         daemon._closing = closing.pop_all()
         return await daemon._resumed(renewer)

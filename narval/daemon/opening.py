@@ -70,17 +70,20 @@ async def once_it_answers(start: Callable[[], Awaitable[T]], patience: float | N
 
 async def join(
     home: Home, settings: Settings, store: Store, clock: Clock, starting: ExitStack, closing: ExitStack,
-    note: Note, *, standby: bool,
+    note: Note, *, standby: bool, is_short: bool,
 ) -> RenewerClient | None:  # fmt: skip
     """Be a daemon of a store that others share, until `closing` ends; what renews for it from now on, however
-    long the start takes, whose end is that of `starting`. On a simulated clock nothing does.
+    long the start takes, whose end is that of `starting`; from later on where it `is_short`. On a simulated
+    clock nothing does.
     """
     from narval.daemon.fleet.joining import join_store
 
     renewing = None if clock.is_simulated else starting
     if standby:
         note(is_standby=True)
-    joined = await join_store(store, settings, load_people(home.path), renewing, standby=standby)
+    joined = await join_store(
+        store, settings, load_people(home.path), renewing, standby=standby, is_short=is_short
+    )
     closing.callback(joined.leave)
     if standby:
         note(is_standby=False)

@@ -1,7 +1,9 @@
 """Heavy calls on a cluster, in homes with daemons that are killed (G65, G69, G73)."""
 
 import random
+import re
 import signal
+import socket
 import subprocess
 import time
 from collections import Counter
@@ -9,10 +11,12 @@ from pathlib import Path
 
 import psutil
 import pytest
+from distributed import Security
 from lxml import etree
 
 from narval.calls.programs.reaper import OWNER
 from narval.files.home import Home
+from narval.files.outside.cluster import CERTIFICATES
 from narval.surfaces.control.client import Client
 from tests.acceptance.home import Narval, make, one_step, until
 from tests.calls.cluster.conftest import PROGRAM, WORKER, SharedCluster
@@ -81,6 +85,30 @@ def test_G65_a_home_without_a_cluster_says_for_what_its_calls_wait(tmp_path: Pat
         until(lambda: narval.ask("status").get("cluster"), "it is asked for")
         assert "there is no cluster: none is set; write cluster" in narval("why", str(run)).stdout.decode()
         assert "away: none is set" in narval("status").stdout.decode()
+
+
+def test_G65_a_scheduler_that_is_away_is_told_at_once(tmp_path: Path) -> None:
+    """A port that is free answers nobody; the certificates, of whatever authority, are read before."""
+    secured = Security.temporary()
+    texts = (secured.tls_ca_file, secured.tls_client_cert, secured.tls_client_key)
+    for name, text in zip(CERTIFICATES, texts, strict=True):
+        (tmp_path / name).write_text(text)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"tls://127.0.0.1:{server.getsockname()[1]}"
+    narval = home(tmp_path / "home", f'cluster = "{address}"\ncluster_certificates = "{tmp_path}"\n')
+    with narval.running():
+        run = narval.ask("start", "w.slow")["eid"]
+        until(lambda: narval.ask("status").get("cluster"), "it is asked for")
+        answers = list[str]()
+
+        def is_told() -> bool:
+            answers.append(narval("why", str(run)).stdout.decode())
+            return f"no scheduler answers at {address}: " in answers[-1]
+
+        until(is_told, "that nobody answers is told")
+        for answer in answers[:-1]:
+            assert f"connecting to {address} (for " in answer
+        assert re.search(r"\(for \d+ s\)", answers[-1])
 
 
 def test_G65_a_simulation_needs_no_cluster(tmp_path: Path) -> None:

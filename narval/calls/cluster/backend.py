@@ -71,8 +71,7 @@ class Cluster(QueuedBackend):
 
     def waits_for(self, record: CallRecord) -> str:
         """The reason why a call waits: for a cluster, for resources, for a place, or for a thread there."""
-        why = self.connection.why
-        if why:
+        if why := self.connection.why_for_long():
             return f"there is no cluster: {why}"
         if record in self._lacking:
             return f"no worker of the cluster has {shown_resources(record.call.target.resources)}"

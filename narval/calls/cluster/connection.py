@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import logging
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from narval.system.extras import install_command
 log = logging.getLogger("narval.cluster")
 
 _NONE_SET = 'none is set; write cluster = "local", or the address of a scheduler, into etc/narval.toml'
-_STARTING, _NO_WORKERS = "it is starting", "it has no workers"
+_STARTING, _NO_WORKERS, _CONNECTING = "it is starting", "it has no workers", "connecting"
 _SOON, _LATER = 0.5, 5.0
 """Seconds until a local cluster that has ended is started again, and until a package is looked for again."""
 
@@ -29,11 +30,13 @@ class ClusterConnection:
     """The link to the cluster that the settings name, and the local cluster where they name that.
 
     `listener` is told what the link tells. `why` says why there is no cluster; it is "" while there is one.
+    `since` is the moment of the monotonic clock from which that is so.
     """
 
     def __init__(self, programs: ProgramBackend, settings: ClusterSettings, listener: LinkListener) -> None:
         self._programs, self._listener = programs, listener
         self.settings, self.size, self.why = settings, ClusterSize(0, ()), _STARTING
+        self.since = 0.0
         self.link: ClusterLink | None = None
         self._local: LocalCluster | None = None
         self._again: asyncio.TimerHandle | None = None
@@ -61,7 +64,7 @@ class ClusterConnection:
             self.away(_STARTING)
         else:
             self._join(self.settings.address, Path(self.settings.certificates))
-            self.away(_STARTING)
+            self.away(f"{_CONNECTING} to {self.settings.address}")
 
     def close_after(self, seconds: float) -> None:
         """Leave the cluster then, unless it is opened again before."""
@@ -95,6 +98,12 @@ class ClusterConnection:
         if is_other:
             self.leave()
         return is_other
+
+    def why_for_long(self) -> str:
+        """Why there is no cluster, and for how long that is so; "" while there is one."""
+        if not self.why:
+            return ""
+        return f"{self.why} (for {time.monotonic() - self.since:.0f} s)"
 
     def shown(self, tasks: int, queued: int) -> dict[str, Any]:
         """The cluster as `status` shows it, with so many tasks on it, and calls that wait here."""
@@ -135,7 +144,8 @@ class ClusterConnection:
         """Take it that there is no cluster, or none any more."""
         if why != self.why:
             is_new = self._local is not None and self.why == _STARTING  # its workers come after it
-            is_coming = why == _STARTING or (is_new and why == _NO_WORKERS)
+            is_coming = why.startswith((_STARTING, _CONNECTING)) or (is_new and why == _NO_WORKERS)
+            self.since = time.monotonic()
             log.log(logging.INFO if is_coming else logging.WARNING, "there is no cluster: %s", why)
         self.size, self.why = ClusterSize(0, ()), why
         self._listener.away(why)

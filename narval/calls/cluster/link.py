@@ -8,6 +8,7 @@ have whatever he likes unpickled by all who take part: so both sides always show
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from narval.calls.cluster.messages import ClusterTask, LinkListener
+from narval.files.outside.cluster import CERTIFICATES
 from narval.system.extras import install_command
 
 if TYPE_CHECKING:
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 
 _FIRST_PAUSE, _LAST_PAUSE = 0.2, 5.0
 """Seconds between attempts to connect: at first, and in the end."""
+
+_REACHING = 10.0
+"""Seconds in which a connection is made, where a machine does not even refuse it."""
 
 
 class ClusterLink:
@@ -99,6 +104,7 @@ class ClusterLink:
         pause = _FIRST_PAUSE
         while True:
             try:
+                await _reach(*self._asked[:2])
                 from narval.calls.cluster.client import ClusterClient  # dask: 0.5 s, 40 MB
 
                 self._client = await ClusterClient.connect(*self._asked)
@@ -112,3 +118,26 @@ class ClusterLink:
             self._tell(methodcaller("away", why))
             await asyncio.sleep(pause)
             pause = min(_LAST_PAUSE, 2 * pause)
+
+
+async def _reach(address: str, certificates: Path) -> None:
+    """Make sure that a scheduler listens at an address: dask tries again for long, and would tell only then.
+
+    Raises OSError.
+    """
+    host, _, port = address.removeprefix("tls://").rpartition(":")
+    authority, own, key = (str(certificates / name) for name in CERTIFICATES)
+    try:
+        secured = ssl.create_default_context(cafile=authority)
+        secured.load_cert_chain(own, key)
+    except OSError as error:
+        raise OSError(f"the certificates in {certificates} cannot be read: {error}") from None
+    secured.check_hostname = False  # as dask does: it is the authority that tells who belongs to the cluster
+    try:
+        async with asyncio.timeout(_REACHING):
+            _, writer = await asyncio.open_connection(host.strip("[]"), int(port), ssl=secured)
+            writer.transport.abort()  # closed politely, it would wait for an answer
+    except OverflowError:
+        raise OSError(f"there is no port {port}") from None
+    except TimeoutError:
+        raise OSError(f"nothing came back within {_REACHING:g} s") from None

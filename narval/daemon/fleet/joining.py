@@ -20,7 +20,7 @@ from narval.core.errors import ElsewhereError, StoreError
 from narval.daemon.fleet.renewer_client import RenewerClient
 from narval.files.settings import Settings
 from narval.store.batch import AgentRow
-from narval.store.postgresql.leases import DaemonRow, Leases
+from narval.store.postgresql.leases import LEASE, DaemonRow, Leases
 from narval.store.store import Store
 
 log = logging.getLogger("narval.daemon")
@@ -76,19 +76,26 @@ class Joined(NamedTuple):
 
 
 async def join_store(
-    store: Store, settings: Settings, people: Directory, starting: ExitStack | None, *, standby: bool
+    store: Store,
+    settings: Settings,
+    people: Directory,
+    starting: ExitStack | None,
+    *,
+    standby: bool,
+    is_short: bool = False,
 ) -> Joined:
     """Be a daemon of a store, as `join` says, and have its own agent.
 
-    The renewer begins at once. Until the end of `starting` a thread gives the signs of life: to read a home's
-    files and to restore its own agent keeps the event loop for seconds.
+    The renewer begins at once; for a command that `is_short`, as it only records, once that has taken a third
+    of the lease that joining gives. Until the end of `starting` a thread gives the signs of life: to read a
+    home's files and to restore its own agent keeps the event loop for seconds.
     """
     assert store.leases is not None
     own = await join(store.leases, settings, people, standby=standby)
     store.use_own(own.agent)
     if starting is None or not store.leases.url:
         return Joined(partial(_leave, store.leases, None), None)
-    renewer = RenewerClient(store.leases.url, store.leases.daemon)
+    renewer = RenewerClient(store.leases.url, store.leases.daemon, after=LEASE / 3 if is_short else 0.0)
     renewer.begin()
     starting.callback(renewer.pulse_by_thread())
     return Joined(partial(_leave, store.leases, renewer), renewer)

@@ -16,10 +16,15 @@ from narval.system.pipes import read_pipe
 
 
 class RenewerClient:
-    """The program that renews for the daemon of a number, in the store at a URL, from `begin` to `close`."""
+    """The program that renews for the daemon of a number, in the store at a URL, from `begin` to `close`.
 
-    def __init__(self, url: str, daemon: int) -> None:
+    It is started `after` so many seconds: a command that is over by then, within the lease that it has from
+    joining, needs none.
+    """
+
+    def __init__(self, url: str, daemon: int, after: float = 0.0) -> None:
         self._url, self._daemon = url, daemon
+        self._from, self._using = time.monotonic() + after, threading.Lock()
         self._renewed: Callable[[float], None] | None = None
         self._program: subprocess.Popen[bytes] | None = None
         self._pulse: asyncio.TimerHandle | None = None
@@ -31,10 +36,11 @@ class RenewerClient:
 
     def begin(self) -> None:
         """Tell from now on that the event loop is at work, as often as it is."""
-        if self._program is None:
-            self._start()
-        self._write(b"%f\n" % time.monotonic())
-        self._pulse = asyncio.get_running_loop().call_later(PULSE, self.begin)
+        loop = asyncio.get_running_loop()
+        with self._using:
+            if self._is_started(loop):
+                self._write(b"%f\n" % time.monotonic())
+        self._pulse = loop.call_later(PULSE, self.begin)
 
     def tell_of_renewals(self, renewed: Callable[[float], None]) -> None:
         """Call a function in the event loop with the moment at which a renewal was sent that was answered."""
@@ -48,15 +54,13 @@ class RenewerClient:
         module that is imported, is renewed until it is ended: nobody takes anything of it but a standby of
         the same home.
         """
-        assert self._program is not None
-        assert self._program.stdin is not None
-        pipe, is_over = os.dup(self._program.stdin.fileno()), threading.Event()
+        is_over, loop = threading.Event(), asyncio.get_running_loop()
 
         def pulse() -> None:
-            with suppress(OSError):  # the renewer is dead, and the event loop starts another
-                while not is_over.wait(PULSE):
-                    with suppress(BlockingIOError):
-                        os.write(pipe, b"%f\n" % time.monotonic())
+            while not is_over.wait(PULSE):
+                with self._using:
+                    if self._is_started(loop):
+                        self._write(b"%f\n" % time.monotonic())
 
         thread = threading.Thread(target=pulse, name="narval-pulses", daemon=True)
         thread.start()
@@ -64,7 +68,6 @@ class RenewerClient:
         def end() -> None:
             is_over.set()
             thread.join()
-            os.close(pipe)
 
         return end
 
@@ -74,7 +77,13 @@ class RenewerClient:
             self._pulse.cancel()
         self._end()
 
-    def _start(self) -> None:
+    def _is_started(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Start the program if it is time and none is there; True if one is there."""
+        if self._program is None and time.monotonic() >= self._from:
+            self._start(loop)
+        return self._program is not None
+
+    def _start(self, loop: asyncio.AbstractEventLoop) -> None:
         self._program = subprocess.Popen(
             [sys.executable, "-m", "narval.daemon.fleet.renewer", str(self._daemon)],
             stdin=subprocess.PIPE,
@@ -88,7 +97,12 @@ class RenewerClient:
         for pipe in (self._program.stdin, self._program.stdout):
             os.set_blocking(pipe.fileno(), False)
         self._write(self._url.encode() + b"\n")
-        asyncio.get_running_loop().add_reader(self._program.stdout.fileno(), self._hear)
+        loop.call_soon_threadsafe(self._listen, self._program)
+
+    def _listen(self, program: subprocess.Popen[bytes]) -> None:
+        if program is self._program:
+            assert program.stdout is not None
+            asyncio.get_running_loop().add_reader(program.stdout.fileno(), self._hear)
 
     def _hear(self) -> None:
         assert self._program is not None
@@ -107,9 +121,10 @@ class RenewerClient:
             os.write(self._program.stdin.fileno(), line)
 
     def _end(self) -> None:
-        if self._program is None:
+        with self._using:
+            program, self._program = self._program, None
+        if program is None:
             return
-        program, self._program = self._program, None
         assert program.stdin is not None
         assert program.stdout is not None
         asyncio.get_running_loop().remove_reader(program.stdout.fileno())

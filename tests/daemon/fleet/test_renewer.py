@@ -45,14 +45,16 @@ Path({seen!r}).touch()
 
 
 @asynccontextmanager
-async def at_work(folder: Path, url: str, module: str = "") -> AsyncIterator[Daemon]:
+async def at_work(
+    folder: Path, url: str, module: str = "", *, record_only: bool = False
+) -> AsyncIterator[Daemon]:
     """A daemon on a server, which is closed at the end."""
     (folder / "etc").mkdir(parents=True)
     (folder / "etc/narval.toml").write_text(f"name = 'attic'\nstore = '{url}'\nlisten = false\n")
     if module:
         (folder / "modules").mkdir()
         (folder / "modules/slow.py").write_text(module)
-    daemon = await Daemon.open(Home(folder))
+    daemon = await Daemon.open(Home(folder), record_only=record_only)
     try:
         yield daemon
     finally:
@@ -102,6 +104,21 @@ async def test_G48_a_daemon_is_renewed_while_it_starts_though_a_module_keeps_its
         assert fleet_of(daemon).members.gate.is_open()
         names = {thread.name for thread in threading.enumerate()}
     assert "narval-pulses" not in names, "the event loop gives the signs of life now"
+
+
+@in_a_loop
+async def test_G48_a_command_that_only_records_starts_a_renewer_once_it_takes_long(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    started = time.monotonic()
+    async with at_work(tmp_path, postgres_url, record_only=True) as daemon:
+        renewer = fleet_of(daemon).renewer
+        assert renewer is not None
+        assert renewer.pid is None or time.monotonic() >= started + LEASE / 3
+        while renewer.pid is None:
+            await asyncio.sleep(0.02)
+        assert time.monotonic() >= started + LEASE / 3
+        await renewed_again(daemon)
 
 
 @in_a_loop
