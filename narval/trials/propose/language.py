@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 
@@ -141,6 +142,7 @@ _RULES = """
 """
 
 
+@cache
 def language_page() -> str:
     """The page: how definitions are written, and all words of the languages that are XML."""
     return "\n".join([_HEAD, _TABLES, *_tables(), _RULES])

@@ -229,6 +229,22 @@ def test_it_ends_when_it_has_gone_on_for_long_enough() -> None:
     assert (found.states, found.complete) == (3, False)
 
 
+def test_it_ends_within_an_event_that_has_many_consequences() -> None:
+    rivals = [transition(f"t{number}", "a", "z", f"mail{number}") for number in range(8)]
+    said = Dialogue(recipe("g.r", step("a"), step("z"), *rivals), action("m.a"), action("m.z"))
+    definition = said.library.get("recipe", "g.r")
+    assert definition is not None
+    asked = list[int]()
+
+    def enough(states: int) -> bool:
+        asked.append(states)
+        return len(asked) > 40
+
+    found = explore(definition, said.library, enough=enough)
+    assert (found.complete, found.cut) == (False, f"the search was cut short after {found.states} states")
+    assert len(asked) == 41
+
+
 def test_every_way_in_which_a_run_may_end_is_found() -> None:
     takes = action("m.a", [Input("in", "mail", outdates=True)], [Output("out", "mail")])
     text = recipe("g.r", step("a", timeout="5", retries="1"), step("z"), transition("t", "a", "z", "mail"))
