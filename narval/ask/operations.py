@@ -31,7 +31,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "attention.calendar": ("calendar",),
     "trials.trials": ("simulate", "scenarios", "explore", "explored", "trial"),
     "trials.past_jobs": ("try_on_past", "job", "jobs", "end_job"),
-    "trials.drafting": ("draft", "go_on_drafting"),
+    "trials.drafting": ("draft", "go_on_drafting", "end_drafting"),
     "attention.incidents": ("incidents", "acknowledge", "retry_incident"),
     "daemon.people": ("people",),
     "daemon.hooks": ("hooks", "take_hook"),

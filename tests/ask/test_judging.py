@@ -32,7 +32,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> HomeAsRead:
 
 def unnamed(home: HomeAsRead, target: str, argument: str, wish: str) -> str:
     text = RECIPE.format(target=target, argument=argument)
-    judgement = home.judge({"a.xml": text}, wish, explores=False)
+    judgement = home.judge({"a.xml": text}, wish, seconds=0)
     assert judgement.is_sound, judgement.faults
     return "\n".join(judgement.unnamed)
 

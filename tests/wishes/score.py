@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -23,7 +23,8 @@ from narval.trials.propose.prompt import Example
 from narval.trials.propose.protocol import MOST_ROUNDS
 from narval.trials.simulate.parser import read_scenario
 from narval.trials.simulate.simulated_home import simulated_home
-from tests.wishes.wishes import Wish, files_of, played
+from tests.places import ROOT
+from tests.wishes.wishes import ASKED, Wish, files_of, played
 
 LONGEST = 6
 """The most elements that a model is shown as examples of a wish."""
@@ -53,7 +54,7 @@ def score(home: Path, wish: Wish, model: str = "") -> Score:
 
     The model sees one element of each name that the scenarios let come, as a person would show them.
     """
-    scenarios = files_of(wish, "scenarios/")
+    scenarios = _scenarios(wish)
     asked = Proposed(text=wish.says, model=model, name=wish.example, examples=tuple(_examples(scenarios)))
     proposal = propose(Home(home), asked)
     about = proposal.about()
@@ -90,6 +91,11 @@ def table_row(model: Service, day: str, scores: Iterable[Score]) -> str:
     return f"| {' | '.join(map(str, cells))} |"
 
 
+def _scenarios(wish: Wish) -> list[Path]:
+    """The scenarios of a wish, but those of another form of its example, a process or tasks."""
+    return [path for path in files_of(wish, "scenarios/") if not path.stem.endswith((".process", ".task"))]
+
+
 def _examples(scenarios: Iterable[Path]) -> list[Example]:
     named: dict[str, Example] = {}
     for path in scenarios:
@@ -102,19 +108,21 @@ def _examples(scenarios: Iterable[Path]) -> list[Example]:
 
 
 def _passed(home: Path, wish: Wish, proposal: Proposal) -> int:
-    """The number of scenarios of a wish that go as expected with a proposal."""
+    """The number of scenarios of a wish that go as expected with a proposal, beside what every home asks."""
     with tempfile.TemporaryDirectory(prefix="narval-wish-") as scratch:
         trial = Path(scratch)
         shutil.copytree(home / "recipes", trial / "recipes")
         shutil.copytree(proposal.folder / TEXTS, trial / "recipes" / "proposed")
         (trial / "recipes/proposed/memory.xml").unlink(missing_ok=True)
+        for name in ASKED:
+            (trial / name).parent.mkdir(exist_ok=True)
+            shutil.copy(ROOT / name, trial / name)
         (trial / "scenarios").mkdir()
         added = [one for one in load(trial).library if "/proposed/" in one.path]
-        names = re.findall(r'<start-plan recipe="([^"]+)"', proposal.texts().get("memory.xml", ""))
-        names += [one.full_name for one in added if _begins(one)]
+        starts = _started(proposal.texts(), [one.full_name for one in added if _begins(one)])
         works = [one.full_name for one in added if one.kind == "work"]
-        for path in files_of(wish, "scenarios/"):
-            text = _renamed(path.read_text("utf-8"), names, works)
+        for path in _scenarios(wish):
+            text = _renamed(path.read_text("utf-8"), starts, works)
             (trial / "scenarios" / path.name).write_text(text, "utf-8")
         try:
             return sum(played(simulated_home(Home.find(trial)), trial / "scenarios"))
@@ -126,8 +134,25 @@ def _begins(one: object) -> bool:
     return isinstance(one, RunDefinition) and one.kind != "work"
 
 
-def _renamed(text: str, names: list[str], works: list[str]) -> str:
-    """A scenario about the definitions of a proposal: what it starts is the first, what it asks its work."""
-    if works:
-        text = re.sub(r'work( name)?="examples\.[^"]*"', lambda at: f'work{at[1] or ""}="{works[0]}"', text)
-    return re.sub(r'recipe="examples\.[^"]*"', f'recipe="{names[0]}"', text) if names else text
+def _started(texts: Mapping[str, str], names: Sequence[str]) -> list[str]:
+    """The definitions that a proposal starts; where it does not say so, those that no other of it calls."""
+    every = "".join(texts.values())
+    said = re.findall(r'<start-plan recipe="([^"]+)"', every)
+    return said or [name for name in names if not re.search(rf'[">]{re.escape(name)}["<]', every)]
+
+
+def _renamed(text: str, starts: Sequence[str], works: Sequence[str]) -> str:
+    """A scenario about the definitions of a proposal: it starts those, and asks its works in their order.
+
+    How many runs there are of what is not told: that is how the example does it, not what was wished.
+    """
+    named = list(dict.fromkeys(re.findall(r'work(?: name)?="(examples\.[^"]*)"', text)))
+    for old, new in zip(named, [*works, *works[-1:] * len(named)], strict=False):
+        text = text if old in works else text.replace(f'"{old}"', f'"{new}"')
+    text = re.sub(r'<run recipe="examples\.[^>]*/>', '<element match="never" count="0"/>', text)
+    if starts:
+        first, *others = re.split(r'<start recipe="examples\.[^"]*"/>', text)
+        every = "".join(f'<start recipe="{name}"/>' for name in starts)
+        text = f"{first}{every}{''.join(others)}" if others else first
+        text = re.sub(r'recipe="examples\.[^"]*"', f'recipe="{starts[0]}"', text)
+    return text

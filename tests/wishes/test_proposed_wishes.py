@@ -150,10 +150,10 @@ def test_a_model_that_is_hostile_has_what_it_sends_to_strangers_said_first(
 def test_make_wishes_scores_a_model_by_the_scenarios_of_the_wishes(tmp_path: Path) -> None:
     """In a program of its own, with a server that speaks the protocol of models."""
     wishes = {wish.example: wish for wish in WISHES}
-    lights, chores, lists = wishes["lights-off"], wishes["chores"], wishes["list-folder"]
+    photos, asked, lists = wishes["photos-copied"], wishes["invitation"], wishes["list-folder"]
     answers = {
-        lights.says: [streamed(right(lights, 'group="examples"', 'group="mine"'))],
-        chores.says: [streamed(WRONG[0]), streamed(right(chores, "examples", "mine"))],
+        photos.says: [streamed(right(photos, "examples", "mine"))],
+        asked.says: [streamed(WRONG[0]), streamed(right(asked, "examples", "mine"))],
         lists.says: [streamed(right(lists, *lists.wrong))],
     }
     in_order = [said for wish in WISHES for said in answers.get(wish.says, [])]
@@ -162,7 +162,13 @@ def test_make_wishes_scores_a_model_by_the_scenarios_of_the_wishes(tmp_path: Pat
         server.will_say(*in_order)
         text = f'[models.near]\nurl = "{server.url}"\nmodel = "tiny"\ninput_price = 1\nseconds = 60\n'
         (tmp_path / "etc/narval.toml").write_text(text)
-        line = ["-n", "wishes", "MODEL=near", f"HOME_DIR={tmp_path}", "ONLY=lights-off chores list-folder"]
+        line = [
+            "-n",
+            "wishes",
+            "MODEL=near",
+            f"HOME_DIR={tmp_path}",
+            "ONLY=photos-copied invitation list-folder",
+        ]
         printed = subprocess.run(["make", *line], cwd=ROOT, capture_output=True, text=True, check=True)
         command = shlex.split(printed.stdout.splitlines()[-1])
         assert command[0].endswith("bin/python")
@@ -172,8 +178,8 @@ def test_make_wishes_scores_a_model_by_the_scenarios_of_the_wishes(tmp_path: Pat
     assert (done.stderr, done.returncode) == ("", 0)
     lines = done.stdout.splitlines()
     assert {*lines[:3]} == {
-        "lights-off: ready, rounds 1, scenarios 1 of 1",
-        "chores: ready, rounds 2, scenarios 1 of 1",
+        "photos-copied: ready, rounds 1, scenarios 1 of 1",
+        "invitation: ready, rounds 2, scenarios 1 of 1",
         "list-folder: ready, rounds 1, scenarios 0 of 1",
     }
     head, row = ([cell.strip() for cell in lines[at].strip("|").split("|")] for at in (-3, -1))

@@ -14,10 +14,7 @@ from narval.files.home import Home
 from narval.files.reading import load
 from narval.trials.simulate.simulated_home import simulated_home
 from tests.places import ROOT
-from tests.wishes.wishes import WISHES, Wish, files_of, played
-
-ASKED = ("model.xml", "trust.xml")
-"""The files of recipes with the work that a home with rules asks."""
+from tests.wishes.wishes import ASKED, WISHES, Wish, files_of, played
 
 
 def test_each_wish_has_an_example_of_its_own_with_scenarios() -> None:
@@ -50,9 +47,10 @@ def test_a_scenario_notices_a_wrong_change_of_the_example(tmp_path: Path, wish: 
     recipes, scenarios = tmp_path / "recipes", tmp_path / "scenarios"
     for folder in (recipes, scenarios, tmp_path / "etc"):
         folder.mkdir()
-    for path in [*files_of(wish, "recipes/"), *(ROOT / "recipes" / name for name in ASKED)]:
+    for path in files_of(wish, "recipes/"):
         shutil.copy(path, recipes)
-    shutil.copy(ROOT / "etc/trust.toml", tmp_path / "etc")
+    for name in ASKED:
+        shutil.copy(ROOT / name, tmp_path / name)
     for path in files_of(wish, "scenarios/"):
         shutil.copy(path, scenarios)
     old, new = wish.wrong

@@ -17,6 +17,9 @@ from narval.trials.simulate.simulated_home import SimulatedHome
 from narval.trials.simulate.simulation import play_scenario, start_of
 from tests.places import ROOT
 
+ASKED = ("recipes/model.xml", "recipes/trust.xml", "etc/trust.toml")
+"""The files with the work that a home with rules asks, and these rules."""
+
 
 class Wish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A wish: what a person says, its example, and a wrong change of that."""

@@ -163,9 +163,9 @@ DESCRIPTIONS: Mapping[str, ToolDescription] = {
         },
     ),
     "propose": ToolDescription(
-        "Propose definitions to the owner of the home. They are put aside with their faults: nothing "
-        "runs them before the owner has accepted them. Use it when the user wants something that no "
-        "recipe here does; `check` them first. Python is refused.",
+        "Propose definitions to the owner of the home. They are put aside with their faults, and with "
+        "findings on what they may come to: nothing runs them before the owner has accepted them. Use it "
+        "when the user wants something that no recipe here does; `check` them first. Python is refused.",
         {
             "name": "A name for the proposal, of a to z, digits and -; it takes the place of yours so named.",
             "texts": _TEXTS,

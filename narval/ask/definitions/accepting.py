@@ -111,7 +111,7 @@ def _alteration(home: Home, proposal: Proposal, about: Form, texts: Mapping[str,
     except SettingsError as error:
         raise RequestError(f"etc/narval.toml has faults, set them right first: {error}") from None
     change = about.get("change")
-    judgement = read.judge(texts, proposal.wish(), change, explores=False)
+    judgement = read.judge(texts, proposal.wish(), change, seconds=0)
     if not judgement.is_sound:
         first = next(fault for fault in judgement.faults if not fault["warning"])
         place = f"{first['path']}:{first['line']}:{first['column']}: " if first["path"] else ""

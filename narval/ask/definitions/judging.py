@@ -66,6 +66,8 @@ class Judgement(msgspec.Struct, frozen=True):
     """The needs of each definition, outside of the home and within."""
     unnamed: list[str] = []
     """The sentences on what they would do outside in ways that neither the wish nor the settings name."""
+    is_explored: bool = msgspec.field(name="explored", default=True)
+    """False if the time ended the exploring before there was nothing new."""
 
     @property
     def is_sound(self) -> bool:
@@ -105,10 +107,11 @@ class HomeAsRead:
         wish: str = "",
         changed: Form | None = None,
         *,
-        explores: bool = True,
+        seconds: float | None = None,
     ) -> Judgement:
         """Judge texts by the name of their file, as if they were added to the home; `changed` is the
-        definition (`name`, `kind`, `path`) whose file one of them takes the place of.
+        definition (`name`, `kind`, `path`) whose file one of them takes the place of. Exploring takes so many
+        `seconds` at most, usually SECONDS; with 0 nothing is explored.
         """
         try:
             check_texts(dict(texts))
@@ -118,17 +121,20 @@ class HomeAsRead:
         if any(not fault.warning for fault in faults):
             return Judgement([{**form_of(one), "warning": one.warning} for one in faults[:MOST_FAULTS]])
         loaded, definitions = self.added(texts)
-        library = loaded.library
+        library, until = loaded.library, time.monotonic() + (SECONDS if seconds is None else seconds)
+        findings = list(_findings(definitions, library, until)) if seconds != 0 else []
+        is_explored = seconds != 0 and time.monotonic() < until
         return Judgement(
             faults=[{**form_of(one), "warning": one.warning} for one in faults[:MOST_FAULTS]],
             sentences=[
                 {**row, "file": _file(row["file"])} for one in definitions for row in told(one, library)
             ],
-            findings=list(_findings(definitions, library, texts)) if explores else [],
+            findings=findings,
             needs=[
                 _need(one, need) for one in self.standings(loaded, definitions, texts) for need in one.needs
             ],
             unnamed=list(self._unnamed(loaded, definitions, texts, wish, changed)),
+            is_explored=is_explored,
         )
 
     def added(self, texts: Mapping[str, str]) -> tuple[Loaded, list[Definition]]:
@@ -302,10 +308,8 @@ def _values(texts: Mapping[str, str]) -> Iterator[str]:
             yield node.text
 
 
-def _findings(
-    definitions: Iterable[Definition], library: Library, texts: Mapping[str, str]
-) -> Iterator[Form]:
-    until = time.monotonic() + SECONDS
+def _findings(definitions: Iterable[Definition], library: Library, until: float) -> Iterator[Form]:
+    """The findings of exploring definitions until a moment of the monotonic clock."""
     for one in definitions:
         if is_explorable(one):
             examined = examine(one, library, enough=lambda states: time.monotonic() > until)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
 import tempfile
 from pathlib import Path
@@ -10,12 +11,15 @@ from typing import Any
 
 import msgspec
 
+from narval.agent.agent import AgentState
 from narval.ask.asker import PROGRAM, Asker
 from narval.ask.definitions.checking import check_texts
 from narval.ask.definitions.judging import HomeAsRead, Judgement
 from narval.ask.json_forms import moment
 from narval.ask.registry import operation
 from narval.ask.runs.drawing import form, graph_of
+from narval.ask.trials.child_program import json_of
+from narval.ask.trials.trials import home_options
 from narval.core.definitions.library import Definition
 from narval.core.engines.registry import engine_of, is_runnable
 from narval.core.errors import RequestError, SettingsError
@@ -23,6 +27,7 @@ from narval.daemon.daemon import Daemon
 from narval.files.home import Home
 from narval.files.proposals.folder import (
     ABOUT,
+    DRAFTING,
     FAULTY,
     LISTS,
     PROPOSALS,
@@ -39,8 +44,16 @@ from narval.files.proposals.folder import (
     text_of_form,
 )
 
+log = logging.getLogger("narval.daemon")
+
 MOST_OF_ONE = 20
 """The proposals that one who asks may have at a time."""
+
+QUICK = 0.05
+"""Seconds for which a proposal is explored within the daemon; what takes longer a child program explores."""
+
+AT_ONCE = 2
+"""The child programs that explore proposals at once."""
 
 
 @operation("write")
@@ -48,7 +61,7 @@ async def propose(
     daemon: Daemon, name: str, texts: dict[str, str], wish: str = "", *, asker: Asker = PROGRAM
 ) -> dict[str, Any]:
     """Put definitions, texts by the name of their file, into `proposals/NAME/`, with the wish in words; the
-    answer has their faults.
+    answer has their faults, and the findings of exploring them for five seconds at most.
 
     Nothing there runs. Python is refused, and so is more than 64 kB; who asks may have 20 at a time, and
     replace their own.
@@ -71,7 +84,10 @@ async def propose(
         await asyncio.to_thread(_write, folder, name, by, texts, wish, about)
     except OSError as error:
         raise RequestError(f"{PROPOSALS}/{name} cannot be written: {error.strerror}") from None
-    return {"path": f"{PROPOSALS}/{name}", **{key: about[key] for key in ("name", "by", "at", "faults")}}
+    if judgement.is_sound and not judgement.is_explored:
+        about["findings"] = await _explored(daemon, name)
+    row = {key: about[key] for key in ("name", "by", "at", "faults", "findings")}
+    return {"path": f"{PROPOSALS}/{name}", **row}
 
 
 @operation("read")
@@ -97,8 +113,8 @@ async def proposal(daemon: Daemon, name: str) -> dict[str, Any]:
 
 @operation("read")
 async def drawn_proposal(daemon: Daemon, name: str) -> list[dict[str, Any]]:
-    """The graphs of the definitions of a proposal that can be run, each in the form of `drawn`; none of one
-    that has faults. Raises RequestError where there is none of the name.
+    """The graphs of the definitions of a proposal that can be run, each in the form of `drawn`, with `name`
+    and `kind`; none of one that has faults. Raises RequestError where there is none of the name.
     """
     home = home_of(daemon)
 
@@ -121,6 +137,8 @@ async def drop_proposal(daemon: Daemon, name: str) -> str:
         raise RequestError(
             f"proposal {name} was accepted: `narval accept --undo {name}` takes it back, then drop it"
         )
+    if one.about().get("state") == DRAFTING:
+        raise RequestError(f"a model is at proposal {name}: end that first, or wait for its end")
     try:
         await asyncio.to_thread(one.drop)
     except OSError as error:
@@ -135,9 +153,46 @@ def home_of(daemon: Daemon) -> Home:
     return daemon.home
 
 
+def check_proposal(home: Home, proposal: Proposal) -> Form:
+    """Judge the texts of a proposal as they and the home are now, and keep that: the proposal, in the form of
+    the operation `proposal`. One that changed meanwhile keeps what is known of it.
+
+    Raises RequestError for one that is drafted or accepted.
+    """
+    about, texts = proposal.about(), proposal.texts()
+    if proposal.accepted() is not None or about.get("state") not in (READY, FAULTY):
+        raise RequestError(f"only a proposal that is ready or faulty is checked, and not {proposal.name}")
+    judgement = _as_read(home).judge(texts, proposal.wish(), about.get("change"))
+    if proposal.texts() == texts:
+        state = READY if judgement.is_sound else FAULTY
+        proposal.note({**about, "why": None, "state": state, **msgspec.to_builtins(judgement)})
+    return _shown(proposal)
+
+
+class _Places:
+    """The places for child programs that explore proposals."""
+
+    def __init__(self, agent: AgentState) -> None:
+        self.free = asyncio.Semaphore(AT_ONCE)
+
+
+async def _explored(daemon: Daemon, name: str) -> list[Form]:
+    """The findings of exploring a proposal, which keeps them; a daemon does nothing else meanwhile if it does
+    that itself, so a child program does.
+    """
+    async with daemon.agents.own.listings.kept(_Places).free:
+        try:
+            row = await json_of([*home_options(daemon), "proposals", "check", name])
+        except RequestError as error:
+            log.warning("proposal %s is not explored: %s", name, error)
+            return []
+    findings: list[Form] = row["findings"]
+    return findings
+
+
 def _judged(home: Home, texts: dict[str, str], wish: str) -> Judgement:
-    """Texts as they are judged when they come; who proposes waits for it, so they are not explored yet."""
-    return _as_read(home).judge(texts, wish, explores=False)
+    """Texts as they are judged when they come, explored as far as that is quickly done."""
+    return _as_read(home).judge(texts, wish, seconds=QUICK)
 
 
 def _as_read(home: Home) -> HomeAsRead:
@@ -149,7 +204,8 @@ def _as_read(home: Home) -> HomeAsRead:
 
 def _drawn(definition: Definition) -> Form:
     engine = engine_of(definition.kind)
-    return form(graph_of(engine, definition, engine.begin(0, definition)))
+    graph = form(graph_of(engine, definition, engine.begin(0, definition)))
+    return {**graph, "name": definition.full_name, "kind": definition.kind}
 
 
 def _row(one: Proposal) -> Form:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import signal
 from asyncio.subprocess import Process
+from contextlib import suppress
 from pathlib import Path
 
 from narval.agent.agent import AgentState
@@ -41,18 +43,33 @@ PACE = 0.5
 """Seconds between two looks at how far it is."""
 
 
+GRACE = 10.0
+"""Seconds that a child has to keep what has come when somebody ends it."""
+
+
+class Draft:
+    """A proposal that is drafted: the child that does it, and the task that follows it until it has ended."""
+
+    def __init__(self, child: Process) -> None:
+        self.child = child
+        self.task: asyncio.Task[None] | None = None
+        self.ending = ""
+        """Why it is to end before its time, once somebody has asked for that."""
+
+
 class Drafts:
-    """The child programs that draft; they end with the daemon."""
+    """The child programs that draft, by the name of the proposal; they end with the daemon."""
 
     def __init__(self, agent: AgentState) -> None:
-        self.tasks: dict[str, asyncio.Task[None]] = {}
+        self.by_name: dict[str, Draft] = {}
         self.ends_with_daemon = False
 
     async def close(self) -> None:
         """End all that are under way."""
-        for task in self.tasks.values():
+        tasks = [draft.task for draft in self.by_name.values() if draft.task is not None]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self.tasks.values(), return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @operation("write")
@@ -91,8 +108,8 @@ async def go_on_drafting(daemon: Daemon, name: str, answers: list[str]) -> dict[
     """
     home, drafts = home_of(daemon), _drafts(daemon)
     proposal = await asyncio.to_thread(proposal_named, home.path, name)
-    if (before := drafts.tasks.get(name)) is not None:
-        await asyncio.wait([before])  # it has said all, and is about to end
+    if (before := drafts.by_name.get(name)) is not None and before.task is not None:
+        await asyncio.wait([before.task])  # it has said all, and is about to end
     about = await asyncio.to_thread(proposal.about)
     questions = about.get("questions") or []
     if about.get("state") not in (ASKS, FAILED):
@@ -107,6 +124,31 @@ async def go_on_drafting(daemon: Daemon, name: str, answers: list[str]) -> dict[
     return {"name": name}
 
 
+@operation("write")
+async def end_drafting(daemon: Daemon, name: str, *, asker: Asker = PROGRAM) -> dict[str, str]:
+    """End the drafting of a proposal, which keeps the rounds so far and may go on later; one that is over
+    stays as it is: `{"name", "state"}`.
+
+    Raises RequestError where there is none of the name, or another program drafts it.
+    """
+    home, drafts = home_of(daemon), _drafts(daemon)
+    proposal = await asyncio.to_thread(proposal_named, home.path, name)
+    current = drafts.by_name.get(name)
+    if current is not None and current.task is not None:
+        if not current.ending:
+            current.ending = f"{asker.person or 'a program'} ended it"
+            with suppress(ProcessLookupError):
+                current.child.send_signal(signal.SIGINT)
+            await asyncio.wait([current.task], timeout=GRACE)
+            with suppress(ProcessLookupError):
+                current.child.kill()
+        await asyncio.wait([current.task])
+    state = str((await asyncio.to_thread(proposal.about)).get("state"))
+    if state == DRAFTING:
+        raise RequestError(f"proposal {name} is drafted by another program, such as a terminal: end it there")
+    return {"name": name, "state": state}
+
+
 def _drafts(daemon: Daemon) -> Drafts:
     drafts = daemon.agents.own.listings.kept(Drafts)
     if not drafts.ends_with_daemon:
@@ -116,22 +158,25 @@ def _drafts(daemon: Daemon) -> Drafts:
 
 
 def _raise_if_full(drafts: Drafts) -> None:
-    if len(drafts.tasks) >= AT_ONCE:
-        raise RequestError(f"{len(drafts.tasks)} proposals are drafted, and no more may be: wait for one")
+    if len(drafts.by_name) >= AT_ONCE:
+        raise RequestError(
+            f"{len(drafts.by_name)} proposals are drafted, and no more may be: end one, or wait for its end"
+        )
 
 
 async def _begin(daemon: Daemon, proposal: Proposal, answers: list[str]) -> None:
     options = [f"--answer={answer}" for answer in answers]
     arguments = [*home_options(daemon), "propose", f"--go-on={proposal.name}", *options, "--json"]
     child = await child_program.begin(arguments, SECONDS, longest=child_program.LONGEST)
-    drafts = _drafts(daemon)
-    task = asyncio.create_task(_follow(daemon, proposal, child))
-    drafts.tasks[proposal.name] = task
-    task.add_done_callback(lambda done: drafts.tasks.pop(proposal.name, None))
+    drafts, draft = _drafts(daemon), Draft(child)
+    draft.task = asyncio.create_task(_follow(daemon, proposal, draft))
+    drafts.by_name[proposal.name] = draft
+    draft.task.add_done_callback(lambda done: drafts.by_name.pop(proposal.name, None))
 
 
-async def _follow(daemon: Daemon, proposal: Proposal, child: Process) -> None:
+async def _follow(daemon: Daemon, proposal: Proposal, draft: Draft) -> None:
     """Tell those who look at it how far a child is, until it has ended."""
+    child = draft.child
     assert child.stdout is not None
     assert child.stderr is not None
     said = asyncio.gather(child_program.last_of(child.stdout), child_program.last_of(child.stderr))
@@ -150,9 +195,10 @@ async def _follow(daemon: Daemon, proposal: Proposal, child: Process) -> None:
         await child_program.end(child)
     complaint = (await said)[1].strip()
     about = await asyncio.to_thread(proposal.about)
-    if about.get("state") == DRAFTING or (about.get("state") == FAILED and about.get("pid")):
-        why = child_program.why_ended(complaint, child.returncode, SECONDS)
-        log.warning("proposal %s: %s", proposal.name, why)
+    is_left = about.get("state") == DRAFTING or (about.get("state") == FAILED and about.get("pid"))
+    if is_left or (draft.ending and about.get("state") == FAILED):
+        why = draft.ending or child_program.why_ended(complaint, child.returncode, SECONDS)
+        log.log(logging.INFO if draft.ending else logging.WARNING, "proposal %s: %s", proposal.name, why)
         await asyncio.to_thread(proposal.note, {**about, "state": FAILED, "why": why, "pid": None})
     _tell(daemon)
 

@@ -160,6 +160,24 @@ def try_(session: Session, name: str, since: str, in_lines: bool, everything: bo
     session.give(report, lambda form: click.echo("\n".join(told(form))))
 
 
+@command("check", example="narval proposals check remind-me")
+@click.argument("name", shell_complete=completion.proposals)
+@click.pass_context
+def check(context: click.Context, /, session: Session, name: str) -> None:
+    """Check the texts of a proposal anew.
+
+    They may have been edited in proposals/NAME/texts, and the home may have changed. Faults, what it does,
+    what it needs and may come to are kept with it.
+    """
+    from narval.ask.definitions.proposing import check_proposal
+    from narval.files.proposals.folder import proposal_named
+
+    row = check_proposal(session.home, proposal_named(session.home.path, name))
+    session.give(row, _print)
+    if row["state"] != "ready":
+        context.exit(NOT_WELL)
+
+
 @asking("drop", "drop_proposal", example="narval proposals drop remind-me", alters=True)
 @click.argument("name", shell_complete=completion.proposals)
 def drop(name: str) -> None:
@@ -167,7 +185,7 @@ def drop(name: str) -> None:
     click.echo(f"dropped: {clean(name)}")
 
 
-for _below in (show, try_, drop):
+for _below in (show, check, try_, drop):
     proposals.add_command(_below)
 
 

@@ -84,6 +84,7 @@ PAGES: tuple[PageRoute, ...] = (
     proposals.accept_proposal,
     proposals.unaccept_proposal,
     proposals.drop_proposal,
+    proposals.end_drafting,
     proposals.try_proposal,
     proposals.answer_proposal,
     calendar.calendar_page,

@@ -107,8 +107,8 @@ def explore(
     except TooManyWays:
         walk.found.complete, walk.found.cut = False, "events can have too many consequences"
     except _EnoughError:
-        found = walk.found
-        found.complete, found.cut = False, f"the search was cut short after {found.states} states"
+        walk.found.complete = False
+        walk.found.cut = f"the search was cut short after {walk.found.states} states"
     return walk.found
 
 

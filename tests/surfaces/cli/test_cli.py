@@ -76,7 +76,12 @@ def test_every_operation_is_asked_by_a_command_but_for_what_only_programs_ask_of
         "cancel_call",
         "client_resource",
     }  # narval mcp --client does
-    by_programs |= {"draft", "go_on_drafting", "drawn_proposal"}  # pages do; propose drafts it itself
+    by_programs |= {
+        "draft",
+        "go_on_drafting",
+        "end_drafting",
+        "drawn_proposal",
+    }  # pages do; propose drafts it itself
     by_programs |= {"check", "propose"}  # assistants do, as tools; check reads the files itself
     by_programs |= {"flow_results", "record_flow_results"}  # a dataflow in the foreground does
     assert set(OPERATIONS) - {operation for _, operation in of_commands()} == by_programs

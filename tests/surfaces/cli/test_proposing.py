@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+import narval as library
+from narval.ask.definitions import proposing
 from narval.files.home import Home
 from narval.files.proposals import altering
 from narval.trials.propose.driver import Wish, propose
@@ -334,6 +336,29 @@ def test_D10_a_draft_that_is_killed_says_so_and_has_what_came(home: Path, server
     (row,) = data(home, "proposals")
     assert (row["state"], row["why"]) == ("failed", "the program that drafted it was ended")
     assert data(home, "proposals", "show", "idea")["rounds"][0]["answer"] == "no"
+
+
+def test_G81_what_a_program_proposes_is_explored_and_told_at_once(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a child program, if it takes long, which does what checks a proposal that was edited by hand."""
+    never = GOOD.replace("bill[@number]", "bill[@number='1' and @number='2']")
+    with library.open(home) as agent:
+        quick = agent.ask("propose", name="quick", texts={"bills.xml": never}, wish="note my bills")
+        assert any(one["severity"] == "error" for one in quick["findings"])
+        monkeypatch.setattr(proposing, "QUICK", 0)
+        answer = agent.ask("propose", name="idea", texts={"bills.xml": never}, wish="note my bills")
+        row = agent.ask("proposal", name="idea")
+    messages = [[one["message"] for one in of["findings"]] for of in (answer, quick, row)]
+    assert messages[0] == messages[1] == messages[2]
+    assert row["told"]
+    (home / "proposals/idea/texts/bills.xml").write_text(GOOD.replace("basic.log", "basic.lag"))
+    checked = narval(home, "proposals", "check", "idea")
+    assert checked.exit_code == 1
+    assert "basic.lag" in checked.stdout
+    (home / "proposals/idea/texts/bills.xml").write_text(GOOD)
+    assert "ready to be accepted" in well(home, "proposals", "check", "idea")
+    assert data(home, "proposals", "show", "idea")["findings"] != quick["findings"]
 
 
 def test_a_home_a_wish_and_a_model_give_a_proposal(home: Path, server: ChatServer) -> None:

@@ -325,6 +325,7 @@ def forms(pages: PagesOfHome) -> dict[str, tuple[str, dict[str, str]]]:
         "accept_proposal": ("/proposals/one/accept", {"digest": digest, "untried": "1"}),
         "unaccept_proposal": ("/proposals/one/undo", {}),
         "drop_proposal": ("/proposals/two/drop", {}),
+        "end_drafting": ("/proposals/four/end", {}),
         "try_proposal": ("/proposals/three/past", {"since": "1d"}),
         "answer_proposal": ("/proposals/four/answers", {}),
         "acknowledge_incident": (f"/errors/{incident}/acknowledge", {"reason": "known"}),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 
 import pytest
 
-from tests.modules.chat_server import ChatServer, chat_server, streamed
-from tests.surfaces.cli.test_proposing import BOTH, RECIPE, files
+from tests.modules.chat_server import ChatServer, chat_server, endless, streamed
+from tests.surfaces.cli.command_line import until
+from tests.surfaces.cli.test_proposing import BOTH, GOOD, RECIPE, files
 from tests.surfaces.web.household import PagesOfHome, at_work, browsing, make_show
 from tests.surfaces.web.test_past import over
 
@@ -76,13 +78,36 @@ def test_D10_a_wish_is_drafted_tried_accepted_and_taken_back(pages: PagesOfHome,
 def test_D11_what_nobody_named_stands_first_and_nothing_else_is_accepted(
     pages: PagesOfHome, server: ChatServer
 ) -> None:
-    server.will_say(streamed(files(bills=SEND)))
+    server.will_say(streamed(files(bills=SEND, more=GOOD.replace('"bills"', '"notes"'))))
     where = pages.does("/proposals", wish="look at my bills")
     assert drafted(pages, where) == "ready"
-    text = pages.shows(where, "evil.example")
+    text = pages.shows(where, "evil.example", "<h3>recipe mine.bills</h3>", "<h3>recipe mine.notes</h3>")
+    if shutil.which("dot") is not None:
+        pages.shows(where, "The graph of mine.bills", "The graph of mine.notes")
+    ids = re.findall(r' id="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
     warning = text.index('class="problem"')
     assert warning < text.index("What it does")
     assert "It has an address at evil.example" in text[warning : warning + 200]
     refused = pages.post(f"{where}/accept", digest="0" * 64, untried="1")
     assert "not what was shown" in refused.text
     assert not (pages.home.path / "recipes/look-at-my-bills").exists()
+
+
+def test_D6_a_draft_is_ended_by_a_button_keeps_its_rounds_and_goes_on(
+    pages: PagesOfHome, server: ChatServer
+) -> None:
+    server.asked.clear()
+    server.will_say(streamed("no"), endless(b": wait\n\n", 0.01))
+    where = pages.does("/proposals", wish="end this")
+    until(lambda: len(server.asked) == 2)
+    pages.shows(where, "drafting", ">End it</button>", "<progress", "round 2 of 5")
+    assert "a model is at proposal end-this" in pages.post(f"{where}/drop").text
+    assert pages.does(f"{where}/end") == where
+    text = pages.shows(where, "failed", "ann ended it", "Round 1", "Go on", "Drop it")
+    assert ">End it<" not in text
+    assert pages.does(f"{where}/end") == where  # once more: it stays as it is
+    server.will_say(streamed(BOTH))
+    assert pages.does(f"{where}/answers") == where
+    assert drafted(pages, where) == "ready"
+    assert len(pages.ask("proposal", name="end-this")["rounds"]) == 2

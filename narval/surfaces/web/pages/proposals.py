@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from narval.core.errors import NarvalError, RequestError
@@ -14,6 +17,9 @@ TONES = {
     "accepted": "done",
 }  # fmt: skip
 """The tone of each state of a proposal."""
+
+MOST_GRAPHS = 12
+"""The most graphs of one proposal that are drawn."""
 
 
 @page("/a/{agent}/proposals", roles=OPERATORS, command="narval proposals")
@@ -41,15 +47,11 @@ async def proposal_page(visit: Visit) -> Shown:
     values: dict[str, Any] = {
         "proposal": row,
         "tone": TONES.get(row["state"], "idle"),
-        "told": nested(row["told"]),
         "outside": list(dict.fromkeys(need["need"] for need in row["needs"] if need["outside"])),
         "past": _sentences(row["past"]["report"]) if row["past"] else [],
         "here": "/proposals",
     }
-    drawn = [] if row["state"] not in ("ready", "accepted") else await _drawn(visit, name)
-    values["drawn"] = drawn[0] if drawn else None
-    here = f"/proposals/{segment(name)}#"
-    values["drawing"] = await drawing_of(visit, drawn[0], here) if drawn else None
+    values["definitions"] = await _definitions(visit, row)
     is_over = row["state"] != "drafting"
     return Shown("proposal.html", values, row, follows=Follows(jobs=True, faults=True), over=is_over)
 
@@ -83,6 +85,13 @@ async def try_proposal(visit: Visit) -> Redirect:
     return Redirect(visit.url(f"/past/{job['job']}"))
 
 
+@act("/a/{agent}/proposals/{name}/end")
+async def end_drafting(visit: Visit) -> Redirect:
+    """End the drafting of a proposal, with the rounds so far."""
+    await visit.act("end_drafting", name=visit.path["name"])
+    return Redirect(visit.url(f"/proposals/{segment(visit.path['name'])}"))
+
+
 @act("/a/{agent}/proposals/{name}/answers")
 async def answer_proposal(visit: Visit) -> Redirect:
     """Answer what a proposal asks, or go on with one that failed."""
@@ -104,13 +113,21 @@ async def _listed(visit: Visit, wish: str = "", change: str = "", problem: str =
     return Shown("proposals.html", values, rows, status=status, follows=Follows(jobs=True))
 
 
-async def _drawn(visit: Visit, name: str) -> list[dict[str, Any]]:
-    """The graphs of the definitions of a proposal; none where they cannot be drawn any more."""
-    try:
-        drawn: list[dict[str, Any]] = await visit.ask("drawn_proposal", name=name)
-    except NarvalError:
-        return []
-    return drawn
+async def _definitions(visit: Visit, row: dict[str, Any]) -> list[dict[str, Any]]:
+    """The definitions of a proposal, each with what it does in sentences, and its graph if it has one."""
+    graphs = {}
+    if row["state"] in ("ready", "accepted"):
+        with suppress(NarvalError):  # they cannot be drawn any more
+            drawn = await visit.ask("drawn_proposal", name=row["name"])
+            graphs = {(one["kind"], one["name"]): one for one in drawn[:MOST_GRAPHS]}
+    here = f"/proposals/{segment(row['name'])}#"
+    definitions = []
+    for (kind, name), told in groupby(row["told"], itemgetter("kind", "definition")):
+        graph = graphs.get((kind, name))
+        drawing = None if graph is None else await drawing_of(visit, graph, here)
+        one = {"kind": kind, "name": name, "told": nested(list(told)), "drawn": graph, "drawing": drawing}
+        definitions.append(one)
+    return definitions
 
 
 def _sentences(report: dict[str, Any]) -> list[str]:
