@@ -386,9 +386,8 @@ def test_a_proposal_is_checked_and_nothing_runs_it(home: HomeOfClients) -> None:
             assert [(fault["path"], fault["line"]) for fault in faults] == [("y.xml", 2)]
             answer = await called(client, "propose", name="idea", texts={"y.xml": recipe}, wish="do it")
             assert (answer["path"], answer["faults"], answer["by"]) == ("proposals/idea", [], "mcp:desk")
-            assert ["nobody handles errors of a: the plan fails"] == [
-                finding["message"] for finding in answer["findings"]
-            ]
+            findings = [finding["message"] for finding in answer["findings"]]
+            assert findings == ["nobody handles errors of a: the plan fails"]
             folder = home.path / "proposals/idea"
             assert (folder / "texts/y.xml").read_text() == recipe
             assert (folder / "wish.txt").read_text() == "do it"
