@@ -122,10 +122,10 @@ async def _definitions(visit: Visit, row: dict[str, Any]) -> list[dict[str, Any]
             graphs = {(one["kind"], one["name"]): one for one in drawn[:MOST_GRAPHS]}
     here = f"/proposals/{segment(row['name'])}#"
     definitions = []
-    for (kind, name), told in groupby(row["told"], itemgetter("kind", "definition")):
+    for (kind, name), sentences in groupby(row["told"], itemgetter("kind", "definition")):
         graph = graphs.get((kind, name))
         drawing = None if graph is None else await drawing_of(visit, graph, here)
-        one = {"kind": kind, "name": name, "told": nested(list(told)), "drawn": graph, "drawing": drawing}
+        one = {"kind": kind, "name": name, "told": nested(list(sentences)), "drawn": graph, "drawing": drawing}
         definitions.append(one)
     return definitions
 
