@@ -125,8 +125,8 @@ async def _definitions(visit: Visit, row: dict[str, Any]) -> list[dict[str, Any]
     for (kind, name), sentences in groupby(row["told"], itemgetter("kind", "definition")):
         graph = graphs.get((kind, name))
         drawing = None if graph is None else await drawing_of(visit, graph, here)
-        one = {"kind": kind, "name": name, "told": nested(list(sentences)), "drawn": graph, "drawing": drawing}
-        definitions.append(one)
+        about = {"kind": kind, "name": name, "told": nested(list(sentences))}
+        definitions.append({**about, "drawn": graph, "drawing": drawing})
     return definitions
 
 
