@@ -6,6 +6,7 @@ home of the next test may as well. What has faults is parsed each time.
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -35,15 +36,17 @@ def parse_each_once() -> None:
 
 
 def parse_what_ships() -> None:
-    """Have what a new home has parsed before it is asked for, without its scripts: to read one starts a
-    thread.
+    """Have what ships, examples too, parsed and compiled before it is asked for, without its scripts: to read
+    one starts a thread.
     """
-    from narval.files.making.new_home import create_home
     from narval.files.reading import load
+    from narval.files.shipped import shipped, shipped_modules
 
-    with tempfile.TemporaryDirectory() as folder:
-        create_home(Path(folder, "home"))
-        for file in Path(folder, "home/recipes").rglob("*"):
+    with tempfile.TemporaryDirectory() as home:
+        for part in ("recipes", "modules"):
+            shutil.copytree(shipped() / part, Path(home, part))
+        for file in Path(home, "recipes").rglob("*"):
             if file.is_file() and b"<script" in file.read_bytes():
                 file.unlink()
-        load(Path(folder, "home"))
+        load(Path(home))
+    shipped_modules().load(shipped_modules().names)
