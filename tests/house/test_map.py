@@ -21,5 +21,5 @@ def test_the_states_of_each_kind_of_runs_are_drawn() -> None:
 
 
 def test_kinds_of_errors_are_found_with_their_messages() -> None:
-    found = {kind: message for kind, message, _ in rows(list(uses()), ("ActionError",))}
+    found = {kind: message for kind, message, _ in rows(uses(), ("ActionError",))}
     assert found["`bad-pause`"].startswith("expected a pause of 0 to … seconds, got …")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from tests.house.pages.tables import DEMAND
@@ -43,7 +44,8 @@ def numbers(text: str) -> Iterator[str]:
         yield from [plain] if plain else several.strip("_").split("_")
 
 
-def tests_of() -> dict[str, list[str]]:
+@cache
+def tests_of() -> Mapping[str, list[str]]:
     """The files of tests that cite each demand, by their path below tests, without the suffix."""
     cited: dict[str, list[str]] = {}
     for path in sorted((ROOT / "tests").rglob("*.py")):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -75,7 +76,7 @@ class Found(NamedTuple):
 def lines() -> Iterator[str]:
     """The lines of the page."""
     yield HEAD.format(tree=paragraph_after_first(errors.__doc__ or ""))
-    found = list(uses())
+    found = uses()
     for head, names in ((ELEMENTS, OF_ELEMENTS), (REFUSALS, OF_REFUSALS), (REFUSED, ("ElementError",))):
         yield head
         yield from table(("kind", "message", "room"), rows(found, names))
@@ -86,7 +87,7 @@ def paragraph_after_first(text: str) -> str:
     return text.partition("\n\n")[2].strip()
 
 
-def rows(found: list[tuple[str, Found]], names: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
+def rows(found: Iterable[tuple[str, Found]], names: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
     """A row for each kind: the first messages, and the rooms."""
     by_kind: dict[str, list[Found]] = {}
     for name, use in found:
@@ -98,10 +99,12 @@ def rows(found: list[tuple[str, Found]], names: tuple[str, ...]) -> Iterator[tup
         yield code(kind), "; ".join(messages), "<br>".join(map(code, list(rooms)[:3]))
 
 
-def uses() -> Iterator[tuple[str, Found]]:
+@cache
+def uses() -> tuple[tuple[str, Found], ...]:
     """Every use of a kind in narval and the modules that ship, by the name of what is called."""
     files = [*sorted((ROOT / "narval").rglob("*.py")), *sorted((ROOT / "modules").rglob("*.py"))]
     known: dict[str, set[str]] = {}
+    found: list[tuple[str, Found]] = []
     for name, text in (pair for path in files for pair in texts_named(path)):
         known.setdefault(name, set()).add(text)
     once = {name: texts.pop() for name, texts in known.items() if len(texts) == 1}
@@ -115,7 +118,8 @@ def uses() -> Iterator[tuple[str, Found]]:
             if name in (*OF_ELEMENTS, *OF_REFUSALS, "ElementError"):
                 kind, message = kind_and_message(name, node, constants)
                 if kind:
-                    yield name, Found(kind, room, message)
+                    found.append((name, Found(kind, room, message)))
+    return tuple(found)
 
 
 def texts_named(path: Path) -> Iterator[tuple[str, str]]:
