@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -53,8 +54,14 @@ class World:
     """The program that has AgentDojo's environments, asked line by line."""
 
     def __init__(self, python: Path) -> None:
+        # AgentDojo makes lists of sets: the same ones in the same order, at each run
+        environment = {**os.environ, "PYTHONHASHSEED": "0"}
         self._program = subprocess.Popen(
-            [python, HERE / "world.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [python, HERE / "world.py"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
         )
         self._asking = threading.Lock()
         self.suites: dict[str, dict[str, list[str]]] = self._ask(do="suites")

@@ -11,7 +11,7 @@ from narval.agent.replay import definition_of, state_of
 from narval.agent.run import Run
 from narval.ask.text import article
 from narval.calls.confining import unconfined
-from narval.core.definitions.library import RunDefinition
+from narval.core.definitions.library import Library, RunDefinition
 from narval.core.engines.registry import is_runnable
 from narval.core.errors import ElsewhereError, Fault, RequestError
 from narval.daemon.agents.agent_host import AgentHost
@@ -166,9 +166,41 @@ def withheld_in(daemon: Daemon) -> list[RunDefinition]:
     """The definitions of the agent that is asked which may not begin until somebody grants what they need;
     those that somebody has rejected wait for nobody.
     """
-    if daemon.files.settings.grants != ASK:
+    return _withheld(daemon.agent.library) if daemon.files.settings.grants == ASK else []
+
+
+def withheld_of_others(daemon: Daemon) -> list[dict[str, Any]]:
+    """The definitions that other agents at work here follow, and that wait for a grant, where the home's own
+    agent is asked: `{"agent", "others", "withheld"}`, once for all agents that follow the same ones.
+    """
+    if daemon.files.settings.grants != ASK or not daemon.agent.store.is_own:
         return []
-    runnable = (definition for definition in daemon.agent.library if isinstance(definition, RunDefinition))
+    agents: dict[int, list[str]] = {}
+    libraries: dict[int, Library] = {}
+    for host in daemon.agents.supervisor.hosts:
+        library = host.agent.library
+        libraries[id(library)] = library
+        agents.setdefault(id(library), []).append(host.dispatcher.identity.name)
+    return [
+        {
+            "agent": min(agents[key]),
+            "others": len(agents[key]) - 1,
+            "withheld": [one.full_name for one in found],
+        }
+        for key, library in libraries.items()
+        if library is not daemon.agent.library and (found := _withheld(library))
+    ]
+
+
+def for_agent(daemon: Daemon, name: str, why: str) -> str:
+    """The reason why a definition may not begin, with the commands as one gives them for the agent asked."""
+    for words in (f"grants {name}", f"grant {name}"):
+        why = why.replace(f"narval {words}", command(daemon, words))
+    return why
+
+
+def _withheld(library: Library) -> list[RunDefinition]:
+    runnable = (definition for definition in library if isinstance(definition, RunDefinition))
     return sorted(
         (one for one in runnable if one.withheld is not None and not one.withheld.is_rejected),
         key=attrgetter("full_name"),

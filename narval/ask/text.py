@@ -183,6 +183,13 @@ def counted(count: int, thing: str, things: str | None = None) -> str:
     return f"{count} {thing if count == 1 else things or thing + 's'}"
 
 
+def of_others(row: Row) -> str:
+    """`1 definition that agent bob and 2 more follow waits`: of what waits to be granted for other agents."""
+    waits = "waits" if len(row["withheld"]) == 1 else "wait"
+    follow = f"and {row['others']} more follow" if row["others"] else "follows"
+    return f"{counted(len(row['withheld']), 'definition')} that agent {row['agent']} {follow} {waits}"
+
+
 def article(noun: str) -> str:
     """The article before a noun: `a process`, `an automaton`."""
     return "an" if noun[0] in "aeiou" else "a"

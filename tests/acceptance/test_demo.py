@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.places import ROOT
 
 QUESTION = "Answer otto@example.com: Re: Price list?"
 
@@ -32,7 +35,11 @@ def test_P80_without_a_terminal_the_question_stays_open_and_is_listed(tmp_path: 
         line(scratch, "--once"), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stderr
-    assert f"You are asked  {QUESTION}" in done.stdout
+    asked = [text for text in done.stdout.splitlines() if text.startswith("You are asked")]
+    assert asked == [f"You are asked  {QUESTION}"], "the rules of etc/trust.toml ask nothing"
+    page = " ".join((ROOT / "docs/explanation/strangers.md").read_text().split())
+    assert "The 50 mails of `make demo`, of ten days, are 36 answers and one question" in page
+    assert re.search(r"^ *50 +mails came in", done.stdout, re.MULTILINE)
     assert "waits for your word" in done.stdout
     assert sent(scratch) == 36, "all other answers went out"
     shown = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -165,6 +166,36 @@ def test_a_home_without_the_setting_asks_nothing(home: Path) -> None:
         (home / "etc/narval.toml").write_text("")
         agent.ask("reload")
         agent.start("post.send")
+
+
+def test_what_agents_follow_that_is_not_granted_is_told_in_the_home_too(home: Path) -> None:
+    """The agents of a collection have no work of their own that asks: the home says where to look."""
+    (home / "collections/office/recipes").mkdir(parents=True)
+    text = SENDS.replace('group="post"', 'group="office"')
+    (home / "collections/office/recipes/office.xml").write_text(text)
+    with narval.open(home) as agent:
+        agent.ask("grant", all=True)
+        agent.ask("add_agent", name="bob", collections=["office"])
+        agent.ask("add_agent", name="ada", collections=["office"])
+        with agent.other("ada"), agent.other("bob") as bob:
+            waits = [{"agent": "ada", "others": 1, "withheld": ["office.send"]}]
+            assert agent.ask("status")["grants"]["of_others"] == waits
+            assert agent.ask("grants")["of_others"] == waits
+            (told,) = agent.ask("attention")
+            assert told["text"] == (
+                "1 definition that agent ada and 1 more follow waits to be granted: narval grants --agent ada"
+            )
+            (row,) = bob.ask("attention")
+            hint = (
+                "look: narval grants office.send --agent bob, and then: narval grant office.send --agent bob"
+            )
+            assert row["text"].endswith(hint)
+            with pytest.raises(NarvalError, match=re.escape(hint)):
+                bob.start("office.send")
+            assert bob.ask("status")["grants"]["of_others"] == []
+            bob.ask("grant", name="office.send")
+            agent.until_idle()
+            assert agent.ask("status")["grants"]["of_others"] == agent.ask("attention") == []
 
 
 def test_what_comes_by_a_collection_is_asked_for_even_if_it_stays_inside(home: Path) -> None:

@@ -16,9 +16,16 @@ from narval.agent.run import Run
 from narval.ask import json_forms
 from narval.ask.attention.incident_rows import FILE, RUN, IncidentRow, open_rows
 from narval.ask.attention.sentence import SHOWN, Form, item
-from narval.ask.lookup import files_of, store_away, withheld_in, without_effect
+from narval.ask.lookup import (
+    files_of,
+    for_agent,
+    store_away,
+    withheld_in,
+    withheld_of_others,
+    without_effect,
+)
 from narval.ask.registry import operation
-from narval.ask.text import counted, fault_line, size
+from narval.ask.text import counted, fault_line, of_others, size
 from narval.core.engines.engine import Wait
 from narval.core.engines.registry import asking_kinds
 from narval.core.kinds import ASKING
@@ -135,16 +142,19 @@ def _withheld(daemon: Daemon) -> Iterator[Form]:
     requests = ((agent.memory.element(eid), item) for eid, item in items_of_requests(agent).items())
     items = {request.attributes["name"]: item for request, item in requests if request is not None}
     for definition in withheld[:SHOWN]:
-        if definition.withheld is not None:
-            work = items.get(definition.full_name)
-            link: Form = {ASKING: work} if work is not None else {"page": "definitions"}
-            asks = f" (work {work} asks so)" if work is not None else ""
-            yield item("grant", "middle", f"{definition.withheld.why}{asks}", link)
+        why = definition.withheld.why if definition.withheld is not None else ""
+        work = items.get(definition.full_name)
+        link: Form = {ASKING: work} if work is not None else {"page": "definitions"}
+        asks = f" (work {work} asks so)" if work is not None else ""
+        yield item("grant", "middle", f"{for_agent(daemon, definition.full_name, why)}{asks}", link)
     if len(withheld) > SHOWN:
         more = counted(len(withheld) - SHOWN, "more definition")
         yield item(
             "grant", "middle", f"{more} wait for a grant: `narval grants` lists them", {"page": "definitions"}
         )
+    for row in withheld_of_others(daemon):
+        text = f"{of_others(row)} to be granted: narval grants --agent {row['agent']}"
+        yield item("grant", "middle", text, {"page": "status"})
 
 
 def _logins(daemon: Daemon) -> Iterator[Form]:

@@ -19,7 +19,15 @@ from narval import __version__
 from narval.agent.agent import AgentState
 from narval.ask import json_forms
 from narval.ask.attention.attention import attention
-from narval.ask.lookup import inbox_of, standing_of, store_away, unconfined_in, withheld_in, without_effect
+from narval.ask.lookup import (
+    inbox_of,
+    standing_of,
+    store_away,
+    unconfined_in,
+    withheld_in,
+    withheld_of_others,
+    without_effect,
+)
 from narval.ask.registry import operation
 from narval.core.definitions.remote_calls import called
 from narval.daemon.daemon import Daemon
@@ -175,6 +183,7 @@ def _grants(daemon: Daemon) -> dict[str, Any]:
         "confined_by": confinement(),
         "not_confined": unconfined_in(daemon),
         "withheld": withheld,
+        "of_others": withheld_of_others(daemon),
     }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from narval.ask.asker import PROGRAM, WEB, Asker
 from narval.ask.asking_person import is_owner
-from narval.ask.lookup import command, files_of, no_definition, unconfined_in
+from narval.ask.lookup import command, files_of, no_definition, unconfined_in, withheld_of_others
 from narval.ask.registry import operation
 from narval.ask.text import article
 from narval.core.definitions.library import Library
@@ -39,13 +39,15 @@ Form = dict[str, Any]
 async def grants(daemon: Daemon, name: str | None = None) -> Form:
     """The needs of definitions, and what was granted to them; of all that can be run, or of one.
 
-    `{"name", "asks", "confined_by", "not_confined", "definitions": [{"definition", "kind", "file",
-    "standing", "foreign", "by", "at", "needs", "lacking", "changed", "told"}]}`, those that are `asked` for
-    first. A standing is `asked` (it starts nothing until it is granted), `rejected` (so too, and nobody is
-    asked again), `granted`, `ships`, `inside` (it reaches nothing outside the home) or `trusted` (the home
-    asks nothing). Of each need: `{"need", "outside", "change", "part", "code", "file", "line"}`; a change is
-    `added` or `taken away` since the grant. `told` are the sentences that differ. `not_confined` are the
-    names of what came by collections and is held to nothing, by where it runs.
+    `{"name", "asks", "confined_by", "not_confined", "of_others", "definitions": [{"definition", "kind",
+    "file", "standing", "foreign", "by", "at", "needs", "lacking", "changed", "told"}]}`, those that are
+    `asked` for first. A standing is `asked` (it starts nothing until it is granted), `rejected` (so too, and
+    nobody is asked again), `granted`, `ships`, `inside` (it reaches nothing outside the home) or `trusted`
+    (the home asks nothing). Of each need: `{"need", "outside", "change", "part", "code", "file", "line"}`;
+    a change is `added` or `taken away` since the grant. `told` are the sentences that differ.
+    `not_confined` are the names of what came by collections and is held to nothing, by where it runs.
+    `of_others` are the definitions that wait for a grant and that other agents at work here follow:
+    `{"agent", "others", "withheld"}`, once for all agents that follow the same ones.
     """
     snapshot, files = daemon.files.followers.snapshot, files_of(daemon)
     rows = list(standings(files, snapshot, name))
@@ -57,6 +59,7 @@ async def grants(daemon: Daemon, name: str | None = None) -> Form:
         "asks": snapshot.settings.grants == ASK,
         "confined_by": confinement(),
         "not_confined": unconfined_in(daemon),
+        "of_others": withheld_of_others(daemon) if name is None else [],
         "definitions": [_form(one, files.loaded.library) for one in rows],
     }
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Container, Generator, Iterable, Sized
+from collections.abc import Container, Generator, Iterable, Iterator, Sized
 from functools import partial
 
 from narval.agent.loop import Request
@@ -80,6 +80,11 @@ class Supervisor:
         """The host of an agent; None of one that is not active."""
         host = self._hosts.get(name)
         return None if host is None or self._lives[name].phase == lifecycle.RESTORING else host
+
+    @property
+    def hosts(self) -> Iterator[AgentHost]:
+        """The hosts of the agents that are active."""
+        return (host for name in tuple(self._hosts) if (host := self.host(name)) is not None)
 
     def life(self, name: str) -> Life:
         """The life of an agent."""

@@ -7,19 +7,19 @@ from typing import Any
 
 import click
 
-from narval.ask.text import Row, clean
+from narval.ask.text import Row, clean, of_others
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import asking
 from narval.surfaces.cli.render.status import confining
 from narval.surfaces.cli.render.tables import Column, listing
 
 _MEANING = {
-    "asked": "asked: it starts nothing until it is granted",
+    "asked": "asked for, and starts nothing until it is granted",
     "granted": "granted",
-    "rejected": "rejected: it starts nothing, and nobody is asked again",
+    "rejected": "rejected, so it starts nothing, and nobody is asked again",
     "ships": "ships with narval",
     "inside": "reaches nothing outside the home",
-    "trusted": "trusted: this home asks nothing",
+    "trusted": "trusted, because this home does not ask",
 }
 _SIGN = {"added": "+", "taken away": "-", None: " "}
 
@@ -47,6 +47,8 @@ def grants(answer: Row) -> None:
         listing(_COLUMNS, rows, "there is no definition that can be run")
         asks = "this home asks before" if answer["asks"] else "this home does not ask whether"
         click.echo(f"\n{asks} a definition reaches outside; {confining(answer)}")
+        for row in answer["of_others"]:
+            click.echo(clean(f"{of_others(row)} to be granted: narval grants --agent {row['agent']}"))
     else:
         click.echo("\n\n".join("\n".join(_lines(row)) for row in rows))
 
@@ -61,7 +63,7 @@ def grant(names: list[str]) -> None:
     `narval grants NAME` shows it first. A need that is added later is asked for again; one that goes is not.
     With --folder whatever those in it need is granted, now and later.
     """
-    click.echo(f"granted: {', '.join(map(clean, names))}" if names else "nothing was asked for")
+    click.echo(f"granted: {', '.join(map(clean, names))}" if names else "no definition waits to be granted")
 
 
 @asking("revoke", "revoke", example="narval revoke post.send", alters=True)

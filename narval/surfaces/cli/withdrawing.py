@@ -16,12 +16,6 @@ narval withdraw 12 --dry-run
 narval withdraw 12 --why 'the mail was forged'
 narval withdraw 12 --why 'the mail was forged' --cascade"""
 
-_WORDS = {
-    "withdrawn": "withdrawn",
-    "doubtful": "doubtful",
-    "also_made_from": "not doubtful, for other sources hold",
-}
-
 
 @command("withdraw", example=_WITHDRAW, alters=True)
 @click.argument("eid", type=Number("an element"), shell_complete=completion.elements)
@@ -47,49 +41,68 @@ def withdraw(session: Session, eid: int, why: str | None, cascade: bool, dry_run
 def _lines(answer: Row, dry_run: bool) -> Iterator[str]:
     would = "would be " if dry_run else ""
     if answer["withdrawn"] or answer["doubtful"]:
-        yield _summary(answer, would)
+        yield _summary(answer, dry_run)
     if not answer["withdrawn"]:
         yield f"element {answer['element']} was withdrawn before"
-    for key, words in _WORDS.items():
-        for row in answer[key]:
-            yield f"{would if key != 'also_made_from' else ''}{words}: {_element(row)}"
+    for key in ("withdrawn", "doubtful"):
+        yield from (f"{would}{key}: {_element(row)}" for row in answer[key])
+    stays = "would not be doubtful" if dry_run else "not doubtful"
+    for row in answer["also_made_from"]:
+        yield f"{stays}, for it was made from other elements too: {_element(row)}"
     for run in answer["runs"]:
         yield from _relied(run, dry_run)
     if answer["sent_to"]:
-        yield f"{would}told: {clean(', '.join(answer['sent_to']))}, which it was sent to"
+        is_told = _would("are" if len(answer["sent_to"]) > 1 else "is", dry_run)
+        yield f"{clean(', '.join(answer['sent_to']))} {is_told} told, as it was sent there"
 
 
-def _summary(answer: Row, would: str) -> str:
-    """The line before all others: what is doubtful, undone, and done outside and left."""
-    undone = counted(sum(run["how"] == "undo" for run in answer["runs"]), "run")
+def _would(be: str, dry_run: bool) -> str:
+    return "would be" if dry_run else be
+
+
+def _summary(answer: Row, dry_run: bool) -> str:
+    """The line before all others: what is withdrawn, doubtful and undone, and what was done outside."""
+    counts = [
+        (len(answer["withdrawn"]), "element", "withdrawn"),
+        (len(answer["doubtful"]), "element", "doubtful"),
+        (sum(run["how"] == "undo" for run in answer["runs"]), "run", "undone"),
+    ]
+    said = [
+        f"{counted(count, thing)} {_would('is' if count == 1 else 'are', dry_run)} {what}"
+        for count, thing, what in counts
+        if count
+    ]
     outside = sum(bool(run["outside"]) for run in answer["runs"])
-    has = "has" if outside == 1 else "have"
-    counts = f"{len(answer['withdrawn'])} withdrawn, {len(answer['doubtful'])} doubtful, {undone} undone"
-    return f"{would}{counts}; {counted(outside, 'run')} {has} done something outside that stays"
+    stays = "would stay" if dry_run else "stays"
+    done = [f"what {counted(outside, 'run')} did outside {stays}"] if outside else []
+    return f"{'nothing was changed; ' if dry_run else ''}{'; '.join([', '.join(said), *done])}"
 
 
-_THEN = {"signal": "told by a signal", "fail": "failed", "undo": "undone", "ignore": "not told"}
+_THEN = {
+    "signal": ("is told by a signal", "would be told by a signal"),
+    "fail": ("fails", "would fail"),
+    "undo": ("is undone", "would be undone"),
+    "ignore": ("is not told", "would not be told"),
+    None: ("stays as it is", "would stay as it is"),
+}
+"""The fate of a run that relied on what is withdrawn, as it is told when it is, and when it would be."""
 
 
 def _relied(run: Row, dry_run: bool) -> Iterator[str]:
     """A run that relied on it, what becomes of it, and what it has done outside."""
-    then = _THEN.get(run["how"], "left as it is")
-    would = "would be " if dry_run and then != "left as it is" else ""
-    yield clean(f"run {run['run']} of {run['run_of']} ({run['state']}) relied on it: {would}{then}")
+    then = _THEN[run["how"]][dry_run]
+    yield clean(f"run {run['run']} of {run['run_of']} ({run['state']}) relied on it, and {then}")
     yield from (f"  {line}" for line in _calls(run["undo"]))
     for call in run["outside"]:
-        yield "  " + clean(f"step {call['step']} {_has(call)} something outside: {call['target']}")
+        did = "did" if call["state"] == "done" else "may have done"
+        yield "  " + clean(f"step {call['step']} {did} something outside, by {call['target']}")
 
 
 def _calls(calls: list[Row]) -> Iterator[str]:
     for call in calls:
-        by = f"undone by {call['undo']}" if call["undo"] else "has no undo"
-        open_is = ", and may not have done anything" if call["state"] == "unknown" else ""
-        yield clean(f"step {call['step']}, {call['target']}: {by}{open_is}")
-
-
-def _has(call: Row) -> str:
-    return "has done" if call["state"] == "done" else "may have done"
+        undone = f"{call['undo']} undoes it" if call["undo"] else "nothing undoes it"
+        open_is = ", though it may have done nothing" if call["state"] == "unknown" and call["undo"] else ""
+        yield clean(f"step {call['step']}, {call['target']}: {undone}{open_is}")
 
 
 _UNDO = "narval undo 12 --why 'the order was a mistake'"
@@ -110,9 +123,9 @@ def undo(answer: Row) -> None:
 
 
 def _element(row: Row) -> str:
-    made = f", of {row['run_of']}" if row["run_of"] else ""
-    run = f", run {row['run']}" if row["run"] else ""
-    return clean(f"{row['eid']} {row['name'] or '(forgotten)'}{made}{run}")
+    of = f" of {row['run_of']}" if row["run_of"] else ""
+    made = f", made by run {row['run']}{of}" if row["run"] else ""
+    return clean(f"{row['eid']} {row['name'] or '(forgotten)'}{made}")
 
 
 @asking("confirm", "confirm", example="narval confirm 14 --why 'I have asked her'", alters=True)
@@ -123,5 +136,4 @@ def confirm(answer: Row) -> None:
 
     So does what is doubtful because of it alone.
     """
-    count = counted(len(answer["confirmed"]), "element")
-    click.echo(f"{count} confirmed: {', '.join(_element(row) for row in answer['confirmed'])}")
+    click.echo("\n".join(f"counts again: {_element(row)}" for row in answer["confirmed"]))

@@ -15,17 +15,18 @@ def test_F14_the_commands_withdraw_and_confirm(home: Path) -> None:
     run = int(data(home, "start", "w.triage", "--wait")["eid"])
     verdict, answer = (data(home, "memory", name)[0]["eid"] for name in ("verdict", "answer"))
     assert well(home, "withdraw", mail, "--dry-run").splitlines() == [
-        "would be 1 withdrawn, 2 doubtful, 0 runs undone; 1 run has done something outside that stays",
+        "nothing was changed; 1 element would be withdrawn, 2 elements would be doubtful; "
+        "what 1 run did outside would stay",
         f"would be withdrawn: {mail} mail",
-        f"would be doubtful: {verdict} verdict, of w.triage, run {run}",
-        f"would be doubtful: {answer} answer, of w.triage, run {run}",
-        f"run {run} of w.triage (done) relied on it: left as it is",
-        "  step answer has done something outside: w.answer",
-        "  step judge has done something outside: w.judge",
-        "  step listen has done something outside: w.nothing",
+        f"would be doubtful: {verdict} verdict, made by run {run} of w.triage",
+        f"would be doubtful: {answer} answer, made by run {run} of w.triage",
+        f"run {run} of w.triage (done) relied on it, and would stay as it is",
+        "  step answer did something outside, by w.answer",
+        "  step judge did something outside, by w.judge",
+        "  step listen did something outside, by w.nothing",
     ]
     assert well(home, "withdraw", mail, "--why", "forged").startswith(
-        "1 withdrawn, 2 doubtful, 0 runs undone; 1 run has done something outside that stays\n"
+        "1 element is withdrawn, 2 elements are doubtful; what 1 run did outside stays\n"
         f"withdrawn: {mail} mail\ndoubtful: "
     )
     assert well(home, "withdraw", mail, "--why", "forged") == f"element {mail} was withdrawn before\n"
@@ -35,7 +36,11 @@ def test_F14_the_commands_withdraw_and_confirm(home: Path) -> None:
     assert f"{answer} answer (doubtful)" in well(home, "why", answer, "--origin")
     assert " withdrawn " in well(home, "memory", "mail")
     assert " doubtful " in well(home, "memory", "verdict[@al:doubtful]")
-    assert well(home, "confirm", verdict).startswith("2 elements confirmed: ")
+    by = f"made by run {run} of w.triage"
+    assert well(home, "confirm", verdict).splitlines() == [
+        f"counts again: {verdict} verdict, {by}",
+        f"counts again: {answer} answer, {by}",
+    ]
     refused = narval(home, "confirm", answer)
     assert (refused.exit_code, "nothing to confirm" in refused.stderr) == (1, True)
 
@@ -49,9 +54,9 @@ def test_F14_the_command_undoes_a_run(tmp_path: Path) -> None:
     run = int(data(home, "start", "s.plain", "--wait")["eid"])
     lines = well(home, "undo", run, "--why", "a mistake").splitlines()
     assert lines[:3] == [
-        "step say, s.call_up: has no undo",
-        "step ship, s.ship: undone by s.fetch",
-        "step pay, s.pay: undone by s.refund",
+        "step say, s.call_up: nothing undoes it",
+        "step ship, s.ship: s.fetch undoes it",
+        "step pay, s.pay: s.refund undoes it",
     ]
     well(home, "run", "--until-idle")
     (undoing,) = data(home, "runs", "--kind", "plan-undo")

@@ -34,7 +34,7 @@ def _tree(answer: Row, rows: dict[str, Row], below: dict[str, list[str]], nothin
         key, depth = ahead.pop()
         lines += 1
         if key not in rows:
-            yield f"{'  ' * depth}{key} (not told of: see --limit)"
+            yield f"{'  ' * depth}{key} (not shown: see --limit)"
         elif key in seen:
             yield f"{'  ' * depth}{_named(rows[key])} (see above)"
         else:
@@ -44,7 +44,7 @@ def _tree(answer: Row, rows: dict[str, Row], below: dict[str, list[str]], nothin
             yield from (f"{'  ' * depth}    {line}" for line in _users(rows[key]))
             ahead += [(other, depth + 1) for other in reversed(below[key])]
     if ahead or answer["more"]:
-        yield "there is more: --limit N tells of N elements, --json of all these"
+        yield "there is more: --limit N looks at N elements, and --json shows all of these"
 
 
 def _named(row: Row) -> str:

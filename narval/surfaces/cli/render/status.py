@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from narval.ask.text import Row, clean, counted, moment, size, zone
+from narval.ask.text import Row, clean, counted, moment, of_others, size, zone
 from narval.core.definitions.reading.durations import duration
 from narval.surfaces.cli.render.answers import MOST_LINES, section, standing
 from narval.surfaces.cli.render.tables import CALLS, LATER, LIMITS, RUNS, Column, fields
@@ -77,15 +77,18 @@ def waiting(answer: Row) -> None:
 
 
 def _grants_of(grants: Row) -> str:
-    """The grants in a line: what waits for one, and by what code apart is confined."""
+    """The grants in a line: what waits for one, and what holds the code that is confined."""
     waiting = counted(len(grants["withheld"]), "definition waits", "definitions wait")
-    text = f"{waiting}: `narval grants`" if grants["withheld"] else "nothing is asked for"
-    return f"{text}; {confining(grants)}"
+    text = f"{waiting}: `narval grants`" if grants["withheld"] else "no definition waits to be granted"
+    others = (
+        f"{clean(of_others(row))}: `narval grants --agent {row['agent']}`" for row in grants["of_others"]
+    )
+    return "; ".join((text, *others, confining(grants)))
 
 
 def confining(grants: Row) -> str:
-    """By what code apart is confined, and where code of collections runs that is not."""
-    text = f"code apart is confined by {clean(grants['confined_by'])}"
+    """The means that holds code that is confined, and where code of collections runs that is not."""
+    text = f"what is confined is held by {clean(grants['confined_by'])}"
     places = grants["not_confined"]
     return f"{text}; not confined: {', '.join(map(clean, places))}" if places else text
 
