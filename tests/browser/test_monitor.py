@@ -175,6 +175,20 @@ class TestEveryPage:
             wide = page.evaluate("document.documentElement.scrollWidth")
             assert wide <= 320, (path, wide)
 
+    def test_M92_on_a_telephone_an_item_is_answered_without_scrolling(
+        self, watched: Watched, household: Household
+    ) -> None:
+        page = watched.page(viewport={"width": 390, "height": 640}, has_touch=True, is_mobile=True)
+        item = household.start("show.judge")
+        page.goto(f"{BASE}/work/{item}")
+        here = page.locator(".top nav [aria-current]")
+        assert here.bounding_box()["x"] + here.bounding_box()["width"] <= 390
+        yes = page.get_by_role("button", name="Yes", exact=True)
+        assert yes.bounding_box()["y"] + yes.bounding_box()["height"] <= 640
+        yes.tap()
+        page.wait_for_url(f"**/work?acted={item}")
+        assert "Answered yes: Is this to be answered?" in page.locator("main").inner_text()
+
     def test_M92_a_swipe_over_a_graph_scrolls_the_page_and_moves_the_graph_sideways_alone(
         self, watched: Watched, household: Household
     ) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from narval.core.errors import RequestError, WorkRefusedError
+from narval.kinds.work.engine.asking.document import document_of
 from narval.kinds.work.engine.table import ACTS_ON_ITEMS, VALUES
 from narval.surfaces.http.page import EVERYBODY, READERS, WORKERS, Follows, Redirect, Shown, Visit, act, page
 from narval.surfaces.web.pages.run import drawing_of
@@ -50,11 +51,25 @@ async def work_list(visit: Visit) -> Shown:
         "view": view,
         "views": [(name, words) for name, (words, _) in VIEWS.items()],
         "older": older,
+        "acted": await _acted(visit),
         "item_tones": ITEM_TONES,
         "here": "/work",
     }
     links = {"next": older} if older else {}
     return Shown("work.html", values, items[:LISTED], links=links, follows=Follows(work=True))
+
+
+async def _acted(visit: Visit) -> dict[str, Any] | None:
+    """What the visitor has just done, by the item that the address names: it says what it has become."""
+    if (number := visit.number("acted")) is None:
+        return None
+    try:
+        item = await visit.ask("work_item", item=number)
+    except (RequestError, WorkRefusedError):  # delegated, it need not be theirs to see
+        return {"item": number, "title": f"item {number}", "words": "Left to others"}
+    done = {"done": f"Answered {item['outcome']}", "refused": "Refused"}
+    words = done.get(item["state"], "Left to others")
+    return {"item": number, "title": item["title"] or item["work"], "words": words}
 
 
 @page("/a/{agent}/work/{item:int}", roles=EVERYBODY, command="narval work show {item}")
@@ -70,6 +85,7 @@ async def _item(visit: Visit, typed: Mapping[str, list[str]], refused: WorkRefus
     log = [] if visit.live else await visit.ask("work_log", item=number)
     values = {
         "item": item,
+        "document": document_of(item["text"]) if item["text"] else None,
         "typed": {name: typed.get(name, item["draft"].get(name)) for name in map(_name, item["fields"])},
         "problems": _problems(refused),
         "refused": str(refused) if refused is not None else "",
@@ -141,7 +157,7 @@ async def work_act(visit: Visit) -> Redirect | Shown:
             raise
         return await _item(visit, typed, refused)
     is_done = what in ("answer", "refuse", "delegate")
-    return Redirect(visit.url("/work" if is_done else f"/work/{number}"))
+    return Redirect(visit.url("/work", acted=number) if is_done else visit.url(f"/work/{number}"))
 
 
 PAGES = (work_list, work_item, work_act)

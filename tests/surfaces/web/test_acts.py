@@ -196,7 +196,8 @@ class TestWork:
         pages.shows(f"/work/{item}", "ann has it", "Give it back")
         pages.does(f"/work/{item}/release", reason="no time")
         pages.shows(f"/work/{item}", "offered")
-        assert pages.does(f"/work/{item}/answer", outcome="yes") == "/work"
+        assert pages.does(f"/work/{item}/answer", outcome="yes") == f"/work?acted={item}"
+        pages.shows(f"/work?acted={item}", "Answered yes: ", f'<a href="{BASE}/work/{item}">')
         text = pages.shows(f"/work/{item}", "It is done: <b>yes</b>", "What was done", "by web")
         assert "</button></p>" not in text.partition("Your answer")[2].partition("What was done")[0]
 

@@ -12,6 +12,9 @@ let state = "closed";      // closed, open, over, paused (by the server, until t
 let refused = 0;
 let again = 0;
 
+// On a phone the entry of this page may be beyond the edge of the navigation.
+document.querySelector(".top nav [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
+
 // --- what is said ------------------------------------------------------------------------------------------
 
 const banner = document.getElementById("banner");

@@ -1,0 +1,32 @@
+"""Titles of elements: the few words by which a person knows one among others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+NAMING = ("subject", "title", "name", "summary", "what")
+"""The attributes that say what an element is about, the best first."""
+
+FROM_WHOM = ("from-name", "from", "by", "author", "feed")
+"""The attributes that say from whom it is, the best first."""
+
+MOST = 80
+"""The most characters of each of its words."""
+
+
+def title_of(attributes: Mapping[str, str]) -> str:
+    """Say what an element is about and from whom, of its attributes; the first two where none says so.
+
+    An element without attributes has no title.
+    """
+    about = next((attributes[name] for name in NAMING if attributes.get(name)), "")
+    whom = next((attributes[name] for name in FROM_WHOM if attributes.get(name)), "")
+    words = [word for word in (about, whom) if word]
+    if not about:
+        others = [f"{name} {value}" for name, value in attributes.items() if value and value != whom]
+        words = [*words, *others][:2]
+    return " · ".join(_cut(" ".join(word.split())) for word in words)
+
+
+def _cut(words: str) -> str:
+    return words if len(words) <= MOST else f"{words[: MOST - 1]}…"

@@ -1,0 +1,117 @@
+"""An item as a document: its text read back, for people who look at a page.
+
+It is made of the text alone, which is what is approved: our words begin a line, and what comes from elsewhere
+stands behind `| `, so the two cannot be mistaken for each other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from lxml import etree
+
+from narval.core.elements.canonical import parse_untrusted
+from narval.core.elements.titles import title_of
+from narval.core.errors import ElementError
+
+LEADING = ("subject", "title", "from-name", "from", "to", "cc", "bcc", "date", "at")
+"""The attributes that a person reads first, in this order."""
+
+_ELEMENT = re.compile(r"(?P<what>.+): element (?P<eid>\d+):")
+_IN_THE_FORM = ("Outcome: ", "Field ", "Options of ", "Default of ")
+_SAID = ("Description:", "It says:")
+
+
+class Line(NamedTuple):
+    """Something that the item says, with the word that begins it; "": a sentence."""
+
+    word: str
+    value: str
+
+
+class ShownElement(NamedTuple):
+    """An element of an item as a person reads it; everything that it holds is there."""
+
+    what: str
+    """The words for what it is there for, such as "It takes mail"."""
+    eid: int
+    name: str
+    title: str
+    attributes: list[Line]
+    """All of them; those of LEADING first."""
+    texts: list[Line]
+    """Its own text, and that of children which have nothing else, each with its name."""
+    xml: str
+    """The rest: its other children as they are written; "": there are none."""
+
+
+class Document(NamedTuple):
+    """What an item says."""
+
+    said: list[str]
+    """The description, and what the actions say of their calls."""
+    lines: list[Line]
+    elements: list[ShownElement]
+
+
+def document_of(text: str) -> Document:
+    """Read the text of an item. Its title, its outcomes and its fields are left out: a page has these."""
+    document = Document([], [], [])
+    groups = _groups(text)
+    next(groups, None)
+    for words, shown in groups:
+        if words.startswith(_IN_THE_FORM):
+            continue
+        if words in _SAID:
+            document.said.append("\n".join(shown))
+        elif (match := _ELEMENT.fullmatch(words)) and (element := _element(match, "\n".join(shown))):
+            document.elements.append(element)
+        elif shown:
+            document.lines.append(Line(words.rstrip(":"), "\n".join(shown)))
+        else:
+            word, colon, value = words.partition(": ")
+            document.lines.append(Line(word, value) if colon else Line("", words))
+    return document
+
+
+def _groups(text: str) -> Iterator[tuple[str, list[str]]]:
+    """The lines of ours, each with those behind it that come from elsewhere."""
+    words, shown = "", list[str]()
+    for line in text.split("\n"):
+        if line.startswith("|"):
+            shown.append(line[2:])
+        elif line:
+            if words:
+                yield words, shown
+            words, shown = line, []
+    if words:
+        yield words, shown
+
+
+def _element(match: re.Match[str], xml: str) -> ShownElement | None:
+    """An element as it is written, or None where that cannot be read: then it is shown as it stands."""
+    try:
+        tree = parse_untrusted(xml.encode())
+    except ElementError:
+        return None
+    attributes = {str(name): str(value) for name, value in tree.attrib.items()}
+    order = [*(name for name in LEADING if name in attributes), *attributes]
+    texts = [Line("", tree.text.strip())] if tree.text and tree.text.strip() else []
+    others = []
+    for child in tree:
+        tail = (child.tail or "").strip()
+        if not isinstance(child.tag, str) or len(child) or child.attrib or tail:
+            others.append(etree.tostring(child, encoding="unicode").strip())
+        else:
+            texts.append(Line(child.tag, (child.text or "").strip()))
+    return ShownElement(
+        match["what"],
+        int(match["eid"]),
+        str(tree.tag),
+        title_of(attributes),
+        [Line(name, attributes[name]) for name in dict.fromkeys(order)],
+        texts,
+        "\n".join(others),
+    )
