@@ -60,7 +60,7 @@ async def work_list(visit: Visit) -> Shown:
 
 
 async def _acted(visit: Visit) -> dict[str, Any] | None:
-    """What the visitor has just done, by the item that the address names: it says what it has become."""
+    """The item that the visitor has just acted on, by the address, and the words for what it has become."""
     if (number := visit.number("acted")) is None:
         return None
     try:

@@ -48,7 +48,7 @@ class ShownElement(NamedTuple):
 
 
 class Document(NamedTuple):
-    """What an item says."""
+    """The parts of an item that a page shows."""
 
     said: list[str]
     """The description, and what the actions say of their calls."""
