@@ -8,15 +8,16 @@ its snapshot is where it can be shown from.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from narval.agent.agent import AgentState
 from narval.agent.replay import definition_of
 from narval.agent.run import Run
+from narval.core.definitions.parsing import read_definition
 from narval.core.elements.element import Element
-from narval.core.engines.events import Reusable
-from narval.core.errors import RequestError
+from narval.core.engines.events import Migrated, Reusable
+from narval.core.errors import DefinitionError, RequestError, UnreadableError
 from narval.store import codec
 from narval.store.batch import JournalRow, SnapshotRow
 
@@ -67,10 +68,10 @@ class _Line(NamedTuple):
 
 def past(agent: AgentState, run: Run, seq: int) -> RunAt:
     """The run after line `seq`. Raises RequestError where its history does not reach."""
-    definition = definition_of(agent, run)
     rows = list(agent.store.journal(run.eid))
     if not rows:
         raise _no_history(run)
+    definition = definition_at(agent, run, rows, seq)
     lines = [line for row in rows for line in _lines(agent, run, row)]
     state, after = _basis(agent, run, definition, lines, seq)
     reached, finish, ended = lines[0], None, None
@@ -89,6 +90,58 @@ def past(agent: AgentState, run: Run, seq: int) -> RunAt:
             finish, ended = line.fields, line.at
     context = _context(agent, run, lines, joined, reached.at)
     return RunAt(reached.seq, reached.at, definition, state, context, finish, ended)
+
+
+class LastMigration(NamedTuple):
+    """The migration of a run with which its history ends: its line, the version before, and the line of the
+    migration that it has taken back, or 0.
+    """
+
+    seq: int
+    definition: Any
+    undoes: int
+
+
+def last_migration(agent: AgentState, run: Run) -> LastMigration | None:
+    """The migration of a run after which nothing has come to it; None where there is none."""
+    row = next(agent.store.journal(run.eid, before=_LAST, most=1), None)
+    event = _migration_in(row) if row is not None else None
+    if row is None or event is None:
+        return None
+    return LastMigration(row.seq, _former(run, event), event.get("undoes", 0))
+
+
+def state_before(agent: AgentState, run: Run, seq: int) -> Any:
+    """The state of a run before the entry of line `seq`. Raises RequestError where it is not kept."""
+    return past(agent, run, seq - 1).state
+
+
+def _migration_in(row: JournalRow) -> dict[str, Any] | None:
+    """The event of an entry, as plain data, if it is a migration."""
+    if Migrated.__name__.encode() not in row.data:
+        return None
+    event, _ = codec.read_entry(row.data)
+    return event if event["type"] == Migrated.__name__ else None
+
+
+def _former(run: Run, event: dict[str, Any]) -> Any:
+    """The version that a run followed before a migration. Raises UnreadableError."""
+    try:
+        return read_definition(run.engine.definition_kind, event["path"], event["former"])
+    except DefinitionError as error:
+        raise UnreadableError(f"the version before line {event['id']} cannot be read: {error}") from error
+
+
+def definition_at(agent: AgentState, run: Run, rows: Iterable[JournalRow], seq: int) -> Any:
+    """The version that a run followed after line `seq` of its entries."""
+    for row in rows:
+        if row.seq > seq and (event := _migration_in(row)) is not None:
+            return _former(run, event)
+    return definition_of(agent, run)
+
+
+_LAST = 2**62
+"""A line behind all lines of history."""
 
 
 class RunSnapshot(NamedTuple):

@@ -54,6 +54,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "runs.replaying": ("replay",),
     "runs.retrying": ("retry_plan",),
     "runs.renewing": ("renew",),
+    "runs.migrating": ("migrate",),
     "why": ("why",),
     "signals": ("signal",),
     "definitions.listing": ("definitions", "actions"),

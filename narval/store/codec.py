@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from narval.core.elements.element import Element, Origin
 from narval.core.engines.commands import Add, Command, Watch
 from narval.core.engines.effects import EFFECTS, InForce
-from narval.core.engines.events import Event, Produced, Returned, Signalled
+from narval.core.engines.events import Event, Migrated, Produced, Returned, Signalled
 from narval.core.errors import PatternError, UnreadableError
 from narval.core.patterns.pattern import Bound
 from narval.store.batch import Offer
@@ -69,6 +69,7 @@ _SLIM: dict[type, Callable[[Any], Any]] = {
     Returned: _counted,
     Produced: _counted,
     Signalled: _counted,
+    Migrated: lambda event: replace(event, state=b""),
     Add: lambda command: replace(command, element=command.element.eid),
     Watch: lambda command: replace(command, conditions=[bound.plain() for bound in command.conditions]),
 }
@@ -125,6 +126,7 @@ def describe_entry(data: bytes, run: int | None = None, seq: int = 0) -> list[di
     """
     try:
         event, changes, commands = read("an entry of the journal", _decode_any, data)[:3]
+        event.pop("former", None)  # a whole text, which nobody looks for in a line
         head = {"at": event.pop("at")} if run is None else {"at": event.pop("at"), "run": run}
         lines = [{"seq": seq + number, **head} for number in range(1 + len(changes) + len(commands))]
         for line, fact in zip(lines, [event, *changes, *commands], strict=True):

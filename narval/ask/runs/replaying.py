@@ -125,6 +125,9 @@ def _words(event: Row) -> str:
             return f"started{by}"
         case "Redefined":
             return f"goes on with version {event['version'][:12]}, for it has taken nothing yet"
+        case "Migrated":
+            back = "goes back to" if event.get("undoes") else "goes on with"
+            return f"{back} version {event['version'][:12]} in place of {event['before'][:12]}{by}"
         case "Returned" if event.get("problem"):
             problem = event["problem"]
             return without_secrets(f"call {event['call']} failed: {problem['kind']}: {problem['message']}")

@@ -22,6 +22,7 @@ from narval.core.elements.element import Element
 from narval.core.engines.commands import Command, Watch
 from narval.core.engines.events import Event, Resume, Reusable
 from narval.core.engines.graph import Graph
+from narval.core.engines.migration import Migration
 from narval.core.engines.run_state import RunState
 from narval.core.engines.view import View
 from narval.core.errors import RequestError
@@ -169,6 +170,17 @@ class Renewable(Protocol):
         """The elements, and those of inputs, for a run of the newest version. Raises RequestError where it
         would not do what one means.
         """
+
+
+@runtime_checkable
+class Migratable(Protocol):
+    """An engine whose runs go on with another version of their definition from where they are.
+
+    `advance` is told of it by `Migrated`.
+    """
+
+    def migrated(self, old: Any, new: Any, state: Any, names: Mapping[str, str], /) -> Migration:
+        """Plan what becomes of a run in another version; `names` are those of parts that were renamed."""
 
 
 @runtime_checkable

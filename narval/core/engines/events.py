@@ -291,6 +291,40 @@ class Redefined(msgspec.Struct, frozen=True, tag=True, gc=False):
     version: str
 
 
+class Migrated(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
+    """The run follows another version of its definition from now on, in a state that has a place in it.
+
+    The definition that its engine is given is the newer one.
+    """
+
+    id: int
+    """The number of the event."""
+    at: float
+    """Its moment."""
+    before: str
+    """The version that it has followed, a digest."""
+    version: str
+    """The version that it follows from now on."""
+    former: bytes = b""
+    """The text of the version before, for the history of the run."""
+    path: str = ""
+    """The file of that text."""
+    state: bytes = b""
+    """The state that it has from now on, packed; the journal has it in a change."""
+    names: dict[str, str] = {}
+    """The names of parts that were renamed, old to new."""
+    undoes: int = 0
+    """The line of its history with the migration that this one takes back; 0: it takes none back."""
+    by: str = ""
+    """The person who asked for it."""
+    actor: str = ""
+    """The person who did so in the name of `by`."""
+    way: str = ""
+    """The way by which it was asked: "web" on the monitor."""
+    session: str = ""
+    """The number of the login."""
+
+
 class Cancelled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=False):
     """The run is to end, because someone asked, by the monitor in a `session`, or its caller ended."""
 
@@ -304,4 +338,4 @@ class Cancelled(msgspec.Struct, frozen=True, tag=True, omit_defaults=True, gc=Fa
 
 
 _OfCalls = CallStarting | CallApproved | Returned | Produced
-Event = Started | Redefined | _OfCalls | Matched | TimerFired | Signalled | Cancelled
+Event = Started | Redefined | Migrated | _OfCalls | Matched | TimerFired | Signalled | Cancelled

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from narval.core.engines.commands import Call
 from narval.core.engines.events import CarriedOver, Failure, Reusable
+from narval.core.engines.migration import take_over
 from narval.core.engines.run_state import RunBegan, RunChange
 from narval.kinds.recipe.engine.parts import CallRun, ForeachCalls, Satisfied, StepRun, TransitionRun
 from narval.kinds.recipe.engine.state import PlanState
@@ -473,6 +474,16 @@ class PlanRedefined(PlanChange, frozen=True):
         state.transitions.clear()
         for waiting in state.waits:
             waiting.clear()
+
+
+class PlanMigrated(PlanChange, frozen=True):
+    """The plan goes on with another version of its recipe, in this state."""
+
+    version: str
+    state: PlanState
+
+    def apply(self, state: PlanState) -> None:
+        take_over(state, self.state)
 
 
 class PlanMoved(PlanChange, frozen=True):

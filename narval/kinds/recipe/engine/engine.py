@@ -19,6 +19,7 @@ from narval.core.engines.events import (
     Cancelled,
     Event,
     Matched,
+    Migrated,
     Produced,
     Redefined,
     Returned,
@@ -27,11 +28,12 @@ from narval.core.engines.events import (
     TimerFired,
 )
 from narval.core.engines.view import View
-from narval.kinds.recipe.engine import redefining, restarts, resume, signals
+from narval.kinds.recipe.engine import migrating, redefining, restarts, resume, signals
 from narval.kinds.recipe.engine.changes import PlanChange, PlanMoved, PlanStarted
 from narval.kinds.recipe.engine.decision import RecipeDecision
 from narval.kinds.recipe.engine.explain import explain as explain
 from narval.kinds.recipe.engine.graph import graph as graph
+from narval.kinds.recipe.engine.migrating import migrated as migrated
 from narval.kinds.recipe.engine.redefining import begun_anew as begun_anew
 from narval.kinds.recipe.engine.redefining import is_untouched as is_untouched
 from narval.kinds.recipe.engine.render import parts as parts
@@ -142,6 +144,7 @@ def _reserved(state: PlanState) -> tuple[int, ...]:
 _ON: dict[type, Callable[[RecipeDecision, Any], None]] = {
     Started: _started,
     Redefined: redefining.redefined,
+    Migrated: migrating.follow_version,
     Returned: returns.returned,
     Produced: returns.produced,
     Matched: _matched,

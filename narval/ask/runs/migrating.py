@@ -1,0 +1,266 @@
+"""The operation `migrate`: runs under way go on with another version of their definition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+import msgspec
+
+from narval.agent.history import last_migration, state_before
+from narval.agent.replay import definition_of
+from narval.agent.run import Run
+from narval.agent.runs import is_withheld
+from narval.agent.turn import Turn
+from narval.ask.asker import PROGRAM, Asker
+from narval.ask.definitions.telling import changes, told
+from narval.ask.lookup import active_run, command, files_of
+from narval.ask.registry import operation
+from narval.ask.text import article
+from narval.core.definitions.library import Definition, check_targets
+from narval.core.engines.engine import Migratable
+from narval.core.engines.events import Migrated
+from narval.core.engines.migration import Migration, NoPlace
+from narval.core.engines.registry import standing_kinds
+from narval.core.errors import DefinitionError, RequestError
+from narval.core.source.text import Source
+from narval.daemon.daemon import Daemon
+from narval.files.agents.collections import parse_file
+from narval.files.loaded import Loaded
+from narval.store.batch import DefinitionRow
+
+AT_ONCE = 25
+"""So many runs migrate in one turn, so that others have theirs in between."""
+
+Row = dict[str, Any]
+
+
+@operation("write")
+async def migrate(
+    daemon: Daemon,
+    runs: list[str],
+    text: str | None = None,
+    path: str = "",
+    names: dict[str, str] | None = None,
+    undo: bool = False,
+    dry: bool = False,
+    *,
+    asker: Asker = PROGRAM,
+) -> Row:
+    """Let runs go on with another version of their definition: the one that is loaded, or that of `text`, the
+    text of the file at `path`.
+
+    `runs` are numbers, or patterns of the names of definitions, of which all active runs are meant. `names`
+    are those of parts that were renamed, old to new. With `undo` each run goes back to the version and the
+    state that it had before it was migrated, as long as nothing came to it since. With `dry` nothing is done.
+
+    The answer is `{"runs", "differences"}`. A run has `version`, the one that it follows then, `before`, the
+    one until now, and `outcome`: "migrated", "would migrate", "same version" or "refused". `kept` are the
+    parts that keep their state, `gone` those that are no more, `new` those that it has not had, `begins` the
+    ones that begin at once, and `refused` tells why it stays as it is, each with file, line and column.
+    `differences` are the sentences in which the versions differ.
+    """
+    if undo and (text is not None or names):
+        raise RequestError("expected the version to go on with, or undo, and not both")
+    meant = list(_meant(daemon, runs))
+    versions = _Versions(daemon, text, path, names or {})
+    rows: list[Row] = []
+    for first in range(0, len(meant), AT_ONCE):
+        some = meant[first : first + AT_ONCE]
+
+        def work(turn: Turn, some: list[Run] = some) -> list[Row]:
+            return [_one(turn, run, versions, asker, undo=undo, dry=dry) for run in some]
+
+        rows += await daemon.host.submit(work)
+    return {"runs": rows, "differences": versions.differences}
+
+
+def _meant(daemon: Daemon, runs: list[str]) -> Iterator[Run]:
+    """The runs that are meant, each once. Raises RequestError where one is not there."""
+    if not runs:
+        raise RequestError("expected numbers of runs, or patterns of the names of definitions")
+    active = daemon.agent.runs.active
+    meant: dict[int, Run] = {}
+    for name in runs:
+        if name.isdecimal():
+            run = active_run(daemon, int(name))
+            meant[run.eid] = run
+            continue
+        fitting = {eid: run for eid, run in active.items() if fnmatchcase(run.name, name)}
+        if not fitting:
+            listing = command(daemon, "runs --state active")
+            raise RequestError(f"no run of {name} is active; `{listing}` lists those that are")
+        meant |= fitting
+    yield from meant.values()
+
+
+class _Target(NamedTuple):
+    """What a run is to go on with, and what becomes of it there; `undoes` is the line that is taken back."""
+
+    definition: Any
+    migration: Migration
+    undoes: int = 0
+
+
+class _Versions:
+    """The versions to go on with: those of a file, or those that are loaded."""
+
+    def __init__(self, daemon: Daemon, text: str | None, path: str, names: Mapping[str, str]) -> None:
+        self._daemon, self.names = daemon, names
+        self.path = path
+        self._of_file = None if text is None else _loaded(daemon, text, path)
+        self._told: dict[tuple[str, str], list[Row]] = {}
+
+    def of(self, run: Run) -> Definition:
+        """The version for a run. Raises RequestError where there is none, DefinitionError."""
+        kind, library = run.engine.definition_kind, self._daemon.agent.library
+        if self._of_file is None:
+            definition = library.get(kind, run.name)
+            if definition is None:
+                raise RequestError(f"there is no definition {run.name} any more; name a file that has it")
+        else:
+            own = [one for one in self._of_file.library.of(kind).values() if one.path == self.path]
+            definition = next((one for one in own if one.full_name == run.name), None)
+            if definition is None:
+                has = ", ".join(sorted(one.full_name for one in own)) or f"no {kind}"
+                raise RequestError(f"expected {run.name} in {self.path}, which has {has}")
+            if faults := check_targets(definition.references, library.replace((definition,))):
+                raise DefinitionError(faults)
+        if is_withheld(definition):
+            grant = command(self._daemon, f"grant {run.name}")
+            raise RequestError(f"nobody has granted what {run.name} needs in this version; `{grant}` does")
+        return definition
+
+    def note(self, old: Definition, new: Definition) -> None:
+        """Tell in which sentences two versions differ, once for each pair."""
+        if (old.digest, new.digest) not in self._told:
+            library = self._daemon.agent.library
+            pair = (told(version, library) for version in (old, new))
+            self._told[old.digest, new.digest] = list(changes(*pair))
+
+    @property
+    def differences(self) -> list[Row]:
+        """The sentences in which the versions differ, by pair."""
+        return [
+            {"before": before, "version": version, "sentences": sentences}
+            for (before, version), sentences in self._told.items()
+        ]
+
+
+def _loaded(daemon: Daemon, text: str, path: str) -> Loaded:
+    """What is loaded, with the definitions of a file in place of its own. Raises DefinitionError."""
+    if daemon.agent.lookup.is_limited:
+        raise RequestError(
+            "this home holds definitions against what was granted to them: put the file into it, grant what "
+            "it needs (`narval grant`), and give `--to current`"
+        )
+    source = Source(path, text.encode())
+    return files_of(daemon).loaded.with_parsed(source, parse_file(source))
+
+
+def _one(turn: Turn, run: Run, versions: _Versions, asker: Asker, *, undo: bool, dry: bool) -> Row:
+    """Migrate one run, or say why not."""
+    row: Row = {"run": run.eid, "name": run.name, "before": run.digest, "version": run.digest}
+    try:
+        target = _undone(turn, run) if undo else _target(turn, run, versions)
+    except RequestError as error:
+        return {**row, "outcome": "refused", "refused": [{"part": "", "why": str(error)}]}
+    definition, migration, _ = target
+    before = definition_of(turn.agent, run)
+    row |= {
+        "version": definition.digest,
+        "kept": [part._asdict() for part in migration.kept],
+        "gone": list(migration.gone),
+        "new": list(migration.new),
+        "begins": list(migration.begins),
+        "refused": [_place(before, definition, place) for place in migration.refused],
+    }
+    if not migration.refused and definition.digest == run.digest and not versions.names:
+        return {**row, "outcome": "same version"}
+    versions.note(before, definition)
+    if migration.refused:
+        return {**row, "version": run.digest, "outcome": "refused"}
+    if dry:
+        return {**row, "outcome": "would migrate"}
+    _go_on(turn, run, before, target, versions.names, asker)
+    return {**row, "outcome": "migrated"}
+
+
+def _target(turn: Turn, run: Run, versions: _Versions) -> _Target:
+    """What becomes of a run in the version it is to go on with. Raises RequestError."""
+    engine = _migratable(turn, run)
+    definition = versions.of(run)
+    old = definition_of(turn.agent, run)
+    return _Target(definition, engine.migrated(old, definition, run.state, versions.names))
+
+
+def _migratable(turn: Turn, run: Run) -> Migratable:
+    """The engine of a run that can go on with another version. Raises RequestError."""
+    engine, kind = run.engine, run.engine.definition_kind
+    if not run.active or run.state is None:
+        raise RequestError(f"run {run.eid} of {run.name} is over, or cannot be read")
+    if run.kind in standing_kinds().values():
+        raise RequestError(f"run {run.eid} of {run.name} follows the newest version by itself")
+    if not isinstance(engine, Migratable):
+        what = kind if run.kind == kind or kind == "recipe" else f"{kind} ({run.kind})"
+        why = f"it is {article(what)} {what}, whose runs keep the version with which they began"
+        raise RequestError(f"run {run.eid} of {run.name} cannot be migrated: {why}; cancel or renew it")
+    return engine
+
+
+def _undone(turn: Turn, run: Run) -> _Target:
+    """The version and the state that a run had before it was migrated. Raises RequestError."""
+    _migratable(turn, run)
+    agent = turn.agent
+    last = last_migration(agent, run)
+    went_on = last is not None and any(entry.run == run.eid for entry in turn.transaction.batch.journal)
+    if last is None or went_on:
+        raise RequestError(f"run {run.eid} of {run.name} was not migrated, or has gone on since")
+    if last.undoes:
+        raise RequestError(f"the migration of run {run.eid} of {run.name} was taken back already")
+    return _Target(last.definition, Migration(state_before(agent, run, last.seq)), last.seq)
+
+
+def _go_on(
+    turn: Turn, run: Run, before: Definition, target: _Target, names: Mapping[str, str], asker: Asker
+) -> None:
+    """Let a run follow a version, and tell it so; the version is kept as others are."""
+    definition, transaction = target.definition, turn.transaction
+    if turn.agent.store.definition(definition.digest) is None:
+        row = DefinitionRow(
+            definition.digest, definition.kind, run.name, definition.path, definition.xml, turn.at, False
+        )
+        transaction.batch.definitions.append(row)
+    event = Migrated(
+        0,
+        0.0,
+        before.digest,
+        definition.digest,
+        before.xml,
+        before.path,
+        msgspec.msgpack.encode(target.migration.state),
+        dict(names),
+        target.undoes,
+        **asker.recorded,
+    )
+    run.follow(definition, turn.agent.library)
+    transaction.alter(run)
+    turn.tell(run.eid, event)
+
+
+def _place(before: Definition, after: Definition, place: NoPlace) -> Row:
+    """A part without a place, with where it stands."""
+    definition = before if place.before else after
+    lines = definition.xml.decode("utf-8", "replace").splitlines()
+    at = place.line - definition.line
+    written = lines[at] if 0 < at < len(lines) else ""
+    column = len(written) - len(written.lstrip()) + 1
+    return {
+        "part": place.part,
+        "why": place.why,
+        "file": definition.path,
+        "line": place.line,
+        "column": column,
+        "version": definition.digest,
+    }

@@ -1,0 +1,166 @@
+"""Runs under way go on with another version of their definition (issue 42)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import narval
+from narval.core.errors import RequestError
+from narval.surfaces.python.agent import Agent
+
+MODULE = """from narval import Output, action
+
+@action(runs="inline", pure=True)
+def nothing(): pass
+
+@action(outputs=[Output("note", "note")], runs="inline")
+def note():
+    return "<note/>"
+"""
+HEAD = '<cookbook group="r"><recipe name="ask" start_step="a" end_step="z">'
+STEPS = '<step id="a" type="action" target="m.note"/><step id="z" type="action" target="m.nothing"/>'
+WAITS = (
+    '<transition id="yes"><in idref="a"/><out idref="z"/>'
+    '<condition><match>{}</match></condition></transition>'
+)
+TAIL = "</recipe></cookbook>"
+FIRST = HEAD + STEPS + WAITS.format("agreed") + TAIL
+OTHER = HEAD + STEPS + WAITS.format("signed") + TAIL
+RENAMED = OTHER.replace('id="a"', 'id="begin"').replace('"a"', '"begin"')
+SPLIT = f"""{HEAD}
+  <step id="a" type="action" target="m.note"/>
+  <step id="b" type="action" target="m.nothing"/><step id="z" type="action" target="m.nothing"/>
+  <transition id="on"><in idref="a"/><out idref="b"/></transition>
+  <transition id="yes"><in idref="b"/><out idref="z"/><condition><match>agreed</match></condition></transition>
+{TAIL}"""
+
+
+class Home:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        for folder, name, text in (("modules", "m.py", MODULE), ("recipes", "r.xml", FIRST)):
+            (path / folder).mkdir(exist_ok=True)
+            (path / folder / name).write_text(text)
+
+    def write(self, text: str) -> None:
+        (self.path / "recipes" / "r.xml").write_text(text)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+@pytest.fixture
+def agent(home: Home) -> Iterator[Agent]:
+    with narval.open(home.path) as agent:
+        yield agent
+
+
+def started(agent: Agent) -> int:
+    run = agent.start("r.ask")
+    agent.until_idle()
+    return run
+
+
+def migrate(agent: Agent, *runs: int | str, **arguments: Any) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = agent.ask("migrate", runs=[*map(str, runs)], **arguments)["runs"]
+    agent.until_idle()
+    return rows
+
+
+def patterns(agent: Agent, run: int) -> list[str]:
+    return [one["pattern"] for wait in agent.why(run)["waiting"] for one in wait["conditions"]]
+
+
+def test_a_waiting_plan_goes_on_with_the_version_that_is_loaded(home: Home, agent: Agent) -> None:
+    run = started(agent)
+    home.write(OTHER)
+    agent.ask("reload")
+    assert patterns(agent, run) == ["agreed"]
+    [row] = migrate(agent, run, dry=True)
+    assert row["outcome"] == "would migrate"
+    assert patterns(agent, run) == ["agreed"]
+    [row] = migrate(agent, run)
+    assert row["outcome"] == "migrated"
+    assert {part["part"]: part["state"] for part in row["kept"]} == {"a": "done", "yes": "wait-step"}
+    assert patterns(agent, run) == ["signed"]
+    agent.add("<agreed/>")
+    agent.until_idle()
+    assert agent.run(run)["phase"] == "active"
+    agent.add("<signed/>")
+    agent.until_idle()
+    assert agent.run(run)["phase"] == "done"
+    assert len(agent.memory("note")) == 1, "nothing is done again"
+    told = agent.ask("replay", run=run)["entries"]
+    assert any("goes on with version" in entry["what"] for entry in told)
+
+
+def test_what_was_migrated_is_so_after_a_restart_and_its_past_is_shown_by_its_past_text(home: Home) -> None:
+    with narval.open(home.path) as agent:
+        run = started(agent)
+        home.write(RENAMED)
+        agent.ask("reload")
+        [row] = migrate(agent, run)
+        assert row["outcome"] == "refused"
+        assert [(at["part"], at["why"]) for at in row["refused"]] == [
+            ("a", "step a is done, and the new version has no such step")
+        ]
+        assert row["refused"][0]["file"].endswith("r.xml")
+        [row] = migrate(agent, run, names={"a": "begin"})
+        assert row["outcome"] == "migrated"
+    for _ in range(2):  # the text before is dropped from the store when it is opened
+        with narval.open(home.path) as agent:
+            assert patterns(agent, run) == ["signed"]
+            assert [step["id"] for step in agent.run(run)["steps"]] == ["begin", "z"]
+            first = agent.history(run)[0]["seq"]
+            assert [step["id"] for step in agent.ask("show", run=run, at=first)["steps"]] == ["a", "z"]
+    with narval.open(home.path) as agent:
+        agent.add("<signed/>")
+        agent.until_idle()
+        assert agent.run(run)["phase"] == "done"
+
+
+def test_a_migration_is_taken_back_until_the_run_went_on(home: Home) -> None:
+    with narval.open(home.path) as agent:
+        run = started(agent)
+        home.write(RENAMED)
+        agent.ask("reload")
+        migrate(agent, run, names={"a": "begin"})
+    with narval.open(home.path) as agent:
+        [row] = migrate(agent, run, undo=True)
+        assert row["outcome"] == "migrated"
+        assert [step["id"] for step in agent.run(run)["steps"]] == ["a", "z"]
+        assert patterns(agent, run) == ["agreed"]
+        [row] = migrate(agent, run, undo=True)
+        assert "taken back already" in row["refused"][0]["why"]
+        agent.add("<agreed/>")
+        agent.until_idle()
+        assert agent.run(run)["phase"] == "done"
+
+
+def test_a_step_before_where_the_run_is_has_no_place(home: Home, agent: Agent) -> None:
+    run = started(agent)
+    home.write(SPLIT)
+    agent.ask("reload")
+    [row] = migrate(agent, run)
+    assert row["outcome"] == "migrated", "the new step comes after what is done"
+    assert row["new"] == ["b", "on"]
+    assert agent.run(run)["steps"][1]["state"] == "done"
+
+
+def test_a_file_outside_the_home_is_a_version_too(home: Home, agent: Agent, tmp_path: Path) -> None:
+    run = started(agent)
+    [row] = migrate(agent, run, text=OTHER, path="other.xml")
+    assert row["outcome"] == "migrated"
+    assert patterns(agent, run) == ["signed"]
+    [row] = migrate(agent, "r.*", text=OTHER, path="other.xml")
+    assert row["outcome"] == "same version"
+    with pytest.raises(RequestError, match="no run of q"):
+        migrate(agent, "q.*")
+    [row] = migrate(agent, run, text=OTHER.replace('"ask"', '"asks"'), path="other.xml")
+    assert "expected r.ask in other.xml, which has r.asks" in row["refused"][0]["why"]
