@@ -25,7 +25,7 @@ HEAD = '<cookbook group="r"><recipe name="ask" start_step="a" end_step="z">'
 STEPS = '<step id="a" type="action" target="m.note"/><step id="z" type="action" target="m.nothing"/>'
 WAITS = (
     '<transition id="yes"><in idref="a"/><out idref="z"/>'
-    '<condition><match>{}</match></condition></transition>'
+    "<condition><match>{}</match></condition></transition>"
 )
 TAIL = "</recipe></cookbook>"
 FIRST = HEAD + STEPS + WAITS.format("agreed") + TAIL
@@ -35,7 +35,8 @@ SPLIT = f"""{HEAD}
   <step id="a" type="action" target="m.note"/>
   <step id="b" type="action" target="m.nothing"/><step id="z" type="action" target="m.nothing"/>
   <transition id="on"><in idref="a"/><out idref="b"/></transition>
-  <transition id="yes"><in idref="b"/><out idref="z"/><condition><match>agreed</match></condition></transition>
+  <transition id="yes"><in idref="b"/><out idref="z"/>
+    <condition><match>agreed</match></condition></transition>
 {TAIL}"""
 
 

@@ -63,6 +63,8 @@ async def migrate(
     """
     if undo and (text is not None or names):
         raise RequestError("expected the version to go on with, or undo, and not both")
+    if text is None and not undo and daemon.follows_files:
+        await daemon.files.reload()  # its file may have been saved a moment ago
     meant = list(_meant(daemon, runs))
     versions = _Versions(daemon, text, path, names or {})
     rows: list[Row] = []
@@ -96,7 +98,7 @@ def _meant(daemon: Daemon, runs: list[str]) -> Iterator[Run]:
 
 
 class _Target(NamedTuple):
-    """What a run is to go on with, and what becomes of it there; `undoes` is the line that is taken back."""
+    """The version for a run, and what becomes of it there; `undoes` is the line that is taken back."""
 
     definition: Any
     migration: Migration
@@ -149,7 +151,7 @@ class _Versions:
 
 
 def _loaded(daemon: Daemon, text: str, path: str) -> Loaded:
-    """What is loaded, with the definitions of a file in place of its own. Raises DefinitionError."""
+    """The definitions that are loaded, with those of a file in place of their own. Raises DefinitionError."""
     if daemon.agent.lookup.is_limited:
         raise RequestError(
             "this home holds definitions against what was granted to them: put the file into it, grant what "
@@ -188,7 +190,7 @@ def _one(turn: Turn, run: Run, versions: _Versions, asker: Asker, *, undo: bool,
 
 
 def _target(turn: Turn, run: Run, versions: _Versions) -> _Target:
-    """What becomes of a run in the version it is to go on with. Raises RequestError."""
+    """The version that a run is to go on with, and its state there. Raises RequestError."""
     engine = _migratable(turn, run)
     definition = versions.of(run)
     old = definition_of(turn.agent, run)
@@ -197,14 +199,13 @@ def _target(turn: Turn, run: Run, versions: _Versions) -> _Target:
 
 def _migratable(turn: Turn, run: Run) -> Migratable:
     """The engine of a run that can go on with another version. Raises RequestError."""
-    engine, kind = run.engine, run.engine.definition_kind
+    engine = run.engine
     if not run.active or run.state is None:
         raise RequestError(f"run {run.eid} of {run.name} is over, or cannot be read")
     if run.kind in standing_kinds().values():
         raise RequestError(f"run {run.eid} of {run.name} follows the newest version by itself")
     if not isinstance(engine, Migratable):
-        what = kind if run.kind == kind or kind == "recipe" else f"{kind} ({run.kind})"
-        why = f"it is {article(what)} {what}, whose runs keep the version with which they began"
+        why = f"it is {article(run.kind)} {run.kind}, which keeps the version with which it began"
         raise RequestError(f"run {run.eid} of {run.name} cannot be migrated: {why}; cancel or renew it")
     return engine
 

@@ -149,6 +149,7 @@ def test_without_a_home_every_command_says_how_to_make_one(command: click.Comman
         "signal": ["1", "go"],
         "retry": ["1"],
         "renew": ["1"],
+        "migrate": ["1"],
         "complete": ["1", "node"],
         "backtrack": ["1", "node"],
         "rerun": ["1", "node"],

@@ -46,11 +46,9 @@ _OF_PLACE = frozenset({"id", "line", "places", "ins", "outs", "sole", "_narrowed
 
 def migrated(old: Recipe, new: Recipe, state: PlanState, names: Mapping[str, str]) -> Migration:
     """The plan in another version of its recipe; `names` are those of parts that were renamed, old to new."""
-    if state.status == "ready":
-        return Migration(copied(state), new=tuple(_parts(new)))
     if state.status != "running":
-        why = f"the plan is about to end: it is {state.status}; let it end"
-        return Migration(state, refused=(NoPlace(str(state.eid), why, old.line, True),))
+        why = "has not begun" if state.status == "ready" else f"is about to end: it is {state.status}"
+        return Migration(state, refused=(NoPlace("", f"the plan {why}; try again then", old.line, True),))
     faults = misnamed(names, _parts(old), _parts(new))
     return Migration(state, refused=tuple(faults)) if faults else _Moving(old, new, state, names).migration()
 
@@ -268,9 +266,7 @@ class _Moving:
             why = f"the plan has begun with another step than {new.start.id}, which is the first now"
             self.refused.append(NoPlace(new.start.id, why, new.start.line))
             return
-        fired = [
-            new.transitions[id] for id, run in self.after.transitions.items() if run.state == "fired"
-        ]
+        fired = [new.transitions[id] for id, run in self.after.transitions.items() if run.state == "fired"]
         led_to = {new.start.id}
         ready: dict[str, str] = {}
         left: dict[str, str] = {}

@@ -66,9 +66,14 @@ def run(answer: Row) -> None:
     section("", CALLS_OF_RUN, answer.get("calls", ()))
 
 
+def _newer_ways(run: int) -> str:
+    """The words for what may be done about a run whose file is newer."""
+    return f"`narval renew {run}` starts it anew; `narval migrate {run}` has it go on by the file"
+
+
 def _version(run: Row) -> str | None:
     """The sentence on a run whose file is newer, and what to do about it."""
-    return f"{newer_file(run)}; `narval renew {run['eid']}` starts it anew" if run.get("newer") else None
+    return f"{newer_file(run)}; {_newer_ways(run['eid'])}" if run.get("newer") else None
 
 
 def runs(rows: Sequence[Row], write: Callable[[Sequence[Row]], None]) -> None:
@@ -221,7 +226,7 @@ def why(answer: Row) -> Iterator[str]:
     else:
         yield f"run {answer['run']} is {answer['state']} and waits for nothing: it will go on by itself"
     if answer.get("newer"):
-        yield f"it {newer_file(answer)}; `narval renew {answer['run']}` starts it anew"
+        yield f"it {newer_file(answer)}; {_newer_ways(answer['run'])}"
     if answer.get("agent_state") == SUSPENDED:
         how = f"`narval agents resume {clean(answer['agent'])}`"
         yield f"nothing goes on while {clean(answer['agent'])} is {standing(answer)}; {how}"

@@ -1,0 +1,136 @@
+"""The command migrate: runs under way go on with another version of their definition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from narval.ask.text import Row, clean, counted
+from narval.core.errors import RequestError
+from narval.surfaces.cli import completion
+from narval.surfaces.cli.command import NOT_WELL, Pair, Pairs, command
+from narval.surfaces.cli.session import Session
+from narval.surfaces.cli.telling import changed_lines
+
+CURRENT = "current"
+"""The word for the version that is loaded."""
+
+MOST_LISTED = 20
+"""So many runs are told of one by one; of more, only those that were refused."""
+
+_EXAMPLE = """\
+narval migrate 12 --dry-run
+narval migrate 12 --names ask=approve
+narval migrate 'shop.*' --to order-2.xml
+narval migrate 12 --undo"""
+
+
+@command("migrate", example=_EXAMPLE, alters=True)
+@click.argument("runs", metavar="RUN…", nargs=-1, required=True, shell_complete=completion.active_runs)
+@click.option(
+    "--to", "to", metavar="FILE|current", default=CURRENT, help="The version: of a file, or the loaded one."
+)
+@click.option(
+    "--names", type=Pair("OLD=NEW"), multiple=True, help="A part that was renamed; may be repeated."
+)
+@click.option("--undo", is_flag=True, help="Go back to the version before, if nothing came to the run since.")
+@click.option("--dry-run", "dry", is_flag=True, help="Tell what would happen, and do nothing.")
+@click.pass_context
+def migrate(
+    context: click.Context,
+    /,
+    session: Session,
+    runs: tuple[str, ...],
+    to: str,
+    names: Pairs,
+    undo: bool,
+    dry: bool,
+) -> None:
+    """Let runs go on with another version of their file.
+
+    They go on from where they are. RUN is the number of a run, or a pattern of the names of definitions ('shop.*'), of which all active runs
+    are meant. What a run has done stays done, and is not done again. What has not changed waits on as it
+    does; what has changed is decided anew. A run stays as it is where its state has no place in the version:
+    the place is told, and the exit status is 1.
+
+    --names says that a part has another name now. With --undo a run goes back to the version and the state
+    that it had, as long as nothing came to it since.
+    """
+    if undo and (to != CURRENT or names):
+        raise click.UsageError("--undo goes back to the version before: it takes neither --to nor --names")
+    arguments: dict[str, Any] = {"runs": [*runs], "names": dict(names), "undo": undo, "dry": dry}
+    if to != CURRENT:
+        arguments |= _file(to)
+    answer = session.ask("migrate", **arguments)
+    session.give(answer, lambda reply: click.echo("\n".join(_lines(reply, undo=undo))))
+    if any(row["outcome"] == "refused" for row in answer["runs"]):
+        context.exit(NOT_WELL)
+
+
+def _file(to: str) -> dict[str, str]:
+    """The text of a file, and its path. Raises RequestError."""
+    try:
+        return {"text": Path(to).read_text("utf-8"), "path": to}
+    except OSError as error:
+        raise RequestError(f"{to}: {error.strerror}; give a file, or --to {CURRENT}") from None
+    except UnicodeDecodeError as error:
+        raise RequestError(f"{to}: expected text in UTF-8: {error}") from None
+
+
+def _lines(answer: Row, *, undo: bool) -> Iterator[str]:
+    """The lines that tell of runs, and in which sentences the versions differ."""
+    rows = answer["runs"]
+    few = len(rows) <= MOST_LISTED
+    for row in rows:
+        if few or row["outcome"] == "refused":
+            yield from _of_run(row, undo=undo)
+    if not few:
+        for outcome in ("migrated", "would migrate", "same version", "refused"):
+            if of_them := sum(row["outcome"] == outcome for row in rows):
+                yield f"{counted(of_them, 'run')}: {outcome}"
+    for pair in answer["differences"]:
+        yield f"From version {pair['before'][:12]} to {pair['version'][:12]}:"
+        yield from changed_lines(pair["sentences"]) if pair["sentences"] else ["no sentence differs"]
+
+
+_SAYS = {
+    "migrated": "goes on with version {version} in place of {before}",
+    "would migrate": "would go on with version {version} in place of {before}",
+    "same version": "follows version {version} already",
+}
+
+
+def _of_run(row: Row, *, undo: bool) -> Iterator[str]:
+    """The lines that tell of one run."""
+    named = f"run {row['run']} of {clean(row['name'])}"
+    if row["outcome"] == "refused":
+        yield f"{named} stays as it is:"
+        yield from (f"  {_reason(place)}" for place in row["refused"])
+        return
+    says = _SAYS[row["outcome"]].format(version=row["version"][:12], before=row["before"][:12])
+    yield f"{named} {says.replace('on with', 'back to') if undo else says}"
+    if row["outcome"] == "same version" or undo:
+        return
+    yield from _listed("keeps", (_kept(part) for part in row["kept"]))
+    for word, key in (("has no more", "gone"), ("has new", "new"), ("begins", "begins")):
+        yield from _listed(word, map(clean, row[key]))
+
+
+def _reason(place: Row) -> str:
+    """The reason why a run stays as it is, with the place if there is one."""
+    where = f"{place['file']}:{place['line']}:{place['column']}: " if "file" in place else ""
+    return clean(f"{where}{place['why']}")
+
+
+def _kept(part: Row) -> str:
+    """A part that keeps its state."""
+    name = part["part"] if part["part"] == part["name"] else f"{part['part']} as {part['name']}"
+    return clean(f"{name} ({part['state']})")
+
+
+def _listed(word: str, parts: Iterable[str]) -> Iterator[str]:
+    if listed := list(parts):
+        yield f"  {word}: {', '.join(listed)}"
