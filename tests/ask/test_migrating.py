@@ -165,3 +165,31 @@ def test_a_file_outside_the_home_is_a_version_too(home: Home, agent: Agent, tmp_
         migrate(agent, "q.*")
     [row] = migrate(agent, run, text=OTHER.replace('"ask"', '"asks"'), path="other.xml")
     assert "expected r.ask in other.xml, which has r.asks" in row["refused"][0]["why"]
+
+
+AUTOMATON = """<AUTOMATON group="r" name="auto">
+<state name="start" command="true"><wait signal="go"/></state>{}</AUTOMATON>"""
+SHORT = AUTOMATON.format("")
+LONG = """<AUTOMATON group="r" name="auto">
+<state name="start" command="true"><wait signal="{}"/></state><state name="more" command="true"/>
+<TRANSITION from="start" to="more" label="0"/></AUTOMATON>"""
+
+
+def test_an_automaton_goes_on_from_the_state_that_it_waits_in(home: Home, agent: Agent) -> None:
+    (home.path / "recipes" / "a.xml").write_text(SHORT)
+    agent.ask("reload")
+    run = agent.start("r.auto")
+    agent.until_idle()
+    (home.path / "recipes" / "a.xml").write_text(LONG.format("stop"))
+    agent.ask("reload")
+    [row] = migrate(agent, run)
+    assert "state start is held, and the signal that it waits for is another now" in row["refused"][0]["why"]
+    (home.path / "recipes" / "a.xml").write_text(LONG.format("go"))
+    agent.ask("reload")
+    [row] = migrate(agent, run)
+    assert (row["outcome"], row["new"]) == ("migrated", ["more"])
+    agent.signal(run, "go")
+    agent.until_idle()
+    shown = agent.run(run)
+    assert shown["phase"] == "done"
+    assert [(state["id"], state["visits"]) for state in shown["states"]] == [("start", 1), ("more", 1)]

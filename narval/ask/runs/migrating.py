@@ -172,7 +172,7 @@ def _one(turn: Turn, run: Run, versions: _Versions, asker: Asker, *, undo: bool,
     before = definition_of(turn.agent, run)
     row |= {
         "version": definition.digest,
-        "kept": [part._asdict() for part in migration.kept],
+        "kept": [part._asdict() for part in migration.keeps],
         "gone": list(migration.gone),
         "new": list(migration.new),
         "begins": list(migration.begins),

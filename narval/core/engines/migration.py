@@ -32,18 +32,18 @@ class MovedPart(NamedTuple):
 
 
 class Migration(NamedTuple):
-    """What becomes of a run in another version: `state` holds only if nothing is `refused`."""
+    """The place of a run in another version: `state` holds only if nothing is `refused`."""
 
     state: Any
     """The state that the run would have."""
-    kept: tuple[MovedPart, ...] = ()
+    keeps: tuple[MovedPart, ...] = ()
     """The parts that keep their state."""
     gone: tuple[str, ...] = ()
     """The parts that are over, or had only waited, and that the version has no more."""
     new: tuple[str, ...] = ()
     """The parts that the run has not had."""
     begins: tuple[str, ...] = ()
-    """Those of them that begin at once."""
+    """The parts among these that begin at once."""
     refused: tuple[NoPlace, ...] = ()
     """The parts without a place."""
 
@@ -78,10 +78,10 @@ def misnamed(names: Mapping[str, str], old: Mapping[str, Any], new: Mapping[str,
         for part, name in names.items()
         if name not in new
     ]
-    taken: dict[str, str] = {}
+    places: dict[str, str] = {}
     for part, name in renamed(names, old, new).items():
-        if name in taken:
-            why = f"{taken[name]} and {part} would both be {name}; name another part for one of them"
+        if name in places:
+            why = f"{places[name]} and {part} would both be {name}; name another part for one of them"
             faults.append(NoPlace(part, why))
-        taken[name] = part
+        places[name] = part
     return faults

@@ -51,10 +51,10 @@ def migrate(
 ) -> None:
     """Let runs go on with another version of their file.
 
-    They go on from where they are. RUN is the number of a run, or a pattern of the names of definitions ('shop.*'), of which all active runs
-    are meant. What a run has done stays done, and is not done again. What has not changed waits on as it
-    does; what has changed is decided anew. A run stays as it is where its state has no place in the version:
-    the place is told, and the exit status is 1.
+    They go on from where they are. RUN is the number of a run, or a pattern of the names of definitions
+    ('shop.*'), of which all active runs are meant. What a run has done stays done, and is not done again.
+    What has not changed waits on as it does; what has changed is decided anew. A run stays as it is where
+    its state has no place in the version: the place is told, and the exit status is 1.
 
     --names says that a part has another name now. With --undo a run goes back to the version and the state
     that it had, as long as nothing came to it since.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from narval.core.engines.migration import take_over
 from narval.core.engines.run_state import RunBegan, RunChange
 from narval.kinds.automaton.engine.state import AutomatonState, StateRun
 
@@ -260,3 +261,13 @@ class RunMoved(AutomatonChange, frozen=True):
             run = state.states[name]
             state.let_go(run, name)
             run.become("idle", self.at)
+
+
+class AutomatonMigrated(AutomatonChange, frozen=True):
+    """The run goes on with another version of its automaton, in this state."""
+
+    version: str
+    state: AutomatonState
+
+    def apply(self, state: AutomatonState) -> None:
+        take_over(state, self.state)

@@ -30,7 +30,7 @@ def returned(decision: AutomatonDecision, event: Returned) -> None:
         state = decision.definition.states[decision.state.calls[event.call]]
         decision.add_to_context(event.eids)
         _came_back(decision, state, event)
-    _let_go(decision)
+    let_go(decision)
 
 
 def _came_back(decision: AutomatonDecision, state: State, event: Returned) -> None:
@@ -147,7 +147,7 @@ def _lead_nowhere(decision: AutomatonDecision, state: State, labels: Ended) -> N
 # --- what went on waiting -------------------------------------------------------------------------------
 
 
-def _let_go(decision: AutomatonDecision) -> None:
+def let_go(decision: AutomatonDecision) -> None:
     """Let states go on that waited for a call to be gone, or for its room."""
     if decision.state.status != "running":
         return

@@ -13,9 +13,9 @@ from narval.core.definitions.schedule import Time
 from narval.core.engines import commands
 from narval.core.engines.commands import Command
 from narval.core.engines.dates import has_come
-from narval.core.engines.events import Cancelled, Event, Returned, Signalled, Started, TimerFired
+from narval.core.engines.events import Cancelled, Event, Migrated, Returned, Signalled, Started, TimerFired
 from narval.core.engines.view import View
-from narval.kinds.automaton.engine import completion, start
+from narval.kinds.automaton.engine import completion, migrating, start
 from narval.kinds.automaton.engine.changes import (
     AutomatonChange,
     CallLate,
@@ -31,6 +31,7 @@ from narval.kinds.automaton.engine.explain import parts as parts
 from narval.kinds.automaton.engine.explain import render as render
 from narval.kinds.automaton.engine.explain import waiting_for as waiting_for
 from narval.kinds.automaton.engine.graph import graph as graph
+from narval.kinds.automaton.engine.migrating import migrated as migrated
 from narval.kinds.automaton.engine.state import AutomatonState
 from narval.kinds.automaton.language.definition import Automaton, signal_label
 
@@ -193,6 +194,7 @@ def _cancelled(decision: AutomatonDecision, event: Cancelled) -> None:
 
 _ON: dict[type, Callable[[AutomatonDecision, Any], None]] = {
     Started: _started,
+    Migrated: migrating.follow_version,
     Returned: completion.returned,
     TimerFired: _woken,
     Signalled: _signalled,

@@ -224,7 +224,7 @@ class _Moving:
     def _is_same(self, before: Transition, then: Transition) -> bool:
         """True if a transition waits for the same, and leaves the same steps."""
         variables = frozenset[str]().union(
-            *(given.condition.variables for given in then.conditions),
+            *(one.condition.variables for one in then.conditions),
             *(appointment.variables for appointment in then.appointments),
         )
         left = {(self.steps.get(link.step.id), link.on_error) for link in before.ins}
@@ -246,15 +246,15 @@ class _Moving:
 
     def _align(self, before: Transition, then: Transition, run: TransitionRun) -> None:
         """Give the elements that the conditions of a transition took to the conditions that it has now."""
-        were, are = ([given.name for given in of.conditions] for of in (before, then))
+        were, are = ([one.name for one in of.conditions] for of in (before, then))
         if were == are or not run.took:
             return
-        taken = {name: run.taken_by(at) for at, name in enumerate(were) if name}
+        took = {name: run.taken_by(at) for at, name in enumerate(were) if name}
         for name in are:
-            if name and name not in taken:
+            if name and name not in took:
                 why = f"transition {then.id} has fired, and had no condition named {name}"
                 self.refused.append(NoPlace(self.new.part_id(then), why, then.line))
-        each = [taken.get(name, ()) if name else () for name in are]
+        each = [took.get(name, ()) if name else () for name in are]
         run.took, run.counts = tuple(eid for eids in each for eid in eids), tuple(map(len, each))
 
     # --- whether a plan of the new version can come to it -------------------------------------------------
