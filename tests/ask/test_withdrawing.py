@@ -108,7 +108,7 @@ def test_F14_what_is_withdrawn_stays_in_view_with_the_reason_and_nothing_takes_i
     agent.until_idle()
     assert agent.ask("show", run=run)["state"] == "running"
     (wait,) = agent.why(run)["waiting"]
-    assert wait["conditions"][0]["failed"] == "not withdrawn"
+    assert wait["conditions"][0]["failed"] == "one not withdrawn"
     assert WHY in wait["conditions"][0]["value"]
     note = agent.memory("withdrawn")[0]
     assert (note.attributes["elements"], note.attributes["reason"]) == (str(mail), WHY)

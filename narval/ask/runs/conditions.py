@@ -157,9 +157,9 @@ def _nothing_of(bound: Bound) -> dict[str, Any]:
 def obstacle_of(memory: Memory, eid: int, scope: MarkScope | None) -> tuple[str, str]:
     """The condition that keeps a matching element from being taken, and the value found."""
     if eid in memory.withdrawn:
-        return "not withdrawn", f"withdrawn: {memory.withdrawn[eid]}"
+        return "one not withdrawn", f"it was withdrawn ({memory.withdrawn[eid]})"
     if eid in memory.doubtful:
-        return "not doubtful", "made from what was withdrawn; `narval confirm` lets it count again"
+        return "one not doubtful", "it was made from what was withdrawn; `narval confirm` lets it count again"
     if eid in memory.outdated:
         return "not outdated", "replaced by a newer version"
     if eid in memory.reserved:

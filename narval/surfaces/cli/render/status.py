@@ -88,7 +88,7 @@ def _grants_of(grants: Row) -> str:
 
 def confining(grants: Row) -> str:
     """The means that holds code that is confined, and where code of collections runs that is not."""
-    text = f"what is confined is held by {clean(grants['confined_by'])}"
+    text = f"confined code is held by {clean(grants['confined_by'])}"
     places = grants["not_confined"]
     return f"{text}; not confined: {', '.join(map(clean, places))}" if places else text
 
