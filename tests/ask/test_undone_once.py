@@ -12,6 +12,7 @@ import pytest
 import narval
 from narval.core.errors import RequestError
 from narval.surfaces.python.agent import Agent
+from tests.ask.processes import nodes
 from tests.ask.test_undoing import undoing
 from tests.calls.test_rules import asked
 from tests.daemon.at_work import Scene
@@ -210,6 +211,21 @@ def test_F14_a_call_that_nobody_has_agreed_to_is_not_undone(scene: Scene, ends: 
             assert undoing(agent) == []
     with narval.open(scene.home.path, by="ann") as agent:
         assert agent.ask("undo", run=run, why="x") == {"run": run, "undoing": None, "undo": []}
+
+
+def test_F14_what_a_called_process_did_is_undone(scene: Scene) -> None:
+    """Its calls are announced as those of a recipe are."""
+    node = "<node name='a' type='action' isStart='true'><custom><target>s.pay</target></custom></node>"
+    scene.write("recipes/proc.process.xml", nodes(node))
+    scene.write("recipes/p.xml", recipe("by-process", 'type="process" target="proc.p"', UNDO))
+    with narval.open(scene.home.path, by="ann") as agent:
+        order, run = ordered(agent, "s.by-process")
+        (called,) = (row["eid"] for row in agent.ask("runs", kind="process"))
+        history = agent.ask("history", run=called)
+        assert [line["what"] for line in history].count("CallStarting") == 1
+        (relied,) = (row for row in agent.ask("withdraw", eid=order, why="x")["runs"] if row["run"] == run)
+        assert listed(relied) == [("a/a", "done", "s.refund")]
+        assert paid_and_refunded(agent) == (1, 1)
 
 
 def test_F14_a_call_that_was_agreed_to_is_undone(agent: Agent) -> None:
