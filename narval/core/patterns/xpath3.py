@@ -58,7 +58,7 @@ string-join string-length string-to-codepoints subsequence substring substring-a
 tail timezone-from-date timezone-from-dateTime timezone-from-time tokenize translate true unordered
 upper-case year-from-date year-from-dateTime years-from-duration zero-or-one
 """
-_FUNCTIONS = frozenset(_NAMES_KNOWN.split())
+KNOWN_FUNCTIONS = frozenset(_NAMES_KNOWN.split())
 """The functions of XPath 3.1 that are known to take time with what they are given, and not more."""
 _MOST_LAYERS = 100
 _LONGEST_RANGE = 10_000
@@ -210,7 +210,7 @@ def _check_function(token: Token, start: int) -> None:
     """Raise ForbiddenError for a function that is not known to end soon, and for what is no function."""
     if token.label == "partial function" or token.label == "inline function":
         raise ForbiddenError(_NO_FUNCTIONS, start)
-    if token.label == "function" and token.symbol not in _FUNCTIONS:
+    if token.label == "function" and token.symbol not in KNOWN_FUNCTIONS:
         raise ForbiddenError(f"{token.symbol}() is not for patterns", start)
     if token.symbol == "round" and len(token) > 1:
         raise ForbiddenError("round() takes one argument in a pattern", start)

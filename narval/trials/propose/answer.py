@@ -20,7 +20,8 @@ Answer in one of two forms, and with nothing else.
 its text
 --- end
 The file memory.xml holds elements to be declared: <memory> with elements in it. Every other file holds
-definitions. Give each file whole. No Python, no other languages, no explanations.
+definitions: NAME.xml, or NAME.task, NAME.plan, GROUP.NAME.xsl for what is no XML of narval. Give each file
+whole. No Python, no other languages, no explanations.
 2. If you cannot know what is meant: one to {MOST_QUESTIONS} questions to the person, a line each:
 --- question: TEXT"""
 """The form of an answer, in words for the model."""

@@ -13,6 +13,8 @@ from importlib.util import find_spec
 
 from narval.core.definitions.reading.vocabulary import COMMON, Words
 from narval.core.kinds import KINDS
+from narval.core.patterns.functions import FUNCTIONS
+from narval.core.patterns.xpath3 import KNOWN_FUNCTIONS
 
 MOST_TOKENS = 8_000
 """The most tokens of the page."""
@@ -26,8 +28,9 @@ _HEAD = """\
 # narval's language
 
 narval keeps a memory of XML elements (`<email from="ann@example.org" subject="Hi"/>`), and does what
-definitions say about them. You write definitions, as XML, for one wish of a person. narval checks them,
-tells the person what they do, and runs them only once the person has accepted them.
+definitions say about them. You write definitions for one wish of a person. narval checks them,
+tells the person what they do, and runs them only once the person has accepted them. Most wishes need a
+recipe, and work where a person is asked; the other kinds are for what these cannot do.
 
 ## Recipes
 
@@ -74,7 +77,7 @@ memory.xml says so: `<memory><start-plan recipe="bills.remind"/></memory>`.
   `arguments`, then what the plan holds, then memory. An argument is named as the element that the input
   asks for. `{$bill/@number}` in an argument is filled in: XPath 1.0 of variables, and `$now`,
   `$now/@date`, `date-add($now/@date, '14d')`, `days-between(A, B)`, `string-join(NODES, ', ')`, `if(TEST,
-  A, B)`. Write `{{` for a brace.
+  A, B)`. Write `{{` for a brace. {functions}
 - An element is repeated within an argument by `foreach="$m in $mails"`. A step is called for each element
   by `foreach="PATTERN"`; then `$each` is that element.
 - What a step gives goes to memory, and `$STEP` is what it gave.
@@ -89,7 +92,8 @@ A match is XPath, tried on one element at a time, from above it: `email`,
 `matches(email/@subject, '(?i)invoice')`, `email[lower-case(@from) = 'ann@example.org']`. Numbers compare
 by < and >; dates and texts by `lt` and `gt`. Write `&lt;` for < in XML. There is no current time in
 patterns: use `time`. A pattern of two elements needs a variable: first the condition with `as`, then the
-one that compares with it.
+one that compares with it. `xs:date(@due)`, `xs:dateTime(@at)` and `xs:dayTimeDuration('P3D')` make dates
+and lengths of time of texts. {more_functions}
 
 ## Elements that come from outside
 
@@ -123,6 +127,61 @@ a target. Transitions after it ask for `<condition><match>$ask[@outcome='pay']</
 is an error of the type `rejected`.
 """
 
+_OTHERS = """
+## Transforms: XSLT 1.0, where arguments are not enough
+
+The file GROUP.NAME.xsl is the transform GROUP.NAME, called by a step of `type="transform"`. It may give
+several elements within `<elements>`.
+
+```xsl
+<xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform"
+    xmlns:n="http://www.logilab.org/namespaces/Narval/1.2" exclude-result-prefixes="n">
+  <n:prototype>
+    <n:input id="mails" list="yes"><n:match>email[@mailbox]</n:match></n:input>
+    <n:output id="draft"><n:match>draft</n:match></n:output>
+  </n:prototype>
+  <xsl:template match="/">
+    <draft to="you@example.org" subject="{count(//email)} mails">
+      <xsl:for-each select="//email"><xsl:value-of select="concat(@subject, '&#10;')"/></xsl:for-each>
+    </draft>
+  </xsl:template>
+</xsl:stylesheet>
+```
+
+## Automata: programs, each after another
+
+```xml
+<automaton group="photos" name="copied" restart="yes">
+  <state name="start" command="test -d /mnt/disk"><after cron="0 2 * * *"/></state>
+  <state name="copy" command="rsync -a data/photos/ /mnt/disk/" timeout="3h" retries="2"/>
+  <state name="end" command="true"/>
+  <transition from="start" label="0" to="copy"/>
+  <transition from="start" label="*" to="end"/>
+  <transition from="copy" label="0" to="end"/>
+</automaton>
+```
+
+It begins with `start` and is over after `end`. A label is the status of the program, a signal, `timeout`, or
+`*` for any other. All states with a 0 transition to a state must have ended before that begins. In place of
+a command a state may have the `target` of a recipe.
+
+## Processes: many branches and joins
+
+```xml
+<process-definition group="wants" name="decide">
+  <node name="small" isStart="true">
+    <guard type="xpath">want[@price &lt;= 10]</guard>
+    <arc to="ask"/>
+  </node>
+  <node name="ask" type="work"><custom><target>bills.ask</target></custom><arc to="done" name="pay"/></node>
+  <node name="done"/>
+</process-definition>
+```
+
+A node of a `type` calls its `target`; arcs with a `name` are followed for that outcome, others always. A
+node whose guard is false is not done. A recipe starts it by a step of `type="process"`.
+"""
+
 _TABLES = """
 ## All words
 
@@ -145,7 +204,19 @@ _RULES = """
 @cache
 def language_page() -> str:
     """The page: how definitions are written, and all words of the languages that are XML."""
-    return "\n".join([_HEAD, _TABLES, *_tables(), _RULES])
+    head = _HEAD.replace("{functions}", f"Its functions: {' '.join(sorted(FUNCTIONS))}.")
+    more = " ".join(sorted(KNOWN_FUNCTIONS - {*FUNCTIONS}))
+    head = head.replace("{more_functions}", f"More functions of XPath 3.1: {more}.")
+    return "\n".join([head, _OTHERS, *_texts(), _TABLES, *_tables(), _RULES])
+
+
+def _texts() -> Iterator[str]:
+    """What is to be known of each language that is no XML."""
+    for row in KINDS.values():
+        name = f"{row.folder}.language.for_models"
+        if row.run and find_spec(name) is not None:
+            page: str = import_module(name).page()
+            yield f"{page}\n"
 
 
 def _tables() -> Iterator[str]:

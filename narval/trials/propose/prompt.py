@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from operator import itemgetter
-from pathlib import Path
 
 from narval.ask.definitions.judging import HomeAsRead
 from narval.ask.definitions.telling import told
@@ -19,14 +18,13 @@ from narval.core.definitions.action.definition import Action
 from narval.core.definitions.library import Definition, Library, RunDefinition
 from narval.core.definitions.prototype import Input, Output, Prototype
 from narval.core.definitions.transform.definition import Transform
-from narval.core.errors import DefinitionError, PatternError
+from narval.core.elements.element import local_name, parse
+from narval.core.errors import PatternError
 from narval.core.patterns.pattern import compile_pattern
-from narval.core.source.xml import read_xml
 from narval.files.agents.collections import folder_of
 from narval.files.agents.settings import COLLECTIONS
 from narval.files.proposals.wish import Change, Example
 from narval.files.shipped import shipped_modules
-from narval.system.regular_file import read_source
 
 LONGEST_SENTENCES = 24_000
 """The most characters of the sentences about definitions that are there; of more their names alone."""
@@ -79,34 +77,29 @@ def names_of(home: HomeAsRead) -> dict[str, set[str]]:
                     attributes = names.setdefault(name, set())
                     attributes.update(_ATTRIBUTE.findall(slot.condition.text))
                     attributes.update(getattr(slot, "reads", ()) or ())
-    for path in {one.path for one in library if isinstance(one, RunDefinition) and not _is_of_others(one)}:
-        for name, attribute in _written(home.path / path):
-            names.setdefault(name, set()).update(filter(None, [attribute]))
+    for one in library:
+        if isinstance(one, RunDefinition) and not _is_of_others(one):
+            for name, attribute in _written(one):
+                names.setdefault(name, set()).update(filter(None, [attribute]))
     return {name: attributes for name, attributes in names.items() if _NAME.fullmatch(name)}
 
 
-def _written(path: Path) -> Iterator[tuple[str, str]]:
-    """The names of elements that a file of definitions looks for or makes, each with an attribute or ""."""
-    try:
-        root = read_xml(read_source(path, path.name))
-    except (OSError, DefinitionError):
-        return
-    for node in root.walk():
-        values = [node.text] if node.tag.endswith("match") else []
-        values += [node.attributes[name] for name in ("foreach", "until") if name in node.attributes]
+def _written(definition: Definition) -> Iterator[tuple[str, str]]:
+    """The names of elements that a definition looks for or makes, each with an attribute or ""."""
+    for node in parse(definition.xml).iter("{*}*") if definition.xml else ():
+        word = local_name(node.tag)
+        values = [node.text or ""] if word == "match" else []
+        values += [str(node.get(name)) for name in ("foreach", "until") if name in node.attrib]
         for text in values:
             try:
                 names = compile_pattern(text).shape.names or ()
             except PatternError:
                 continue
             yield from ((name, each) for name in names for each in ("", *_ATTRIBUTE.findall(text)))
-        if node.tag.endswith("arguments"):
-            yield from (
-                (made.tag, each)
-                for child in node.children
-                for made in child.walk()
-                for each in ("", *made.attributes)
-            )
+        if word == "arguments":
+            for made in node.iterdescendants("{*}*"):
+                name = local_name(made.tag) or ""
+                yield from ((name, str(each)) for each in ("", *made.attrib))
 
 
 def _section(title: str, lines: Iterable[str]) -> str:

@@ -16,7 +16,7 @@ from narval.ask.definitions import proposing
 from narval.files.home import Home
 from narval.files.proposals import altering
 from narval.trials.propose.driver import Wish, propose
-from tests.modules.chat_server import ChatServer, chat_server, endless, event, streamed
+from tests.modules.chat_server import ChatServer, Said, chat_server, endless, event, streamed, whole
 from tests.surfaces.cli.command_line import begun, daemon, data, make_home, narval, until, well
 
 RECIPE = """\
@@ -241,13 +241,29 @@ def test_D9_a_wrong_answer_is_a_fault_that_goes_back_five_times_at_most(
     assert not (home / "recipes/idea").exists()
 
 
-def test_D9_an_endless_answer_ends_in_a_message(home: Path, server: ChatServer) -> None:
-    server.will_say(streamed("no"), endless(event("<a>" * 10_000)))
+LARGE = whole({"choices": [{"message": {"content": "<a/>" * 2_500_000}, "finish_reason": "stop"}]})
+
+
+@pytest.mark.parametrize(
+    ("answer", "why", "came"),
+    [
+        (endless(event("<a>" * 10_000)), "beyond the", "<a><a>"),
+        (endless(b"<a>" * 10_000), "4,000,000 bytes", ""),
+        (LARGE, "4,000,000 bytes", ""),
+    ],
+    ids=["endless stream", "endless", "10 MB"],
+)
+def test_D9_an_answer_without_an_end_ends_in_a_message(
+    home: Path, server: ChatServer, answer: Said, why: str, came: str
+) -> None:
+    server.will_say(streamed("no"), answer)
     row = proposed(home, status=1)
     assert row["state"] == "failed"
-    assert "beyond the" in row["why"]
+    assert why in row["why"]
     assert row["rounds"][0]["answer"] == "no"
-    assert row["rounds"][1]["answer"].startswith("<a><a>")
+    assert row["rounds"][1]["answer"].startswith(came)
+    assert "no definition came of it" in well(home, "proposals", "show", "idea")
+    assert not (home / "recipes/idea").exists()
 
 
 # --- what nobody named --------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ from narval.kinds.task.language.definition import (
 from narval.kinds.task.language.states import StateTable
 
 _NAMES = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:[.-][A-Za-z0-9_]+)*|[0-9]{1,9}")
-_FORMS = {
+FORMS = {
     "route": ("route(TYPE) or route(TYPE, part)", 1, 2),
     "raise": ("raise(TYPE, EVENT, …) or raise(EVENT)", 1, None),
     "assert": ("assert(STATE)", 1, 1),
@@ -89,7 +89,7 @@ class ScriptRules:
         if call.name not in FUNCTIONS:
             self._action(call)
             return call, at
-        form, fewest, most = _FORMS[call.name]
+        form, fewest, most = FORMS[call.name]
         if len(call.arguments) < fewest or (most is not None and len(call.arguments) > most):
             self._fault(call, f"expected {form}, found {len(call.arguments)} arguments")
             return call, at
