@@ -12,9 +12,10 @@ HEAD = """\
 # The language for models
 
 Made by `python -m tests.house.pages`; a test compares. This is the page that `narval propose` shows to a
-[language model](proposals.md), with what the home has beside it. It is short on purpose: less than 8,000 tokens, of
-three bytes each. The pages on [recipes](recipe.md), [patterns](patterns.md), [work](work.md), [tasks](tasks.md),
-[dataflows](dataflow-language.md), [automata](automaton.md) and [processes](process.md) say all of it.
+[language model](proposals.md), with what the home has beside it. It is short on purpose: less than 8,000
+tokens, of three bytes each. The pages on [recipes](recipe.md), [patterns](patterns.md), [work](work.md),
+[tasks](tasks.md), [dataflows](dataflow-language.md), [automata](automaton.md) and [processes](process.md)
+say all of it.
 """
 
 
