@@ -26,34 +26,18 @@ from narval.files.shipped import EXAMPLES, shipped
 
 _GROUP = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _COMMENT = re.compile(r"<!--(.*?)-->|/\*(.*?)\*/|((?://[^\n]*\n)+)", re.DOTALL)
+_SUBJECT = re.compile(r"^(?:<!--|/\*|//) Subject: ([^*\n]*?) *(?:-->|\*/)?\n", re.MULTILINE)
 _DESCRIPTION = re.compile(r"<description>(.*?)</description>", re.DOTALL)
 
 
-SUBJECTS: Mapping[str, tuple[str, ...]] = {
-    subject: tuple(names.split())
-    for subject, names in {
-        "mail": """
-            again briefing important-mail invoices-kept list-folder model-triage newsletters
-            opening-hours parcel questions-flagged read-before-sent school-forwarded unanswered vacation
-        """,
-        "calendar": """
-            agenda birthday double-booked early-morning household invitation meeting meeting-cancelled
-            reminder way-there
-        """,
-        "prices and pages": "digest feed-word flats frost shops site-down spider theaters",
-        "household": "bins chores laundry meter plants shopping-list stock",
-        "family and health": "breaks home-from-school medicine remind-at weight",
-        "purchases and money": """
-            approval bank child-buys expenses invoice order-late purchase subscription warranty
-        """,
-        "house": """
-            batteries door-open freezer heating-off intruder leak lights-off nobody-home
-        """,
-        "computers": "backup disk-full everything git logins photos-copied scans",
-        "office": "desk fax filesystem month time",
-    }.items()
-}
-"""The examples by what they are about, each under one subject."""
+SUBJECTS = (
+    "mail", "calendar", "prices and pages", "household", "family and health", "purchases and money", "house",
+    "computers", "office",
+)  # fmt: skip
+"""The subjects of examples, in their order. The last line of an example says its subject."""
+
+OTHERS = "other"
+"""The subject of an example that says none."""
 
 
 class Example(msgspec.Struct, frozen=True):
@@ -69,9 +53,9 @@ def examples(about: str = "") -> list[Example]:
 
     Raises RequestError where there is none.
     """
-    files = example_files()
-    named = [(f"{EXAMPLES}/{name}", subject) for subject, names in SUBJECTS.items() for name in names]
-    every = [Example(name, subject, _about(name, files[name])) for name, subject in named]
+    named = [_example(name, paths) for name, paths in example_files().items()]
+    order = {subject: at for at, subject in enumerate(SUBJECTS)}
+    every = sorted(named, key=lambda one: (order.get(one.subject, len(order)), one.name))
     words = about.strip().lower()
     fitting = [one for one in every if words in f"{one.name} {one.subject} {one.about}".lower()]
     if not fitting:
@@ -79,17 +63,19 @@ def examples(about: str = "") -> list[Example]:
     return fitting
 
 
-def _about(name: str, paths: list[str]) -> str:
-    """The first sentence about an example: that of its scenario's description, for one of several agents."""
+def _example(name: str, paths: list[str]) -> Example:
+    """An example, by its own file: its subject, and the first sentence about it, which is that of its
+    scenario's description for one of several agents.
+    """
     stem = name.removeprefix(f"{EXAMPLES}/")
     own = sorted(path for path in paths if path.startswith(RECIPES) and PurePath(path).stem == stem)
-    if own:
-        said = _COMMENT.search((shipped() / own[-1]).read_text("utf-8"))
-    else:
-        said = _DESCRIPTION.search((shipped() / SCENARIOS / f"{name}.xml").read_text("utf-8"))
-    text = next(filter(None, said.groups()), "") if said is not None else ""
-    plain = " ".join(text.replace("//", " ").split())
-    return re.split(r"(?<=\.) ", plain, maxsplit=1)[0]
+    text = (shipped() / (own[-1] if own else f"{SCENARIOS}/{name}.xml")).read_text("utf-8")
+    subject = _SUBJECT.search(text)
+    said = (_COMMENT if own else _DESCRIPTION).search(_SUBJECT.sub("", text))
+    words = next(filter(None, said.groups()), "") if said is not None else ""
+    plain = " ".join(words.replace("//", " ").split())
+    about = re.split(r"(?<=\.) ", plain, maxsplit=1)[0]
+    return Example(name, subject[1] if subject is not None else OTHERS, about)
 
 
 def take_as(home: Home, name: str, group: str, *, force: bool = False) -> list[str]:

@@ -211,7 +211,7 @@ def language_page() -> str:
 
 
 def _texts() -> Iterator[str]:
-    """What is to be known of each language that is no XML."""
+    """The pages of the languages that are no XML, each of its kind."""
     for row in KINDS.values():
         name = f"{row.folder}.language.for_models"
         if row.run and find_spec(name) is not None:

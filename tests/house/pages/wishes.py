@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
+from operator import attrgetter
 
 from narval.core.kinds import KINDS
 from narval.files.alterations import example_files, shipped_library
-from narval.files.examples import SUBJECTS, examples
+from narval.files.examples import examples
 from tests.house.pages.tables import table
 from tests.wishes.wishes import WISHES
 
@@ -37,10 +39,10 @@ def lines() -> Iterator[str]:
     """The lines of the page."""
     yield HEAD
     says = {wish.example: wish.says for wish in WISHES}
-    about = {example.name.partition("/")[2]: example.about for example in examples()}
-    for subject, names in SUBJECTS.items():
+    for subject, listed in groupby(examples(), attrgetter("subject")):
         yield f"## {subject.capitalize()}\n"
-        rows = ((says.get(name, ""), f"`examples/{name}`", kinds(name), about[name]) for name in names)
+        names = ((example.name.partition("/")[2], example.about) for example in listed)
+        rows = ((says.get(name, ""), f"`examples/{name}`", kinds(name), about) for name, about in names)
         yield from table(("wish", "example", "made of", "what it does"), rows)
         yield ""
 
