@@ -87,9 +87,11 @@ class Served:
             assert not result.is_error, result
         return now() - began, self._processor() - before
 
-    async def of_recipe(self, calls: int, at_once: int) -> float:
-        """The seconds that so many calls of the recipe took, several at once."""
-        left, began = iter(range(calls)), now()
+    async def of_recipe(self, calls: int, at_once: int) -> tuple[float, float]:
+        """The seconds, and those of the processor behind, that so many calls of the recipe took, several at
+        once.
+        """
+        left, before, began = iter(range(calls)), self._processor(), now()
 
         async def some() -> None:
             for number in left:
@@ -97,7 +99,7 @@ class Served:
                 assert result.structured_content["elements"][0]["name"] == "said", result
 
         await asyncio.gather(*(some() for _ in range(at_once)))
-        return now() - began
+        return now() - began, self._processor() - before
 
     def _processor(self) -> float:
         return sum(sum(one.cpu_times()[:2]) for one in self._behind)
@@ -150,8 +152,13 @@ async def beside(case: str, folder: Path, daemon: int, port: int) -> dict[str, A
             echoes, _ = await stack.enter_async_context(over_stdio([*itself, "0"], []))
         if case == "recipes":
             await ours.of_recipe(WARM, AT_ONCE)
-            seconds = await ours.of_recipe(OF_RECIPES, AT_ONCE)
-            return {"n": OF_RECIPES, "seconds": seconds, "server_mb": memory_of(server, "VmRSS")}
+            seconds, processor = await ours.of_recipe(OF_RECIPES, AT_ONCE)
+            return {
+                "n": OF_RECIPES,
+                "seconds": seconds,
+                "processor_us": round(processor / OF_RECIPES * 1e6, 1),
+                "server_mb": memory_of(server, "VmRSS"),
+            }
         await ours.seconds(WARM)
         await echoes.seconds(WARM)
         pairs = [(await echoes.seconds(CALLS), await ours.seconds(CALLS)) for _ in range(ROUNDS)]

@@ -14,6 +14,31 @@ from narval.files.mcp_clients import CLIENTS, McpClient, client_names, read_clie
 MINUTE = 60.0
 
 
+class UsedMinute:
+    """The calls of a client in the last minute: their moments and sizes, and the sum of these."""
+
+    def __init__(self) -> None:
+        self._calls: deque[tuple[float, int]] = deque()
+        self.bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def forget(self, now: float) -> None:
+        """Leave out what is a minute ago."""
+        while self._calls and now - self._calls[0][0] >= MINUTE:
+            self.bytes -= self._calls.popleft()[1]
+
+    def add(self, now: float, size: int) -> None:
+        """Count a call."""
+        self._calls.append((now, size))
+        self.bytes += size
+
+    def until_next(self, now: float) -> int:
+        """The seconds until the oldest call counts no more."""
+        return max(1, round(MINUTE - (now - self._calls[0][0])))
+
+
 class Clients:
     """The clients of a home; None is a home in memory, which has none."""
 
@@ -21,8 +46,7 @@ class Clients:
         self._home, self._seconds = home, seconds
         self._read: dict[str, tuple[tuple[int, ...], McpClient | None, list[Fault]]] = {}
         """The files that were read, each with what tells it from a later version."""
-        self._used: dict[str, deque[tuple[float, int]]] = {}
-        """The moments and sizes of the calls of the last minute, by client."""
+        self._used: dict[str, UsedMinute] = {}
 
     def client(self, name: str) -> McpClient:
         """The client of that name, as its file says now. Raises RequestError."""
@@ -42,15 +66,16 @@ class Clients:
 
     def take(self, client: McpClient, size: int) -> None:
         """Count a call of so many bytes. Raises RequestError where a minute has no room for it."""
-        now, used = self._seconds(), self._used.setdefault(client.name, deque())
-        while used and now - used[0][0] >= MINUTE:
-            used.popleft()
-        again = f"; again in {max(1, round(MINUTE - (now - used[0][0])))} s" if used else ""
+        now, used = self._seconds(), self._used.setdefault(client.name, UsedMinute())
+        used.forget(now)
         if len(used) >= client.calls:
-            raise RequestError(f"too many calls: {client.name} may make {client.calls:,} a minute{again}")
-        if sum(bytes_of for _, bytes_of in used) + size > client.bytes:
-            raise RequestError(f"too much: {client.name} may send {client.bytes:,} bytes a minute{again}")
-        used.append((now, size))
+            why = f"too many calls: {client.name} may make {client.calls:,} a minute"
+        elif used.bytes + size > client.bytes:
+            why = f"too much: {client.name} may send {client.bytes:,} bytes a minute"
+        else:
+            used.add(now, size)
+            return
+        raise RequestError(f"{why}; again in {used.until_next(now)} s" if len(used) else why)
 
     def _current(self, name: str) -> tuple[McpClient | None, list[Fault]]:
         """The client that a file has, read again where it changed; neither it nor faults without a file."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -238,9 +239,12 @@ async def client_run(
     after: int = 0,
     wait: float = 0.0,
     each_step: bool = False,
+    begun: float = 0.0,
 ) -> Form:
-    """A run that a client of MCP has started, and how far it is: `done` of `total` parts; after `wait`
-    seconds at most, once it is over, or with `each_step` once something has changed since the turn `after`.
+    """A run that a client of MCP has started, after `wait` seconds at most, once it is over; with `each_step`
+    once something has changed since the turn `after`, or the parts under way are further than `begun`, and
+    how far it is: `done` of `total` parts, of those under way `begun`, by what their calls say of themselves,
+    and the part `at` which it is.
 
     Once it is over, `elements` are what it gave. Of a call that the owner has to agree to, the run is that
     which asks, and then that which was started. Raises RequestError where they did not agree.
@@ -252,12 +256,12 @@ async def client_run(
             raise not_started(who, run)
         turn = after
         if followed.active and wait > 0 and each_step:
-            turn = (await changed(seen, after=after, wait=wait, run=run))["turn"]
+            turn = await _next_step(seen, followed, after, wait, begun)
         elif followed.active and wait > 0:
             await seen.host.ended(followed, wait)
         if followed.name == ASKS_FOR_A_CLIENT and not followed.active:
             followed = _begun_by(seen, followed) or followed
-        return {**_followed(seen, followed), "turn": turn}
+        return {**_followed(seen, followed, each_step=each_step), "turn": turn}
 
 
 @operation("write")
@@ -293,16 +297,58 @@ NEAR = 1_000
 """The run that an element begins is among so many numbers after it: it begins in the same turn."""
 
 
-def _followed(daemon: Daemon, run: Run) -> Form:
-    """A run, and how far it is."""
+def _followed(daemon: Daemon, run: Run, *, each_step: bool) -> Form:
+    """A run, and with `each_step` how far it is."""
     answer = {**json_forms.run(daemon.agent, run), "active": run.active}
-    parts = _parts(daemon, run)
-    answer |= {"total": len(parts), "done": sum(part.get("state") in _DONE for part in parts)}
-    answer["at"] = next((str(part["id"]) for part in parts if part.get("state") == "running"), "")
+    if each_step:
+        answer |= _how_far(daemon, run)
     if not run.active:
         outputs = (daemon.agent.memory.element(eid) for eid in _given(daemon, run))
         answer["elements"] = [json_forms.element(daemon.agent, one) for one in outputs if one is not None]
     return answer
+
+
+async def _next_step(daemon: Daemon, run: Run, after: int, wait: float, begun: float) -> int:
+    """The turn up to which a run is looked at next: of its next change since `after`, or that of now once its
+    parts under way are further than `begun`; after `wait` seconds at most.
+    """
+    deadline, turn = time.monotonic() + wait, after
+    while True:
+        left = deadline - time.monotonic()
+        changes = await changed(daemon, after=turn, wait=max(0.0, min(left, LOOK)), run=run.eid)
+        turn = changes["turn"]
+        if changes["lost"] or run.eid in changes["runs"] or left <= LOOK or _begun(daemon, run) > begun:
+            return turn
+
+
+LOOK = 0.5
+"""Seconds between two looks at how far calls are: no turn says so."""
+
+
+def _how_far(daemon: Daemon, run: Run) -> Form:
+    """How far a run is, by its parts."""
+    parts = _parts(daemon, run)
+    return {
+        "total": len(parts),
+        "done": sum(part.get("state") in _DONE for part in parts),
+        "begun": _begun(daemon, run),
+        "at": next((str(part["id"]) for part in parts if part.get("state") == "running"), ""),
+    }
+
+
+def _begun(daemon: Daemon, run: Run) -> float:
+    """How much of the parts under way is done, by what their calls say; those of a part weigh the same."""
+    fractions: dict[str, list[float]] = {}
+    for call in run.calls.values():
+        record = daemon.host.dispatcher.find(call.call)
+        done, total = (record.call.progressed if record is not None else None) or (0.0, None)
+        fraction = min(max(done / total, 0.0), MOST_BEGUN) if total else 0.0
+        fractions.setdefault(call.step, []).append(fraction)
+    return round(sum(sum(part) / len(part) for part in fractions.values()), 3)
+
+
+MOST_BEGUN = 0.99
+"""The most of a part that its calls say is done while they are under way."""
 
 
 _DONE = frozenset({"done", "history", "error", "failed"})

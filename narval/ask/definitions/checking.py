@@ -14,6 +14,7 @@ from narval.ask.registry import operation
 from narval.core.definitions.parsing import suffixes
 from narval.core.errors import Fault, RequestError
 from narval.daemon.daemon import Daemon
+from narval.files.alterations import is_of_server
 from narval.files.check import faults_of_files
 
 MOST_TEXTS = 20
@@ -28,7 +29,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 @operation("read")
 async def check(daemon: Daemon, texts: dict[str, str]) -> list[dict[str, Any]]:
     """The faults of definitions in texts by the name of their file, as if they were added to the home;
-    warnings too. None of them is kept or run. Python is refused.
+    warnings too. None of them is kept or run. Python and the tools of MCP servers are refused.
     """
     check_texts(texts)
     return [{**form_of(fault), "warning": fault.warning} for fault in await faults_in(daemon, texts)]
@@ -38,9 +39,12 @@ def check_texts(texts: dict[str, str]) -> None:
     """Raise RequestError for texts that are none of definitions, too many or too long."""
     if not 1 <= len(texts) <= MOST_TEXTS:
         raise RequestError(f"expected 1 to {MOST_TEXTS} texts, got {len(texts)}")
-    endings = tuple(suffixes())
+    endings = tuple(suffix for suffix in suffixes() if not is_of_server(suffix))
     for name in texts:
-        if not (_NAME.fullmatch(name) and name.endswith(endings)) or name.endswith(".py"):
+        if is_of_server(name):
+            why = "the tools of an MCP server are what it says itself, once its owner has accepted them"
+            raise RequestError(f"{why}, and are not proposed, got {name!r:.80}: narval mcp tools")
+        if not (_NAME.fullmatch(name) and name.endswith(endings)):
             listed = ", ".join(sorted(endings))
             raise RequestError(f"expected the name of a file that ends in {listed}, got {name!r:.80}")
     size = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts.values())

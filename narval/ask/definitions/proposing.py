@@ -63,8 +63,8 @@ async def propose(
     """Put definitions, texts by the name of their file, into `proposals/NAME/`, with the wish in words; the
     answer has their faults, and the findings of exploring them for five seconds at most.
 
-    Nothing there runs. Python is refused, and so is more than 64 kB; who asks may have 20 at a time, and
-    replace their own.
+    Nothing there runs. Python and the tools of MCP servers are refused, and so is more than 64 kB; who asks
+    may have 20 at a time, and replace their own.
     """
     home = home_of(daemon)
     check_name(name)

@@ -78,20 +78,35 @@ class McpSession:
         raise SessionError("too-large", f"expected at most {PAGES} pages of tools, got more", final=True)
 
 
-def import_client_alone(*, and_server: bool = False) -> None:
-    """Let the client of `mcp` be imported without its servers, in a program that needs the client alone; with
-    `and_server` a server without what it does not serve by.
+def import_client_alone() -> None:
+    """Let the client of `mcp` be imported without its servers, in a program that needs the client alone.
 
     Its packages import all of it, which takes twenty megabytes and a second more than the client needs.
     """
+    _import_without("mcp", "mcp.client")
+
+
+def import_server_alone(*, over_http: bool) -> None:
+    """Let a server of `mcp` be imported without its clients and servers of another kind, in a program that
+    is such a server; one that does not answer over HTTP does without what streams there, and its web server.
+    """
+    _import_without("mcp", "mcp.client", "mcp.server")
+    if not over_http and "sse_starlette" not in sys.modules:
+        streaming: Any = python_types.ModuleType("sse_starlette")
+        streaming.EventSourceResponse = None
+        sys.modules["sse_starlette"] = streaming
+
+
+def _import_without(*names: str) -> None:
+    """Let the modules in packages of `mcp` be imported without what the packages themselves import."""
     if "mcp" in sys.modules:
         return
     package_spec = importlib.util.find_spec("mcp")
     if package_spec is None or not package_spec.submodule_search_locations:
         return
-    packages = {"mcp": "", "mcp.client": "/client"} | ({"mcp.server": "/server"} if and_server else {})
-    for name, below in packages.items():
+    for name in names:
         package = python_types.ModuleType(name)
+        below = name.removeprefix("mcp").replace(".", "/")
         package.__path__ = [f"{folder}{below}" for folder in package_spec.submodule_search_locations]
         sys.modules[name] = package
 

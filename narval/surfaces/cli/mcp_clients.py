@@ -25,9 +25,9 @@ def serve_client(session: Session, name: str) -> None:
     needs_extra()
     import asyncio
 
-    from narval.calls.mcp.session import import_client_alone
+    from narval.calls.mcp.session import import_server_alone
 
-    import_client_alone(and_server=True)
+    import_server_alone(over_http=False)
     from narval.surfaces.mcp.stdio import serve
 
     session.home.prepare()

@@ -9,11 +9,13 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from narval.ask.asker import Scope
 from narval.core.errors import DaemonGoneError, NarvalError
 from narval.surfaces.control import wire
+
+if TYPE_CHECKING:
+    from narval.ask.asker import Scope
 
 PATIENCE = 5.0
 """Seconds within which a daemon that is alive greets a client."""

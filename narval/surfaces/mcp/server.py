@@ -172,16 +172,16 @@ class ToolServer:
 
     async def _followed(self, ctx: Context, client: str, begun: dict[str, Any]) -> dict[str, Any]:
         """The run of a call: what it gave, or after the time that its tool says its number alone."""
-        deadline, turn, last = time.monotonic() + begun["wait"], 0, -1
+        deadline, turn, last, part = time.monotonic() + begun["wait"], 0, -1.0, 0.0
         steps = ctx.meta is not None and ctx.meta.get("progress_token") is not None
         about = {"client": client, "run": begun["run"], "agent": begun["agent"], "each_step": steps}
         try:
             while True:
                 left = max(0.0, min(deadline - time.monotonic(), STEP))
-                run = await self._asks.ask("client_run", **about, after=turn, wait=left)
-                turn = run["turn"]
-                if steps and run["done"] > last and run["total"]:
-                    last = run["done"]
+                run = await self._asks.ask("client_run", **about, after=turn, wait=left, begun=part)
+                turn, part = run["turn"], run.get("begun", 0.0)
+                if steps and run["done"] + part > last and run["total"]:
+                    last = run["done"] + part
                     await ctx.session.report_progress(last, run["total"], run["at"] or run["state"])
                 if not run["active"] or time.monotonic() >= deadline:
                     return _of_run(run)

@@ -29,7 +29,8 @@ tools = ["add", "elements", "count", "start", "signal", "cancel", "show", "why",
          "explore", "worklist", "answer", "propose"]
 add = ["note"]
 read = ["note", "trip[@from]"]
-recipes = ["trip.plan", "trip.slow", "trip.mine", "trip.owner", "trip.plain", "trip.extra"]
+recipes = ["trip.plan", "trip.slow", "trip.mine", "trip.owner", "trip.plain", "trip.extra",
+           "trip.ride"]
 calls = 1000
 """
 

@@ -22,10 +22,27 @@ from narval.ask.operations import OPERATIONS
 from narval.core.definitions.library import RunDefinition
 from tests.surfaces.mcp.home_of_clients import MODES, HomeOfClients, home_at_work
 
+RIDES = """
+import asyncio
+import narval
+
+
+@narval.action
+async def ride():
+    narval.call().progress(1, 4)
+    while not (narval.call().home / "go").exists():
+        await asyncio.sleep(0.01)
+"""
+"""An action that says how far it is, and goes on once there is a file `go`."""
+
+RIDE = """<recipe group="trip" name="ride" start_step="ride" end_step="ride"><tool/>
+  <step id="ride" type="action" target="rides.ride"/></recipe>"""
+
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HomeOfClients]:
-    with home_at_work(tmp_path_factory.mktemp("home")) as opened:
+    files = {"modules/rides.py": RIDES, "recipes/ride.xml": RIDE}
+    with home_at_work(tmp_path_factory.mktemp("home"), files) as opened:
         yield opened
 
 
@@ -234,6 +251,7 @@ def test_a_recipe_is_a_tool(home: HomeOfClients, mode: str) -> None:
             )
             if mode == "legacy":  # within a program the other has no progress: test_transports
                 assert told[-1] == (2, 2)
+                assert len({done for done, _ in told}) == len(told)
             assert home.ask("element", eid=trip["eid"])["labels"] == ["mcp:desk"]
             for arguments, message in (
                 ({}, "the argument 'from' is missing"),
@@ -246,6 +264,24 @@ def test_a_recipe_is_a_tool(home: HomeOfClients, mode: str) -> None:
                 ({"from": "a", "to": "b"}, "there is no argument 'to'; there are from, days"),
             ):
                 assert message in await refused(client, "trip_plan", **arguments)
+
+    run(call())
+
+
+def test_a_client_is_told_what_calls_say_of_their_progress(home: HomeOfClients) -> None:
+    """G78: as fractions of the steps."""
+
+    async def call() -> None:
+        async with home.connected("desk", "legacy") as client:
+            told: list[Any] = []
+
+            async def progress(done: float, total: float | None, message: str | None) -> None:
+                told.append((done, total, message))
+                if done == 0.25:
+                    (home.path / "go").touch()
+
+            await client.call_tool("trip_ride", {}, progress_callback=progress)
+            assert told[-2:] == [(0.25, 1, "ride"), (1, 1, "done")]
 
     run(call())
 
@@ -393,12 +429,15 @@ def test_a_proposal_is_checked_and_nothing_runs_it(home: HomeOfClients) -> None:
             assert (folder / "wish.txt").read_text() == "do it"
             for name, texts, message in (
                 ("idea", {"y.py": "import os"}, "expected the name of a file that ends in"),
+                ("idea", {"time.tools": '{"server": "time"}'}, "got 'time.tools': narval mcp tools"),
                 ("idea", {"../y.xml": recipe}, "expected the name of a file that ends in"),
                 ("../idea", {"y.xml": recipe}, "expected a name of a to z"),
                 ("idea", {"y.xml": "<!-- " + "x" * 65_536 + " -->"}, "expected at most 65,536 bytes"),
                 ("idea", {}, "expected 1 to 20 texts"),
             ):
                 assert message in await refused(client, "propose", name=name, texts=texts)
+                if name == "idea":
+                    assert message in await refused(client, "check", texts=texts)
             home.ask("propose", name="owners", texts={"y.xml": recipe})
             assert "of somebody else" in await refused(
                 client, "propose", name="owners", texts={"y.xml": recipe}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ MOST_TOOLS = 500
 """The most tools of one server."""
 
 
-class Tool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class Tool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", dict=True):
     """A tool, as its server describes it."""
 
     name: str
@@ -29,7 +30,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename
     annotations: dict[str, Any] = {}
     """The hints of the server on what it does, such as `destructiveHint`."""
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """The digest of all that the server says of it."""
         return hashlib.sha256(canonical_json(msgspec.to_builtins(self))).hexdigest()

@@ -54,6 +54,9 @@ class Beside(NamedTuple):
 
 def mcp(home: Home, settings: WebSettings) -> Beside:
     """The server of MCP that the settings name. Raises OperatorError where it cannot listen."""
+    from narval.calls.mcp.session import import_server_alone
+
+    import_server_alone(over_http=True)
     from narval.surfaces.mcp.http import PATH, McpDoor
 
     door, tls = McpDoor(AsyncClient(home.known_socket), settings), None
