@@ -316,7 +316,7 @@ async def _next_step(daemon: Daemon, run: Run, after: int, wait: float, begun: f
     while True:
         left = deadline - time.monotonic()
         changes = await changed(daemon, after=turn, wait=max(0.0, min(left, LOOK)), run=run.eid)
-        turn = changes["turn"]
+        turn = int(changes["turn"])
         if changes["lost"] or run.eid in changes["runs"] or left <= LOOK or _begun(daemon, run) > begun:
             return turn
 
