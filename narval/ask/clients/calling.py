@@ -326,7 +326,7 @@ LOOK = 0.5
 
 
 def _how_far(daemon: Daemon, run: Run) -> Form:
-    """How far a run is, by its parts."""
+    """The progress of a run, by its parts."""
     parts = _parts(daemon, run)
     return {
         "total": len(parts),
@@ -337,7 +337,7 @@ def _how_far(daemon: Daemon, run: Run) -> Form:
 
 
 def _begun(daemon: Daemon, run: Run) -> float:
-    """How much of the parts under way is done, by what their calls say; those of a part weigh the same."""
+    """The share of the parts under way that is done, by what their calls say; those of a part weigh the same."""
     fractions: dict[str, list[float]] = {}
     for call in run.calls.values():
         record = daemon.host.dispatcher.find(call.call)
