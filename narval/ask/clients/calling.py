@@ -337,7 +337,7 @@ def _how_far(daemon: Daemon, run: Run) -> Form:
 
 
 def _begun(daemon: Daemon, run: Run) -> float:
-    """The share of the parts under way that is done, by what their calls say; those of a part weigh the same."""
+    """The share of the parts under way that is done, by what their calls say of themselves."""
     fractions: dict[str, list[float]] = {}
     for call in run.calls.values():
         record = daemon.host.dispatcher.find(call.call)
