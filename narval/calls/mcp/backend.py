@@ -23,7 +23,7 @@ from narval.calls.context import CallContext
 from narval.calls.conversion import elements, failure
 from narval.calls.coroutines import Coroutines
 from narval.calls.mcp.connecting import connect_to, last_lines, told_last
-from narval.calls.mcp.conversion import result_of
+from narval.calls.mcp.conversion import has_bytes, result_of
 from narval.calls.mcp.frames import (
     CallTool,
     CancelTool,
@@ -147,7 +147,10 @@ class McpServers(Coroutines):
         self._note_change(server, tool, connection.why_changed(tool))
         self._logins.pop(server.name, None)
         structured = json.loads(answer.structured) if answer.structured else None
-        return result_of(tool.result, structured, json.loads(answer.content))
+        content = json.loads(answer.content)
+        if any(map(has_bytes, content)):
+            return await asyncio.to_thread(result_of, tool.result, structured, content, call.home)
+        return result_of(tool.result, structured, content)
 
     def _server(self, name: str, tool: Tool) -> McpServer:
         """The server of a tool, as the settings have it now. Raises ActionError."""

@@ -183,7 +183,9 @@ async def _called(request: CallTool, opened: McpSession, report: Any) -> ToolAns
         texts = "\n".join(str(part.get("text", "")) for part in content if part.get("type") == "text")
         return ToolAnswered(request.call, kind="tool-error", message=texts[:2_000] or "it failed")
     structured = b"" if result.structured_content is None else json.dumps(result.structured_content).encode()
-    parts = b"[]" if structured else json.dumps(content).encode()
+    if structured:  # which says the same as its texts
+        content = [part for part in content if part.get("type") not in ("text", "resource_link")]
+    parts = json.dumps(content).encode()
     if (size := max(len(structured), len(parts))) > MOST_RESULT:
         raise SessionError(
             "too-large", f"expected a result of {MOST_RESULT:,} bytes at most, got {size:,}", final=True

@@ -1,12 +1,20 @@
 """Results of tools become elements.
 
-Scalars are attributes, objects are children, arrays are children of one name.
+Scalars are attributes, objects are children, arrays are children of one name. What is bytes, as a picture is,
+is kept as a file of the home, which the element names.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
+import mimetypes
+import os
+import tempfile
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from lxml import etree
@@ -23,18 +31,47 @@ ITEM = "item"
 """The name of the items of an array that stands in an array."""
 
 
-def result_of(name: str, structured: Mapping[str, Any] | None, content: Iterable[Mapping[str, Any]]) -> bytes:
-    """The element of a result: of its structured part, or else of its texts.
+FILES = "var/mcp-files"
+"""The folder of a home where the bytes of results are kept, by their digest."""
 
-    Raises ActionError (`bad-output`, final) for one that is too deep or has too many parts.
+
+def result_of(
+    name: str,
+    structured: Mapping[str, Any] | None,
+    content: Iterable[Mapping[str, Any]],
+    home: Path | None = None,
+) -> bytes:
+    """The element of a result: of its structured part, or else of its texts; and of what is bytes, which are
+    kept as files of the home.
+
+    Raises ActionError (`bad-output`, final) for one that is too deep, has too many parts, or has bytes that
+    are no base64; `unwritable-file` where they cannot be kept.
     """
     root = etree.Element(name)
     count = [0]
     if structured is not None:
         _write(root, structured, 0, count)
+        _write_content(root, [part for part in content if has_bytes(part)], home)
     else:
-        _write_content(root, list(content))
+        _write_content(root, list(content), home)
     return etree.tostring(root, encoding="utf-8")
+
+
+def has_bytes(part: Mapping[str, Any]) -> bool:
+    """True of a part of a result that is bytes: a picture, a sound, or a resource that is no text."""
+    return _encoded(_source(part)) is not None
+
+
+def _source(part: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The part itself, or the resource that is embedded in it."""
+    resource = part.get("resource")
+    return resource if part.get("type") == "resource" and isinstance(resource, dict) else part
+
+
+def _encoded(source: Mapping[str, Any]) -> str | None:
+    """The bytes of a part, in base64; None of one that has none."""
+    data = source.get("data", source.get("blob"))
+    return data if isinstance(data, str) else None
 
 
 def _write(node: etree._Element, value: Any, depth: int, count: list[int]) -> None:
@@ -71,8 +108,8 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _write_content(root: etree._Element, content: list[Mapping[str, Any]]) -> None:
-    """Write the parts of a result that is not structured; of what is no text its type and size are told."""
+def _write_content(root: etree._Element, content: list[Mapping[str, Any]], home: Path | None) -> None:
+    """Write the parts of a result that are not structured."""
     if len(content) > MOST_NODES:
         raise _too("large", f"{MOST_NODES:,} parts")
     if len(content) == 1 and content[0].get("type") == "text":
@@ -83,17 +120,51 @@ def _write_content(root: etree._Element, content: list[Mapping[str, Any]]) -> No
         if kind == "text":
             etree.SubElement(root, "text").text = xml_safe(str(part.get("text", "")))
             continue
-        resource = part.get("resource")
-        source = resource if kind == "resource" and isinstance(resource, dict) else part
+        source = _source(part)
         node = etree.SubElement(root, "link" if kind == "resource_link" else xml_name(kind or "part"))
         for name in ("uri", "name", "title", "mimeType"):
             if isinstance(source.get(name), str):
                 node.set("type" if name == "mimeType" else name, xml_safe(source[name]))
         if isinstance(source.get("text"), str):
             node.text = xml_safe(source["text"])
-        data = source.get("data", source.get("blob"))
-        if isinstance(data, str):
-            node.set("bytes", str(len(data.rstrip("=")) * 3 // 4))
+        if (encoded := _encoded(source)) is not None:
+            for name, value in _kept(kind, str(source.get("mimeType", "")), encoded, home).items():
+                node.set(name, value)
+
+
+def _kept(kind: str, mime_type: str, encoded: str, home: Path | None) -> dict[str, str]:
+    """The size, digest and file of bytes; a home in memory keeps no file. Raises ActionError."""
+    try:
+        data = base64.b64decode(encoded, validate=True)
+    except ValueError as error:
+        why = f"expected the {xml_name(kind)} of a result in base64: {error}"
+        raise ActionError(why, "bad-output", final=True) from None
+    digest = hashlib.sha256(data).hexdigest()
+    told = {"size": str(len(data)), "sha256": digest}
+    if home is None:
+        return told
+    ending = mimetypes.guess_extension(mime_type.partition(";")[0].strip()) or ".bin"
+    path = f"{FILES}/{digest[:2]}/{digest}/{xml_name(kind)}{ending}"
+    try:
+        _write_file(home / path, data)
+    except OSError as error:
+        raise ActionError(f"{path} cannot be written: {error.strerror}", "unwritable-file") from None
+    return told | {"file": path}
+
+
+def _write_file(path: Path, data: bytes) -> None:
+    """Write a file that its owner alone may read, whole or not at all. Raises OSError."""
+    for folder in (path.parents[2], path.parents[1], path.parents[0]):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+    try:
+        with open(handle, "wb") as file:
+            file.write(data)
+        os.replace(draft, path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(draft)
+        raise
 
 
 def _too(what: str, most: str) -> ActionError:

@@ -122,6 +122,14 @@ def listed() -> list:
     return TOOLS
 
 
+def flood(token: object) -> None:
+    """Send six thousand messages that nobody has asked for: more than all pipes on the way hold."""
+    for number in range(3_000):
+        progress = {"progressToken": token, "progress": number, "total": 4_000}
+        send({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}})
+        send({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress})
+
+
 def main() -> None:
     BEHAVES.with_name("pid").write_text(str(os.getpid()))
     for line in sys.stdin:
@@ -134,15 +142,8 @@ def main() -> None:
             continue
         if "rubbish" in how:
             print("no message\n" * 500, flush=True)
-        if "flood" in how:
-            for _ in range(20_000):
-                send(
-                    {
-                        "jsonrpc": "2.0",
-                        "method": "notifications/message",
-                        "params": {"level": "info", "data": "x"},
-                    }
-                )
+        if "flood" in how and method == "tools/call":
+            flood(message["params"]["_meta"]["progressToken"])
         if "announce" in how:
             BEHAVES.write_text(how.replace("announce", ""))
             send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
+from narval.calls.mcp.backend import Connection
+from narval.calls.mcp.frames import FromBridge, ToolProgressed
+from narval.calls.workers.child import Child
 from tests.calls.mcp.servers_at_work import HomeWithServer
 
 
@@ -31,11 +35,26 @@ def test_what_a_server_should_not_do_is_an_error(
         home.close()
 
 
-def test_a_flood_goes_by_and_a_result_against_its_schema_is_refused(tmp_path: Path) -> None:
+def test_a_flood_costs_the_daemon_little_and_a_result_against_its_schema_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G84, G12: of 6,000 messages the daemon hears what anybody could look at, 20 reports a second."""
+    heard: list[tuple[float, object]] = []
+    said = Connection.child_said
+
+    def child_said(self: Connection, child: Child, message: FromBridge) -> None:
+        heard.append((time.monotonic(), message))
+        said(self, child, message)
+
+    monkeypatch.setattr(Connection, "child_said", child_said)
     home = HomeWithServer(tmp_path)
     try:
         home.behave("flood")
+        began = time.monotonic()
         assert home.call("environment").name == "environment-result"
+        reports = [moment for moment, message in heard if isinstance(message, ToolProgressed)]
+        assert 1 <= len(reports) <= 2 + (reports[-1] - began) / 0.05
+        assert len(heard) == len(reports) + 2  # it is connected, and its answer
         home.behave("odd")
         made = home.call("shape")
         assert made.attributes["type"] == "bad-output"

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from lxml import etree
 
+from narval.calls.mcp.conversion import result_of
+from narval.core.errors import ActionError
 from narval.files.check import check_home
 from narval.files.home import Home
 from tests.calls.mcp.servers_at_work import RECIPE, HomeWithServer
@@ -105,12 +109,29 @@ def test_a_structured_result_becomes_an_element(at_work: HomeWithServer) -> None
 
 
 def test_a_result_of_several_parts_has_a_child_for_each(at_work: HomeWithServer) -> None:
+    """What is bytes is a file that the owner of the home alone may read."""
     parts = [(part.tag, part.text, dict(part.attrib)) for part in at_work.call("parts").tree()]
+    digest = hashlib.sha256(b"\0\0\0").hexdigest()
+    kept = {"size": "3", "sha256": digest, "file": f"var/mcp-files/{digest[:2]}/{digest}/image.png"}
     assert parts == [
         ("text", "one\ufffd", {}),
-        ("image", None, {"type": "image/png", "bytes": "3"}),
+        ("image", None, {"type": "image/png", **kept}),
         ("link", None, {"uri": "file:///a", "name": "a"}),
     ]
+    file = at_work.home / kept["file"]
+    assert (file.read_bytes(), file.stat().st_mode & 0o777) == (b"\0\0\0", 0o600)
+    assert [one.name for one in file.parent.iterdir()] == ["image.png"]
+
+
+def test_what_is_bytes_stands_beside_a_structured_result() -> None:
+    """A name of the server's is none of the home's; what is no base64 is refused."""
+    sound = {"type": "audio", "data": "AAAA", "mimeType": "../../etc"}
+    resource = {"type": "resource", "resource": {"uri": "a:b", "blob": "AAAA", "mimeType": "x/y; z"}}
+    made = etree.fromstring(result_of("r", {"n": 1}, [{"type": "text", "text": "1"}, sound, resource]))
+    assert (made.get("n"), [part.tag for part in made]) == ("1", ["audio", "resource"])
+    assert [part.get("size") for part in made] == ["3", "3"]
+    with pytest.raises(ActionError, match="expected the audio of a result in base64"):
+        result_of("r", None, [{**sound, "data": "?"}])
 
 
 def test_what_a_tool_gives_has_the_label_of_its_server(at_work: HomeWithServer) -> None:

@@ -116,4 +116,4 @@ def test_everything(tmp_path: Path) -> None:
         agent.until_idle()
         assert [one["eid"] for one in agent.runs("done")] == [run]
         assert len(agent.memory("get-structured-content-result[@conditions and @humidity]")) == 1
-        assert len(agent.memory("get-tiny-image-result/image[@type='image/png' and @bytes]")) == 1
+        assert len(agent.memory("get-tiny-image-result/image[@type='image/png' and @file]")) == 1
