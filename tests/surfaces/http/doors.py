@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+from anyio.from_thread import BlockingPortal
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
@@ -45,6 +46,9 @@ OWN: tuple[PageRoute, ...] = (try_it, broken)
 
 class Door:
     """A browser at the pages: `login` gives it a session."""
+
+    portal: ClassVar[BlockingPortal | None] = None
+    """The loop of all requests; None if each begins one."""
 
     def __init__(
         self,
@@ -87,13 +91,15 @@ class Door:
 
     def browser(self, **headers: str) -> TestClient:
         """A browser without a session."""
-        return TestClient(
+        browser = TestClient(
             self.guard,
             base_url=self.base,
             follow_redirects=False,
             raise_server_exceptions=False,
             headers=headers,
         )
+        browser.portal = self.portal
+        return browser
 
     def login(self, person: str = "ann") -> TestClient:
         """A browser with a session, whose forms come from our own pages."""
