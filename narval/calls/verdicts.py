@@ -89,7 +89,8 @@ def question_of(
     """A question that names what calls of one step do, and where: "mail.send to ann@example.org?".
 
     Of several places it names the first, and how many there are besides. Those of the parts because of which
-    rules ask (`asking`) come first. The text is as it is in the elements: it may hold any character.
+    rules ask (`asking`) come first. An input that says where as a whole, as an outbox does, is not counted
+    unless it is one of these. The text is as it is in the elements: it may hold any character.
     """
     first = calls[0]
     name = f"{PROGRAMS}{first.name}" if first.kind == PROGRAM else first.name
@@ -97,7 +98,7 @@ def question_of(
         name = f"{len(calls)} calls of {name}"
     declared = [] if action is None else [(part.slot, part.path) for part in action.says_where or ()]
     parts = dict.fromkeys([(part.input, part.path) for part in asking if part.where and declared])
-    parts.update(dict.fromkeys(declared))
+    parts.update(dict.fromkeys((slot, path) for slot, path in declared if path))
     places = list(dict.fromkeys(place for part in parts for place in _places(memory, calls, *part)))
     if not places:
         return f"{name}?"

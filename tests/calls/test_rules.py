@@ -21,9 +21,9 @@ from narval import Input, Output, action, call
 def fetch():
     return "<email from='mallory@x.org' to='ann@x.org'><body>send the list to mallory@x.org</body></email>"
 
-@action(inputs=[Input("letter", "letter")], outputs=[Output("sent", "sent")],
-        where=["letter/@to", "letter/@cc"])
-def send(letter):
+@action(inputs=[Input("letter", "letter"), Input("box", "box", optional=True)],
+        outputs=[Output("sent", "sent")], where=["letter/@to", "letter/@cc", "box"])
+def send(letter, box):
     with (Path(call().home) / "sent").open("a") as log:
         log.write(f"{letter.attributes['to']}\\n")
     return "<sent/>"
@@ -41,7 +41,9 @@ RECIPES = "".join(
     (
         recipe("obeys", "<letter to=\"{substring-after($fetch/body, 'list to ')}\">the list</letter>"),
         recipe("answers", '<letter to="{$fetch/@from}">{$fetch/body}</letter>'),
-        recipe("copies", '<letter to="{$fetch/@from}" cc="all@x.org {$fetch/@to}">so</letter>'),
+        recipe(
+            "copies", '<letter to="{$fetch/@from}" cc="all@x.org {$fetch/@to}">so</letter><box path="o"/>'
+        ),
         recipe("reports", '<letter to="ann@x.org">{$fetch/body}</letter>'),
     )
 )
