@@ -7,6 +7,7 @@ that a command that needs none of them starts at once.
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -139,6 +140,11 @@ def __getattr__(name: str) -> Any:
     where = _WHERE.get(name)
     if where is None:
         raise AttributeError(f"module 'narval' has no attribute {name!r}")
+    if name == "open" and where not in sys.modules:
+        from narval.system.startup_gc import FirstTime
+
+        with FirstTime().suspended():  # it imports all that is at work in a home
+            importlib.import_module(where)
     return getattr(importlib.import_module(where), name)
 
 

@@ -7,6 +7,7 @@ import inspect
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -17,7 +18,7 @@ from narval.ask.operations import OPERATIONS
 from narval.ask.registry import Operation
 from narval.surfaces.cli import COMMANDS
 from narval.surfaces.cli.command import Command, CommandGroup
-from narval.surfaces.python.agent import Agent
+from narval.surfaces.python.agent import Agent, methods_of_kinds
 from tests.house.code import read
 from tests.house.pages.tables import without_citations
 from tests.places import ROOT
@@ -142,7 +143,8 @@ def functions(module: ast.Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef
 
 def of_methods() -> Iterator[tuple[str, str]]:
     """Each method of an agent, with the operations that it forwards to, calls, or has the name of."""
-    for name, method in inspect.getmembers(Agent, inspect.isfunction):
+    members = [inspect.getmembers(each, inspect.isfunction) for each in (Agent, *methods_of_kinds())]
+    for name, method in sorted(chain.from_iterable(members)):
         if name.startswith("_"):
             continue
         forwarded = getattr(method, "__wrapped__", None)

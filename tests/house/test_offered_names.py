@@ -40,3 +40,9 @@ def test_the_names_cost_nothing_until_they_are_asked_for() -> None:
     lists = "import sys, narval.api; print([name for name in sys.modules if name.startswith('narval')])"
     printed = subprocess.run([sys.executable, "-c", lists], capture_output=True, text=True, check=True)
     assert printed.stdout == "['narval', 'narval.api']\n"
+
+
+def test_opening_a_home_imports_no_kind_that_nothing_asks_for() -> None:
+    kinds = "import sys, narval; narval.open(); print([name for name in sys.modules if '.kinds.' in name])"
+    printed = subprocess.run([sys.executable, "-c", kinds], capture_output=True, text=True, check=True)
+    assert printed.stdout == "[]\n"

@@ -20,7 +20,6 @@ from narval.core.errors import RequestError, TokenError
 from narval.core.kinds import ASKING
 from narval.core.memory.lineage import in_force
 from narval.daemon.daemon import Daemon
-from narval.kinds.work.operations.acts import check_may_renew
 
 
 @operation("write")
@@ -35,6 +34,10 @@ async def renew(daemon: Daemon, run: int, reason: str = "", *, asker: Asker = PR
     def again(turn: Turn) -> Run:
         record = turn.agent.runs.get(run)
         if record is not None and record.engine.definition_kind == ASKING:
+            from narval.kinds.work.operations.acts import (
+                check_may_renew,  # a home that asks nobody needs none
+            )
+
             check_may_renew(daemon, asker, run)
         begun = _begin_anew(turn, active_run(daemon, run))
         inherit(turn.transaction, begun.eid, (run,))

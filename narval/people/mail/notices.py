@@ -24,7 +24,6 @@ from narval.calls.targets import PreparedCall
 from narval.core.engines.commands import Call
 from narval.core.engines.engine import Lookup
 from narval.core.errors import ActionError
-from narval.kinds.work.engine.eligibility import task_ways
 from narval.people.acting import text_shown
 from narval.people.mail.account import MailAccount
 from narval.people.mail.texts import timestamp
@@ -174,6 +173,8 @@ def _finished(result: dict[str, Any], outcome: Outcome) -> Outcome:
 
 def _how(run: Run, token: str, until: float, element: Lookup) -> str:
     """The lines that say how a notice is answered."""
+    from narval.kinds.work.engine.eligibility import task_ways  # a home that asks nobody needs none
+
     work: WorkDefinition = run.definition
     ways = task_ways(run.state, element)
     moves = ", ".join(f"move {state}" for state in ways.moves) if ways is not None else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from importlib import import_module
 from pathlib import Path
@@ -39,16 +39,27 @@ if TYPE_CHECKING:
     class OfKinds(OfProcesses, OfWork, OfTasks):
         """The methods that kinds have of their own."""
 else:
-    OfKinds = type(
-        "OfKinds",
-        tuple(
-            getattr(import_module(f"{kind.folder}.{module}"), name)
-            for kind in KINDS.values()
-            if kind.methods
-            for module, _, name in [kind.methods.partition(":")]
-        ),
-        {"__doc__": "The methods that kinds have of their own."},
-    )
+
+    class OfKinds:
+        """The methods that kinds have of their own; a kind is imported with the first use of one."""
+
+        def __getattr__(self, name):
+            for methods in () if name.startswith("_") else methods_of_kinds():
+                if name in vars(methods):
+                    return vars(methods)[name].__get__(self)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+        def __dir__(self):
+            return sorted({*super().__dir__(), *(name for each in methods_of_kinds() for name in vars(each))})
+
+
+def methods_of_kinds() -> Iterator[type]:
+    """The class of each kind that has methods of its own."""
+    for kind in KINDS.values():
+        if kind.methods:
+            module, _, name = kind.methods.partition(":")
+            yield getattr(import_module(f"{kind.folder}.{module}"), name)
+
 
 Given = str | bytes | Element | etree._Element
 

@@ -29,7 +29,7 @@ _DECIMAL = re.compile(r"[+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _DATE_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:\d\d)?")
 _TRUTH: Mapping[str, str] = MappingProxyType({"true": "true", "yes": "true", "false": "false", "no": "false"})
-_UNSEEN = re.compile(r"[^\t\n -\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]")
+_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\ud800-\udfff\ufffe\uffff]")
 """A character that XML does not have."""
 
 ORDERED = frozenset({"integer", "decimal", "date", "dateTime"})
