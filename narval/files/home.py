@@ -1,24 +1,23 @@
 """Home: the folder of a daemon (`etc/ recipes/ modules/ data/ var/`; surfaces, "Home").
 
 People write to the first four; what is dropped into `inbox/` becomes elements. `var/` is for the daemon's
-user alone: store, socket, log, and the lock that says which program holds the home.
+user alone: store, socket, log, and the lock that says which program holds the home. This module is light, as
+every command needs it.
 """
 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shlex
 import stat
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-
-import msgspec
-from msgspec.structs import replace
 
 from narval.core.errors import HomeHeldError, NoHomeError, OperatorError, SurroundingsError
 from narval.system.regular_file import read_regular
@@ -33,7 +32,8 @@ _LONGEST_SOCKET = 107
 """Bytes in the path of a Unix socket, as Linux has it."""
 
 
-class Holder(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class Holder:
     """The program that holds a home, since a moment (seconds since 1970, UTC); 0 where it is not known.
 
     A daemon holds it until it is stopped; any other program until what it was asked to do is done. A daemon
@@ -145,9 +145,9 @@ class Home:
             if not _lock(handle, fcntl.LOCK_EX, attempts=5):
                 raise self.held_by(_read_holder(handle))
             holder = Holder(os.getpid(), time.time(), as_daemon)
-            _write(handle, msgspec.json.encode(holder))
+            _write(handle, _noted(holder))
             try:
-                yield lambda **now: _write(handle, msgspec.json.encode(replace(holder, **now)))
+                yield lambda **now: _write(handle, _noted(replace(holder, **now)))
             finally:
                 _write(handle, b"")
         finally:
@@ -232,10 +232,15 @@ def _lock(handle: int, how: int, attempts: int = 1) -> bool:
     return False
 
 
+def _noted(holder: Holder) -> bytes:
+    return json.dumps(vars(holder)).encode()
+
+
 def _read_holder(handle: int) -> Holder:
     try:
-        return msgspec.json.decode(os.pread(handle, 4096, 0), type=Holder)
-    except (msgspec.DecodeError, UnicodeDecodeError):  # it has not written its number yet
+        noted, unknown = json.loads(os.pread(handle, 4096, 0)), vars(Holder())
+        return Holder(**{name: type(unknown[name])(noted[name]) for name in unknown if name in noted})
+    except (ValueError, TypeError):  # it has not written its number yet
         return Holder()
 
 
@@ -275,6 +280,8 @@ def _is_private(folder: Path) -> bool:
 
 def _private_folder(environ: Mapping[str, str]) -> Path:
     """Make a folder with a short path and a name that cannot be guessed, for this user alone."""
+    import tempfile  # few homes need it, and it imports much
+
     for base in (environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), "/tmp"):  # noqa: S108
         short = len(os.fsencode(base)) + len("/narval-12345678/control.sock") <= _LONGEST_SOCKET
         if base.startswith("/") and short and os.access(base, os.W_OK | os.X_OK):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import bisect
 import codecs
-import hashlib
 import re
 from dataclasses import dataclass
 from functools import cached_property
@@ -56,6 +55,8 @@ class Source:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the bytes, in hexadecimal."""
+        import hashlib  # a command that reads only settings needs no digest
+
         return hashlib.sha256(self.data).hexdigest()
 
     @cached_property

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -28,6 +28,9 @@ from narval.core.errors import (
 )
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.session import Session
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 NOT_WELL, WRONG_USAGE, NO_HOME, INTERRUPTED = 1, 2, 3, 130
 
@@ -156,11 +159,34 @@ class CommandGroup(_Explained, click.Group):
 
 
 class Commands(click.Group):
-    """All commands; one of narval's errors ends them with its message and its exit status."""
+    """All commands; one of narval's errors ends them with its message and its exit status.
+
+    Their `summaries` are what help and completion say of them, so that neither imports any command.
+    """
+
+    def __init__(self, *arguments: Any, summaries: Mapping[str, str], **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.summaries = summaries
 
     def list_commands(self, context: click.Context) -> list[str]:
         """In the order in which they are given."""
         return list(self.commands)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the name and the summary of each command."""
+        with formatter.section("Commands"):
+            formatter.write_dl([*self.summaries.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands and options that begin as what was typed."""
+        from click.shell_completion import CompletionItem
+
+        commands = [
+            CompletionItem(name, help=summary)
+            for name, summary in self.summaries.items()
+            if name.startswith(incomplete)
+        ]
+        return commands + click.Command.shell_complete(self, ctx, incomplete)
 
     def make_context(self, *arguments: Any, **settings: Any) -> click.Context:
         """Read the arguments; help is written here."""

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 from narval.ask.operations import OPERATIONS
 from narval.files.making.new_home import create_home
-from narval.surfaces.cli import COMMANDS, main
+from narval.surfaces.cli import COMMANDS, SUMMARIES, main
 from narval.surfaces.cli.command import CommandGroup
 from tests.house.operations_page import all_commands, of_commands
 from tests.surfaces.cli.command_line import (
@@ -61,6 +61,7 @@ def test_help_lists_every_command_with_one_whole_sentence() -> None:
     lines = CliRunner().invoke(main, ["--help"]).output.partition("Commands:\n")[2].splitlines()
     assert [line.split()[0] for line in lines] == list(COMMANDS)
     assert all(line.endswith(".") and not line.endswith("..") for line in lines)
+    assert {name: command.get_short_help_str(200) for name, command in COMMANDS.items()} == SUMMARIES
 
 
 def test_every_operation_is_asked_by_a_command_but_for_what_only_programs_ask_of_a_process() -> None:
@@ -343,10 +344,16 @@ def test_a_graph_is_drawn_by_graphviz_where_it_is_installed(
 _WATCHED = """
 import sys
 from narval.surfaces.cli import main
+
+def own():
+    return [name for name in sys.modules if name.startswith("narval.")]
+
+main(["--help"], standalone_mode=False)
+helped = own()
+print("---")
 main(["--home", sys.argv[1], "runs", "--json"], standalone_mode=False)
-heavy = {"asyncio", "lxml", "elementpath", "rich", "psutil"}
-heavy |= {"narval.daemon.daemon"}
-print(sorted(heavy & set(sys.modules)), file=sys.stderr)
+heavy = {"asyncio", "lxml", "elementpath", "rich", "psutil", "msgspec", "tempfile", "hashlib", "logging"}
+print(len(helped), len(own()), sorted(heavy & set(sys.modules)), file=sys.stderr)
 """
 
 
@@ -372,11 +379,12 @@ def test_a_daemon_starts_without_what_it_may_never_need(tmp_path: Path) -> None:
     assert " is ready: " in done.stdout
 
 
-def test_asking_a_daemon_imports_nothing_heavy(home: Path) -> None:
+def test_help_and_asking_a_daemon_import_little(home: Path) -> None:
     with daemon(home):
         done = subprocess.run([sys.executable, "-c", _WATCHED, str(home)], capture_output=True, check=False)
-    assert json.loads(done.stdout) == []
-    assert done.stderr.decode() == "[]\n"
+    assert json.loads(done.stdout.partition(b"---")[2]) == []
+    of_help, of_asking, heavy = done.stderr.decode().split(maxsplit=2)
+    assert (int(of_help) <= 24, int(of_asking) <= 32, heavy) == (True, True, "[]\n"), done.stderr
 
 
 @pytest.mark.parametrize(
