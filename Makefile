@@ -25,12 +25,12 @@ demo: $(STAMP)  ## the assistant answers the demo mail; ONCE=1 ends when idle; M
 	@$(BIN)/python -m narval.surfaces.cli.demo $(if $(ONCE),--once) $(if $(MAILDIR),--maildir '$(MAILDIR)') $(if $(SCRATCH),--scratch '$(SCRATCH)')
 
 # What the tests of pages want, installed where it is missing and the system lets us (M96).
-HAS_PAGES = command -v dot && { [ -n "$$NARVAL_BROWSER" ] || command -v chromium-headless-shell || command -v chromium || command -v google-chrome; }
+HAS_PAGES = command -v dot && command -v promtool && { [ -n "$$NARVAL_BROWSER" ] || command -v chromium-headless-shell || command -v chromium || command -v google-chrome; }
 
 browser:
 	@{ $(HAS_PAGES); } >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { \
-	  $(TELLING) "installing a browser and Graphviz for the tests of pages" \
-	    sh -c 'apt-get update && apt-get install -y --no-install-recommends -o DPkg::Lock::Timeout=120 chromium-headless-shell graphviz' 2>/dev/null \
+	  $(TELLING) "installing a browser, Graphviz and promtool for the tests of pages" \
+	    sh -c 'apt-get update && apt-get install -y --no-install-recommends -o DPkg::Lock::Timeout=120 chromium-headless-shell graphviz prometheus' 2>/dev/null \
 	  || echo "they cannot be had here; tests that want them are skipped"; }
 
 # One worker more than two cores have: tests often wait for programs and for moments.

@@ -21,13 +21,14 @@ from narval.daemon.daemon import Daemon
 
 _MODULES: Mapping[str, tuple[str, ...]] = {
     "daemon.status": ("status",),
+    "daemon.metrics": ("metrics",),
     "daemon.requests": ("stop", "reload", "log"),
     "daemon.agents": (
         "agents", "add_agent", "suspend", "resume", "passivate", "remove_agent", "show_agent",
         "set_agent_settings", "move_agent",
     ),
     "daemon.letters": ("send", "letters", "resend", "drop_letter"),
-    "attention.attention": ("attention",),
+    "attention.attention": ("attention", "health"),
     "attention.calendar": ("calendar",),
     "trials.trials": ("simulate", "scenarios", "explore", "explored", "trial"),
     "trials.past_jobs": ("try_on_past", "job", "jobs", "end_job"),
@@ -69,7 +70,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "definitions.grants": ("grants", "grant", "revoke"),
     "definitions.reach": ("reach",),
 }  # fmt: skip
-AT_ONCE = frozenset({"status", "attention", "log", "stop"})
+AT_ONCE = frozenset({"status", "metrics", "attention", "health", "log", "stop"})
 """The operations that wait for no one to record anything, where the store may be away."""
 
 LOOKS = 0.25

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Container, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
@@ -61,6 +62,8 @@ class CallBook:
         self._agents: dict[int, AgentCalls] = {}
         self._open = 0
         """The number of calls that are not over."""
+        self.answered: Counter[str] = Counter()
+        """The calls that were answered, by where they are made."""
         self._has_ended = asyncio.Event()
         self.parts = count(1)
         """The numbers of parts of calls."""
@@ -127,6 +130,7 @@ class CallBook:
     def over(self, record: CallRecord) -> None:
         """Count a call no more, which is over."""
         self._open -= 1
+        self.answered[record.call.target.where] += 1
         self._has_ended.set()
         self.executor.changed(record.call.id)  # nobody else may be told, if its agent is not at work
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -19,6 +19,9 @@ from narval.system.clock import SimulatedClock
 
 SLICE = 0.005
 """Seconds for which the event loop is kept from sockets and calls that are over."""
+
+STUCK = 5.0
+"""Seconds from which a round counts as slow: nobody was answered meanwhile, or nothing recorded."""
 
 FAILED_KEPT = 1000
 """So many failed runs are remembered for the summary of a time of work."""
@@ -45,6 +48,29 @@ class Summary(NamedTuple):
     later: list[Later]
 
 
+class Numbers:
+    """The work of a daemon since its start, counted where it is done: each costs an assignment."""
+
+    __slots__ = ("busy", "ended", "slow", "turns")
+
+    def __init__(self) -> None:
+        self.turns = 0
+        """The turns that were recorded and performed."""
+        self.busy = 0.0
+        """The seconds in which turns were decided, recorded and performed."""
+        self.ended: Counter[tuple[str, str]] = Counter()
+        """The runs that ended, by definition and phase."""
+        self.slow: tuple[float, float] | None = None
+        """The last round that took `STUCK` seconds or longer: its end (seconds since 1970), and what it took.
+        """
+
+    def add(self, seconds: float, now: float) -> None:
+        """Count a time of work that has ended."""
+        self.busy += seconds
+        if seconds >= STUCK:
+            self.slow = now, seconds
+
+
 class MainLoop:
     """The work of a daemon: it goes on only while one of `work_until`, `run`, `until_idle`, `elapse` is
     awaited; no two of them at once.
@@ -54,6 +80,7 @@ class MainLoop:
         self.rounds, self.calls, self.stop = rounds, calls, stop
         self.is_at_work = False
         self.since = rounds.clock.now()
+        self.numbers = Numbers()
         self.failed: deque[tuple[AgentState, Run]] = deque(maxlen=FAILED_KEPT)
         """The runs that have failed of late."""
         self.grant_answered: Callable[[Any, Run], None] = lambda host, run: None
@@ -143,11 +170,13 @@ class MainLoop:
                     break
                 if rounds.is_due():
                     await rounds.round()
-                    if time.monotonic() - since < SLICE:
+                    if (took := time.monotonic() - since) < SLICE:
                         continue
+                    self.numbers.add(took, rounds.clock.now())
                     for _ in range(YIELDS):
                         await asyncio.sleep(0)
                 else:
+                    self.numbers.busy += time.monotonic() - since
                     await self._bell.wait(rounds.next_moment(), deadline)
                 since = time.monotonic()
         finally:

@@ -37,6 +37,12 @@ def _names(value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
+def _digest(value: object) -> str:
+    if isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value):
+        return value
+    raise ValueError("the SHA-256 of a token, 64 hex digits: `printf %s TOKEN | sha256sum`")
+
+
 class WebSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of what `narval web` serves beside the pages."""
 
@@ -48,6 +54,8 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The file with its key (PEM)."""
     mcp_names: Annotated[tuple[str, ...], _names] = ()
     """The names by which clients may call this machine, besides the address and those of loopback."""
+    metrics_sha256: Annotated[str | None, or_none(_digest)] = None
+    """The SHA-256 of the token that Prometheus shows at /metrics; None: nobody is given metrics."""
 
     @property
     def host(self) -> str:

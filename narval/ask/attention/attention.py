@@ -50,14 +50,14 @@ DISK_LEFT = 256 * 2**20
 async def attention(daemon: Daemon) -> list[dict[str, Any]]:
     """All that needs somebody's attention, gravest first: each a sentence, since when, and what it links to.
 
-    `what` is one of `store fleet disk file incident grant login overdue nobody outlived source missed
+    `what` is one of `store fleet disk loop file incident grant login overdue nobody outlived source missed
     person`, `grave` one of `high`, `middle` and `low`; `link` has one of `page`, `run`, `work`, `incident`
     and `element`.
     """
     rows, host = await open_rows(daemon), daemon.host
     tries = await host.listings.kept(RunsToTryAgain).look(host.waiters.news, daemon.rounds.clock.now())
     overdue, waiting = _work(daemon)
-    wrong = [*_store(daemon), *_disk(daemon), *_files(daemon, rows), *_incidents(rows)]
+    wrong = [*_store(daemon), *_disk(daemon), *_loop(daemon), *_files(daemon, rows), *_incidents(rows)]
     calls = [*_calls(daemon), *_sources(daemon), *_to_try_again(daemon.agent.runs.active, tries)]
     return [
         *wrong,
@@ -68,6 +68,22 @@ async def attention(daemon: Daemon) -> list[dict[str, Any]]:
         *_missed(daemon),
         *map(dict, waiting),
     ]
+
+
+@operation("read")
+async def health(daemon: Daemon) -> dict[str, Any]:
+    """Whether the daemon can work, and the troubles that keep it from that: the store is away, the disk is
+    full, no daemon runs. What went wrong with runs and files is no such trouble: `attention` has that.
+
+    A daemon whose loop is stuck answers nobody, so whoever asks must not wait for long.
+    """
+    held = [one for one in (*_store(daemon), *_disk(daemon)) if one["grave"] == "high"]
+    home = daemon.home
+    holder = home.known_holder() if home is not None and daemon.record_only else None
+    is_standby = holder is not None and holder.is_standby
+    if daemon.record_only and not is_standby:
+        held.append(item("daemon", "high", "no daemon is at work: narval run", {"page": "status"}))
+    return {"well": not held, "standby": is_standby, "troubles": held}
 
 
 def _work(daemon: Daemon) -> tuple[Sequence[Form], Sequence[Form]]:
@@ -121,6 +137,15 @@ def _disk(daemon: Daemon) -> Iterator[Form]:
     if left < max(DISK_LEFT, whole / 100):
         text = f"the disk of the home is nearly full: {size(left)} of {size(whole)} are left; make room there"
         yield item("disk", "high", f"{text}, or nothing can be recorded", {"page": "status"})
+
+
+def _loop(daemon: Daemon) -> Iterator[Form]:
+    """A round that took too long, within a day."""
+    slow = daemon.main_loop.numbers.slow
+    if slow is not None and slow[0] > daemon.rounds.clock.now() - A_DAY:
+        text = f"the daemon was stuck for {slow[1]:.0f} s in a round of turns"
+        why = "a function in the daemon, or the store, took that long: its log tells of what"
+        yield item("loop", "middle", f"{text}; {why}", {"page": "log"}, slow[0] - slow[1])
 
 
 def _files(daemon: Daemon, rows: dict[str, IncidentRow]) -> Iterator[Form]:

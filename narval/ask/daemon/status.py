@@ -78,16 +78,16 @@ async def status(daemon: Daemon) -> dict[str, Any]:
         },
         **({"cluster": cluster.shown()} if (cluster := daemon.calls.executor.cluster) is not None else {}),
         **({"mcp": servers.shown()} if (servers := daemon.calls.executor.servers) is not None else {}),
-        **({"agents": _agents(daemon)} if len(daemon.agents.rows) else {}),
+        **({"agents": agent_counts(daemon)} if len(daemon.agents.rows) else {}),
         "turns": daemon.host.loop.turns,
         "failures": [json_forms.run(agent, run) for run in agent.runs.latest_failures(SHOWN)],
         "inbox": inbox_of(daemon),
         "faults": [json_forms.fault(fault) for fault in [*daemon.files.faults, *without_effect(daemon)]],
         "grants": _grants(daemon),
         "durability": daemon.files.settings.durability,
-        "store": _store_bytes(daemon),
+        "store": store_bytes(daemon),
         **(fleet(daemon) if daemon.store.is_shared else {}),
-        "memory": _resident() if alive else None,
+        "memory": resident() if alive else None,
     }
 
 
@@ -129,7 +129,7 @@ def _standing(holder: Holder | None) -> str:
     return "standby" if holder.is_standby else "held"
 
 
-def _agents(daemon: Daemon) -> dict[str, int]:
+def agent_counts(daemon: Daemon) -> dict[str, int]:
     """The number of agents in each state, the home's own among them."""
     rows = daemon.agents.rows
     agents = rows.in_full()
@@ -187,7 +187,7 @@ def _grants(daemon: Daemon) -> dict[str, Any]:
     }
 
 
-def _store_bytes(daemon: Daemon) -> int | None:
+def store_bytes(daemon: Daemon) -> int | None:
     """The size of the store in bytes; None where it is in memory, or a server has it."""
     if daemon.home is None or daemon.files.settings.store:
         return None
@@ -199,7 +199,7 @@ def _store_bytes(daemon: Daemon) -> int | None:
     return size
 
 
-def _resident() -> int | None:
+def resident() -> int | None:
     """The resident memory of this program in bytes; its peak where the system gives no more."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])

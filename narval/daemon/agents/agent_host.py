@@ -276,6 +276,7 @@ class AgentHost:
     def perform(self, turn: Turn) -> None:
         """Perform a turn that is recorded, and answer those who waited for it."""
         self.last_used = turn.transaction.at
+        self._main_loop.numbers.turns += 1
         if turn.transaction.batch.messages:
             self.mail.office.hand_over(turn.transaction.batch.messages)
         if self.mail.mailbox.is_held and turn.transaction.batch.forgotten_elements:
@@ -283,6 +284,7 @@ class AgentHost:
         self.loop.perform(turn)
         for run in turn.transaction.ended:
             run.load(None)
+            self._main_loop.numbers.ended[run.name, run.phase] += 1
             if run.phase == "failed":
                 self._main_loop.failed.append((self.agent, run))
                 self._log_failure(run)

@@ -50,6 +50,8 @@ class TakingOver:
         self._taken: dict[int, AgentRow] = {}
         self._waiting: deque[AgentRow] = deque()
         self._task: asyncio.Task[None] | None = None
+        self.taken = 0
+        """The agents that went on here after they were another daemon's, or nobody's."""
         self._cost = USUAL
         """Seconds that it takes to restore one, all that is done meanwhile included."""
 
@@ -73,6 +75,7 @@ class TakingOver:
     def take_over(self, agents: Iterable[int]) -> None:
         """Have agents go on that this daemon holds from now on; they are known at once."""
         rows = [self._taken.pop(number) for number in agents]
+        self.taken += len(rows)
         for row in rows:
             self._rows.note(row)
         self.go_on(rows)

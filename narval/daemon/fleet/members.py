@@ -89,6 +89,8 @@ class Members:
         self.clocks = Clocks()
         self.answered_in = 0.0
         """Seconds that the last heartbeat took to be answered."""
+        self.renewals = 0
+        """The renewals that the store answered, those of the program beside the daemon among them."""
         self.lost: tuple[float, ...] = ()
         """The moments at which this daemon lost its lease, and started over (seconds since 1970)."""
         self._hurry = asyncio.Event()
@@ -145,6 +147,7 @@ class Members:
     def kept(self, sent: float) -> None:
         """Take note of a renewal that the program beside the daemon has sent at a moment."""
         was_open = self.gate.is_open()
+        self.renewals += 1
         self._open(protocol.advance(self.gate.member, protocol.Kept(sent))[0])
         if self.gate.is_open() and not was_open:
             self._main_loop.wake()
@@ -241,6 +244,7 @@ class Members:
         began = self.gate.monotonic()
         beat: Beat = await self._in_thread(partial(self._leases.renew, draining=draining))
         self.answered_in = self.gate.monotonic() - began
+        self.renewals += 1
         self.clocks.compare(beat.at, sent, now())
         return beat
 

@@ -52,6 +52,11 @@ class MailboxRoom:
         """The number of messages that wait for an agent."""
         return self._of[receiver]
 
+    @property
+    def total(self) -> int:
+        """The number of messages that wait, for whomever."""
+        return self._of.total()
+
     def load(self, row: WaitingRow) -> None:
         """Count what waits of a pair at the start."""
         pair = row.agent, row.sender

@@ -16,6 +16,7 @@ from typing import Any
 
 import psycopg
 
+from narval.ask.daemon.metrics import metrics
 from narval.core.errors import StoreAwayError
 from narval.daemon.daemon import Daemon
 from narval.daemon.fleet.fleet import Fleet
@@ -138,6 +139,10 @@ async def test_G48_a_renewer_that_dies_is_started_anew(tmp_path: Path, postgres_
         while renewer.pid in (first, None):
             await asyncio.sleep(0.02)
         await renewed_again(daemon)
+        numbers = {row["name"]: row["samples"][0]["value"] for row in await metrics(daemon) if row["samples"]}
+        assert numbers["narval_lease_renewals"] >= 2
+        assert 0 <= numbers["narval_lease_age_seconds"] < LEASE
+        assert (numbers["narval_fleet_daemons"], numbers["narval_store_away"]) == (1, 0)
         await fleet_of(daemon).beat()
         assert not fleet_of(daemon).members.gate.is_open(), "a turn could read nothing"
 

@@ -11,6 +11,7 @@ from tests.house.pages import (
     demands,
     error_kinds,
     language,
+    metrics,
     python_names,
     settings,
     states,
@@ -27,7 +28,7 @@ MADE: Mapping[Path, Lines] = {
     operations_page.PAGE: lambda: iter([operations_page.page().rstrip("\n")]),
     **{
         ROOT / "docs" / page.PATH: page.lines
-        for page in (words, language, settings, error_kinds, states, python_names, api_names, wishes)
+        for page in (words, language, settings, error_kinds, states, python_names, api_names, wishes, metrics)
     },
 }
 

@@ -12,7 +12,7 @@ import click
 from narval import __version__
 from narval.ask.text import Row, clean, fault_line
 from narval.core.errors import DaemonGoneError
-from narval.surfaces.cli.command import asking, command
+from narval.surfaces.cli.command import NOT_WELL, asking, command
 from narval.surfaces.cli.render import answers
 from narval.surfaces.cli.render import status as status_shown
 from narval.surfaces.cli.session import NOTHING_MORE, SLICE, Session, reach
@@ -22,14 +22,52 @@ if TYPE_CHECKING:
     from narval.files.home import Holder, Home
 
 
-@command("status", example="narval status")
-def status(session: Session) -> None:
-    """Tell if the daemon is alive, and what it does."""
+@command("status", example="narval status\nnarval status --check\nnarval status --metrics")
+@click.option("--check", is_flag=True, help="Say in a line whether it can work; so does the exit status.")
+@click.option("--metrics", is_flag=True, help="Print its numbers, as OpenMetrics.")
+def status(session: Session, check: bool, metrics: bool) -> None:
+    """Tell if the daemon is alive, and what it does.
+
+    With --check the exit status is 0 if the daemon can work, 1 if something keeps it from that: no daemon
+    runs, the store is away, the disk is full. It is 3 if the daemon does not answer.
+    """
+    if check and metrics:
+        raise click.UsageError("expected --check or --metrics, got both")
     holder = session.home.known_holder()
-    if holder is not None and holder.away:  # nothing can be read where it is away
+    if check:
+        _check(session, holder)
+    elif metrics:
+        session.give(session.ask("metrics"), _write_metrics)
+    elif holder is not None and holder.away:  # nothing can be read where it is away
         session.give(_waiting(session.home, holder), status_shown.waiting)
     else:
         session.give(session.ask("status"), status_shown.status)
+
+
+def _check(session: Session, holder: Holder | None) -> None:
+    """Say in a line whether the daemon can work. Raises Exit where it cannot."""
+    if holder is not None and holder.away:
+        text = f"nothing can be read or recorded: {holder.away}"
+        troubles: list[Row] = [{"what": "store", "grave": "high", "text": text}]
+        answer: Row = {"well": False, "standby": False, "troubles": troubles}
+    else:
+        answer = session.ask("health")
+    session.give(answer, _write_health)
+    if not answer["well"]:
+        raise click.exceptions.Exit(NOT_WELL)
+
+
+def _write_health(answer: Row) -> None:
+    if answer["well"]:
+        click.echo("well: a standby" if answer["standby"] else "well")
+    else:
+        click.echo(f"not well: {'; '.join(clean(one['text']) for one in answer['troubles'])}")
+
+
+def _write_metrics(answer: list[Row]) -> None:
+    from narval.ask.exposition import openmetrics
+
+    click.echo(openmetrics(answer), nl=False)
 
 
 def _waiting(home: Home, holder: Holder) -> dict[str, Any]:

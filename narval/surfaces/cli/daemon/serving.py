@@ -24,20 +24,22 @@ from narval.surfaces.http.place import WebPlace
 from narval.surfaces.http.saved_forms import SavedForms
 from narval.surfaces.http.server import PageServer, listening_at
 from narval.surfaces.http.sessions import Sessions
+from narval.surfaces.http.watched import Watched
 from narval.surfaces.web.site import PAGES, make_site
 
 SCARCE = {"simulate": 20, "explore": 20, "past": 20}
 """The times an hour that a session may have something simulated, explored, or tried on the past."""
 
 
-def pages(home: Home, folder: Path, place: WebPlace, sessions: Sessions) -> Application:
-    """All pages of a home, behind the guard."""
+def pages(home: Home, folder: Path, place: WebPlace, sessions: Sessions, metrics: str = "") -> Application:
+    """All pages of a home, behind the guard; `metrics` is the digest of the token for its numbers."""
     site = make_site(home.known_socket, folder)
     people = PeopleOfHome(site.reading.ask)
     forms = SavedForms()
     login = LoginPages(sessions, people, place, site, forms)
     hooks = hook_route(Hooks(site.reading, site.writing))
-    inside = application((*PAGES, *session_pages(sessions, forms)), site, *login.mounted(), hooks)
+    watched = Watched(site.reading, metrics).routes()
+    inside = application((*PAGES, *session_pages(sessions, forms)), site, *login.mounted(), hooks, *watched)
     return Guard(inside, place, sessions, people, forms, scarce=SCARCE)
 
 

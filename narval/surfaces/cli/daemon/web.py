@@ -84,9 +84,10 @@ def web(
     with ExitStack() as stack:
         noted = stack.enter_context(holding(_folder(session)))
         place, sockets = _place(stack, port, path, behind)
-        pages = serving.pages(session.home, _folder(session), place, sessions)
+        of_web = Settings.load(session.home.path).web
+        pages = serving.pages(session.home, _folder(session), place, sessions, of_web.metrics_sha256 or "")
         beside = None
-        if (of_web := Settings.load(session.home.path).web).mcp is not None:
+        if of_web.mcp is not None:
             needs_extra()
             beside = serving.mcp(session.home, of_web)
 

@@ -1,0 +1,76 @@
+"""What machines ask of the pages: `/metrics` for Prometheus, `/healthz` for supervisors and proxies.
+
+Metrics name definitions and models, so they are for those who have a token. `/healthz` needs none and names
+nothing: it says whether the daemon can work, and with which sort of trouble.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import time
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from narval.core.errors import NarvalError
+from narval.surfaces.http.guard import ADMITTED, HEALTH, METRICS
+from narval.surfaces.http.hooks import Asks
+
+WITHIN = 5.0
+"""Seconds in which a daemon that is well answers."""
+
+KNOWN = 1.0
+"""Seconds for which it is told without asking again whether the daemon can work: anybody may ask."""
+
+
+class Watched:
+    """A daemon as it is watched by HTTP; `digest` is that of the token for metrics, "" of none."""
+
+    def __init__(self, asks: Asks, digest: str) -> None:
+        self._asks, self._digest = asks, digest
+        self._health = ""
+        self._asked = -KNOWN
+        self._asking = asyncio.Lock()
+
+    def routes(self) -> list[Route]:
+        """The routes of both."""
+        return [Route(METRICS, self._metrics), Route(HEALTH, self._healthz)]
+
+    async def _metrics(self, request: Request) -> Response:
+        if not self._digest:
+            needs = "Metrics are given to who has a token: set web.metrics_sha256 in etc/narval.toml.\n"
+            return PlainTextResponse(needs, 404)
+        kind, _, token = request.headers.get("authorization", "").partition(" ")
+        digest = hashlib.sha256(token.strip().encode("utf-8", "surrogatepass")).hexdigest()
+        if kind.lower() != "bearer" or not hmac.compare_digest(digest, self._digest):
+            needs = "Expected the token for metrics: Authorization: Bearer TOKEN.\n"
+            return PlainTextResponse(needs, 401, {"www-authenticate": "Bearer"})
+        request.scope[ADMITTED] = True
+        from narval.ask.exposition import MEDIA_TYPE, down, openmetrics  # here: few want them
+
+        try:
+            async with asyncio.timeout(WITHIN):
+                text = openmetrics(await self._asks.ask("metrics"))
+        except (NarvalError, TimeoutError):
+            text = down()
+        return Response(text, media_type=MEDIA_TYPE)
+
+    async def _healthz(self, request: Request) -> Response:
+        async with self._asking:  # once for all who come meanwhile
+            if time.monotonic() - self._asked > KNOWN:
+                self._health, self._asked = await self._look(), time.monotonic()
+        if self._health:
+            return PlainTextResponse(f"not well: {self._health}\n", 503)
+        return PlainTextResponse("well\n")
+
+    async def _look(self) -> str:
+        """The sorts of trouble that keep the daemon from its work; "" where none does."""
+        try:
+            async with asyncio.timeout(WITHIN):
+                answer = await self._asks.ask("health")
+        except (NarvalError, TimeoutError):
+            return "no daemon answers"
+        return ", ".join(dict.fromkeys(trouble["what"] for trouble in answer["troubles"]))
