@@ -87,10 +87,8 @@ class Members:
         self.gate, self._in_thread, self._hold_until = gate, in_thread, hold_until
         self._taking_over = taking_over
         self.clocks = Clocks()
-        self.answered_in = 0.0
-        """Seconds that the last heartbeat took to be answered."""
-        self.renewals = 0
-        """The renewals that the store answered, those of the program beside the daemon among them."""
+        self.answered_in, self.renewals = 0.0, 0
+        """Seconds that the last heartbeat took to be answered, and the number of renewals that were."""
         self.lost: tuple[float, ...] = ()
         """The moments at which this daemon lost its lease, and started over (seconds since 1970)."""
         self._hurry = asyncio.Event()
@@ -147,7 +145,6 @@ class Members:
     def kept(self, sent: float) -> None:
         """Take note of a renewal that the program beside the daemon has sent at a moment."""
         was_open = self.gate.is_open()
-        self.renewals += 1
         self._open(protocol.advance(self.gate.member, protocol.Kept(sent))[0])
         if self.gate.is_open() and not was_open:
             self._main_loop.wake()
@@ -244,7 +241,6 @@ class Members:
         began = self.gate.monotonic()
         beat: Beat = await self._in_thread(partial(self._leases.renew, draining=draining))
         self.answered_in = self.gate.monotonic() - began
-        self.renewals += 1
         self.clocks.compare(beat.at, sent, now())
         return beat
 
@@ -258,6 +254,7 @@ class Members:
 
     def _open(self, member: protocol.Membership) -> None:
         self.gate.follow(member)
+        self.renewals += 1
         self.gate.store_is_back(self._main_loop.rounds.clock.now())
         self._hold_until(protocol.calls_until(member))
 
