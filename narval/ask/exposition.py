@@ -33,7 +33,7 @@ def openmetrics(rows: Iterable[Row]) -> bytes:
 
 
 def down() -> bytes:
-    """What is told where no daemon answers."""
+    """The metrics where no daemon answers."""
     return openmetrics(
         [
             {

@@ -51,11 +51,9 @@ class Summary(NamedTuple):
 class Numbers:
     """The work of a daemon since its start, counted where it is done: each costs an assignment."""
 
-    __slots__ = ("busy", "ended", "slow", "turns")
+    __slots__ = ("busy", "ended", "slow")
 
     def __init__(self) -> None:
-        self.turns = 0
-        """The turns that were recorded and performed."""
         self.busy = 0.0
         """The seconds in which turns were decided, recorded and performed."""
         self.ended: Counter[tuple[str, str]] = Counter()
@@ -180,6 +178,7 @@ class MainLoop:
                     await self._bell.wait(rounds.next_moment(), deadline)
                 since = time.monotonic()
         finally:
+            self.numbers.busy += time.monotonic() - since
             self.is_at_work = False
 
     def _later(self) -> list[Later]:

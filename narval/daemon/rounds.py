@@ -117,6 +117,8 @@ class Rounds:
     def __init__(self, clock: Clock, committer: Committer, stop: Stop, bell: Bell) -> None:
         self.participants: dict[Participant, None] = {}
         """The agents at work."""
+        self.turns = 0
+        """The turns that were recorded and performed since the start."""
         self.gone: NarvalError | None = None
         """The reason why there will be no more rounds."""
         self._clock_watch, self._committer = ClockWatch(clock), committer
@@ -214,6 +216,7 @@ class Rounds:
                     participant.perform(turn)
                 except Exception as error:
                     _cost_it_alone(participant, error)
+                self.turns += 1
                 if is_shared:
                     self._shares.charge(participant, stopwatch.seconds() - began)
                 quits |= turn.transaction.quit

@@ -61,7 +61,7 @@ def test_the_numbers_tell_what_was_done(home: Path, monkeypatch: pytest.MonkeyPa
         agent.until_idle()
         (home / "var").mkdir(exist_ok=True)
         with sqlite3.connect(home / budget.FILE) as ledger:
-            ledger.execute(budget._TABLE)
+            ledger.execute("CREATE TABLE spent (call INTEGER PRIMARY KEY, model, day, tokens, money)")
             day = datetime.now(UTC).date().isoformat()
             ledger.executemany(
                 "INSERT INTO spent (model, day, tokens, money) VALUES (?, ?, ?, ?)",

@@ -72,7 +72,7 @@ async def attention(daemon: Daemon) -> list[dict[str, Any]]:
 
 @operation("read")
 async def health(daemon: Daemon) -> dict[str, Any]:
-    """Whether the daemon can work, and the troubles that keep it from that: the store is away, the disk is
+    """Say if the daemon can work, and the troubles that keep it from that: the store is away, the disk is
     full, no daemon runs. What went wrong with runs and files is no such trouble: `attention` has that.
 
     A daemon whose loop is stuck answers nobody, so whoever asks must not wait for long.

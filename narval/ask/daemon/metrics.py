@@ -122,7 +122,7 @@ METRICS: tuple[Metric, ...] = (
     Metric("narval_cpu_seconds", "counter", "Processor time of the daemon.", lambda of: time.process_time()),
     Metric("narval_resident_memory_bytes", "gauge", "Resident memory of the daemon.", lambda of: resident()),
     Metric("narval_turns", "counter", "Turns of agents that were recorded and performed.",
-           lambda of: of.daemon.main_loop.numbers.turns),
+           lambda of: of.daemon.rounds.turns),
     Metric("narval_turn_seconds", "counter", "Time in which turns were decided, recorded and performed.",
            lambda of: of.daemon.main_loop.numbers.busy),
     Metric("narval_events_queued", "gauge", "Events and requests that wait for a turn.",

@@ -276,7 +276,6 @@ class AgentHost:
     def perform(self, turn: Turn) -> None:
         """Perform a turn that is recorded, and answer those who waited for it."""
         self.last_used = turn.transaction.at
-        self._main_loop.numbers.turns += 1
         if turn.transaction.batch.messages:
             self.mail.office.hand_over(turn.transaction.batch.messages)
         if self.mail.mailbox.is_held and turn.transaction.batch.forgotten_elements:

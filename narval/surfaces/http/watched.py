@@ -1,4 +1,4 @@
-"""What machines ask of the pages: `/metrics` for Prometheus, `/healthz` for supervisors and proxies.
+"""Pages for machines: `/metrics` for Prometheus, `/healthz` for supervisors and proxies.
 
 Metrics name definitions and models, so they are for those who have a token. `/healthz` needs none and names
 nothing: it says whether the daemon can work, and with which sort of trouble.
