@@ -96,7 +96,7 @@ async def draft(
 
     _raise_if_full(drafts)
     proposal = await asyncio.to_thread(begun)
-    await _begin(daemon, proposal, [])
+    await _begin(daemon, proposal)
     return {"name": proposal.name}
 
 
@@ -119,8 +119,10 @@ async def go_on_drafting(daemon: Daemon, name: str, answers: list[str]) -> dict[
     if sum(map(len, answers)) > LONGEST_WISH:
         raise RequestError(f"expected answers of at most {LONGEST_WISH:,} characters")
     _raise_if_full(drafts)
-    await asyncio.to_thread(proposal.note, {**about, "state": DRAFTING, "pid": os.getpid()})
-    await _begin(daemon, proposal, answers)
+    answered = [list(pair) for pair in zip(questions, answers, strict=True)] or about.get("answers", [])
+    about |= {"state": DRAFTING, "pid": os.getpid(), "why": None, "answers": answered, "questions": []}
+    await asyncio.to_thread(proposal.note, about)
+    await _begin(daemon, proposal)
     return {"name": name}
 
 
@@ -164,9 +166,8 @@ def _raise_if_full(drafts: Drafts) -> None:
         )
 
 
-async def _begin(daemon: Daemon, proposal: Proposal, answers: list[str]) -> None:
-    options = [f"--answer={answer}" for answer in answers]
-    arguments = [*home_options(daemon), "propose", f"--go-on={proposal.name}", *options, "--json"]
+async def _begin(daemon: Daemon, proposal: Proposal) -> None:
+    arguments = [*home_options(daemon), "propose", f"--go-on={proposal.name}", "--json"]
     child = await child_program.begin(arguments, SECONDS, longest=child_program.LONGEST)
     drafts, draft = _drafts(daemon), Draft(child)
     draft.task = asyncio.create_task(_follow(daemon, proposal, draft))

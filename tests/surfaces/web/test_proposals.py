@@ -48,7 +48,9 @@ def test_D10_a_wish_is_drafted_tried_accepted_and_taken_back(pages: PagesOfHome,
     where = pages.does("/proposals", wish="note my <b>bills")
     assert where == "/proposals/note-my-b-bills"
     assert drafted(pages, where) == "asks"
-    pages.shows(where, "Which &lt;bills&gt;?", "note my &lt;b&gt;bills", "asks")
+    text = pages.shows(where, "Which &lt;bills&gt;?", "note my &lt;b&gt;bills", "asks")
+    forms = text.partition('<div id="live_forms">')[2].partition('<div id="live_rest">')[0]
+    assert 'name="answer"' in forms, "a page that is open shows what is asked"
     assert pages.does(f"{where}/answers", answer="all") == where
     assert drafted(pages, where) == "ready"
     text = pages.shows(
@@ -98,8 +100,11 @@ def test_D6_a_draft_is_ended_by_a_button_keeps_its_rounds_and_goes_on(
     pages: PagesOfHome, server: ChatServer
 ) -> None:
     server.asked.clear()
-    server.will_say(streamed("no"), endless(b": wait\n\n", 0.01))
+    server.will_say(streamed("--- question: Which?"), endless(b": wait\n\n", 0.01))
     where = pages.does("/proposals", wish="end this")
+    assert drafted(pages, where) == "asks"
+    assert pages.does(f"{where}/answers", answer="all of them") == where
+    pages.shows(where, "What it asked", "all of them")  # kept before a model is asked
     until(lambda: len(server.asked) == 2)
     pages.shows(where, "drafting", ">End it</button>", "<progress", "round 2 of 5")
     assert "a model is at proposal end-this" in pages.post(f"{where}/drop").text
