@@ -374,12 +374,15 @@ def is_up_to_date(directory: str, creates: Iterable[str], needs: Iterable[str], 
 
 def _look(directory: str, pattern: str, times: FileTimes) -> tuple[int, int]:
     """The first and last moment at which the files that fit a pattern were altered, noted in `times`."""
-    names = [os.path.join(directory, pattern)]
-    if not _WILD.isdisjoint(pattern):
-        names = glob.glob(names[0], recursive=True)
+    path, span = os.path.join(directory, pattern), (-1, -1)
     try:
-        altered = [os.stat(name).st_mtime_ns for name in names]
+        if _WILD.isdisjoint(pattern):
+            altered = os.stat(path).st_mtime_ns
+            span = altered, altered
+        elif names := glob.glob(path, recursive=True):
+            each = [os.stat(name).st_mtime_ns for name in names]
+            span = min(each), max(each)
     except OSError:
-        altered = []
-    span = times[directory, pattern] = (min(altered), max(altered)) if altered else (-1, -1)
+        span = -1, -1
+    times[directory, pattern] = span
     return span

@@ -133,8 +133,8 @@ class OutputFolder:
                         self._sweep_run(folder.name, run)
 
     def _path_of(self, call: CallContext, folder: Path) -> Path:
-        of_agent = folder if call.agent == self._own else folder / call.agent
-        return of_agent / str(call.run) / call.step
+        of_agent = () if call.agent == self._own else (call.agent,)
+        return folder.joinpath(*of_agent, str(call.run), call.step)
 
     def _sweep_run(self, agent: str, folder: Path) -> None:
         if folder.name.isdigit() and not self._is_known(agent, int(folder.name)):

@@ -47,14 +47,14 @@ def make_ready(
 ) -> None:
     """Make a state ready, once what was killed for it is gone; unless it was visited often enough."""
     now = decision.state.of(state.name)
-    visits = now.visits
+    visits, dying = now.visits, decision.state.dying
     if state.max_visits is not None and visits >= state.max_visits:
         message = f"state {state.name} was to start again after {visits} visits, which is its max-visits"
         decision.end("failed", decision.add_error_element("max-visits", message, state.name))
         return
-    dying = tuple(call_id for call_id, of in decision.state.dying.items() if of in killed or of == by)
+    gone_first = tuple([call for call, of in dying.items() if of in killed or of == by]) if dying else ()
     soon = erred and visits > 0 and decision.event.at - now.since < QUICK
-    decision.change(StateReady(state.name, by, dying, soon, decision.event.at))
+    decision.change(StateReady(state.name, by, gone_first, soon, decision.event.at))
     decision.to_run.append(state)
 
 

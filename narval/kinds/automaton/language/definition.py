@@ -139,7 +139,10 @@ class State(msgspec.Struct, eq=False):
 
     def label(self, *words: str) -> str | None:
         """The first of these labels, most precise first, that leads on; or `*`; None where none does."""
-        return next((word for word in (*words, ANY) if word in self.follow), None)
+        for word in (*words, ANY):  # each state that ends asks this, so without a generator
+            if word in self.follow:
+                return word
+        return None
 
     def __repr__(self) -> str:
         return f"<State {self.name}>"
