@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import narval
+from narval.ask.asker import Asker
 from narval.core.errors import RequestError
 from narval.surfaces.python.agent import Agent
 
@@ -193,3 +194,12 @@ def test_an_automaton_goes_on_from_the_state_that_it_waits_in(home: Home, agent:
     shown = agent.run(run)
     assert shown["phase"] == "done"
     assert [(state["id"], state["visits"]) for state in shown["states"]] == [("start", 1), ("more", 1)]
+
+
+def test_a_run_has_the_labels_of_who_migrates_it(home: Home, agent: Agent) -> None:
+    run = started(agent)
+    agent.asker = Asker("bot", labels=("bot",))
+    [row] = migrate(agent, run, text=OTHER, path="other.xml")
+    assert row["outcome"] == "migrated"
+    labels = agent.daemon.agent.memory.labels
+    assert "bot" in labels.names(labels.of((run,)))

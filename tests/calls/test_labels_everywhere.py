@@ -295,6 +295,7 @@ EVENTS = {
     "Matched": (held_by_a_run, a_guard_of_a_process, a_condition_of_a_global_event),
     "Signalled": "tests/calls/test_labels_on_their_way.py",
     "CallApproved": BY_A_PERSON,
+    "Migrated": "the run has the labels of who asks for it (tests/ask/test_migrating.py)",
     "Redefined": "only a plan that has taken nothing begins anew by another version",
     **dict.fromkeys(("CallStarting", "TimerFired", "Cancelled"), NOTHING),
 }

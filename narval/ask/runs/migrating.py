@@ -185,7 +185,8 @@ def _one(turn: Turn, run: Run, versions: _Versions, asker: Asker, *, undo: bool,
         return {**row, "version": run.digest, "outcome": "refused"}
     if dry:
         return {**row, "outcome": "would migrate"}
-    _go_on(turn, run, before, target, versions.names, asker)
+    with asker.giving(turn):
+        _go_on(turn, run, before, target, versions.names, asker)
     return {**row, "outcome": "migrated"}
 
 
@@ -247,6 +248,8 @@ def _go_on(
     )
     run.follow(definition, turn.agent.library)
     transaction.alter(run)
+    if asker.labels:
+        transaction.label(run.eid, turn.agent.memory.labels.number(asker.labels))
     turn.tell(run.eid, event)
 
 
