@@ -9,6 +9,7 @@ its snapshot is where it can be shown from.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from narval.agent.agent import AgentState
@@ -127,7 +128,7 @@ def _migration_in(row: JournalRow) -> dict[str, Any] | None:
 def _former(run: Run, event: dict[str, Any]) -> Any:
     """The version that a run followed before a migration. Raises UnreadableError."""
     try:
-        return read_definition(run.engine.definition_kind, event["path"], event["former"])
+        return _read(run.engine.definition_kind, event["path"], event["former"])
     except DefinitionError as error:
         raise UnreadableError(f"the version before line {event['id']} cannot be read: {error}") from error
 
@@ -139,6 +140,9 @@ def definition_at(agent: AgentState, run: Run, rows: Iterable[JournalRow], seq: 
             return _former(run, event)
     return definition_of(agent, run)
 
+
+_read = lru_cache(maxsize=64)(read_definition)
+"""Reads a version once for all runs that followed it: a thousand go back together."""
 
 _LAST = 2**62
 """A line behind all lines of history."""
