@@ -19,7 +19,8 @@ from narval.core.elements.control_elements import CONTROLS, QUIT, STARTING, TARG
 from narval.core.elements.element import parse
 from narval.core.engines.commands import CancelCall
 from narval.core.engines.events import Failure, OutputElement, Produced, Returned
-from narval.core.trust.needs import ANY, ANYTHING, is_covered
+from narval.core.trust.covering import ANYTHING, is_covered
+from narval.core.trust.needs import ANY
 
 log = logging.getLogger("narval.grants")
 

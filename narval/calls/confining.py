@@ -21,12 +21,11 @@ from narval.core.definitions.library import Definition, Library, RunDefinition
 from narval.core.elements.element import Element
 from narval.core.engines.commands import Call, Program
 from narval.core.engines.events import Failure
+from narval.core.trust.covering import ANYTHING, is_covered
 from narval.core.trust.needs import (
-    ANYTHING,
     Attributes,
     Need,
     Places,
-    is_covered,
     needs_of_call,
     written_in,
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import math
 import os
@@ -204,7 +203,7 @@ class CallContext(msgspec.Struct, eq=False):
 
     async def sleep(self, seconds: float) -> None:
         """Let time pass, as `narval.sleep` does within this call."""
-        await (asyncio.sleep(seconds) if self.sleeper is None else self.sleeper(self, seconds))
+        await (_sleep(seconds) if self.sleeper is None else self.sleeper(self, seconds))
 
     async def run_program(
         self,
@@ -291,7 +290,13 @@ async def sleep(seconds: float) -> None:
     if not (isinstance(seconds, int | float) and 0 <= seconds < math.inf):
         raise RequestError(f"expected to sleep for a number of seconds, got {seconds!r}")
     current = _current.get(None)
-    await (asyncio.sleep(seconds) if current is None else current.sleep(seconds))
+    await (_sleep(seconds) if current is None else current.sleep(seconds))
+
+
+async def _sleep(seconds: float) -> None:
+    import asyncio  # seldom needed, and a worker starts sooner without it
+
+    await asyncio.sleep(seconds)
 
 
 @overload

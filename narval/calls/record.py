@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,6 +13,8 @@ from narval.core.engines.events import Failure, OutputElement
 from narval.core.errors import InternalError
 
 if TYPE_CHECKING:
+    import asyncio
+
     from narval.agent.loop import Delivery
     from narval.agent.turn import Turn
     from narval.core.engines.commands import Call
@@ -268,7 +269,9 @@ class CallRecord:
         was to be done before.
         """
         self.stop_timer()
-        self.timer = asyncio.get_running_loop().call_later(seconds, act, self)
+        from asyncio import get_running_loop  # a worker, which has records too, starts sooner without it
+
+        self.timer = get_running_loop().call_later(seconds, act, self)
 
     def stop_timer(self) -> None:
         """Let nothing end it later."""

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from narval.core.definitions.action.needs import ServicePlace
 from narval.core.definitions.library import Definition, Library, RunDefinition, Withheld
 from narval.core.errors import DefinitionError, Fault
 from narval.core.source.text import Source
@@ -26,7 +27,7 @@ from narval.core.trust.grants import (
     told_of,
     why_withheld,
 )
-from narval.core.trust.needs import Need, Places, ServicePlace, needs_of, written_in
+from narval.core.trust.needs import Need, Places, needs_of, written_in
 from narval.files.agents.collections import AGENTS, folder_of, parse_file
 from narval.files.agents.settings import COLLECTIONS
 from narval.files.found_files import MODULES

@@ -16,8 +16,8 @@ from narval.ask.registry import operation
 from narval.ask.text import article
 from narval.core.definitions.library import Library
 from narval.core.errors import RequestError
+from narval.core.trust.covering import is_covered
 from narval.core.trust.grants import Grant, digest_of, told_of
-from narval.core.trust.needs import is_covered
 from narval.daemon.daemon import Daemon
 from narval.files.grants import (
     ASK,

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from narval.core.trust.needs import is_covered
+from narval.core.trust.covering import is_covered
 from narval.system import landlock, seccomp
 from narval.system.landlock import Confinement
 

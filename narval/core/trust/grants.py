@@ -15,7 +15,8 @@ import msgspec
 from narval.core.definitions.action.definition import Action
 from narval.core.definitions.library import Definition, Library, ModuleDefinition, named_by
 from narval.core.definitions.telling.sentence import tell
-from narval.core.trust.needs import MADE, OUTSIDE, Need, is_covered
+from narval.core.trust.covering import is_covered
+from narval.core.trust.needs import MADE, OUTSIDE, Need
 
 Standing = Literal["granted", "inside", "ships", "trusted", "asked", "rejected"]
 """Why a definition may begin: it is granted; it reaches nothing outside; it ships; the home asks nothing. Or

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from narval.core.definitions.action.definition import Action
-from narval.core.definitions.action.needs import HOME, NOTHING, WRITTEN, Needs, table_of
+from narval.core.definitions.action.needs import HOME, NOTHING, WRITTEN, Needs, ServicePlace, table_of
 from narval.core.definitions.library import Definition, Library, ModuleDefinition, RunDefinition, named_by
 from narval.core.definitions.prototype import Prototype
 from narval.core.elements.control_elements import QUIT, START_PLAN, TARGET, TASK, TASK_OBJECT
 from narval.core.elements.element import local_name, parse
-
-ANYTHING = "anything"
-"""The need of code that declares none."""
+from narval.core.trust.covering import ANYTHING, normal
 
 OUTSIDE = ("host", "folder", "program", "secret", "agent", ANYTHING)
 """The words for what is granted, in the order in which it is shown."""
@@ -79,15 +77,6 @@ class Need(msgspec.Struct, frozen=True, order=True):
         if self.what == "folder":
             return not (self.is_named or _is_within(self.value.rpartition(" ")[0]))
         return self.what in OUTSIDE
-
-
-class ServicePlace(NamedTuple):
-    """A place outside that settings name: an address or a path, a secret, the first word of a command."""
-
-    url: str = ""
-    path: str = ""
-    secret: str = ""
-    program: str = ""
 
 
 class Places(msgspec.Struct, frozen=True):
@@ -285,71 +274,5 @@ def _is_within(path: str) -> bool:
     """True of a path below `data/`, or of a file right in the home."""
     if not path or path.startswith(("/", "~", "{")):
         return False
-    first, *rest = _normal(path).split("/")
+    first, *rest = normal(path).split("/")
     return first not in ("..", "") and (first == "data" or (not rest and "." in first))
-
-
-def _normal(path: str) -> str:
-    """A path without `.` and `..`, as far as these lead nowhere else."""
-    parts: list[str] = []
-    for part in path.split("/"):
-        if part == ".." and parts and parts[-1] != ".." and not parts[-1].startswith("~"):
-            parts.pop()
-        elif part not in ("", ".") and not (part == ".." and path.startswith("/")):
-            parts.append(part)
-    return ("/" if path.startswith("/") else "") + "/".join(parts)
-
-
-# --- what is granted ----------------------------------------------------------------------------------------
-
-
-def is_covered(need: str, granted: Iterable[str]) -> bool:
-    """True if a need, as its text says it, is among what is granted."""
-    what, _, value = need.partition(" ")
-    return any(_covers(grant, what, value) for grant in granted)
-
-
-def _covers(grant: str, what: str, value: str) -> bool:
-    granted, _, wide = grant.partition(" ")
-    if granted == ANYTHING:
-        return True
-    if granted != what:
-        return False
-    if what == "host":
-        return _covers_host(wide, value)
-    if what == "folder":
-        return _covers_folder(wide, value)
-    return wide in (value, "*")
-
-
-def _covers_host(wide: str, value: str) -> bool:
-    if wide == value:
-        return True
-    if "{" in wide or "{" in value:
-        return wide == value
-    (name, port), (other, of_other) = _host_and_port(wide), _host_and_port(value)
-    if port and port != of_other:
-        return False
-    return name in ("*", other) or (name.startswith("*.") and other.endswith(name[1:]))
-
-
-def _host_and_port(text: str) -> tuple[str, str]:
-    host, colon, port = text.rpartition(":")
-    return (host, port) if colon and port.isdigit() else (text, "")
-
-
-def _covers_folder(wide: str, value: str) -> bool:
-    (folder, _, how), (path, _, use) = wide.rpartition(" "), value.rpartition(" ")
-    if how == "r" and use != "r":
-        return False
-    if "{" in folder or "{" in path:
-        return folder == path
-    folder, path = _normal(folder), _normal(path)
-    if not folder:  # the home
-        rest = "/" if path.startswith(("/", "~")) else path
-    elif folder == path:
-        return True
-    else:
-        within = folder.rstrip("/") + "/"
-        rest = path.removeprefix(within) if path.startswith(within) else "/"
-    return not rest.startswith("/") and rest.partition("/")[0] != ".."

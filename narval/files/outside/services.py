@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from narval.core.definitions.action.needs import ServicePlace
 from narval.core.errors import ActionError
-from narval.core.trust.needs import ServicePlace
 from narval.files.toml import Reader, TomlFile, count, duration, flag, one_of, readers_of, size, text
 from narval.system.secret import secret_named
 

@@ -431,3 +431,9 @@ def test_an_idle_worker_that_was_stopped_is_killed_when_its_time_is_over(
     os.kill(pid, signal.SIGSTOP)
     calls.until(lambda: gone(pid))
     assert calls.ask(module(GOOD)).elements == [OutputElement(b"<a/>")]
+
+
+def test_a_worker_begins_without_what_it_seldom_needs() -> None:
+    code = "import sys, narval.calls.workers.worker; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert {"asyncio", "ssl", "narval.core.definitions.library"}.isdisjoint(done.stdout.split())

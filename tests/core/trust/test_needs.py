@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from narval.core.definitions.action.needs import Needs, needs_of, read_needs, shown_needs
-from narval.core.trust.needs import Need, Places, ServicePlace, is_covered, written_in
+from narval.core.definitions.action.needs import Needs, ServicePlace, needs_of, read_needs, shown_needs
+from narval.core.trust.covering import is_covered
+from narval.core.trust.needs import Need, Places, written_in
 from narval.core.trust.needs import needs_of as needs_of_definition
 from narval.files.loaded import Loaded
 

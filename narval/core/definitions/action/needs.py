@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 import msgspec
 
@@ -35,6 +36,15 @@ _EXPECTED = {
     "programs": "the name of a program, such as dot, or [commands]",
     "secrets": "the name of a secret, such as smtp, {outbox/@secret} or [services]",
 }
+
+
+class ServicePlace(NamedTuple):
+    """A place outside that settings name: an address or a path, a secret, the first word of a command."""
+
+    url: str = ""
+    path: str = ""
+    secret: str = ""
+    program: str = ""
 
 
 class Needs(msgspec.Struct, frozen=True):
