@@ -27,6 +27,7 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
         "agents", "add_agent", "suspend", "resume", "passivate", "remove_agent", "show_agent",
         "set_agent_settings", "move_agent",
     ),
+    "daemon.new_agents": ("add_agents",),
     "daemon.letters": ("send", "letters", "resend", "drop_letter"),
     "attention.attention": ("attention", "health"),
     "attention.calendar": ("calendar",),

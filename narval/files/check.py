@@ -23,6 +23,7 @@ from narval.core.source.toml import TomlText
 from narval.files.agents.collections import parse_file
 from narval.files.agents.folders import folder_names, settings_without_effect
 from narval.files.agents.settings import SETTINGS
+from narval.files.agents.templates import faults_of_templates
 from narval.files.found_files import files_of
 from narval.files.home import Home
 from narval.files.loaded import Loaded
@@ -78,6 +79,7 @@ def check_home(home: Home, paths: Iterable[Path] = ()) -> list[Fault]:
         faults += _unasked(home, asking)
     faults += _unusable_store(home, settings)
     faults += _settings_without_effect(home, settings)
+    faults += faults_of_templates(home.path)
     wanted = [path.resolve() for path in paths]
     if not wanted:
         return sorted(set(faults))

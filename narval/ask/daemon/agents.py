@@ -167,7 +167,7 @@ async def add_agent(daemon: Daemon, name: str, collections: list[str] | None = N
         raise RequestError("a home in memory has no collections")
     if name in daemon.agents.rows or name == daemon.files.settings.name:
         raise RequestError(f"there is an agent {name} already")
-    await asyncio.to_thread(make_folder, daemon.home.path, name, collections)
+    await asyncio.to_thread(make_folder, daemon.home.path, name, collections_text(collections))
     await daemon.files.reload()
     return _form(daemon, daemon.agents.rows.find(name))
 

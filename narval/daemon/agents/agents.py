@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from itertools import groupby, takewhile
 from operator import attrgetter
@@ -148,19 +148,32 @@ class Agents:
 
     async def add(self, name: str, state: str = PASSIVE) -> AgentRow:
         """Make an agent, which is in that state. Raises RequestError for a name that is none, or taken."""
-        try:
-            agent_name(name)
-        except ValueError as error:
-            raise RequestError(f"expected {error}, got {name!r:.80}") from None
-        if name in self.rows or name in self._changing or name == self.rows.own_name():
-            raise RequestError(f"there is an agent {name} already")
-        if self._store.leases is not None:
-            return await self._make(self._store.leases, name, state)
-        self._last = 1 + (self._last or self._highest())
-        row = new_agent(self._last, name)._replace(state=state)
-        with self._changes(row):  # nobody sends it anything before it is recorded
-            await self._register(row)
+        [row] = await self.add_all([name], state)
         return row
+
+    async def add_all(self, names: Sequence[str], state: str = PASSIVE) -> list[AgentRow]:
+        """Make agents, which are in that state: in one turn, where no other daemon shares the store.
+
+        Raises RequestError for a name that is none, or taken, or there twice.
+        """
+        for name in names:
+            try:
+                agent_name(name)
+            except ValueError as error:
+                raise RequestError(f"expected {error}, got {name!r:.80}") from None
+            if name in self.rows or name in self._changing or name == self.rows.own_name():
+                raise RequestError(f"there is an agent {name} already")
+        if self._store.leases is not None:
+            return [await self._make(self._store.leases, name, state) for name in names]
+        first = 1 + (self._last or self._highest())
+        self._last = first + len(names) - 1
+        made = enumerate(names, first)
+        rows = [new_agent(number, name)._replace(state=state) for number, name in made]
+        with ExitStack() as changing:  # nobody sends them anything before they are recorded
+            for row in rows:
+                changing.enter_context(self._changes(row))
+            await self._register(*rows)
+        return rows
 
     async def _make(self, leases: Leases, name: str, state: str) -> AgentRow:
         """Make an agent of a store that daemons share, which numbers it."""
@@ -187,11 +200,17 @@ class Agents:
         finally:
             del self._changing[row.name]
 
-    async def _register(self, row: AgentRow) -> AgentRow:
-        """Register an agent as it is now."""
-        await self.own.submit(lambda turn: register(row, turn))
-        self.rows.note(row)
-        return row
+    async def _register(self, *rows: AgentRow) -> AgentRow:
+        """Register agents as they are now; the last of them."""
+
+        def work(turn: Turn) -> None:
+            for row in rows:
+                register(row, turn)
+
+        await self.own.submit(work)
+        for row in rows:
+            self.rows.note(row)
+        return rows[-1]
 
     async def suspend(self, name: str, why: str) -> AgentRow:
         """Let an agent do nothing until it is resumed: it records what it is asked. Raises RequestError."""

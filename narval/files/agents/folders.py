@@ -29,12 +29,12 @@ def folder_names(home: Path) -> list[str]:
     return [name for name in names_in(home / AGENTS) if is_ours(name) and (home / AGENTS / name).is_dir()]
 
 
-def make_folder(home: Path, name: str, collections: list[str]) -> None:
-    """Make the folder of an agent that follows these collections, and its own definitions.
+def make_folder(home: Path, name: str, text: str) -> None:
+    """Make the folder of an agent with these settings.
 
     Raises RequestError where that cannot be, SurroundingsError where the folder cannot be written.
     """
-    text, shown = collections_text(collections), f"{AGENTS}/{name}"
+    shown = f"{AGENTS}/{name}"
     try:
         agent_name(name)
     except ValueError as error:

@@ -147,6 +147,14 @@ def _agents(context: click.Context, _: str) -> Choices:
         yield row["name"], row["state"]
 
 
+def _templates(context: click.Context, _: str) -> Choices:
+    """The templates of agents of the home."""
+    from narval.files.agents.templates import template_names
+
+    for name in template_names(context.ensure_object(Session).home.path):
+        yield name, "template"
+
+
 def _daemons(context: click.Context, _: str) -> Choices:
     """The homes whose daemons share the store."""
     for row in asked(context, "status").get("fleet", ()):
@@ -196,6 +204,7 @@ def _dead_letters(context: click.Context, _: str) -> Choices:
 
 
 agents = source(_agents)
+templates = source(_templates)
 daemons = source(_daemons)
 mcp_clients = source(_mcp_clients)
 proposals = source(_proposals)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import BinaryIO
+import io
+from collections.abc import Iterator, Sequence
+from typing import Any, BinaryIO
 
 import click
 
-from narval.ask.text import Row, clean_lines
+from narval.ask.text import Row, clean, clean_lines, counted
 from narval.core.errors import RequestError
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import asking, command, command_group
@@ -18,6 +20,7 @@ _EXAMPLE = """\
 narval agents
 narval agents add ada
 narval agents add bob --collection office
+narval agents add --from desk --count 200
 narval agents show bob
 narval agents settings bob bob.toml
 narval start greet.door --agent ada
@@ -58,12 +61,90 @@ def _became(answer: Row) -> None:
     click.echo(f"{answer['name']} is {answer['state']}")
 
 
-@asking("add", "add_agent", example="narval agents add bob --collection office", alters=True)
-@click.argument("name")
+_ADDED = """\
+narval agents add bob --collection office
+narval agents add --from desk --count 200
+narval agents add --from desk --csv desks.csv"""
+
+
+@command("add", example=_ADDED, alters=True)
+@click.argument("name", required=False)
 @click.option("--collection", "collections", multiple=True, metavar="C", help="What it follows.")
-def add(answer: Row) -> None:
-    """Make an agent."""
-    _became(answer)
+@click.option(
+    "--from",
+    "template",
+    metavar="TEMPLATE",
+    shell_complete=completion.templates,
+    help="Make agents from agents/TEMPLATE.toml.",
+)
+@click.option("--count", type=click.IntRange(1), metavar="N", help="So many, which the template numbers.")
+@click.option("--csv", "file", type=click.File("rb"), metavar="FILE", help="One for each row of FILE.")
+def add(
+    session: Session,
+    name: str | None,
+    collections: tuple[str, ...],
+    template: str | None,
+    count: int | None,
+    file: BinaryIO | None,
+) -> None:
+    """Make an agent, or many from a template.
+
+    The columns of FILE (- is standard input) are parameters of the template; its first row names them.
+    """
+    if template is None:
+        if name is None or count is not None or file is not None:
+            raise click.UsageError("expected NAME; or --from TEMPLATE with --count N or --csv FILE")
+        answer = session.ask("add_agent", name=name, collections=list(collections))
+        session.give(answer, _became)
+        return
+    if name is not None or collections or (count is None) == (file is None):
+        raise click.UsageError("--from takes --count N or --csv FILE, and neither NAME nor --collection")
+    made: list[Row] = []
+    with session.connect("record") as connection:
+        for part in _parts(count or 0) if file is None else _portions(rows_of(file)):
+            made += connection.ask("add_agents", template=template, **part)
+    session.give(made, lambda rows: click.echo(f"made {counted(len(rows), 'agent')}{_span(rows)}"))
+
+
+_AT_ONCE = 200
+"""Agents that are made by one request: others are answered between two."""
+
+
+def _parts(count: int) -> Iterator[dict[str, Any]]:
+    for begun in range(0, count, _AT_ONCE):
+        yield {"count": min(_AT_ONCE, count - begun)}
+
+
+def _portions(rows: list[dict[str, str]]) -> Iterator[dict[str, Any]]:
+    for begun in range(0, len(rows), _AT_ONCE):
+        yield {"rows": rows[begun : begun + _AT_ONCE]}
+
+
+def _span(rows: Sequence[Row]) -> str:
+    names = [clean(row["name"]) for row in rows]
+    return f": {names[0]}" if len(names) == 1 else f": {names[0]} to {names[-1]}"
+
+
+def rows_of(file: BinaryIO) -> list[dict[str, str]]:
+    """The rows of a CSV file, whose first one names the columns. Raises RequestError with the line."""
+    import csv
+
+    try:
+        lines = csv.reader(io.StringIO(file.read().decode("utf-8-sig"), newline=""), strict=True)
+        head = [name.strip() for name in next(lines, [])]
+        if not head or len(set(head)) < len(head) or "" in head:
+            raise RequestError("line 1: expected the names of parameters, each once")
+        rows = list[dict[str, str]]()
+        for cells in lines:
+            if cells and len(cells) != len(head):
+                raise RequestError(f"line {lines.line_num}: expected {len(head)} cells, found {len(cells)}")
+            if cells:
+                rows.append(dict(zip(head, cells, strict=True)))
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise RequestError(f"expected CSV in UTF-8: {error}") from None
+    if not rows:
+        raise RequestError("expected a row for each agent below the names, found none")
+    return rows
 
 
 @asking("show", "show_agent", example="narval agents show bob")

@@ -1,0 +1,107 @@
+"""The operation `add_agents`: agents from a template, as many as are asked for, or one for each row."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Container, Iterator
+from itertools import count as numbers
+from pathlib import Path
+from typing import Any
+
+from narval.ask.asker import PROGRAM, Asker
+from narval.ask.documents import admitted
+from narval.ask.lookup import files_of
+from narval.ask.memory.changing import add
+from narval.ask.registry import operation
+from narval.core.errors import RequestError
+from narval.core.source.text import Source
+from narval.daemon.daemon import Daemon
+from narval.files.agents.collections import AGENTS
+from narval.files.agents.folders import make_folder
+from narval.files.agents.settings import AGENT_FILE, CollectionsOf, parse_agent_file
+from narval.files.agents.templates import AgentTemplate, NewAgent, read_template
+
+MOST = 1000
+"""The most agents of one request."""
+
+
+@operation("write")
+async def add_agents(
+    daemon: Daemon,
+    template: str,
+    count: int | None = None,
+    rows: list[dict[str, str]] | None = None,
+    *,
+    asker: Asker = PROGRAM,
+) -> list[dict[str, Any]]:
+    """Make agents from the template `agents/TEMPLATE.toml`: `count` of them, or one for each of `rows`, which
+    give its parameters; at most 1,000.
+
+    `number` goes on from the lowest whose name is free. All names, settings and elements are checked first.
+    """
+    if (count is None) == (rows is None) or not 1 <= (
+        many := len(rows) if rows is not None else count or 0
+    ) <= MOST:
+        raise RequestError(f"expected count or rows, of 1 to {MOST:,} agents")
+    if daemon.home is None:
+        raise RequestError("a home in memory has no templates of agents")
+    made = read_template(daemon.home.path, template)
+    new = list(_new_agents(made, rows if rows is not None else [{}] * many, _taken(daemon)))
+    await _check(daemon, made, new)
+    if new[0].settings and (roaming := daemon.files.followers.roaming) is not None:
+        for one in new:
+            await daemon.agents.add(one.name)
+            await roaming.give(one.name, one.settings)
+    elif new[0].settings:
+        await asyncio.to_thread(_make_folders, daemon.home.path, new)
+        await daemon.files.reload()
+    else:
+        await daemon.agents.add_all([one.name for one in new])
+    for one in new if made.memory else ():
+        async with daemon.of(one.name) as seen:
+            await add(seen, one.elements, asker=asker)
+    return [{"name": one.name} for one in new]
+
+
+def _taken(daemon: Daemon) -> Container[str]:
+    """The names that are taken, by agents and by folders."""
+    return {daemon.files.settings.name, *daemon.agents.rows.names(), *daemon.files.followers.folders}
+
+
+def _new_agents(
+    template: AgentTemplate, rows: list[dict[str, str]], taken: Container[str]
+) -> Iterator[NewAgent]:
+    """The agents of rows. Raises RequestError for a name that is taken, where no number is in it."""
+    there, number = set[str](), numbers(1)
+    for row in rows:
+        template.check(row)
+        one = template.filled(next(number), row)
+        while one.name in taken or one.name in there:
+            another = template.filled(next(number), row)
+            if another.name == one.name:
+                raise RequestError(f"there is an agent {one.name} already, or two rows name it")
+            one = another
+        there.add(one.name)
+        yield one
+
+
+async def _check(daemon: Daemon, template: AgentTemplate, new: list[NewAgent]) -> None:
+    """Make sure that settings and elements are good. Raises RequestError, ElementError."""
+    roaming, home = daemon.files.followers.roaming, daemon.home
+    assert home is not None
+    for text in dict.fromkeys(one.settings for one in new if one.settings):
+        if roaming is not None:
+            await roaming.check(text)
+            continue
+        _, faults = parse_agent_file(Source(AGENT_FILE, text.encode()), CollectionsOf(home.path))
+        if faults:
+            raise RequestError(f"{template.shown}: agent: {faults[0].message}")
+    if elements := [element for one in new for element in one.elements]:
+        await admitted(files_of(daemon).schemas, elements)
+
+
+def _make_folders(home: Path, new: list[NewAgent]) -> None:
+    """Make the folders of agents. Raises RequestError, SurroundingsError."""
+    (home / AGENTS).mkdir(exist_ok=True)
+    for one in new:
+        make_folder(home, one.name, one.settings)

@@ -1,0 +1,191 @@
+"""Templates of agents: `agents/TEMPLATE.toml`, from which agents are made by the hundred.
+
+    name = "desk-{number}"                  what each is called
+    memory = ["<desk city='{city}'/>"]      the elements that it begins with
+
+    [defaults]
+    city = "Rome"                           the parameters that need not be given
+
+    [agent]                                 its settings, as agent.toml would have them
+    collections = ["office", "own"]
+
+A word in braces is a parameter; `number` counts. Values are filled into texts, never into TOML or XML.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+from xml.sax.saxutils import escape
+
+import msgspec
+
+from narval.core.agent_name import agent_name
+from narval.core.definitions.suggestions import nearest
+from narval.core.errors import Fault, RequestError
+from narval.files.agents.collections import AGENTS
+from narval.files.toml import Reader, TomlFile, readers_of
+
+NUMBER = "number"
+"""The parameter that counts."""
+
+_PARAMETER = re.compile(r"\{([a-z][a-z0-9_-]{0,62})\}")
+_QUOTES = {"'": "&apos;", '"': "&quot;"}
+
+
+def _name(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError('a text such as "desk-{number}"')
+    return value
+
+
+def _memory(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise ValueError("a list of elements, such as [\"<desk city='{city}'/>\"]")
+    return tuple(value)
+
+
+def _defaults(value: object) -> Mapping[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(one, str | int | float) for one in value.values()):
+        raise ValueError("a table of texts and numbers")
+    return {name: str(one) for name, one in value.items()}
+
+
+def _agent(value: object) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError("a table, as agent.toml would have it")
+    return value
+
+
+class NewAgent(NamedTuple):
+    """An agent to be made: its name, its settings as a text ("" of none), and the elements it begins with."""
+
+    name: str
+    settings: str
+    elements: list[bytes]
+
+
+class AgentTemplate(msgspec.Struct, frozen=True, kw_only=True):
+    """A template of agents."""
+
+    shown: str
+    """The file, for people."""
+    name: Annotated[str, _name]
+    """The name of each, with a parameter in it."""
+    memory: Annotated[tuple[str, ...], _memory] = ()
+    """The elements that each begins with."""
+    defaults: Annotated[Mapping[str, str], _defaults] = {}
+    """The parameters that need not be given, and their values."""
+    agent: Annotated[Mapping[str, Any], _agent] = {}
+    """The settings of each."""
+
+    @property
+    def parameters(self) -> list[str]:
+        """The parameters in order of appearance, without the number."""
+        texts = (self.name, *self.memory, *_texts(self.agent))
+        names = (name for text in texts for name in _PARAMETER.findall(text))
+        return [name for name in dict.fromkeys(names) if name != NUMBER]
+
+    def check(self, values: Mapping[str, str]) -> None:
+        """Raise RequestError unless values are those of its parameters."""
+        for name in values:
+            if name not in self.parameters:
+                there = ", ".join(self.parameters) or "none but number"
+                meant = f"; did you mean {near!r}?" if (near := nearest(name, self.parameters)) else ""
+                raise RequestError(f"{self.shown} has no parameter {name!r:.80}, but {there}{meant}")
+        lacking = [name for name in self.parameters if name not in values and name not in self.defaults]
+        if lacking:
+            raise RequestError(f"{self.shown} needs a value of {', '.join(lacking)}, or one in [defaults]")
+
+    def filled(self, number: int, given: Mapping[str, str]) -> NewAgent:
+        """The agent of a number and of values that are checked. Raises RequestError for no name."""
+        values = {**self.defaults, **given, NUMBER: str(number)}
+        name = _filled(self.name, values)
+        try:
+            agent_name(name)
+        except ValueError as error:
+            raise RequestError(f"{self.shown}: name: expected {error}, got {name!r:.80}") from None
+        quoted = {key: escape(value, _QUOTES) for key, value in values.items()}
+        elements = [_filled(text, quoted).encode("utf-8", "surrogatepass") for text in self.memory]
+        settings = {key: _filled_within(value, values) for key, value in self.agent.items()}
+        return NewAgent(name, "".join(_lines(settings)), elements)
+
+
+_READERS: dict[str, Reader] = dict(readers_of(AgentTemplate))
+
+
+def parse_template(file: TomlFile) -> AgentTemplate | None:
+    """The template that a text of TOML is; what is wrong is noted there."""
+    values = file.read(_READERS)
+    if not file.faults and "name" not in values:
+        file.note((), 'expected name = "…", what each agent is called, with {number} or another parameter')
+    if not file.faults and not _PARAMETER.search(values["name"]):
+        file.note(("name",), "name: expected a parameter in it, such as {number}", of_value=True)
+    return None if file.faults else AgentTemplate(shown=file.shown, **values)
+
+
+def template_names(home: Path) -> list[str]:
+    """The names of the templates of a home."""
+    return sorted(path.stem for path in (home / AGENTS).glob("*.toml") if path.is_file())
+
+
+def read_template(home: Path, name: str) -> AgentTemplate:
+    """The template of a name. Raises RequestError where there is none, or it has faults."""
+    names, shown = template_names(home), f"{AGENTS}/{name}.toml"
+    if name not in names:
+        there = f"there are {', '.join(names)}" if names else f"write {shown}"
+        raise RequestError(f"there is no template {name!r:.80} of agents; {there}")
+    template = parse_template(file := TomlFile.of(home / shown, shown))
+    if template is None:
+        raise RequestError("; ".join(f"{fault.path}:{fault.line}: {fault.message}" for fault in file.faults))
+    return template
+
+
+def faults_of_templates(home: Path) -> list[Fault]:
+    """The faults of the templates of a home."""
+    faults: list[Fault] = []
+    for name in template_names(home):
+        shown = f"{AGENTS}/{name}.toml"
+        parse_template(file := TomlFile.of(home / shown, shown))
+        faults += file.faults
+    return faults
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str:
+    return _PARAMETER.sub(lambda found: values.get(found[1], found[0]), text)
+
+
+def _filled_within(value: Any, values: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        return _filled(value, values)
+    if isinstance(value, list):
+        return [_filled_within(one, values) for one in value]
+    return (
+        {key: _filled_within(one, values) for key, one in value.items()} if isinstance(value, dict) else value
+    )
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _texts(one)
+
+
+def _lines(settings: Mapping[str, Any]) -> Iterator[str]:
+    """The lines of an agent.toml that says these settings."""
+    for key, value in settings.items():
+        yield f"{json.dumps(key)} = {_value(value)}\n"
+
+
+def _value(value: Any) -> str:
+    """A value as TOML: a text, a number and a truth value are as JSON has them."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{json.dumps(key)} = {_value(one)}' for key, one in value.items())}}}"
+    return json.dumps(value) if isinstance(value, str | bool | int | float) else str(value)
