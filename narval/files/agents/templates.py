@@ -100,9 +100,9 @@ class AgentTemplate(msgspec.Struct, frozen=True, kw_only=True):
         if lacking:
             raise RequestError(f"{self.shown} needs a value of {', '.join(lacking)}, or one in [defaults]")
 
-    def filled(self, number: int, given: Mapping[str, str]) -> NewAgent:
+    def filled(self, number: int, row: Mapping[str, str]) -> NewAgent:
         """The agent of a number and of values that are checked. Raises RequestError for no name."""
-        values = {**self.defaults, **given, NUMBER: str(number)}
+        values = {**self.defaults, **row, NUMBER: str(number)}
         name = _filled(self.name, values)
         try:
             agent_name(name)
@@ -134,11 +134,11 @@ def template_names(home: Path) -> list[str]:
 
 def read_template(home: Path, name: str) -> AgentTemplate:
     """The template of a name. Raises RequestError where there is none, or it has faults."""
-    names, shown = template_names(home), f"{AGENTS}/{name}.toml"
+    names, path = template_names(home), f"{AGENTS}/{name}.toml"
     if name not in names:
-        there = f"there are {', '.join(names)}" if names else f"write {shown}"
+        there = f"there are {', '.join(names)}" if names else f"write {path}"
         raise RequestError(f"there is no template {name!r:.80} of agents; {there}")
-    template = parse_template(file := TomlFile.of(home / shown, shown))
+    template = parse_template(file := TomlFile.of(home / path, path))
     if template is None:
         raise RequestError("; ".join(f"{fault.path}:{fault.line}: {fault.message}" for fault in file.faults))
     return template
@@ -148,14 +148,14 @@ def faults_of_templates(home: Path) -> list[Fault]:
     """The faults of the templates of a home."""
     faults: list[Fault] = []
     for name in template_names(home):
-        shown = f"{AGENTS}/{name}.toml"
-        parse_template(file := TomlFile.of(home / shown, shown))
+        path = f"{AGENTS}/{name}.toml"
+        parse_template(file := TomlFile.of(home / path, path))
         faults += file.faults
     return faults
 
 
 def _filled(text: str, values: Mapping[str, str]) -> str:
-    return _PARAMETER.sub(lambda found: values.get(found[1], found[0]), text)
+    return _PARAMETER.sub(lambda match: values.get(match[1], match[0]), text)
 
 
 def _filled_within(value: Any, values: Mapping[str, str]) -> Any:
