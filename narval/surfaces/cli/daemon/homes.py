@@ -99,52 +99,66 @@ def check(
     """
     paths = tuple(_in_home(session, path) for path in paths)
     trust, names = trust or label is not None, [path for path in paths if not path.exists()]
-    for path in () if trust else names:
+    _refuse(() if trust else names, explore=explore, tells=tells, trust=trust, against=against)
+    files = tuple(path for path in paths if path not in names)
+    faults = _faults(session, files, explore=explore, whole=not paths)
+    from narval.ask import json_forms
+
+    form = [{**json_forms.fault(fault), "warning": fault.warning} for fault in faults]
+    if explore:
+        from narval.surfaces.cli.trials.explore import explore as explore_all
+
+        well = explore_all(session, faults, form, _count(faults), files, **limits)
+        context.exit(0 if well else NOT_WELL)
+    more: dict[str, Any] = {}
+    lines: Iterable[str] = ()
+    if trust:
+        more, lines = _reached(session, [str(path) if path in names else path for path in paths], label)
+    elif tells:
+        more, lines = _told(session, files, against)
+    printed = "".join(f"{line}\n" for line in (*map(clean, faults), *lines))
+    session.give({"faults": form, **more} if more else form, lambda _: click.echo(printed, nl=False))
+    if not session.as_json:
+        click.echo(_count(faults), err=True)
+    context.exit(NOT_WELL if any(not fault.warning for fault in faults) else 0)
+
+
+def _refuse(
+    missing: Iterable[Path], *, explore: bool, tells: bool, trust: bool, against: Path | None
+) -> None:
+    """Raise UsageError for a path that is not there, and for options that do not go together."""
+    for path in missing:
         raise click.BadParameter(f"Path '{clean(path)}' does not exist.", param_hint="'[PATH]...'")
     if trust and (explore or tells):
         raise click.UsageError("--trust, --tell and --explore: one of them")
-    named: list[Path | str] = [str(path) if path in names else path for path in paths]
-    paths = tuple(path for path in paths if path not in names)
     if against is not None and not tells:
         raise click.UsageError("--against goes with --tell")
     if tells and explore:
         raise click.UsageError("--tell and --explore: one of them")
-    from narval.ask import json_forms
+
+
+def _faults(session: Session, paths: tuple[Path, ...], *, explore: bool, whole: bool) -> list[Fault]:
+    """The faults of files and folders, or of the `whole` home; without a home, those that can be known."""
     from narval.files.check import check_alone, check_home
     from narval.trials.simulate.files import faults_of_scenarios, is_scenario_file
 
     files = [path for path in paths if not (path.is_file() and is_scenario_file(path))]
     if files and not explore and session.is_homeless:
-        faults = check_alone(files)
         click.echo(_ALONE, err=True)
-    else:
-        scenarios, others = _parted(session.home, paths)
-        faults = check_home(session.home, others) if others or not named else []
-        faults = sorted({*faults, *faults_of_scenarios(session.home, scenarios)})
-    form = [{**json_forms.fault(fault), "warning": fault.warning} for fault in faults]
-    if explore:
-        from narval.surfaces.cli.trials.explore import explore as explore_all
+        return check_alone(files)
+    scenarios, others = _parted(session.home, paths)
+    faults = check_home(session.home, others) if others or whole else []
+    return sorted({*faults, *faults_of_scenarios(session.home, scenarios)})
 
-        well = explore_all(session, faults, form, _count(faults), paths, **limits)
-        context.exit(0 if well else NOT_WELL)
-    listed = "".join(f"{clean(fault)}\n" for fault in faults)
-    if trust:
-        from narval.surfaces.cli.reach import reached_in
 
-        reached = reached_in(session, named, label)
-        printed = "".join(f"{line}\n" for line in reached.lines())
-        session.give(
-            {"faults": form, "reach": reached.rows}, lambda _: click.echo(listed + printed, nl=False)
-        )
-    elif tells:
-        told, lines = _told(session, paths, against)
-        printed = "".join(f"{line}\n" for line in lines)
-        session.give({"faults": form, **told}, lambda _: click.echo(listed + printed, nl=False))
-    else:
-        session.give(form, lambda _: click.echo(listed, nl=False))
-    if not session.as_json:
-        click.echo(_count(faults), err=True)
-    context.exit(NOT_WELL if any(not fault.warning for fault in faults) else 0)
+def _reached(
+    session: Session, named: list[Path | str], label: str | None
+) -> tuple[dict[str, Any], Iterable[str]]:
+    """The labels that come to what goes outside, in files or definitions: the answer, and its lines."""
+    from narval.surfaces.cli.reach import reached_in
+
+    reached = reached_in(session, named, label)
+    return {"reach": reached.rows}, reached.lines()
 
 
 def _in_home(session: Session, path: Path) -> Path:
