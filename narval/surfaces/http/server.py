@@ -227,7 +227,8 @@ class _Connection(H11Protocol):
     ) -> None:
         """Wait for a request, unless there are too many connections."""
         super().connection_made(transport)
-        transport.set_write_buffer_limits(high=0)  # writing pauses until the client has read all of it
+        # Writing pauses until the client has read all; under TLS no byte would be as many as none, for ever.
+        transport.set_write_buffer_limits(high=1 if transport.get_extra_info("sslcontext") else 0)
         self._limit()
         self._make_room()
 

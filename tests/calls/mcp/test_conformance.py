@@ -17,6 +17,7 @@ CLIENT = shlex.join([sys.executable, str(Path(__file__).with_name("conformance_c
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("revision", suite.REVISIONS)
 def test_all_scenarios(tmp_path: Path, revision: str) -> None:
     suite.fetch()

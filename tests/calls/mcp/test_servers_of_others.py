@@ -18,7 +18,7 @@ from narval.surfaces.python.agent import Agent
 from tests.surfaces.cli.command_line import narval as narval_command
 from tests.surfaces.cli.command_line import well
 
-pytestmark = pytest.mark.soak
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(1200)]
 
 
 def of_python(folder: Path, package: str) -> list[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,11 @@ from mcp.client.client import Client
 from narval.files.home import Home
 from narval.files.mcp_clients import token_digest
 from narval.files.shipped import shipped
+from narval.files.web_settings import WebSettings
 from narval.surfaces.control.async_client import AsyncClient
 from narval.surfaces.control.client import Client as BlockingClient
+from narval.surfaces.http.server import PageServer, listening_at
+from narval.surfaces.mcp.http import McpDoor
 from narval.surfaces.mcp.server import ToolServer
 from tests.acceptance.home import Narval
 
@@ -119,6 +123,24 @@ class HomeOfClients:
                 yield connection
         finally:
             await asks.close()
+
+
+@asynccontextmanager
+async def served(home: HomeOfClients, around: Callable[[McpDoor], Any] | None = None) -> AsyncIterator[str]:
+    """The address of a listener of this home; `around` makes the application that is served, of its door."""
+    listener = listening_at("127.0.0.1", 0)
+    port = listener.getsockname()[1]
+    asks = AsyncClient(home.socket)
+    door = McpDoor(asks, WebSettings(mcp=f"127.0.0.1:{port}"))
+    server = PageServer(around(door) if around is not None else door)
+    serving = asyncio.create_task(server.serve([listener]))
+    try:
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        door.end()
+        server.end()
+        await serving
+        await asks.close()
 
 
 @contextmanager

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,9 @@ import pytest
 pytest.importorskip("mcp")
 
 from narval.files.mcp_clients import token_digest
-from narval.files.web_settings import WebSettings
-from narval.surfaces.control.async_client import AsyncClient
-from narval.surfaces.http.server import PageServer, listening_at
 from narval.surfaces.mcp.http import McpDoor
 from tests.surfaces.mcp import suite
-from tests.surfaces.mcp.home_of_clients import TOKEN, HomeOfClients, home_at_work
+from tests.surfaces.mcp.home_of_clients import TOKEN, home_at_work, served
 
 NOTHING = '<step id="do" type="action" target="basic.nothing"/>'
 
@@ -72,15 +68,10 @@ TRANSLATED = {
 """The addresses that the suite fixes, and the word of its user, as they are called here."""
 
 
-@asynccontextmanager
-async def served(home: HomeOfClients) -> AsyncIterator[str]:
-    """The address of a listener of this home that gives each request the token that the suite cannot."""
-    listener = listening_at("127.0.0.1", 0)
-    port = listener.getsockname()[1]
-    asks = AsyncClient(home.socket)
-    door = McpDoor(asks, WebSettings(mcp=f"127.0.0.1:{port}"))
+def translated(door: McpDoor) -> Any:
+    """The application before a door that gives each request the token that the suite cannot."""
 
-    async def translated(scope: Any, receive: Any, send: Any) -> None:
+    async def application(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             await door(scope, receive, send)
             return
@@ -104,22 +95,14 @@ async def served(home: HomeOfClients) -> AsyncIterator[str]:
 
         await door({**scope, "headers": headers}, again, send)
 
-    server = PageServer(translated)
-    serving = asyncio.create_task(server.serve([listener]))
-    try:
-        yield f"http://127.0.0.1:{port}/mcp"
-    finally:
-        door.end()
-        server.end()
-        await serving
-        await asks.close()
+    return application
 
 
 def checked(folder: Path, revisions: Iterable[str], scenarios: Sequence[str] = ()) -> list[suite.Finding]:
     """All that the suite finds of a server with its recipes."""
 
     async def check() -> list[suite.Finding]:
-        async with served(home) as url:
+        async with served(home, translated) as url:
             checks = [
                 await suite.run("server", revision, ["--url", url], folder, scenarios)
                 for revision in revisions
@@ -139,6 +122,7 @@ def test_a_scenario(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3600)
 def test_all_scenarios(tmp_path: Path) -> None:
     suite.fetch()
     suite.compare(checked(tmp_path, suite.REVISIONS), "server")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import ssl
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,11 +22,14 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from narval.files.web_settings import WebSettings
-from narval.surfaces.control.async_client import AsyncClient
-from narval.surfaces.http.server import PageServer, listening_at
-from narval.surfaces.mcp.http import MOST_BYTES, McpDoor
-from tests.surfaces.mcp.home_of_clients import MODES, OTHER_TOKEN, TOKEN, HomeOfClients, home_at_work
+from narval.files.home import Home
+from narval.files.settings import Settings, read_settings
+from narval.surfaces.cli.daemon.serving import mcp
+from narval.surfaces.http.server import listening_at
+from narval.surfaces.mcp.http import MOST_BYTES
+from tests.calls.mcp.oauth_server import make_certificate
+from tests.surfaces.cli.command_line import narval
+from tests.surfaces.mcp.home_of_clients import MODES, OTHER_TOKEN, TOKEN, HomeOfClients, home_at_work, served
 
 
 @pytest.fixture(scope="module")
@@ -50,34 +55,16 @@ async def over_stdio(home: HomeOfClients, mode: str) -> AsyncIterator[Client]:
 
 
 @asynccontextmanager
-async def served(home: HomeOfClients) -> AsyncIterator[str]:
-    """The address of a listener of this home."""
-    listener = listening_at("127.0.0.1", 0)
-    port = listener.getsockname()[1]
-    asks = AsyncClient(home.socket)
-    door = McpDoor(asks, WebSettings(mcp=f"127.0.0.1:{port}"))
-    server = PageServer(door)
-    serving = asyncio.create_task(server.serve([listener]))
-    try:
-        yield f"http://127.0.0.1:{port}/mcp"
-    finally:
-        door.end()
-        server.end()
-        await serving
-        await asks.close()
-
-
-@asynccontextmanager
 async def over_http(home: HomeOfClients, mode: str, token: str = TOKEN) -> AsyncIterator[Client]:
     async with served(home) as url, connected(url, mode, token) as client:
         yield client
 
 
 @asynccontextmanager
-async def connected(url: str, mode: str, token: str = TOKEN) -> AsyncIterator[Client]:
+async def connected(url: str, mode: str, token: str = TOKEN, verify: Any = True) -> AsyncIterator[Client]:
     headers = {"authorization": f"Bearer {token}"}
     async with (
-        httpx2.AsyncClient(headers=headers) as http,
+        httpx2.AsyncClient(headers=headers, verify=verify) as http,
         Client(streamable_http_client(url, http_client=http), mode=mode) as client,
     ):
         yield client
@@ -139,6 +126,39 @@ def test_the_program_of_the_pages_prints_where_it_serves_clients(home: HomeOfCli
         program.terminate()
         program.wait()
         program.stdout.close()
+
+
+def test_other_machines_are_served_with_tls_alone(home: HomeOfClients, tmp_path: Path) -> None:
+    """G74: without it nothing is served."""
+    listener = listening_at("127.0.0.1", 0)
+    port = listener.getsockname()[1]
+    listener.close()
+    file = home.path / "etc/narval.toml"
+    file.write_text(f'[web]\nmcp = "0.0.0.0:{port}"\n')
+    refused = narval(home.path, "web", "--port", "0")
+    assert refused.exit_code == 1
+    assert "etc/narval.toml:2:7: web.mcp: expected an address of this machine alone" in refused.output
+    certificate, key = make_certificate(tmp_path)
+    named = f'mcp_certificate = "{certificate}"\nmcp_key = "{key}"\n'
+    file.write_text(f"{file.read_text()}{named}")
+    settings, faults = read_settings(home.path)
+    assert not faults
+    assert settings is not None
+
+    async def count(settings: Settings) -> None:
+        beside = mcp(Home(home.path), settings.web)
+        assert beside.address == f"https://0.0.0.0:{port}/mcp"
+        serving = asyncio.create_task(beside.server.serve([beside.socket]))
+        verify = ssl.create_default_context(cafile=certificate)
+        for mode in MODES:
+            async with connected(f"https://127.0.0.1:{port}/mcp", mode, verify=verify) as client:
+                assert not (await client.call_tool("count", {})).is_error
+        beside.end()
+        beside.server.end()
+        await serving
+
+    run(count(settings))
+    file.unlink()
 
 
 def test_a_connection_that_is_lost_cancels_nothing(home: HomeOfClients) -> None:
