@@ -197,6 +197,7 @@ OUTSIDE = [
     {"path": "etc/narval.toml"},
     {"path": "modules/evil.py"},
     {"path": "in/../recipes/evil.xml"},
+    {"path": "var/mcp/time.login"},
     {"path": "var/store.db"},
     {"path": "modules/evil.py", "folder": "."},
     {"path": "var/store.db", "folder": "/"},
