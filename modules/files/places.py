@@ -40,8 +40,8 @@ class Stamp(NamedTuple):
 
 GUARDED = ("agents", "etc", "modules", "recipes")
 """Folders of the home that an element reaches only by naming them: whoever writes there decides what runs."""
-LOGINS = ("var", "mcp")
-"""The folder with the tokens of logins at MCP servers."""
+LOGINS = ("mcp", "web")
+"""The folders of `var` with the tokens of logins at MCP servers, and who is logged in to the pages."""
 DOCUMENTS = (".html", ".xml", ".txt", ".md", ".csv", ".json")
 """The names that may lie beside the store, directly in `var`; the daemon's own files are called otherwise."""
 
@@ -76,7 +76,7 @@ def _guarded(path: Path, home: Path) -> str:
     if (top, *deeper) == ("data", "memory.xml"):
         return top
     beside_the_store = top == "var" and len(deeper) == 1 and path.suffix not in DOCUMENTS
-    is_login = (top, *deeper[:1]) == LOGINS
+    is_login = top == "var" and bool({*deeper[:1]} & {*LOGINS})
     return top if top in GUARDED or beside_the_store or is_login else ""
 
 

@@ -198,6 +198,7 @@ OUTSIDE = [
     {"path": "modules/evil.py"},
     {"path": "in/../recipes/evil.xml"},
     {"path": "var/mcp/time.login"},
+    {"path": "var/web/sessions"},
     {"path": "var/store.db"},
     {"path": "modules/evil.py", "folder": "."},
     {"path": "var/store.db", "folder": "/"},
