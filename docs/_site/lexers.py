@@ -3,6 +3,7 @@
 from typing import Any, ClassVar
 
 from pygments.lexer import RegexLexer, words
+from pygments.lexers.html import XsltLexer
 from pygments.lexers.special import TextLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String, Text
 
@@ -51,6 +52,7 @@ def setup(app: Any) -> dict[str, bool]:
     """Tell Sphinx of the languages; those that have no colours are text."""
     app.add_lexer("task", TaskLexer)
     app.add_lexer("plan", PlanLexer)
+    app.add_lexer("xsl", XsltLexer)
     for name in ("steps", "rubric", "joinlang", "mermaid"):
         app.add_lexer(name, TextLexer)
     return {"parallel_read_safe": True}
