@@ -102,14 +102,22 @@ class TomlFile:
                 self.note((*at, *inner), f"{shown}: expected {error}, found {told}", of_value=True)
         return values
 
-    def named(self, table: str, readers: Mapping[str, Reader]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The names and values of the tables `[TABLE.NAME]` in which nothing is wrong; faults are noted."""
+    def named(
+        self, table: str, readers: Mapping[str, Reader], example: str, name_of: Reader = str
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The names and values of the tables `[TABLE.NAME]` in which nothing is wrong; faults are noted.
+
+        `example` is a name that one could have, and `name_of` reads a name."""
         tables = self.table.get(table, {})
         if not isinstance(tables, dict):
-            self.note((table,), f"expected tables, such as [{table}.home]", of_value=True)
+            self.note((table,), f"expected tables, such as [{table}.{example}]", of_value=True)
             return
         for name in tables:
             before = len(self.faults)
+            try:
+                name_of(name)
+            except ValueError as error:
+                self.note((table, name), f"{table}.{name:.80}: expected {error}")
             values = self.read(readers, table, name)
             if len(self.faults) == before:
                 yield name, values

@@ -163,6 +163,7 @@ def test_make_wishes_scores_a_model_by_the_scenarios_of_the_wishes(tmp_path: Pat
         text = f'[models.near]\nurl = "{server.url}"\nmodel = "tiny"\ninput_price = 1\nseconds = 60\n'
         (tmp_path / "etc/narval.toml").write_text(text)
         line = [
+            "--no-print-directory",
             "-n",
             "wishes",
             "MODEL=near",

@@ -39,6 +39,12 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True):
     """The calls that are taken in a minute."""
 
 
+def _name(value: object) -> str:
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise ValueError("a name of a to z, digits and -, a letter first")
+    return value
+
+
 def _digest(value: object) -> str:
     if not isinstance(value, str) or not re.fullmatch(r"[0-9a-fA-F]{64}", value):
         raise ValueError("the SHA-256 of a token, 64 hex digits: `printf %s TOKEN | sha256sum`")
@@ -71,11 +77,8 @@ HOOK_READERS: Mapping[str, Reader] = readers_of(Webhook)
 def read_hooks(file: TomlFile) -> Mapping[str, Webhook]:
     """The webhooks of a file of settings; what is wrong is noted there."""
     hooks: dict[str, Webhook] = {}
-    for name, values in file.named(HOOKS, HOOK_READERS):
-        if not _NAME.fullmatch(name):
-            expected = "expected a name of a to z, digits and -, a letter first"
-            file.note((HOOKS, name), f"hooks: {expected}, found {name!r:.80}")
-        elif not {"sha256", "element"} <= values.keys():
+    for name, values in file.named(HOOKS, HOOK_READERS, "build", _name):
+        if not {"sha256", "element"} <= values.keys():
             file.note((HOOKS, name), f"hooks.{name}: expected sha256 (of its token) and element")
         else:
             hooks[name] = Webhook(name=name, **values)

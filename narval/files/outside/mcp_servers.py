@@ -20,6 +20,12 @@ MCP = "mcp"
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 
 
+def _name(value: object) -> str:
+    if not isinstance(value, str) or NAME.fullmatch(value) is None:
+        raise ValueError("a name of small letters, digits, - and _, which begins with a letter")
+    return value
+
+
 def _words(value: object) -> tuple[str, ...]:
     words = value if isinstance(value, list) else []
     if not words or not words[0] or not all(isinstance(word, str) and "\0" not in word for word in words):
@@ -103,11 +109,8 @@ _OF_ADDRESSES = ("client_id", "client_secret", "ca")
 def read_mcp_servers(file: TomlFile) -> tuple[McpServer, ...]:
     """The servers of a file of settings; what is wrong is noted there."""
     servers = []
-    for name, values in file.named(MCP, MCP_READERS):
-        if NAME.fullmatch(name) is None:
-            expected = "expected a name of small letters, digits, - and _, which begins with a letter"
-            file.note((MCP, name), f"{MCP}.{name}: {expected}")
-        elif lacking := _lacking(values):
+    for name, values in file.named(MCP, MCP_READERS, "time", _name):
+        if lacking := _lacking(values):
             keys = ", ".join(values) or "nothing"
             file.note((MCP, name), f"{MCP}.{name}: expected {lacking}, found {keys}")
         else:

@@ -269,7 +269,7 @@ def read_services(file: TomlFile) -> tuple[AnyService, ...]:
     """The services of a file of settings; what is wrong is noted there."""
     services: list[AnyService] = []
     for table, readers in SERVICE_TABLES.items():
-        for name, values in file.named(table, readers):
+        for name, values in file.named(table, readers, "home"):
             if lacking := _lacking(table, values):
                 file.note((table, name), f"{table}.{name}: expected {lacking}, found {', '.join(values)}")
             else:

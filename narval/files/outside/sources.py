@@ -115,7 +115,7 @@ SOURCE_READERS: Mapping[str, Reader] = readers_of(FlowSource)
 def read_sources(file: TomlFile) -> Mapping[str, FlowSource]:
     """The sources of a file of settings; what is wrong is noted there."""
     sources: dict[str, FlowSource] = {}
-    for name, values in file.named(SOURCES, SOURCE_READERS):
+    for name, values in file.named(SOURCES, SOURCE_READERS, "homes"):
         is_file, is_page = "path" in values, "url" in values
         if "kind" not in values or is_file == is_page or (values["kind"] == "sqlite" and is_page):
             expected = 'kind = "csv" (or json, rss, xml) and path or url; kind = "sqlite" and path'
