@@ -8,8 +8,8 @@ from __future__ import annotations
 from lxml import etree
 
 import narval
-from narval import ActionError, Element, Input, NarvalError, Needs, Output, Service, action, call
-from narval.api import CannotStartError, elements_of, is_reserved, text_within, xml_safe
+from narval import ActionError, Element, Input, NarvalError, Needs, Output, action, call
+from narval.api import CannotStartError, Command, elements_of, is_reserved, text_within, xml_safe
 
 LONGEST_WORD = 100_000
 """Bytes; the system takes about 128 KiB for each."""
@@ -84,7 +84,7 @@ class Printed:
         return " ".join(self._complaint.decode("utf-8", "replace").split()) or "it said nothing"
 
 
-def _asked(service: Service, command: etree._Element) -> tuple[list[str], str]:
+def _asked(service: Command, command: etree._Element) -> tuple[list[str], str]:
     """The words of a command, and its standard input. Raises ActionError."""
     arguments: list[str] = []
     text = ""
@@ -99,7 +99,7 @@ def _asked(service: Service, command: etree._Element) -> tuple[list[str], str]:
     return _placed(service, arguments), text
 
 
-def _placed(service: Service, arguments: list[str]) -> list[str]:
+def _placed(service: Command, arguments: list[str]) -> list[str]:
     """The words of a program: where its own have {}, or else behind them, the arguments in their order."""
     places = sum("{}" in word for word in service.run)
     if places and places != len(arguments):
@@ -125,7 +125,7 @@ def _placed(service: Service, arguments: list[str]) -> list[str]:
     return words
 
 
-def _elements(service: Service, printed: Printed) -> list[bytes]:
+def _elements(service: Command, printed: Printed) -> list[bytes]:
     """The elements that a program printed. Raises ActionError for what is none, or would be obeyed."""
     if printed.is_cut:
         raise ActionError(f"{service}: it printed more than its bytes allow", "bad-output")

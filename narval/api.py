@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from narval.core.elements.json_mapping import parse_json as parse_json
     from narval.core.elements.reserved import has_meaning as has_meaning
     from narval.core.elements.reserved import is_reserved as is_reserved
+    from narval.files.outside.services import Calendar as Calendar
+    from narval.files.outside.services import Command as Command
+    from narval.files.outside.services import LanguageModel as LanguageModel
+    from narval.files.outside.services import Mailbox as Mailbox
+    from narval.files.outside.services import WebService as WebService
     from narval.files.toml import size as size
     from narval.people.mail.account import MailAccount as MailAccount
     from narval.people.mail.texts import one_line as one_line
@@ -63,6 +68,13 @@ SUBJECTS = {
         "compose_mail": "narval.people.mail.writing.compose_mail",
         "send_mail": "narval.people.mail.writing.send_mail",
         "SentMail": "narval.people.mail.writing.SentMail",
+    },
+    "Services": {
+        "WebService": "narval.files.outside.services.WebService",
+        "Calendar": "narval.files.outside.services.Calendar",
+        "LanguageModel": "narval.files.outside.services.LanguageModel",
+        "Mailbox": "narval.files.outside.services.Mailbox",
+        "Command": "narval.files.outside.services.Command",
     },
     "Language models": {
         "ask_model": "narval.calls.models.chat.ask_model",

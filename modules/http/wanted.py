@@ -12,8 +12,8 @@ from urllib.parse import quote, urlencode, urlsplit
 from lxml import etree
 
 import narval
-from narval import ActionError, Element, Service, call
-from narval.api import JsonError, json_of_element, size, text_within
+from narval import ActionError, Element, call
+from narval.api import JsonError, WebService, json_of_element, size, text_within
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 TEXT_BYTES, FILE_BYTES, MOST_BYTES = 1024 * 1024, 10 * 1024 * 1024, 100 * 1024 * 1024
@@ -35,7 +35,7 @@ class Wanted(NamedTuple):
     """A request as its element describes it; `target` says where the answer is saved."""
 
     url: str
-    service: Service | None
+    service: WebService | None
     method: str
     headers: Mapping[str, str]
     body: bytes | None

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 
 from narval.core.errors import ActionError
-from narval.files.outside.services import address, environment, is_in_the_clear
+from narval.files.outside.services import address, is_in_the_clear, read_variables
 from narval.files.toml import Reader, TomlFile, duration, readers_of, text
 from narval.system.secret import secret_named
 
@@ -68,7 +68,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
     """The file with the certificates that may sign those of the server; "": those of this machine."""
     folder: Annotated[str, text] = ""
     """The folder in which the program runs; "": the home."""
-    environment: Annotated[tuple[tuple[str, str], ...], environment] = ()
+    environment: Annotated[tuple[tuple[str, str], ...], read_variables] = ()
     """The variables of the program, besides the few that every program gets."""
     secrets: Annotated[tuple[tuple[str, str], ...], _secrets] = ()
     """The variables of the program that hold secrets, each with the name of the secret."""

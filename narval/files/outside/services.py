@@ -49,7 +49,7 @@ def _words(value: object) -> tuple[str, ...]:
     return tuple(words)
 
 
-def environment(value: object) -> tuple[tuple[str, str], ...]:
+def read_variables(value: object) -> tuple[tuple[str, str], ...]:
     """Read the variables of a program, each with its text."""
     if not isinstance(value, dict) or not all(
         isinstance(said, str) and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name)
@@ -80,11 +80,6 @@ class Service(msgspec.Struct, frozen=True, kw_only=True, tag_field="table"):
         """The table of the settings that has it."""
         return _table(type(self))
 
-    @property
-    def place(self) -> ServicePlace:
-        """The place that it is, as needs name it."""
-        return ServicePlace()
-
     def __str__(self) -> str:
         return f"[{self.table}.{self.name}]"
 
@@ -107,10 +102,6 @@ class WebService(Service, frozen=True, kw_only=True, tag="services"):
     """The way in which it is told the secret; "": basic with a user, and bearer without."""
     header: Annotated[str, text] = ""
     """The header of HTTP that has the secret, of the way `header`."""
-
-    @property
-    def place(self) -> ServicePlace:
-        return ServicePlace(self.url, secret=self.secret)
 
     def password(self, home: Path | None) -> str:
         """The secret itself. Raises ActionError (`no-secret`, final) with what to do."""
@@ -142,10 +133,6 @@ class Calendar(WebService, frozen=True, kw_only=True, tag="calendars"):
     """True if appointments may be written there."""
     every: Annotated[float | None, duration] = None
     """The time between two looks at it; None: as long as the module says."""
-
-    @property
-    def place(self) -> ServicePlace:
-        return ServicePlace(self.url, self.path, self.secret)
 
 
 class LanguageModel(WebService, frozen=True, kw_only=True, tag="models"):
@@ -183,7 +170,7 @@ class Command(Service, frozen=True, kw_only=True, tag="commands"):
     """The folder in which it runs; a relative one begins at the home."""
     seconds: Annotated[float | None, duration] = None
     """The time that it may take; None: as long as the module says."""
-    environment: Annotated[tuple[tuple[str, str], ...], environment] = ()
+    environment: Annotated[tuple[tuple[str, str], ...], read_variables] = ()
     """The variables that it has besides the usual ones."""
     dashes: Annotated[bool, flag] = False
     """True if an argument may begin with a dash."""
@@ -193,10 +180,6 @@ class Command(Service, frozen=True, kw_only=True, tag="commands"):
     """The most of what it prints that counts."""
     output: Annotated[Literal["text", "xml"], one_of("text", "xml")] = "text"
     """The form of what it prints."""
-
-    @property
-    def place(self) -> ServicePlace:
-        return ServicePlace(program=self.run[0])
 
 
 AnyService = WebService | Calendar | LanguageModel | Mailbox | Command
@@ -247,8 +230,19 @@ def places_by_table(services: Iterable[Service]) -> dict[str, tuple[ServicePlace
     """The places that services are, by the tables that have them."""
     places: dict[str, tuple[ServicePlace, ...]] = {}
     for service in services:
-        places[service.table] = (*places.get(service.table, ()), service.place)
+        places[service.table] = (*places.get(service.table, ()), _place(service))
     return places
+
+
+def _place(service: Service) -> ServicePlace:
+    match service:
+        case Calendar():
+            return ServicePlace(service.url, service.path, service.secret)
+        case WebService():
+            return ServicePlace(service.url, secret=service.secret)
+        case Command():
+            return ServicePlace(program=service.run[0])
+    return ServicePlace()
 
 
 def is_in_the_clear(url: str) -> bool:

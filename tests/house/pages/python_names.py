@@ -125,6 +125,7 @@ def annotation(given: Any) -> str:
     """A type as it is written."""
     if given is inspect.Signature.empty:
         return ""
+    given = getattr(given, "__origin__", given) if hasattr(given, "__metadata__") else given
     text = given if isinstance(given, str) else getattr(given, "__forward_arg__", "")
     return str(text or inspect.formatannotation(given)).replace("narval.core.elements.element.", "")
 
