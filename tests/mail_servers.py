@@ -103,13 +103,18 @@ class Servers:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        try:
-            self.begin("smtp")
-            self.begin("imap")
-            yield
-        finally:
-            for name in list(self._running):
-                self.end(name)
+        """The servers at work, once those of other workers have ended: OpenSMTPD has one control socket, at a
+        place that no setting moves, and a second one does not start beside the first.
+        """
+        with open(Path(tempfile.gettempdir(), "narval-mail-servers-at-work.lock"), "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            try:
+                self.begin("smtp")
+                self.begin("imap")
+                yield
+            finally:
+                for name in list(self._running):
+                    self.end(name)
 
     def begin(self, name: str) -> None:
         """Have a server listen: `smtp` or `imap`."""
