@@ -107,7 +107,7 @@ def last_migration(agent: AgentState, run: Run) -> LastMigration | None:
     """The migration of a run after which nothing has come to it; None where there is none."""
     row = next(agent.store.journal(run.eid, before=_LAST, most=1), None)
     event = _migration_in(row) if row is not None else None
-    if row is None or event is None:
+    if row is None or event is None or not _is_all_there_is(row):
         return None
     return LastMigration(row.seq, _former(run, event), event.get("undoes", 0))
 
@@ -115,6 +115,16 @@ def last_migration(agent: AgentState, run: Run) -> LastMigration | None:
 def state_before(agent: AgentState, run: Run, seq: int) -> Any:
     """The state of a run before the entry of line `seq`. Raises RequestError where it is not kept."""
     return past(agent, run, seq - 1).state
+
+
+_QUIET = frozenset({"Watch", "Unwatch", "SetTimer", "CancelTimer"})
+"""The commands of a migration after which the run waits as before, though for something else."""
+
+
+def _is_all_there_is(row: JournalRow) -> bool:
+    """True if the entry of a migration has nothing by which the run went on at once, as a call that began."""
+    _, asked = codec.read_entry(row.data)
+    return all(command["type"] in _QUIET for command in asked)
 
 
 def _migration_in(row: JournalRow) -> dict[str, Any] | None:

@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 import narval
+from narval.agent import history
 from narval.ask.asker import Asker
-from narval.core.errors import RequestError
+from narval.core.errors import RequestError, UnreadableError
 from narval.surfaces.python.agent import Agent
 
-MODULE = """from narval import Output, action
+MODULE = """import asyncio
+from narval import Output, action
 
 @action(runs="inline", pure=True)
 def nothing(): pass
+
+@action()
+async def slow():
+    await asyncio.sleep(0.2)
 
 @action(outputs=[Output("note", "note")], runs="inline")
 def note():
@@ -143,6 +150,57 @@ def test_a_migration_is_taken_back_until_the_run_went_on(home: Home) -> None:
         agent.add("<agreed/>")
         agent.until_idle()
         assert agent.run(run)["phase"] == "done"
+
+
+def test_a_migration_by_which_the_run_went_on_at_once_is_not_taken_back(home: Home, agent: Agent) -> None:
+    """The step that began then would be left without anybody who takes its answer."""
+    home.write(FIRST.replace("m.nothing", "m.slow"))
+    agent.ask("reload")
+    run = started(agent)
+    agent.add("<signed/>")
+    agent.until_idle()
+    home.write(OTHER.replace("m.nothing", "m.slow"))
+    agent.ask("reload")
+    [row] = agent.ask("migrate", runs=[str(run)])["runs"]
+    assert row["outcome"] == "migrated"
+    [row] = agent.ask("migrate", runs=[str(run)], undo=True)["runs"]
+    assert "has gone on since" in row["refused"][0]["why"]
+    agent.until_idle()
+    assert agent.run(run)["phase"] == "done"
+
+
+def test_the_time_limit_of_a_run_that_is_called_stays_while_it_is_called(home: Home, agent: Agent) -> None:
+    called = STEPS.replace('type="action" target="m.note"', 'type="recipe" target="r.rest" timeout="1h"')
+    rest = f'<recipe name="rest" start_step="a" end_step="z">{STEPS}{WAITS.format("rested")}</recipe>'
+    text = f"{HEAD}{called}{WAITS.format('agreed')}</recipe>{rest}</cookbook>"
+    home.write(text)
+    agent.ask("reload")
+    run = started(agent)
+    home.write(text.replace(' timeout="1h"', ""))
+    agent.ask("reload")
+    [row] = migrate(agent, run)
+    assert [at["why"] for at in row["refused"]] == [
+        "step a is under way, and its `timeout` is another now; let it end first"
+    ]
+
+
+def test_one_run_that_cannot_be_read_keeps_no_other_from_going_on(home: Home, agent: Agent) -> None:
+    runs = [started(agent), started(agent)]
+    home.write(OTHER)
+    agent.ask("reload")
+    migrate(agent, *runs)
+    read, broken = history.codec.read_entry, iter((True,))
+
+    def once(data: bytes) -> Any:
+        if next(broken, False):
+            raise UnreadableError("an entry of the journal cannot be read")
+        return read(data)
+
+    with mock.patch.object(history.codec, "read_entry", once):
+        first, second = migrate(agent, *runs, undo=True)
+    assert (first["outcome"], second["outcome"]) == ("refused", "migrated")
+    with pytest.raises(RequestError, match="is active"):
+        migrate(agent, "9" * 5_000)
 
 
 def test_a_step_before_where_the_run_is_has_no_place(home: Home, agent: Agent) -> None:

@@ -23,7 +23,7 @@ from narval.core.engines.engine import Migratable
 from narval.core.engines.events import Migrated
 from narval.core.engines.migration import Migration, NoPlace
 from narval.core.engines.registry import standing_kinds
-from narval.core.errors import DefinitionError, RequestError
+from narval.core.errors import DefinitionError, RequestError, UnreadableError
 from narval.core.source.text import Source
 from narval.daemon.daemon import Daemon
 from narval.files.agents.collections import parse_file
@@ -32,6 +32,9 @@ from narval.store.batch import DefinitionRow
 
 AT_ONCE = 25
 """So many runs migrate in one turn, so that others have theirs in between."""
+
+MOST_DIGITS = 18
+"""The most digits of the number of a run."""
 
 Row = dict[str, Any]
 
@@ -85,7 +88,7 @@ def _meant(daemon: Daemon, runs: list[str]) -> Iterator[Run]:
     active = daemon.agent.runs.active
     meant: dict[int, Run] = {}
     for name in runs:
-        if name.isdecimal():
+        if name.isdecimal() and len(name) <= MOST_DIGITS:
             run = active_run(daemon, int(name))
             meant[run.eid] = run
             continue
@@ -166,10 +169,10 @@ def _one(turn: Turn, run: Run, versions: _Versions, asker: Asker, *, undo: bool,
     row: Row = {"run": run.eid, "name": run.name, "before": run.digest, "version": run.digest}
     try:
         target = _undone(turn, run) if undo else _target(turn, run, versions)
-    except RequestError as error:
+        before = definition_of(turn.agent, run)
+    except (RequestError, DefinitionError, UnreadableError) as error:
         return {**row, "outcome": "refused", "refused": [{"part": "", "why": str(error)}]}
     definition, migration, _ = target
-    before = definition_of(turn.agent, run)
     row |= {
         "version": definition.digest,
         "kept": [part._asdict() for part in migration.keeps],

@@ -21,6 +21,7 @@ from narval.kinds.recipe.engine.changes import PlanMigrated
 from narval.kinds.recipe.engine.decision import RecipeDecision
 from narval.kinds.recipe.engine.parts import StepRun, TransitionRun
 from narval.kinds.recipe.engine.state import PlanState
+from narval.kinds.recipe.engine.steps.running import limit_of
 from narval.kinds.recipe.engine.transitions.impossible import (
     OPEN,
     POTENTIAL,
@@ -327,6 +328,8 @@ class _Moving:
 
 def _changed_under_way(step: Step, then: Step) -> str:
     """Words for what has changed of a step that runs, and may not; "" if nothing has."""
+    if limit_of(step) != limit_of(then):  # the engine keeps it, and has a timer for it
+        return "its `timeout`"
     changed = (words for field, words in _UNDER_WAY.items() if getattr(step, field) != getattr(then, field))
     return next(changed, "")
 
