@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Replace what a file holds, or make it; others see the old text or the new one, never a part.
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Replace what a file holds, or make it; others see the old content or the new one, never a part.
 
     A file that is there keeps its rights, and a link leads where it led. Raises OSError; then nothing is
     left behind.
@@ -17,8 +17,8 @@ def write_whole(path: Path, text: str) -> None:
     path = path.resolve()
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
-        with open(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+        with open(handle, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         with suppress(FileNotFoundError):

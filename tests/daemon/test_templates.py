@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 import narval as library
 from narval.core.errors import ElementError, NarvalError, RequestError
+from narval.files.agents.templates import read_template, template_names
 from narval.surfaces.python.agent import Agent
 from tests.surfaces.cli.command_line import data, narval, well
 
@@ -59,6 +61,14 @@ def test_agents_are_numbered_on_from_those_there_are(agent: Agent) -> None:
     [second] = agent.other("desk-5").memory("desk")
     assert first.attributes["city"] == "Bonn <&'\"{number}", "what is filled in is text, and is not filled"
     assert (second.attributes["city"], second.attributes["number"]) == ("Rome", "5")
+
+
+def test_whatever_a_value_holds_is_a_text_of_the_settings(home: Path) -> None:
+    (home / "agents/._clerk.toml").write_bytes(b"\x00")
+    boss = '\U0001f600\x7f\u2028"\\\n'
+    settings = read_template(home, "clerk").filled(1, {"who": "ann", "zone": "UTC", "boss": boss}).settings
+    assert tomllib.loads(settings)["receives"] == [{"from": boss, "elements": ["order"]}]
+    assert template_names(home) == ["clerk", "desk"]
 
 
 def test_settings_are_those_of_an_agent_toml(agent: Agent, home: Path) -> None:
@@ -121,7 +131,7 @@ def test_the_command_makes_agents_by_number_and_by_rows(home: Path, tmp_path: Pa
     assert well(home, "agents", "add", "--from", "desk", "--count", 3) == "made 3 agents: desk-1 to desk-3\n"
     rows = 'who,zone\nann,UTC\n"bob",Europe/Rome\n'
     made = data(home, "agents", "add", "--from", "clerk", "--csv", "-", given=rows)
-    assert made == [{"name": "ann"}, {"name": "bob"}]
+    assert made == [{"name": "ann", "number": 1}, {"name": "bob", "number": 2}]
     assert len(data(home, "agents")) == 6
     for given, message in (
         ("who,zone\nann\n", "line 2: expected 2 cells, found 1"),

@@ -215,7 +215,7 @@ async def _spent(daemon: Daemon) -> list[tuple[str, int, float]]:
 def _read_spent(path: Path, day: str) -> list[tuple[str, int, float]]:
     asked = "SELECT model, SUM(tokens), SUM(money) FROM spent WHERE day = ? GROUP BY model LIMIT 100"
     try:
-        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=1.0)) as ledger:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=1.0)) as ledger:
             return list(ledger.execute(asked, (day,)))
     except sqlite3.Error:  # it is being made, or is kept by a call
         return []

@@ -31,22 +31,26 @@ async def add_agents(
     template: str,
     count: int | None = None,
     rows: list[dict[str, str]] | None = None,
+    first: int = 1,
     *,
     asker: Asker = PROGRAM,
 ) -> list[dict[str, Any]]:
     """Make agents from the template `agents/TEMPLATE.toml`: `count` of them, or one for each of `rows`, which
-    give its parameters; at most 1,000.
+    give its parameters; at most 1,000. The answer has the name and the number of each.
 
-    `number` goes on from the lowest whose name is free. All names, settings and elements are checked first.
+    `number` counts from `first`, and goes on where a name is taken. All names, settings and elements are
+    checked before any is made.
     """
     if (count is None) == (rows is None) or not 1 <= (
         many := len(rows) if rows is not None else count or 0
     ) <= MOST:
         raise RequestError(f"expected count or rows, of 1 to {MOST:,} agents")
+    if first < 1:
+        raise RequestError(f"expected first to be 1 or more, got {first}")
     if daemon.home is None:
         raise RequestError("a home in memory has no templates of agents")
     made = read_template(daemon.home.path, template)
-    new = list(_new_agents(made, rows if rows is not None else [{}] * many, _taken(daemon)))
+    new = list(_new_agents(made, rows if rows is not None else [{}] * many, _taken(daemon), first))
     await _check(daemon, made, new)
     if new[0].settings and (roaming := daemon.files.followers.roaming) is not None:
         for one in new:
@@ -60,7 +64,7 @@ async def add_agents(
     for one in new if made.memory else ():
         async with daemon.of(one.name) as seen:
             await add(seen, one.elements, asker=asker)
-    return [{"name": one.name} for one in new]
+    return [{"name": one.name, "number": one.number} for one in new]
 
 
 def _taken(daemon: Daemon) -> Container[str]:
@@ -69,10 +73,10 @@ def _taken(daemon: Daemon) -> Container[str]:
 
 
 def _new_agents(
-    template: AgentTemplate, rows: list[dict[str, str]], taken: Container[str]
+    template: AgentTemplate, rows: list[dict[str, str]], taken: Container[str], first: int
 ) -> Iterator[NewAgent]:
     """The agents of rows. Raises RequestError for a name that is taken, where no number is in it."""
-    there, number = set[str](), numbers(1)
+    there, number = set[str](), numbers(first)
     for row in rows:
         template.check(row)
         one = template.filled(next(number), row)

@@ -85,7 +85,7 @@ async def propose(
     except OSError as error:
         raise RequestError(f"{PROPOSALS}/{name} cannot be written: {error.strerror}") from None
     if judgement.is_sound and not judgement.is_explored:
-        about["findings"] = await _explored(daemon, name)
+        about["findings"] = await _explored(daemon, name, about["findings"])
     row = {key: about[key] for key in ("name", "by", "at", "faults", "findings")}
     return {"path": f"{PROPOSALS}/{name}", **row}
 
@@ -176,16 +176,16 @@ class _Places:
         self.free = asyncio.Semaphore(AT_ONCE)
 
 
-async def _explored(daemon: Daemon, name: str) -> list[Form]:
-    """The findings of exploring a proposal, which keeps them; a daemon does nothing else meanwhile if it does
-    that itself, so a child program does.
+async def _explored(daemon: Daemon, name: str, quick: list[Form]) -> list[Form]:
+    """The findings of exploring a proposal, which keeps them; the `quick` ones where that cannot be done. A
+    daemon does nothing else meanwhile if it does that itself, so a child program does.
     """
     async with daemon.agents.own.listings.kept(_Places).free:
         try:
             row = await json_of([*home_options(daemon), "proposals", "check", name])
         except RequestError as error:
             log.warning("proposal %s is not explored: %s", name, error)
-            return []
+            return quick
     findings: list[Form] = row["findings"]
     return findings
 

@@ -51,6 +51,7 @@ class ClusterConnection:
             self._rest = None
         if self.link is not None or self._local is not None or self._again is not None:
             return
+        self.since = time.monotonic()
         if not self.settings.address:
             self.away(_NONE_SET)
         elif importlib.util.find_spec("distributed") is None:

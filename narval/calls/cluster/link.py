@@ -137,6 +137,8 @@ async def _reach(address: str, certificates: Path) -> None:
         async with asyncio.timeout(_REACHING):
             _, writer = await asyncio.open_connection(host.strip("[]"), int(port), ssl=secured)
             writer.transport.abort()  # closed politely, it would wait for an answer
+    except UnicodeError:
+        raise OSError(f"there is no machine {host}") from None
     except OverflowError:
         raise OSError(f"there is no port {port}") from None
     except TimeoutError:

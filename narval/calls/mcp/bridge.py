@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import os
 import signal
 import sys
@@ -156,13 +157,15 @@ class Bridge:
 
     def _reporter(self, call: str) -> Any:
         """A callback for progress, which sends it not more often than anybody could look."""
-        latest = 0.0
+        latest, is_over = 0.0, False
 
         async def report(done: float, total: float | None, message: str | None = None) -> None:
-            nonlocal latest
+            nonlocal latest, is_over
             now = time.monotonic()
-            if now >= latest + _BETWEEN_PROGRESS or done == total:
-                latest = now
+            if not math.isfinite(done) or not math.isfinite(total or 0.0):
+                return
+            if now >= latest + _BETWEEN_PROGRESS or (done == total and not is_over):
+                latest, is_over = now, is_over or done == total
                 self._send(ToolProgressed(call, done, total))
 
         return report

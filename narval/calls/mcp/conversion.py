@@ -10,10 +10,7 @@ import base64
 import hashlib
 import json
 import mimetypes
-import os
-import tempfile
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +20,7 @@ from narval.core.definitions.action.tool import xml_name
 from narval.core.definitions.action.tool_arguments import MOST_DEPTH
 from narval.core.elements.error_element import xml_safe
 from narval.core.errors import ActionError
+from narval.system.whole_file import write_whole
 
 MOST_NODES = 50_000
 """The most elements and attributes that a result becomes."""
@@ -135,7 +133,7 @@ def _write_content(root: etree._Element, content: list[Mapping[str, Any]], home:
 def _kept(kind: str, mime_type: str, encoded: str, home: Path | None) -> dict[str, str]:
     """The size, digest and file of bytes; a home in memory keeps no file. Raises ActionError."""
     try:
-        data = base64.b64decode(encoded, validate=True)
+        data = base64.b64decode("".join(encoded.split()), validate=True)
     except ValueError as error:
         why = f"expected the {xml_name(kind)} of a result in base64: {error}"
         raise ActionError(why, "bad-output", final=True) from None
@@ -148,23 +146,21 @@ def _kept(kind: str, mime_type: str, encoded: str, home: Path | None) -> dict[st
     try:
         _write_file(home / path, data)
     except OSError as error:
-        raise ActionError(f"{path} cannot be written: {error.strerror}", "unwritable-file") from None
+        why = f"{path} cannot be written: {error.strerror}"
+        raise ActionError(why, "unwritable-file", final=True) from None  # the tool has done its work
     return told | {"file": path}
 
 
 def _write_file(path: Path, data: bytes) -> None:
-    """Write a file that its owner alone may read, whole or not at all. Raises OSError."""
+    """Write a file that its owner alone may read, unless it is there: its name says what it holds.
+
+    Raises OSError.
+    """
+    if path.exists():
+        return
     for folder in (path.parents[2], path.parents[1], path.parents[0]):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=".new-")
-    try:
-        with open(handle, "wb") as file:
-            file.write(data)
-        os.replace(draft, path)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(draft)
-        raise
+    write_whole(path, data)
 
 
 def _too(what: str, most: str) -> ActionError:

@@ -156,6 +156,8 @@ class Agents:
 
         Raises RequestError for a name that is none, or taken, or there twice.
         """
+        if len({*names}) < len(names):
+            raise RequestError("expected each name once")
         for name in names:
             try:
                 agent_name(name)

@@ -27,6 +27,7 @@ from narval.core.agent_name import agent_name
 from narval.core.definitions.suggestions import nearest
 from narval.core.errors import Fault, RequestError
 from narval.files.agents.collections import AGENTS
+from narval.files.found_files import is_ours
 from narval.files.toml import Reader, TomlFile, readers_of
 
 NUMBER = "number"
@@ -61,8 +62,11 @@ def _agent(value: object) -> Mapping[str, Any]:
 
 
 class NewAgent(NamedTuple):
-    """An agent to be made: its name, its settings as a text ("" of none), and the elements it begins with."""
+    """An agent to be made: its number and name, its settings as a text ("" of none), and the elements that it
+    begins with.
+    """
 
+    number: int
     name: str
     settings: str
     elements: list[bytes]
@@ -111,7 +115,7 @@ class AgentTemplate(msgspec.Struct, frozen=True, kw_only=True):
         quoted = {key: escape(value, _QUOTES) for key, value in values.items()}
         elements = [_filled(text, quoted).encode("utf-8", "surrogatepass") for text in self.memory]
         settings = {key: _filled_within(value, values) for key, value in self.agent.items()}
-        return NewAgent(name, "".join(_lines(settings)), elements)
+        return NewAgent(number, name, "".join(_lines(settings)), elements)
 
 
 _READERS: dict[str, Reader] = dict(readers_of(AgentTemplate))
@@ -129,7 +133,8 @@ def parse_template(file: TomlFile) -> AgentTemplate | None:
 
 def template_names(home: Path) -> list[str]:
     """The names of the templates of a home."""
-    return sorted(path.stem for path in (home / AGENTS).glob("*.toml") if path.is_file())
+    files = (path for path in (home / AGENTS).glob("*.toml") if is_ours(path.name) and path.is_file())
+    return sorted(path.stem for path in files)
 
 
 def read_template(home: Path, name: str) -> AgentTemplate:
@@ -179,13 +184,22 @@ def _texts(value: Any) -> Iterator[str]:
 def _lines(settings: Mapping[str, Any]) -> Iterator[str]:
     """The lines of an agent.toml that says these settings."""
     for key, value in settings.items():
-        yield f"{json.dumps(key)} = {_value(value)}\n"
+        yield f"{_quoted(key)} = {_value(value)}\n"
 
 
 def _value(value: Any) -> str:
-    """A value as TOML: a text, a number and a truth value are as JSON has them."""
+    """A value as TOML."""
+    if isinstance(value, str):
+        return _quoted(value)
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, list):
         return f"[{', '.join(map(_value, value))}]"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{json.dumps(key)} = {_value(one)}' for key, one in value.items())}}}"
-    return json.dumps(value) if isinstance(value, str | bool | int | float) else str(value)
+        return f"{{{', '.join(f'{_quoted(key)} = {_value(one)}' for key, one in value.items())}}}"
+    return str(value)
+
+
+def _quoted(text: str) -> str:
+    """A text as TOML has it: as JSON does, but for what JSON may write as halves of a character."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -67,7 +67,7 @@ ASKED = {
 
 
 def send(value: object) -> None:
-    sys.stdout.write(json.dumps(value) + "\n")
+    sys.stdout.write(json.dumps(value).replace("Infinity", "1e999") + "\n")
     sys.stdout.flush()
 
 
@@ -123,9 +123,12 @@ def listed() -> list:
 
 
 def flood(token: object) -> None:
-    """Send six thousand messages that nobody has asked for: more than all pipes on the way hold."""
+    """Send six thousand messages that nobody has asked for: more than all pipes on the way hold. Every second
+    report says that all is done, and the first ones that there is no end.
+    """
     for number in range(3_000):
-        progress = {"progressToken": token, "progress": number, "total": 4_000}
+        total = number if number % 2 else 4_000
+        progress = {"progressToken": token, "progress": number if number > 2 else 1e999, "total": total}
         send({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}})
         send({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress})
 

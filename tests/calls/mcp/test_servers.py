@@ -130,6 +130,8 @@ def test_what_is_bytes_stands_beside_a_structured_result() -> None:
     made = etree.fromstring(result_of("r", {"n": 1}, [{"type": "text", "text": "1"}, sound, resource]))
     assert (made.get("n"), [part.tag for part in made]) == ("1", ["audio", "resource"])
     assert [part.get("size") for part in made] == ["3", "3"]
+    [lines] = etree.fromstring(result_of("r", None, [{**sound, "data": "AA\r\nAA\n"}]))
+    assert lines.get("size") == "3"
     with pytest.raises(ActionError, match="expected the audio of a result in base64"):
         result_of("r", None, [{**sound, "data": "?"}])
 

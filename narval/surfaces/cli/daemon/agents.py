@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 import click
 
 from narval.ask.text import Row, clean, clean_lines, counted
-from narval.core.errors import RequestError
+from narval.core.errors import NarvalError, RequestError
 from narval.surfaces.cli import completion
 from narval.surfaces.cli.command import asking, command, command_group
 from narval.surfaces.cli.render import status
@@ -102,7 +102,13 @@ def add(
     made: list[Row] = []
     with session.connect("record") as connection:
         for part in _parts(count or 0) if file is None else _portions(rows_of(file)):
-            made += connection.ask("add_agents", template=template, **part)
+            first = made[-1]["number"] + 1 if made else 1
+            try:
+                made += connection.ask("add_agents", template=template, first=first, **part)
+            except NarvalError:
+                if made:
+                    click.echo(f"made {counted(len(made), 'agent')}{_span(made)}, and none after", err=True)
+                raise
     session.give(made, lambda rows: click.echo(f"made {counted(len(rows), 'agent')}{_span(rows)}"))
 
 
