@@ -5,13 +5,9 @@ A bound is what it takes today, with room for a little more. Who needs more rais
 
 from __future__ import annotations
 
-import gc
-import sys
 from collections import Counter
 from math import inf
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import pytest
 
@@ -27,6 +23,7 @@ from narval.core.patterns.pattern import condition
 from narval.daemon import main_loop
 from narval.store.batch import SLOTS, Batch
 from narval.surfaces.python.agent import Agent
+from tests.counting import CountedCalls
 
 RUNS, STEPS = 20, 10
 
@@ -42,9 +39,10 @@ class Work:
 
     def __init__(self, agent: Agent) -> None:
         self.agent = agent
-        self.calls = self.commits = 0
+        self.commits = 0
         self.rows: Counter[str] = Counter()
         self.turns = -agent.daemon.host.loop.turns
+        self._counting = CountedCalls()
         self._commit = agent.daemon.store.commit
         agent.daemon.store.commit = self._counted
 
@@ -54,18 +52,13 @@ class Work:
             self.rows[slot] += len(getattr(batch, slot))
         self._commit(batch)
 
-    def _called(self, frame: FrameType, event: str, argument: Any) -> None:
-        self.calls += event in ("call", "c_call")
-
     def __enter__(self) -> Work:
-        gc.collect()  # what earlier tests have left is not counted
-        gc.disable()
-        sys.setprofile(self._called)
+        self._counting.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        sys.setprofile(None)
-        gc.enable()
+        self._counting.__exit__()
+        self.calls = self._counting.number
         self.turns += self.agent.daemon.host.loop.turns
 
 
@@ -158,21 +151,15 @@ def test_no_condition_that_can_be_indexed_is_tried(waiting: int) -> None:
 
 def calls_of_adding(waiting: int) -> float:
     """How many calls of functions an element costs that concerns nobody, with so many who wait."""
-    memory, index, counted = Memory(), Index[int](), 0
+    memory, index = Memory(), Index[int]()
     for number, each in enumerate(wanted(waiting)):
         index.add(number, condition(indexed(each)).bind())
-
-    def called(frame: FrameType, event: str, argument: Any) -> None:
-        nonlocal counted
-        counted += event in ("call", "c_call")
-
-    sys.setprofile(called)
-    for number in range(100):
-        element = Element(number + 1, canonical(f"<email subject='none' size='1' sender='a{number}'/>"))
-        memory.apply(Added(element))
-        assert index.wakes(memory.tree(element)) == []
-    sys.setprofile(None)
-    return counted / 100
+    with CountedCalls() as calls:
+        for number in range(100):
+            element = Element(number + 1, canonical(f"<email subject='none' size='1' sender='a{number}'/>"))
+            memory.apply(Added(element))
+            assert index.wakes(memory.tree(element)) == []
+    return calls.number / 100
 
 
 def test_an_element_costs_no_more_where_ten_times_as_many_wait() -> None:

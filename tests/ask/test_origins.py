@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import cProfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from narval.core.memory.memory import Memory
 from narval.core.memory.packed import ElementTable
 from narval.surfaces.python.agent import Agent
 from tests.ask.test_story import MODULE, RECIPES
+from tests.counting import CountedCalls
 from tests.daemon.at_work import Scene
 
 SENDS = """<cookbook>
@@ -197,7 +197,7 @@ def test_a_row_more_costs_few_calls_of_functions(tmp_path: Path) -> None:
 def calls_of(agent: Agent, operation: str, eid: int, limit: int) -> int:
     """How many functions are called for an answer of so many rows."""
     agent.ask(operation, eid=eid, limit=limit)
-    profile = cProfile.Profile()
-    answer = profile.runcall(agent.ask, operation, eid=eid, limit=limit)
+    with CountedCalls() as calls:
+        answer = agent.ask(operation, eid=eid, limit=limit)
     assert len(answer["elements"]) == limit
-    return sum(entry.callcount for entry in profile.getstats())
+    return calls.number

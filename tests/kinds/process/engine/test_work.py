@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, ClassVar
 
 import pytest
@@ -16,6 +16,7 @@ from narval.core.source.text import Source
 from narval.kinds.process.engine import engine
 from narval.kinds.process.engine.tokens.flow import LAPS, MOVED_AT_ONCE
 from narval.kinds.process.engine.tokens.token import Line
+from tests.counting import CountedCalls
 
 
 class Nobody:
@@ -48,11 +49,9 @@ class Run:
     def tell(self, kind: Callable[..., Event], arguments: tuple[Any, ...]) -> None:
         self.event += 1
         event = kind(self.event, 100.0, *arguments)
-        sys.setprofile(self._called if self.counts else None)
-        try:
+        with CountedCalls("call") if self.counts else nullcontext() as calls:
             changes, commands = engine.advance(self.definition, self.state, event, Nobody())
-        finally:
-            sys.setprofile(None)
+        self.calls += calls.number if calls else 0
         self.changes += len(changes)
         self.commands += commands
 
@@ -64,9 +63,6 @@ class Run:
     def says(self, name: str, **arguments: Any) -> None:
         self.tell(Signalled, (f"s{self.event}", name, (), arguments))
         self.go_on()
-
-    def _called(self, frame: Any, what: str, argument: Any) -> None:
-        self.calls += what == "call"
 
 
 def linear(count: int) -> Run:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +9,7 @@ from narval.core.engines import commands
 from narval.core.engines.events import Event, Returned, Signalled, Started, TimerFired
 from narval.kinds.task.engine.server import engine
 from narval.kinds.task.language.definition import TaskDefinition
+from tests.counting import CountedCalls
 from tests.kinds.task.engine.server.hall import after, before, both, rule, state, task
 
 FEW, MANY = 10, 2000
@@ -46,13 +46,11 @@ class Server:
         self.tell(Started, ())
 
     def tell(self, kind: Callable[..., Event], arguments: tuple[Any, ...], **more: Any) -> list[Any]:
-        self.event, self.calls = self.event + 1, 0
+        self.event += 1
         event = kind(self.event, self.now, *arguments, **more)
-        sys.setprofile(self._called)
-        try:
+        with CountedCalls("call") as calls:
             _, self.commands = engine.advance(self.definition, self.state, event, Nobody())  # type: ignore[arg-type]
-        finally:
-            sys.setprofile(None)
+        self.calls = calls.number
         return self.commands
 
     def says(self, name: str, **arguments: Any) -> None:
@@ -64,9 +62,6 @@ class Server:
     def call(self) -> str:
         """The call that followed last."""
         return next(command.call for command in self.commands if isinstance(command, commands.Call))
-
-    def _called(self, frame: Any, what: str, argument: Any) -> None:
-        self.calls += what == "call"
 
 
 def with_few_and_many(work: Callable[[int], int]) -> None:
